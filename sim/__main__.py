@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     except LeydenError as error:
-        print(f"{options.prog}: {printable_lines(str(error))}", file=sys.stderr)
+        print(f"{options.parser.prog}: {printable_lines(str(error))}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return 0

@@ -12,14 +12,19 @@ from leyden.commands.parser import Command, CommandParser, RootParser
 
 _Describe = Callable[[argparse.ArgumentParser], None]
 _EPILOG = """\
-Exit status: 0 for success; 1 for a failure; 2 for wrong arguments. receiver-check
-and client-check also have 3, when something could not be checked.
+Environment: LEYDEN_URL, LEYDEN_API_KEY and LEYDEN_ADMIN_TOKEN name the served
+sandbox where --url, --api-key and --admin-token do not. The defaults are
+http://127.0.0.1:8402 and leyden.
+
+Exit status: 0 for success; 1 for a failure, such as a request that the server
+refused; 2 for wrong arguments. receiver-check and client-check also have 3, when
+something could not be checked.
 
 leyden COMMAND --help lists the options of a command.
 
 Examples:
   leyden serve --rate 0
-  leyden receiver-check http://localhost:3000/hook
+  leyden charges create --amount 250000 --description Coffee
 """
 
 
@@ -39,6 +44,60 @@ def _listen(parser: argparse.ArgumentParser) -> None:
     from leyden.commands.receivers import describe_listen
 
     describe_listen(parser)
+
+
+def _sandbox(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.served.sandboxes import describe
+
+    describe(parser)
+
+
+def _charges(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.served.charges import describe
+
+    describe(parser)
+
+
+def _static_charges(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.served.static_charges import describe
+
+    describe(parser)
+
+
+def _pay(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.served.payments import describe_pay
+
+    describe_pay(parser)
+
+
+def _payments(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.served.payments import describe_payments
+
+    describe_payments(parser)
+
+
+def _advance(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.served.clock import describe_advance
+
+    describe_advance(parser)
+
+
+def _clock(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.served.clock import describe_clock
+
+    describe_clock(parser)
+
+
+def _deliveries(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.served.deliveries import describe
+
+    describe(parser)
+
+
+def _api(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.served.api import describe
+
+    describe(parser)
 
 
 def _client_check(parser: argparse.ArgumentParser) -> None:
@@ -95,6 +154,68 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
             (
                 "leyden listen http://localhost:3000/hook",
                 "leyden listen http://localhost:3000 --server http://127.0.0.1:8402 --api-key leyden",
+            ),
+        ),
+    ),
+    "Requests to a served sandbox": (
+        Command(
+            "sandbox",
+            "create, list, show, reset, delete, copy, export and import sandboxes",
+            _sandbox,
+            ("leyden sandbox show", "leyden sandbox create --name checkout --rate 0"),
+        ),
+        Command(
+            "charges",
+            "create, list, show and fail Charges",
+            _charges,
+            ("leyden charges create --amount 250000 --description Coffee", "leyden charges list --status pending"),
+        ),
+        Command(
+            "static-charges",
+            "create, list, show and change Static Charges",
+            _static_charges,
+            (
+                "leyden static-charges create --min-amount 1000 --max-amount 50000 --description Tips",
+                "leyden static-charges list --json",
+            ),
+        ),
+        Command(
+            "pay",
+            "pay an invoice, an LNURL, a Lightning address, a Charge or a Static Charge as a wallet does",
+            _pay,
+            ("leyden pay CHARGE", "leyden pay STATIC_CHARGE --amount 5000 --outcome hold --delay 5s"),
+        ),
+        Command(
+            "payments",
+            "list and show payments, and settle or cancel held ones",
+            _payments,
+            ("leyden payments list --charge CHARGE", "leyden payments settle HELD_PAYMENT"),
+        ),
+        Command(
+            "advance",
+            "move the time of the sandbox, and wait until what is due has run",
+            _advance,
+            ("leyden advance 5m", "leyden advance --next-event --json"),
+        ),
+        Command(
+            "clock",
+            "show the time of the sandbox, or set the rate of its clock",
+            _clock,
+            ("leyden clock", "leyden clock --rate 60"),
+        ),
+        Command(
+            "deliveries",
+            "list, show and replay callback deliveries",
+            _deliveries,
+            ("leyden deliveries list --status exhausted", "leyden deliveries replay DELIVERY"),
+        ),
+        Command(
+            "api",
+            "send one request, for operations without a command, and print its response",
+            _api,
+            (
+                "leyden api GET /v0/wallet",
+                """leyden api POST /sandbox/v1/faults --data '{"kind": "drop"}'""",
             ),
         ),
     ),

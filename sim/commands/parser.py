@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -51,7 +49,7 @@ class CommandParser(argparse.ArgumentParser):
             description=f"{command.summary[:1].upper()}{command.summary[1:]}.",
             epilog=_EXAMPLES + "".join(f"  {example}\n" for example in command.examples),
         )
-        parser.set_defaults(prog=parser.prog)
+        parser.set_defaults(parser=parser)
         command.describe(parser)
 
     def _refuse_unknown_options(self, given: Sequence[str]) -> None:
@@ -95,6 +93,9 @@ class RootParser(CommandParser):
 
     def format_help(self) -> str:
         """The usage, the commands with their summaries, and the epilog."""
+        import shutil
+        import textwrap
+
         width = max(shutil.get_terminal_size().columns - 2, 40)
         lines = ["usage: leyden [--version] [--help] command ...", "", self.description or ""]
         for title, commands in self.groups.items():
@@ -130,7 +131,11 @@ def _shown(word: object) -> str:
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """Wraps every text except the examples."""
+    """Wraps every text except the examples, and lists commands without a line above them."""
+
+    def _format_action(self, action: argparse.Action) -> str:
+        text = super()._format_action(action)
+        return text.partition("\n")[2] if isinstance(action, argparse._SubParsersAction) else text
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text.rstrip() if text.startswith(_EXAMPLES) else super()._fill_text(text, width, indent)

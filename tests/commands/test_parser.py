@@ -56,7 +56,7 @@ def test_a_help_describes_the_commands_without_their_options(capsys: pytest.Capt
     assert end.value.code == 0
     printed = capsys.readouterr().out
     assert printed == build_parser().format_help()
-    assert "Exit status: 0 for success; 1 for a failure; 2 for wrong arguments." in printed
+    assert "Exit status: 0 for success; 1 for a failure, such as a request" in printed
 
 
 @pytest.mark.parametrize(

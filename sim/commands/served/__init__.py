@@ -1,0 +1,1 @@
+"""The commands for a served sandbox, each of which sends requests to it."""

@@ -1,0 +1,158 @@
+"""`leyden charges`: create, list, show and fail the Charges of a served sandbox."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from leyden.commands.parser import Command, add_commands
+from leyden.commands.served.client import Client, add_connection, segment
+from leyden.commands.served.fields import add_filters, amount, filters, whole, without_none
+from leyden.commands.served.lists import add_paging, print_list
+from leyden.commands.served.output import Column, msat, print_fields, print_raw, utc
+
+LISTING = "leyden charges list"
+COLUMNS = (
+    Column("id", lambda row: row["id"]),
+    Column("status", lambda row: row["status"]),
+    Column("amount (msat)", lambda row: f"{int(row['amount']):,}", right=True),
+    Column("created", lambda row: utc(row["createdAt"]), needed=False),
+    Column("description", lambda row: row["description"], shrinks=True),
+)
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    """Add the commands."""
+    add_commands(parser, COMMANDS)
+
+
+def _describe_create(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--amount", type=amount, required=True, metavar="MSAT", help="millisatoshis, such as 250,000")
+    parser.add_argument("--description", required=True, metavar="TEXT", help="what the payment is for")
+    parser.add_argument("--internal-id", metavar="TEXT", help="your own reference")
+    parser.add_argument("--callback-url", metavar="URL", help="where updates are sent")
+    parser.add_argument(
+        "--expires-in", type=whole, metavar="SECONDS", help="how long it can be paid, in seconds (default: 600)"
+    )
+    parser.add_argument("--idempotency-key", metavar="KEY", help="create it once only for this key")
+    add_connection(parser)
+    parser.set_defaults(run=_create)
+
+
+def _describe_list(parser: argparse.ArgumentParser) -> None:
+    add_filters(parser, "pending", "completed", "expired", "error")
+    parser.add_argument("--static-charge", metavar="ID", help="only the payments of this Static Charge")
+    add_paging(parser)
+    add_connection(parser)
+    parser.set_defaults(run=_list)
+
+
+def _describe_show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="the id of the Charge")
+    add_connection(parser)
+    parser.set_defaults(run=_show)
+
+
+def _describe_fail(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="the id of the Charge")
+    parser.add_argument("--reason", metavar="TEXT", help="a reason for the journal")
+    add_connection(parser)
+    parser.set_defaults(run=_fail)
+
+
+def _create(options: argparse.Namespace) -> int:
+    body = {
+        "amount": options.amount,
+        "description": options.description,
+        "internalId": options.internal_id,
+        "callbackUrl": options.callback_url,
+        "expiresIn": options.expires_in,
+    }
+    headers = {} if options.idempotency_key is None else {"idempotency-key": options.idempotency_key}
+    return _print(options, Client(options)("POST", "/v0/charges", without_none(body), headers=headers))
+
+
+def _list(options: argparse.Namespace) -> int:
+    path, what = "/v0/charges", None
+    if options.static_charge is not None:
+        path = f"/v0/static-charges/{segment(options.static_charge)}/charges"
+        what = (f"Static Charge {options.static_charge}", "leyden static-charges list")
+    none = "no Charges: leyden charges create makes one"
+    return print_list(options, Client(options), path, COLUMNS, query=filters(options), none=none, what=what)
+
+
+def _show(options: argparse.Namespace) -> int:
+    what = (f"Charge {options.id}", LISTING)
+    return _print(options, Client(options)("GET", f"/v0/charges/{segment(options.id)}", what=what))
+
+
+def _fail(options: argparse.Namespace) -> int:
+    path = f"/sandbox/v1/charges/{segment(options.id)}/fail"
+    raw = Client(options)(
+        "POST", path, without_none({"reason": options.reason}), what=(f"Charge {options.id}", LISTING)
+    )
+    if options.json:
+        print_raw(raw)
+    else:
+        _print_charge(orjson.loads(raw))
+    return 0
+
+
+def _print(options: argparse.Namespace, raw: bytes) -> int:
+    if options.json:
+        print_raw(raw)
+    else:
+        _print_charge(orjson.loads(raw)["data"])
+    return 0
+
+
+def _print_charge(charge: Mapping[str, Any]) -> None:
+    print_fields(
+        [
+            ("id", charge["id"]),
+            ("status", charge["status"]),
+            ("amount", msat(charge["amount"])),
+            ("description", charge["description"]),
+            ("internal id", charge["internalId"]),
+            ("callback URL", charge["callbackUrl"]),
+            ("created", utc(charge["createdAt"])),
+            ("expires", utc(charge["expiresAt"])),
+            ("confirmed", utc(charge["confirmedAt"])),
+            ("Static Charge", charge["staticChargeId"]),
+            ("invoice", charge["invoice"]["request"]),
+        ]
+    )
+
+
+COMMANDS = (
+    Command(
+        "create",
+        "create a Charge",
+        _describe_create,
+        (
+            "leyden charges create --amount 250000 --description Coffee",
+            "leyden charges create --amount 250,000 --description Tea --callback-url http://inbox.localhost --json",
+        ),
+    ),
+    Command(
+        "list",
+        "list Charges, newest first",
+        _describe_list,
+        ("leyden charges list --status pending", "leyden charges list --all --json"),
+    ),
+    Command(
+        "show",
+        "show a Charge",
+        _describe_show,
+        ("leyden charges show CHARGE", "leyden charges show CHARGE --json"),
+    ),
+    Command(
+        "fail",
+        "let the node lose the invoice of a pending Charge, so that the Charge fails",
+        _describe_fail,
+        ("leyden charges fail CHARGE", 'leyden charges fail CHARGE --reason "the node was restored"'),
+    ),
+)

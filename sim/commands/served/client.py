@@ -1,0 +1,199 @@
+"""The client of a served sandbox: its options, its requests, and an error of one line for each that fails."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Collection, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import orjson
+
+from leyden.commands.environment import ADMIN_TOKEN, API_KEY, URL, from_environment
+from leyden.devserver.argument_types import base_url
+from leyden.server.errors import LeydenError
+from leyden.server.printable import printable
+from leyden.server.version import VERSION
+
+CLIENT = "cli"  # the value of the header Leyden-Client
+_TIMEOUT_S = 60
+_JSON = "application/json"
+
+
+class RequestFailed(LeydenError):
+    """The server cannot be reached, or it refused a request."""
+
+
+class NotThere(RequestFailed):
+    """What the path names does not exist."""
+
+
+class WrongArgument(RequestFailed):
+    """The server refused a value that an option gave."""
+
+    exit_status = 2
+
+
+class NoConnection(RequestFailed):
+    """No server answers at the URL."""
+
+
+def add_connection(command: argparse.ArgumentParser, *, admin: bool = False) -> None:
+    """Add the options that name the served sandbox, and `--json`."""
+    command.add_argument("--json", action="store_true", help="print the response of the API, unchanged")
+    group = command.add_argument_group("the served sandbox")
+    group.add_argument("--url", metavar="URL", help=f"base URL of the server or sandbox (default: {_named(URL)})")
+    group.add_argument("--api-key", metavar="KEY", help=f"API key of the sandbox (default: {_named(API_KEY)})")
+    if admin:
+        group.add_argument(
+            "--admin-token",
+            metavar="TOKEN",
+            help=f"admin token of the server (default: {ADMIN_TOKEN[0]}; on loopback mostly none is needed)",
+        )
+
+
+def _named(variable: tuple[str, str]) -> str:
+    return f"{variable[0]}, or {variable[1]}"
+
+
+class Client:
+    """Sends requests to the server that the options of a command name."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        try:
+            self.url = base_url(options.url or from_environment(URL))
+        except argparse.ArgumentTypeError as error:
+            options.parser.error(f"{'--url' if options.url else URL[0]}: {error}")
+        self._options: Collection[str] = options.parser._option_string_actions
+        self._key = options.api_key or from_environment(API_KEY)
+        self._token = getattr(options, "admin_token", None) or from_environment(ADMIN_TOKEN)
+        for name, text in (("the API key", self._key), ("the admin token", self._token)):
+            if not (text.isascii() and text.isprintable()):
+                options.parser.error(f"{name} has characters that no header can have: check it")
+
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+        what: tuple[str, str] | None = None,
+        timeout_s: float | None = _TIMEOUT_S,
+    ) -> bytes:
+        """Send a request and return the body of the response. A query parameter that is None is left out.
+
+        `what` is the thing that the path names and the command that lists such things. Raises `RequestFailed`.
+        """
+        response = self.open(method, path, body, query=query, headers=headers, timeout_s=timeout_s)
+        try:
+            raw = response.read()
+        except (OSError, HTTPException) as error:
+            raise RequestFailed(f"the response of {self.url} is not complete ({_said(error)}): {_FAULT}") from None
+        if response.status >= 300:
+            raise self._refusal(response, raw, what)
+        return raw
+
+    def find(self, path: str) -> bytes | None:
+        """The body of the response to a GET; None for the status 404."""
+        try:
+            return self("GET", path)
+        except NotThere:
+            return None
+
+    def open(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = _TIMEOUT_S,
+    ) -> HTTPResponse:
+        """Send a request and return its response before its body is read. Raises `RequestFailed`."""
+        base = urlsplit(self.url)
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        target = f"{base.path}{path}{f'?{urlencode(given)}' if given else ''}"
+        sent = {"apikey": self._key, "accept": "*/*", "user-agent": f"leyden/{VERSION}", "leyden-client": CLIENT}
+        if self._token:
+            sent["authorization"] = f"Bearer {self._token}"
+        if body is not None:
+            sent["content-type"] = _JSON
+        content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        kind = HTTPSConnection if base.scheme == "https" else HTTPConnection
+        connection = kind(base.hostname or "", base.port, timeout=timeout_s)
+        try:
+            connection.connect()
+        except (OSError, UnicodeError) as error:
+            local = base.hostname in ("127.0.0.1", "localhost", "::1") and not base.path
+            port = "" if base.port in (None, 8402) else f" --port {base.port}"
+            start = f"start it with `leyden serve{port}`, or give" if local else "give"
+            raise NoConnection(
+                f"no server answers at {self.url} ({_said(error)}): {start} its URL with --url or {URL[0]}"
+            ) from None
+        try:
+            connection.request(method, target, content, {**sent, **(headers or {})})
+            return connection.getresponse()
+        except TimeoutError:
+            raise RequestFailed(f"{self.url} did not answer within {timeout_s:g} seconds: {_FAULT}") from None
+        except (OSError, HTTPException) as error:
+            raise RequestFailed(f"{self.url} gave no answer ({_said(error)}): {_FAULT}") from None
+
+    def _refusal(self, response: HTTPResponse, raw: bytes, what: tuple[str, str] | None) -> RequestFailed:
+        """The error for a response that is no success."""
+        problem = _problem(raw)
+        if problem is None:
+            kind = printable(response.headers.get("content-type") or "no body")[:60]
+            return RequestFailed(f"{self.url} answered {response.status} ({kind}), and not as Leyden does: {_FAULT}")
+        detail = printable(str(problem.get("detail", "")))
+        if response.status == 401:
+            return RequestFailed(self._unauthorized(detail))
+        if response.status == 404 and what is not None:
+            name, listing = what
+            return NotThere(f"there is no {printable(name)}: `{listing}` lists those that there are")
+        if response.status == 404:
+            return NotThere(f"{self.url}: {detail}")
+        if response.status == 400 and problem.get("errors"):
+            return WrongArgument("; ".join(self._wrong(error) for error in problem["errors"]))
+        return RequestFailed(detail)
+
+    def _wrong(self, error: Mapping[str, Any]) -> str:
+        """An error of a field or of a parameter, with the option that gave it."""
+        pointer, detail = printable(str(error.get("pointer"))), printable(str(error.get("detail")))
+        name = re.sub(r"^(?:query[.]|/)", "", pointer)
+        option = "--" + re.sub("[A-Z]", lambda capital: f"-{capital[0].lower()}", name)
+        return f"{option if option in self._options else pointer}: {detail}"
+
+    def _unauthorized(self, detail: str) -> str:
+        if "admin token" in detail:
+            return (
+                f"{self.url} asks for its admin token: give it with --admin-token or {ADMIN_TOKEN[0]}; the server"
+                " printed it when it started, or has it from its own --admin-token"
+            )
+        why = detail.partition("; ")[2] or detail
+        return f"{self.url} refused the API key: {why}; give the key with --api-key or {API_KEY[0]}"
+
+
+_FAULT = "check the URL, and whether a service fault is active (GET /sandbox/v1/service-faults)"
+
+
+def segment(text: str) -> str:
+    """A text as one segment of a path."""
+    return quote(text, safe="")
+
+
+def _problem(raw: bytes) -> Mapping[str, Any] | None:
+    """The RFC 9457 document of a response; None for anything else."""
+    try:
+        found = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) and "detail" in found else None
+
+
+def _said(error: BaseException) -> str:
+    return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)

@@ -1,0 +1,157 @@
+"""`leyden deliveries`: list, show and replay the callbacks of a served sandbox."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from leyden.commands.parser import Command, add_commands
+from leyden.commands.served.client import Client, add_connection, segment
+from leyden.commands.served.fields import without_none
+from leyden.commands.served.lists import add_paging, print_list
+from leyden.commands.served.output import Column, Table, print_fields, print_raw, utc
+
+_PATH = "/sandbox/v1/deliveries"
+_STATUSES = ("pending", "delivered", "exhausted", "stopped", "blocked")
+_COLUMNS = (
+    Column("id", lambda row: row["id"]),
+    Column("event", lambda row: row["event"]),
+    Column("status", lambda row: row["status"]),
+    Column("attempts", lambda row: len(row["attempts"]), right=True),
+    Column("created", lambda row: utc(row["createdAt"]), needed=False),
+    Column("URL", lambda row: row["url"], shrinks=True, needed=False),
+)
+_ATTEMPTS = (
+    Column("attempt", lambda row: row["number"], right=True),
+    Column("at", lambda row: utc(row["at"])),
+    Column("answer", lambda row: _answer(row)),
+    Column("ms", lambda row: row["latencyMs"], right=True),
+    Column("fault", lambda row: row["fault"], needed=False),
+    Column("note", lambda row: row["note"], shrinks=True, needed=False),
+)
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    """Add the commands."""
+    add_commands(parser, COMMANDS)
+
+
+def _answer(attempt: Mapping[str, Any]) -> str:
+    return str(attempt["status"] or attempt["error"] or "in flight")
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--charge", metavar="ID", help="only those about this Charge, or the payments of a Static Charge"
+    )
+    parser.add_argument("--status", choices=_STATUSES, help="only those in this state")
+    parser.add_argument("--event", metavar="NAME", help="only those of this event, such as charge.completed")
+
+
+def _filters(options: argparse.Namespace) -> dict[str, Any]:
+    return without_none({"chargeId": options.charge, "status": options.status, "event": options.event})
+
+
+def _describe_list(parser: argparse.ArgumentParser) -> None:
+    _add_filters(parser)
+    parser.add_argument("--bodies", action="store_true", help="with --json: with bodies, headers and answers")
+    add_paging(parser)
+    add_connection(parser)
+    parser.set_defaults(run=_list)
+
+
+def _describe_show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="the id of the delivery, its webhook-id")
+    add_connection(parser)
+    parser.set_defaults(run=_show)
+
+
+def _describe_replay(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", nargs="?", metavar="ID", help="the id of one delivery")
+    _add_filters(parser)
+    parser.add_argument("--all", action="store_true", help="every delivery")
+    add_connection(parser)
+    parser.set_defaults(run=_replay)
+
+
+def _list(options: argparse.Namespace) -> int:
+    query = {**_filters(options), **({"bodies": "true"} if options.bodies else {})}
+    none = "no deliveries: a Charge with a --callback-url that is paid or expires makes one"
+    return print_list(options, Client(options), _PATH, _COLUMNS, query=query, none=none)
+
+
+def _show(options: argparse.Namespace) -> int:
+    raw = Client(options)("GET", f"{_PATH}/{segment(options.id)}", what=_what(options))
+    if options.json:
+        print_raw(raw)
+    else:
+        _print_delivery(orjson.loads(raw))
+    return 0
+
+
+def _replay(options: argparse.Namespace) -> int:
+    filters = _filters(options)
+    if (options.id is not None) + bool(filters) + options.all != 1:
+        options.parser.error("give the id of a delivery, or a filter such as --status exhausted, or --all")
+    if options.id is not None:
+        path = f"{_PATH}/{segment(options.id)}/replay"
+        raw = Client(options)("POST", path, what=_what(options))
+    else:
+        raw = Client(options)("POST", f"{_PATH}/replay", filters)
+    if options.json:
+        print_raw(raw)
+    elif options.id is not None:
+        _print_delivery(orjson.loads(raw))
+    else:
+        result = orjson.loads(raw)
+        print(f"replayed: {result['replayed']:,}")
+        for delivery_id in result["ids"]:
+            print(f"  {delivery_id}")
+    return 0
+
+
+def _what(options: argparse.Namespace) -> tuple[str, str]:
+    return f"delivery {options.id}", "leyden deliveries list"
+
+
+def _print_delivery(delivery: Mapping[str, Any]) -> None:
+    print_fields(
+        [
+            ("id", delivery["id"]),
+            ("Charge", delivery["chargeId"]),
+            ("event", delivery["event"]),
+            ("URL", delivery["url"]),
+            ("status", delivery["status"]),
+            ("created", utc(delivery["createdAt"])),
+            ("next attempt", utc(delivery["dueAt"])),
+            ("body", delivery.get("body")),
+        ]
+    )
+    if delivery["attempts"]:
+        print()
+        Table(_ATTEMPTS).print(delivery["attempts"])
+
+
+COMMANDS = (
+    Command(
+        "list",
+        "list callback deliveries, oldest first",
+        _describe_list,
+        ("leyden deliveries list --status exhausted", "leyden deliveries list --charge CHARGE --bodies --json"),
+    ),
+    Command(
+        "show",
+        "show a delivery with its attempts",
+        _describe_show,
+        ("leyden deliveries show DELIVERY", "leyden deliveries show DELIVERY --json"),
+    ),
+    Command(
+        "replay",
+        "send one delivery again, or those that a filter selects",
+        _describe_replay,
+        ("leyden deliveries replay DELIVERY", "leyden deliveries replay --status exhausted"),
+    ),
+)

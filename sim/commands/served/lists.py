@@ -1,0 +1,66 @@
+"""Lists of the API: the options for their pages, and pages as tables or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from leyden.commands.served.client import Client
+from leyden.commands.served.output import Column, Table, print_raw
+
+_LONGEST_PAGE = 1_000
+
+
+def add_paging(command: argparse.ArgumentParser) -> None:
+    """Add the options for the pages of a list."""
+    command.add_argument("--limit", metavar="N", help="rows of a page, 1 to 1000 (default: 100)")
+    command.add_argument("--after", metavar="CURSOR", help="the page after this cursor, the `next` of the page before")
+    command.add_argument("--all", action="store_true", help="all pages; with --json one row on each line")
+
+
+def print_list(
+    options: argparse.Namespace,
+    client: Client,
+    path: str,
+    columns: Sequence[Column],
+    *,
+    query: Mapping[str, object] | None = None,
+    none: str,
+    what: tuple[str, str] | None = None,
+) -> int:
+    """Print the page of a list that the options name, or all pages. `none` is said of an empty list."""
+    given = {**(query or {}), "limit": options.limit, "after": options.after}
+    if options.json and not options.all:
+        print_raw(client("GET", path, query=given, what=what))
+        return 0
+    if options.all and options.limit is None:
+        given["limit"] = _LONGEST_PAGE
+    table, found, after = Table(columns), 0, None
+    for page in _pages(lambda query: client("GET", path, query=query, what=what), given):
+        rows, after = page["data"], page["next"]
+        found += len(rows)
+        if options.json:
+            for row in rows:
+                print_raw(orjson.dumps(row))
+        elif rows:
+            table.print(rows)
+        if not options.all:
+            break
+    if not found and not options.json:
+        print(none, file=sys.stderr)
+    if after is not None and not options.all:
+        print(f"more: --after {after}, or --all", file=sys.stderr)
+    return 0
+
+
+def _pages(read: Callable[[Mapping[str, object]], bytes], query: Mapping[str, object]) -> Iterator[Any]:
+    while True:
+        page = orjson.loads(read(query))
+        yield page
+        if page["next"] is None:
+            return
+        query = {**query, "after": page["next"]}

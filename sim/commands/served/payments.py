@@ -1,0 +1,161 @@
+"""`leyden pay` and `leyden payments`: pay as a wallet does, and list, show, settle and cancel payments."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from leyden.commands.parser import Command, add_commands
+from leyden.commands.served.client import Client, RequestFailed, add_connection, segment
+from leyden.commands.served.fields import amount, span_s, without_none
+from leyden.commands.served.lists import add_paging, print_list
+from leyden.commands.served.output import Column, msat, print_fields, print_raw, utc
+
+_PATH = "/sandbox/v1/payments"
+_ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OUTCOMES = ("settle", "hold", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
+_COLUMNS = (
+    Column("id", lambda row: row["id"]),
+    Column("status", lambda row: row["status"]),
+    Column("amount (msat)", lambda row: f"{int(row['amount']):,}", right=True),
+    Column("created", lambda row: utc(row["createdAt"]), needed=False),
+    Column("reason", lambda row: row["reason"], shrinks=True, needed=False),
+)
+
+
+def describe_pay(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pay`."""
+    parser.add_argument(
+        "request",
+        metavar="REQUEST",
+        help="an invoice, an LNURL or a Lightning address, or the id of a Charge or a Static Charge",
+    )
+    parser.add_argument(
+        "--amount", type=amount, metavar="MSAT", help="the amount, for a Static Charge (default: the least)"
+    )
+    parser.add_argument("--outcome", choices=_OUTCOMES, help="how the payment goes (default: settle)")
+    parser.add_argument("--delay", type=span_s, metavar="SPAN", help="sandbox time until it arrives, such as 5s")
+    parser.add_argument("--comment", metavar="TEXT", help="a comment for the receiver, for a Static Charge")
+    add_connection(parser)
+    parser.set_defaults(run=_pay)
+
+
+def describe_payments(parser: argparse.ArgumentParser) -> None:
+    """Add the commands of `payments`."""
+    add_commands(parser, COMMANDS)
+
+
+def _describe_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--charge", metavar="ID", help="only the payments of the invoice of this Charge")
+    add_paging(parser)
+    add_connection(parser)
+    parser.set_defaults(run=_list)
+
+
+def _describe_one(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="the id of the payment")
+    add_connection(parser)
+
+
+def _describe_show(parser: argparse.ArgumentParser) -> None:
+    _describe_one(parser)
+    parser.set_defaults(run=lambda options: _one(options, "GET", ""))
+
+
+def _describe_settle(parser: argparse.ArgumentParser) -> None:
+    _describe_one(parser)
+    parser.set_defaults(run=lambda options: _one(options, "POST", "/settle"))
+
+
+def _describe_cancel(parser: argparse.ArgumentParser) -> None:
+    _describe_one(parser)
+    parser.set_defaults(run=lambda options: _one(options, "POST", "/cancel"))
+
+
+def _pay(options: argparse.Namespace) -> int:
+    client = Client(options)
+    body = {
+        "request": _invoice(client, options.request) if _ID.fullmatch(options.request) else options.request,
+        "amount": options.amount,
+        "outcome": options.outcome,
+        "delay": options.delay,
+        "comment": options.comment,
+    }
+    return _print(options, client("POST", _PATH, without_none(body)))
+
+
+def _invoice(client: Client, charge_id: str) -> str:
+    """What a wallet scans of the Charge or of the Static Charge with this id."""
+    for kind in ("charges", "static-charges"):
+        raw = client.find(f"/v0/{kind}/{charge_id}")
+        if raw is not None:
+            return str(orjson.loads(raw)["data"]["invoice"]["request"])
+    raise RequestFailed(
+        f"there is no Charge or Static Charge {charge_id}: `leyden charges list` and `leyden static-charges list` list"
+        " those that there are"
+    )
+
+
+def _list(options: argparse.Namespace) -> int:
+    query, none = {"chargeId": options.charge}, "no payments: leyden pay makes one"
+    return print_list(options, Client(options), _PATH, _COLUMNS, query=query, none=none)
+
+
+def _one(options: argparse.Namespace, method: str, action: str) -> int:
+    what = (f"payment {options.id}", "leyden payments list")
+    return _print(options, Client(options)(method, f"{_PATH}/{segment(options.id)}{action}", what=what))
+
+
+def _print(options: argparse.Namespace, raw: bytes) -> int:
+    if options.json:
+        print_raw(raw)
+    else:
+        _print_payment(orjson.loads(raw))
+    return 0
+
+
+def _print_payment(payment: Mapping[str, Any]) -> None:
+    print_fields(
+        [
+            ("id", payment["id"]),
+            ("status", payment["status"]),
+            ("reason", payment["reason"]),
+            ("amount", msat(payment["amount"])),
+            ("created", utc(payment["createdAt"])),
+            ("resolved", utc(payment["resolvedAt"])),
+            ("payment hash", payment["paymentHash"]),
+            ("preimage", payment["preimage"]),
+        ]
+    )
+
+
+COMMANDS = (
+    Command(
+        "list",
+        "list payments, newest first",
+        _describe_list,
+        ("leyden payments list", "leyden payments list --charge CHARGE --json"),
+    ),
+    Command(
+        "show",
+        "show a payment",
+        _describe_show,
+        ("leyden payments show PAYMENT", "leyden payments show PAYMENT --json"),
+    ),
+    Command(
+        "settle",
+        "settle a held payment",
+        _describe_settle,
+        ("leyden payments settle HELD_PAYMENT", "leyden payments settle HELD_PAYMENT --json"),
+    ),
+    Command(
+        "cancel",
+        "cancel a held payment",
+        _describe_cancel,
+        ("leyden payments cancel HELD_PAYMENT", "leyden payments cancel HELD_PAYMENT --json"),
+    ),
+)

@@ -1,0 +1,232 @@
+"""`leyden sandbox snapshot`, `restore`, `fork`, `diff`, `export` and `import`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import orjson
+
+from leyden.commands.parser import Command
+from leyden.commands.served.client import Client, add_connection, segment
+from leyden.commands.served.fields import whole, without_none
+from leyden.commands.served.lists import add_paging, print_list
+from leyden.commands.served.output import Column, Table, print_fields, print_raw, utc
+from leyden.commands.served.sandbox_output import (
+    PATH,
+    add_id,
+    add_new,
+    print_new,
+    print_result,
+    sandbox_named,
+    sandbox_path,
+)
+from leyden.json_files import InputError, shown, write_private
+
+_SNAPSHOTS = (
+    Column("id", lambda row: row["id"]),
+    Column("name", lambda row: row["name"], shrinks=True),
+    Column("time", lambda row: utc(row["now"])),
+    Column("bytes", lambda row: f"{row['bytes']:,}", right=True, needed=False),
+    Column("journal hash", lambda row: row["journalHash"][:16], needed=False),
+)
+_DIFFERENCES = (
+    Column("table", lambda row: row["table"]),
+    Column("id", lambda row: row["id"]),
+    Column("field", lambda row: row["field"]),
+    Column("here", lambda row: row["here"], shrinks=True),
+    Column("there", lambda row: row["there"], shrinks=True),
+)
+
+
+def _describe_snapshot(parser: argparse.ArgumentParser) -> None:
+    add_id(parser)
+    parser.add_argument("--name", metavar="TEXT", help="a name for lists")
+    parser.add_argument("--list", action="store_true", help="list the snapshots, and take none")
+    parser.add_argument("--delete", metavar="SNAPSHOT", help="forget this snapshot, and take none")
+    add_paging(parser)
+    add_connection(parser, admin=True)
+    parser.set_defaults(run=_snapshot)
+
+
+def _describe_restore(parser: argparse.ArgumentParser) -> None:
+    add_id(parser)
+    parser.add_argument("snapshot", metavar="SNAPSHOT", help="the id of the snapshot")
+    add_connection(parser, admin=True)
+    parser.set_defaults(run=_restore)
+
+
+def _describe_fork(parser: argparse.ArgumentParser) -> None:
+    add_id(parser)
+    parser.add_argument("--snapshot", metavar="SNAPSHOT", help="from this snapshot (default: from the present state)")
+    parser.add_argument("--reseed", type=whole, metavar="N", help="other random numbers from here on")
+    add_new(parser)
+    _add_egress(parser)
+    add_connection(parser, admin=True)
+    parser.set_defaults(run=_fork)
+
+
+def _describe_diff(parser: argparse.ArgumentParser) -> None:
+    add_id(parser)
+    other = parser.add_mutually_exclusive_group(required=True)
+    other.add_argument("--snapshot", metavar="SNAPSHOT", help="with this snapshot of it")
+    other.add_argument("--sandbox", metavar="ID", help="with another sandbox")
+    add_connection(parser, admin=True)
+    parser.set_defaults(run=_diff)
+
+
+def _describe_export(parser: argparse.ArgumentParser) -> None:
+    add_id(parser)
+    parser.add_argument("file", metavar="FILE", help="the file to write; - prints it")
+    add_connection(parser, admin=True)
+    parser.set_defaults(run=_export)
+
+
+def _describe_import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a file that export or Sandbox.save wrote; - reads standard input")
+    add_new(parser)
+    _add_egress(parser)
+    add_connection(parser, admin=True)
+    parser.set_defaults(run=_import)
+
+
+def _add_egress(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--egress",
+        choices=("none", "server"),
+        help="where its callbacks go besides names below .localhost: nowhere, or as --egress of the server allows"
+        " (default: none)",
+    )
+
+
+def _snapshot(options: argparse.Namespace) -> int:
+    client, path = Client(options), f"{sandbox_path(options)}/snapshots"
+    if options.list:
+        return print_list(options, client, path, _SNAPSHOTS, none="no snapshots", what=sandbox_named(options))
+    if options.delete is not None:
+        what = (
+            f"sandbox {options.id}, or it has no snapshot {options.delete}",
+            f"leyden sandbox snapshot {options.id} --list",
+        )
+        raw = client("DELETE", f"{path}/{segment(options.delete)}", what=what)
+    else:
+        raw = client("POST", path, without_none({"name": options.name}), what=sandbox_named(options))
+    if options.json:
+        print_raw(raw)
+        return 0
+    snapshot = orjson.loads(raw)
+    print_fields(
+        [
+            ("deleted" if options.delete is not None else "snapshot", snapshot["id"]),
+            ("name", snapshot["name"]),
+            ("time", utc(snapshot["now"])),
+            ("journal hash", snapshot["journalHash"]),
+        ]
+    )
+    return 0
+
+
+def _restore(options: argparse.Namespace) -> int:
+    body = {"snapshot": options.snapshot}
+    return print_result(
+        options, Client(options)("POST", f"{sandbox_path(options)}/restore", body, what=sandbox_named(options))
+    )
+
+
+def _fork(options: argparse.Namespace) -> int:
+    body = {
+        "snapshot": options.snapshot,
+        "reseed": options.reseed,
+        "name": options.name,
+        "ttl": options.ttl,
+        "egress": options.egress,
+    }
+    return print_new(
+        options,
+        Client(options)("POST", f"{sandbox_path(options)}/fork", without_none(body), what=sandbox_named(options)),
+    )
+
+
+def _diff(options: argparse.Namespace) -> int:
+    body = without_none({"snapshot": options.snapshot, "sandbox": options.sandbox})
+    raw = Client(options)("POST", f"{sandbox_path(options)}/diff", body, what=sandbox_named(options))
+    if options.json:
+        print_raw(raw)
+        return 0
+    result = orjson.loads(raw)
+    count = result["count"]
+    print("no differences" if count == 0 else f"{count:,} field{' differs' if count == 1 else 's differ'}")
+    if count:
+        Table(_DIFFERENCES).print(result["differences"])
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    raw = Client(options)("GET", f"{sandbox_path(options)}/export", what=sandbox_named(options), timeout_s=None)
+    if options.file == "-":
+        print_raw(raw)
+        return 0
+    try:
+        write_private(options.file, raw.decode() + "\n")  # it has the keys and the secrets of the sandbox
+    except OSError as error:
+        raise InputError(f"{shown(options.file)}: {error.strerror}; choose another file") from None
+    print(
+        f"{shown(options.file)}: {len(raw) + 1:,} bytes, with the API keys and secrets of the sandbox", file=sys.stderr
+    )
+    return 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    try:
+        raw = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
+    except OSError as error:
+        raise InputError(f"{shown(options.file)}: {error.strerror}; check the path") from None
+    query = {"name": options.name, "ttl": options.ttl, "egress": options.egress}
+    return print_new(options, Client(options)("POST", f"{PATH}/import", raw, query=query, timeout_s=None))
+
+
+COPIES = (
+    Command(
+        "snapshot",
+        "keep the state of a sandbox in memory, to return to it",
+        _describe_snapshot,
+        ('leyden sandbox snapshot SANDBOX --name "before the payment"', "leyden sandbox snapshot SANDBOX --list"),
+    ),
+    Command(
+        "restore",
+        "return a sandbox to a snapshot",
+        _describe_restore,
+        ("leyden sandbox restore SANDBOX snapshot-1", "leyden sandbox restore SANDBOX snapshot-1 --json"),
+    ),
+    Command(
+        "fork",
+        "create a sandbox in the state of another one, or of one of its snapshots",
+        _describe_fork,
+        (
+            "leyden sandbox fork SANDBOX --name other-course",
+            "leyden sandbox fork SANDBOX --snapshot snapshot-1 --reseed 8 --json",
+        ),
+    ),
+    Command(
+        "diff",
+        "list the fields in which a sandbox differs from a snapshot or from another sandbox",
+        _describe_diff,
+        ("leyden sandbox diff SANDBOX --snapshot snapshot-1", "leyden sandbox diff SANDBOX --sandbox OTHER_SANDBOX"),
+    ),
+    Command(
+        "export",
+        "write the whole state of a sandbox to a file",
+        _describe_export,
+        ("leyden sandbox export SANDBOX checkout.json", "leyden sandbox export SANDBOX - > checkout.json"),
+    ),
+    Command(
+        "import",
+        "create a sandbox in the state of a file that export or Sandbox.save wrote",
+        _describe_import,
+        (
+            "leyden sandbox import checkout.json",
+            "leyden sandbox import checkout.json --url http://127.0.0.1:8402 --name again --json",
+        ),
+    ),
+)

@@ -1,0 +1,90 @@
+"""What the commands for sandboxes share: which one is meant, the options of a new one, and how one is printed."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from leyden.commands.environment import API_KEY, URL
+from leyden.commands.served.client import segment
+from leyden.commands.served.output import print_fields, print_raw, rate, seconds, utc
+
+PATH = "/sandbox/v1/sandboxes"
+LISTING = "leyden sandbox list"
+
+
+def add_id(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
+    """Add the argument that names a sandbox."""
+    if optional:
+        parser.add_argument("id", nargs="?", metavar="ID", help="the id of a sandbox (default: that of the API key)")
+    else:
+        parser.add_argument("id", metavar="ID", help="the id of a sandbox")
+
+
+def add_new(parser: argparse.ArgumentParser) -> None:
+    """The options of the commands that make a sandbox."""
+    parser.add_argument("--name", metavar="TEXT", help="a name for lists")
+    parser.add_argument("--ttl", metavar="SPAN", help="it ends after so long without a request, such as 10m")
+    parser.add_argument(
+        "--env",
+        action="store_true",
+        help=f"print the lines with which a shell sets {URL[0]} and {API_KEY[0]}, for eval",
+    )
+
+
+def sandbox_path(options: argparse.Namespace) -> str:
+    """The path of the sandbox that the options name; empty for that of the API key."""
+    return "" if options.id is None else f"{PATH}/{segment(options.id)}"
+
+
+def sandbox_named(options: argparse.Namespace) -> tuple[str, str] | None:
+    """What that path names, for an error."""
+    return None if options.id is None else (f"sandbox {options.id}", LISTING)
+
+
+def print_new(options: argparse.Namespace, raw: bytes) -> int:
+    """Print a sandbox that was made, with its key."""
+    if options.env and not options.json:
+        sandbox = orjson.loads(raw)
+        print(f"export {URL[0]}={shlex.quote(sandbox['url'])}")
+        print(f"export {API_KEY[0]}={shlex.quote(sandbox['apiKey'])}")
+        return 0
+    return print_result(options, raw)
+
+
+def print_result(options: argparse.Namespace, raw: bytes) -> int:
+    """Print a sandbox."""
+    if options.json:
+        print_raw(raw)
+    else:
+        print_sandbox(orjson.loads(raw))
+    return 0
+
+
+def print_sandbox(sandbox: Mapping[str, Any]) -> None:
+    counts = sandbox.get("charges")
+    print_fields(
+        [
+            ("id", sandbox.get("id")),
+            ("name", sandbox.get("name")),
+            ("URL", sandbox.get("url") or sandbox.get("publicUrl")),
+            ("API key", sandbox.get("apiKey")),
+            ("webhook secret", sandbox.get("webhookSecret")),
+            ("time", f"{utc(sandbox['now'])}, {rate(sandbox['rate'])}"),
+            ("start", utc(sandbox["start"])),
+            ("seed", sandbox["seed"]),
+            ("overlays", ", ".join(sandbox["overlays"]) or None),
+            ("network", sandbox.get("network")),
+            ("ttl", seconds(sandbox.get("ttl"))),
+            ("Charges", None if counts is None else ", ".join(f"{n:,} {s}" for s, n in counts.items()) or "none"),
+            ("scheduled", sandbox.get("pending")),
+            ("service faults", sandbox.get("serviceFaults") or None),
+            ("journal hash", sandbox.get("journalHash")),
+            *(("note", note) for note in sandbox.get("notes", ())),
+            *(("ignored", text) for text in sandbox.get("ignoredFields", ())),
+        ]
+    )

@@ -1,0 +1,312 @@
+"""The commands for a served sandbox: what they print for people and for programs, and how they refuse."""
+
+from __future__ import annotations
+
+import json
+import socket
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+
+from tests.commands.conftest import Leyden
+from tests.support.http_servers import handling
+from tests.support.served import Client, served_leyden
+
+
+def created(server: Client, **fields: Any) -> dict[str, Any]:
+    body = {"amount": "250000", "description": "Coffee", **fields}
+    charge: dict[str, Any] = server.ok("POST", "/v0/charges", body)["data"]
+    return charge
+
+
+def lines(leyden: Leyden, *words: str, **variables: str) -> list[str]:
+    """The lines that a command prints; it succeeds without a word on standard error."""
+    done = leyden(*words, **variables)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def fields(printed: list[str]) -> dict[str, str]:
+    """What a command printed as names and values."""
+    return {name.strip(): text.strip() for name, _, text in (line.partition("  ") for line in printed)}
+
+
+def refusal(leyden: Leyden, *words: str, status: int = 1, **variables: str) -> str:
+    """The one line with which a command ends in an error."""
+    done = leyden(*words, **variables)
+    assert (done.returncode, done.stdout) == (status, "")
+    [line] = done.stderr.splitlines()
+    return line
+
+
+def test_a_charge_from_creation_to_its_callback(leyden: Leyden) -> None:
+    words = ("charges", "create", "--amount", "250,000", "--description", "Coffee", "--expires-in", "60")
+    shown = fields(lines(leyden, *words, "--callback-url", "http://shop.localhost/paid", "--internal-id", "order 7"))
+    assert (shown["status"], shown["amount"], shown["internal id"]) == ("pending", "250,000 msat", "order 7")
+    assert shown["created"].endswith("Z")
+    assert shown["invoice"].startswith("lnbcrt2500n1")
+
+    paid = fields(lines(leyden, "pay", shown["id"]))
+    assert (paid["status"], paid["amount"]) == ("succeeded", "250,000 msat")
+    assert fields(lines(leyden, "charges", "show", shown["id"]))["status"] == "completed"
+
+    [title, row] = lines(leyden, "deliveries", "list", "--charge", shown["id"])
+    assert title.split() == ["id", "event", "status", "attempts", "created", "URL"]
+    assert row.split()[1:4] == ["charge.completed", "delivered", "1"]
+    delivery = row.split()[0]
+    assert "http://shop.localhost/paid" in "\n".join(lines(leyden, "deliveries", "show", delivery))
+    assert fields(lines(leyden, "deliveries", "replay", delivery))["status"] == "pending"
+    assert lines(leyden, "deliveries", "replay", "--charge", shown["id"])[0] == "replayed: 1"
+
+
+def test_json_is_the_response_of_the_api(leyden: Leyden, server: Client) -> None:
+    charge = created(server)
+    for words, path in (
+        (("charges", "show", charge["id"]), f"/v0/charges/{charge['id']}"),
+        (("charges", "list", "--limit", "1"), "/v0/charges?limit=1"),
+        (("static-charges", "list"), "/v0/static-charges"),
+        (("payments", "list"), "/sandbox/v1/payments"),
+        (("deliveries", "list", "--bodies"), "/sandbox/v1/deliveries?bodies=true"),
+        (("clock",), "/sandbox/v1/clock"),
+        (("sandbox", "list"), "/sandbox/v1/sandboxes"),
+    ):
+        [line] = lines(leyden, *words, "--json")
+        assert json.loads(line) == server.ok("GET", path), words
+
+
+def test_a_list_with_all_pages_is_one_row_on_each_line(leyden: Leyden, server: Client) -> None:
+    name = {"internalId": "all pages"}
+    ids = [created(server, **name)["id"] for _ in range(3)]
+    query = ("charges", "list", "--internal-id", "all pages")
+    rows = [json.loads(line) for line in lines(leyden, *query, "--all", "--limit", "2", "--json")]
+    assert [row["id"] for row in rows] == ids[::-1]
+    assert [line.split()[0] for line in lines(leyden, *query, "--all", "--limit", "2")] == ["id", *ids[::-1]]
+
+    page = leyden(*query, "--limit", "2")
+    assert [line.split()[0] for line in page.stdout.splitlines()] == ["id", *ids[:0:-1]]
+    more = page.stderr.split()[2].rstrip(",")
+    assert page.stderr == f"more: --after {more}, or --all\n"
+    assert lines(leyden, *query, "--after", more)[1].split()[0] == ids[0]
+
+    none = leyden("charges", "list", "--internal-id", "nobody")
+    assert (none.returncode, none.stdout) == (0, "")
+    assert none.stderr == "no Charges: leyden charges create makes one\n"
+
+
+@pytest.mark.parametrize("columns", [80, 100, 140])
+def test_a_table_fits_the_terminal(leyden: Leyden, server: Client, columns: int) -> None:
+    link = server.ok(
+        "POST", "/v0/static-charges", {"minAmount": "1000", "maxAmount": "500000000", "description": "茶" * 100}
+    )["data"]
+    created(server, description="one \x1b[31mred\u202e " * 20, callbackUrl=f"http://shop.localhost/{'x' * 200}")
+    lines(leyden, "advance", "1h")
+    for words in (("charges", "list"), ("static-charges", "list"), ("deliveries", "list"), ("payments", "list")):
+        for line in lines(leyden, *words, COLUMNS=str(columns)):
+            assert sum(1 + (char == "茶") for char in line) <= columns, words
+            assert line.isprintable()
+    assert link["id"] in "\n".join(lines(leyden, "static-charges", "list", COLUMNS="40"))
+    assert "茶" * 100 in "\n".join(lines(leyden, "static-charges", "list"))
+
+
+def test_static_charges(leyden: Leyden) -> None:
+    amounts = ("--min-amount", "1000", "--max-amount", "50_000")
+    link = fields(lines(leyden, "static-charges", "create", *amounts, "--description", "Tips", "--allowed-slots", "2"))
+    assert (link["least amount"], link["most amount"], link["slots"]) == ("1,000 msat", "50,000 msat", "0/2")
+    assert fields(lines(leyden, "pay", link["id"], "--amount", "5000"))["status"] == "succeeded"
+    changed = fields(lines(leyden, "static-charges", "update", link["id"], "--max-amount", "60,000"))
+    assert (changed["most amount"], changed["slots"]) == ("60,000 msat", "1/2")
+    [_, row] = lines(leyden, "charges", "list", "--static-charge", link["id"])
+    assert row.split()[1:3] == ["completed", "5,000"]
+    assert "nothing to change" in refusal(leyden, "static-charges", "update", link["id"], status=2)
+
+
+def test_a_held_payment_is_settled_or_cancelled(leyden: Leyden, server: Client) -> None:
+    for action, status in (("settle", "succeeded"), ("cancel", "failed")):
+        charge = created(server)
+        held = fields(lines(leyden, "pay", charge["invoice"]["request"], "--outcome", "hold", "--delay", "2s"))
+        assert held["status"] == "in_flight"
+        lines(leyden, "advance", "2")
+        assert fields(lines(leyden, "payments", "show", held["id"]))["status"] == "held"
+        assert fields(lines(leyden, "payments", action, held["id"]))["status"] == status
+        assert "only a held one can be" in refusal(leyden, "payments", action, held["id"])
+
+
+def test_time(leyden: Leyden, server: Client) -> None:
+    charge = created(server, expiresIn=60)
+    before = server.ok("GET", "/sandbox/v1/clock")["now"]
+    [first, title, row] = lines(leyden, "advance", "--next-event")
+    assert first.endswith(", 1 event")
+    assert (title.split(), row.split()[2:]) == (["due", "event", "id"], ["charge_expiry", charge["id"]])
+    assert lines(leyden, "advance", "--to", before)[0] == f"{first.partition(',')[0]}, 0 events"
+    assert lines(leyden, "clock")[0].endswith("Z, paused")
+    assert lines(leyden, "clock", "--rate", "60")[0].endswith(", 60 times real time")
+    assert lines(leyden, "clock", "--rate", "1")[0].endswith(", real time")
+    assert json.loads(lines(leyden, "clock", "--pause", "--json")[0])["rate"] == 0
+
+
+def test_a_sandbox_of_its_own(leyden: Leyden, server: Client) -> None:
+    made = fields(
+        lines(leyden, "sandbox", "create", "--name", "checkout", "--seed", "7", "--rate", "0", "--ttl", "10m")
+    )
+    own = {"LEYDEN_URL": made["URL"], "LEYDEN_API_KEY": made["API key"]}
+    assert (made["seed"], made["ttl"], made["name"]) == ("7", "600 s", "checkout")
+    lines(leyden, "charges", "create", "--amount", "1000", "--description", "Tea", **own)
+    assert fields(lines(leyden, "sandbox", "show", **own))["Charges"] == "1 pending"
+    [_, row] = lines(leyden, "sandbox", "list", "--name", "checkout")
+    assert row.split()[:2] == [made["id"], "checkout"]
+    assert "Charges" not in fields(lines(leyden, "sandbox", "reset", made["id"]))
+    assert fields(lines(leyden, "sandbox", "reset", "--seed", "8", **own))["Charges"] == "none"
+    assert lines(leyden, "sandbox", "delete", made["id"]) == [f"deleted {made['id']}"]
+    line = refusal(leyden, "sandbox", "show", made["id"])
+    assert (
+        line
+        == f"leyden sandbox show: there is no sandbox {made['id']}: `leyden sandbox list` lists those that there are"
+    )
+    assert "deleted" in refusal(leyden, "charges", "list", LEYDEN_URL=server.url, LEYDEN_API_KEY=made["API key"])
+
+
+def test_the_variables_of_a_new_sandbox(leyden: Leyden) -> None:
+    [url, key] = lines(leyden, "sandbox", "create", "--env")
+    assert url.startswith("export LEYDEN_URL=http://127.0.0.1:")
+    assert key.startswith("export LEYDEN_API_KEY=leyden_")
+
+
+def test_copies_of_a_sandbox(leyden: Leyden, tmp_path: Any) -> None:
+    made = json.loads(lines(leyden, "sandbox", "create", "--seed", "7", "--rate", "0", "--json")[0])
+    own = {"LEYDEN_URL": made["url"], "LEYDEN_API_KEY": made["apiKey"]}
+    snapshot = fields(lines(leyden, "sandbox", "snapshot", made["id"], "--name", "empty"))
+    assert (snapshot["snapshot"], snapshot["name"]) == ("snapshot-1", "empty")
+    lines(leyden, "charges", "create", "--amount", "1000", "--description", "Tea", **own)
+    assert "fields differ" in lines(leyden, "sandbox", "diff", made["id"], "--snapshot", "snapshot-1")[0]
+    forked = fields(lines(leyden, "sandbox", "fork", made["id"], "--name", "other"))
+    assert lines(leyden, "sandbox", "diff", made["id"], "--sandbox", forked["id"]) == ["no differences"]
+    lines(leyden, "sandbox", "restore", made["id"], "snapshot-1")
+    assert lines(leyden, "sandbox", "diff", made["id"], "--snapshot", "snapshot-1") == ["no differences"]
+    assert lines(leyden, "sandbox", "snapshot", made["id"], "--list")[1].split()[:2] == ["snapshot-1", "empty"]
+    assert fields(lines(leyden, "sandbox", "snapshot", made["id"], "--delete", "snapshot-1"))["deleted"] == "snapshot-1"
+    assert "no snapshot snapshot-1" in refusal(leyden, "sandbox", "snapshot", made["id"], "--delete", "snapshot-1")
+
+    done = leyden("sandbox", "export", forked["id"], "case.json")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "keys and secrets" in done.stderr
+    assert (tmp_path / "case.json").stat().st_mode & 0o077 == 0
+    again = fields(lines(leyden, "sandbox", "import", "case.json", "--name", "again"))
+    assert lines(leyden, "sandbox", "diff", forked["id"], "--sandbox", again["id"]) == ["no differences"]
+    assert "check the path" in refusal(leyden, "sandbox", "import", "nothing.json", status=2)
+    (tmp_path / "other.json").write_text('{"format": 99}')
+    assert "format 99" in refusal(leyden, "sandbox", "import", "other.json")
+
+
+def test_any_operation(leyden: Leyden, server: Client, tmp_path: Any) -> None:
+    (tmp_path / "fault.json").write_text('{"kind": "drop"}')
+    [line] = lines(leyden, "api", "post", "/sandbox/v1/faults", "--data", "@fault.json")
+    assert json.loads(line)["kind"] == "drop"
+    assert json.loads(lines(leyden, "api", "GET", "/sandbox/v1/faults?limit=1")[0])["data"][0] == json.loads(line)
+    lines(leyden, "api", "DELETE", "/sandbox/v1/faults")
+    assert "no operation has the path" in refusal(leyden, "api", "GET", "/nothing")
+    assert "/kind: " in refusal(leyden, "api", "POST", "/sandbox/v1/faults", "--data", '{"kind": "dropp"}', status=2)
+    assert "begins with a slash" in refusal(leyden, "api", "GET", "nothing", status=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ("charges", "show", "abc"),
+            "leyden charges show: there is no Charge abc: `leyden charges list` lists those that there are",
+        ),
+        (
+            ("deliveries", "show", "abc"),
+            "leyden deliveries show: there is no delivery abc: `leyden deliveries list` lists those that there are",
+        ),
+        (
+            ("payments", "show", "a/b"),
+            "leyden payments show: there is no payment a/b: `leyden payments list` lists those that there are",
+        ),
+        (
+            ("pay", "00000000-0000-4000-8000-000000000000"),
+            "leyden pay: there is no Charge or Static Charge 00000000-0000-4000-8000-000000000000:"
+            " `leyden charges list` and `leyden static-charges list` list those that there are",
+        ),
+    ],
+)
+def test_an_unknown_id_is_named(leyden: Leyden, words: tuple[str, ...], line: str) -> None:
+    assert refusal(leyden, *words) == line
+
+
+@pytest.mark.parametrize(
+    ("words", "start"),
+    [
+        (
+            "charges create --amount 1 --description Tea",
+            "leyden charges create: --amount: expected whole millisatoshis",
+        ),
+        ("charges create --amount 1000 --description Tea --expires-in soon", "leyden charges create: --expires-in: "),
+        ("charges list --limit 5000", "leyden charges list: --limit: expected a whole number from 1 to 1000"),
+        ("charges list --status open", "leyden charges list: argument --status: open is none of pending, completed,"),
+        ("advance", "leyden advance: one of the arguments SPAN --by --to --next-event --idle is required"),
+        ("advance 5x", "leyden advance: --by: expected seconds from 0, or a span"),
+        ("advance --to noon", "leyden advance: --to: expected a time"),
+        ("pay lnbcrt1 --outcome setle", "leyden pay: argument --outcome: setle is none of settle,"),
+        ("pay lnbcrt1 --delay soon", "leyden pay: argument --delay: 'soon' is not a duration"),
+        ("deliveries replay", "leyden deliveries replay: give the id of a delivery, or a filter"),
+        ("clock --url localhost", "leyden clock: --url: 'localhost' is not a base URL"),
+    ],
+)
+def test_a_wrong_argument_names_its_option(leyden: Leyden, words: str, start: str) -> None:
+    assert refusal(leyden, *words.split(), status=2).startswith(start)
+
+
+def test_a_wrong_variable_is_named(leyden: Leyden) -> None:
+    assert refusal(leyden, "clock", LEYDEN_URL="nowhere", status=2).startswith("leyden clock: LEYDEN_URL: 'nowhere'")
+
+
+def test_without_a_server_the_error_names_the_command_that_starts_it(leyden: Leyden) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    line = refusal(leyden, "charges", "list", "--url", f"http://127.0.0.1:{port}")
+    assert line.startswith(f"leyden charges list: no server answers at http://127.0.0.1:{port} (")
+    assert f"start it with `leyden serve --port {port}`, or give its URL with --url or LEYDEN_URL" in line
+
+
+def test_a_wrong_key_names_the_option(leyden: Leyden) -> None:
+    line = refusal(leyden, "charges", "list", "--api-key", "another")
+    assert "refused the API key: " in line
+    assert line.endswith("give the key with --api-key or LEYDEN_API_KEY")
+    assert "another;" not in line
+    assert "another " not in line.replace("another one", "")
+
+
+def test_the_admin_token(leyden: Leyden) -> None:
+    with served_leyden("--admin-token", "a-secret-token") as server:
+        line = refusal(leyden, "sandbox", "list", LEYDEN_URL=server.url)
+        assert "asks for its admin token: give it with --admin-token or LEYDEN_ADMIN_TOKEN" in line
+        assert "a-secret" not in refusal(
+            leyden, "sandbox", "list", LEYDEN_URL=server.url, LEYDEN_ADMIN_TOKEN="a-secret-x"
+        )
+        lines(leyden, "sandbox", "list", "--json", LEYDEN_URL=server.url, LEYDEN_ADMIN_TOKEN="a-secret-token")
+        lines(leyden, "sandbox", "list", "--json", "--admin-token", "a-secret-token", LEYDEN_URL=server.url)
+
+
+def test_what_is_no_leyden_is_not_believed(leyden: Leyden) -> None:
+    class Proxy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(502)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<h1>Bad gateway</h1>")
+
+        def log_message(self, *_: Any) -> None:
+            """Log nothing."""
+
+    with handling(Proxy) as url:
+        assert "answered 502 (text/html), and not as Leyden does" in refusal(leyden, "clock", "--url", url)
+
+
+def test_a_lost_answer_is_one_line(leyden: Leyden, server: Client) -> None:
+    server.ok("POST", "/sandbox/v1/service-faults", {"kind": "connection_reset"})
+    line = refusal(leyden, "charges", "list")
+    assert "gave no answer" in line
+    assert "service fault" in line
