@@ -1,12 +1,16 @@
-"""The pytest plugin: fixtures with a new sandbox for each test, in the process or served on a port.
+"""The pytest plugin: fixtures with a new sandbox for each test, module or session, in the process or served on a port.
 
     def test_a_paid_charge_is_shipped(leyden_server):
-        order = my_shop(base_url=leyden_server, key="leyden").order("tea")
+        order = my_shop(base_url=leyden_server, key=leyden_server.api_key).order("tea")
         leyden_server.sandbox.wallet("ana").pay(order.invoice)
         leyden_server.sandbox.run()
         assert order.shipped
 
-pytest loads it wherever Leyden is installed; `-p no:leyden` disables it. Options of the configuration file:
+`sandbox` and `leyden_server` are new for each test, `module_sandbox` and `module_leyden_server` for each module,
+`session_sandbox` and `session_leyden_server` for each run (with pytest-xdist: for each worker). `leyden_server` serves
+the sandbox of the same scope: in a test that uses both, `leyden_server.sandbox is sandbox`.
+
+pytest loads the plugin wherever Leyden is installed; `-p no:leyden` disables it. Options of the configuration file:
 
 - `leyden_seed` (0; at most 9007199254740991): each test has a seed that is derived from it and from the name of the
   test. So a test has the same ids in every run, and no two tests have the same.
@@ -15,10 +19,15 @@ pytest loads it wherever Leyden is installed; `-p no:leyden` disables it. Option
 - `leyden_egress`, `leyden_egress_allow` (a list): where callbacks may go; by default nowhere from `sandbox`, and to
   this machine from `leyden_server`.
 - `leyden_callback_timeout` (15s): the longest wait for the response of a receiver on the network, 100ms to 60s.
+- `leyden_url`: a running server for `leyden_server`; `--leyden-url` and the variable `LEYDEN_URL` come first.
+
+With a URL, `leyden_server` creates a sandbox on that server and deletes it at the end. Its `sandbox` is a
+`leyden.http_sandbox.HttpSandbox` then. Options about callbacks are those of the server.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -27,23 +36,42 @@ import pytest
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from leyden.http_sandbox import HttpSandbox
     from leyden.sandbox import Sandbox
+
+_TTL = "1h"  # of a sandbox on a running server: a test run that was killed deletes nothing
+_START = "2030-01-01T00:00:00Z"
 
 
 class LiveServer(str):
-    """The base URL of a server on 127.0.0.1, for any client; `sandbox` is the sandbox that it serves.
+    """The base URL of a served sandbox, for any client; `sandbox` is that sandbox.
 
     Callbacks to a receiver of this machine are real requests: `http://127.0.0.1:5000/paid`, for example. Names below
     `.localhost` are built-in receivers: `sandbox.receiver("shop").inbox` holds the exact requests that
     `http://shop.localhost/` received, which a test can pass to the code under test.
+
+    With a running server (`--leyden-url`), `sandbox` is a `leyden.http_sandbox.HttpSandbox`.
     """
 
-    sandbox: Sandbox
+    sandbox: Any
+
+    @property
+    def url(self) -> str:
+        """The base URL, as a plain text."""
+        return str(self)
 
     @property
     def api_key(self) -> str:
         """The project's API key, for the header `apikey`."""
-        return self.sandbox.api_key
+        key: str = self.sandbox.api_key
+        return key
+
+    @property
+    def webhook_secret(self) -> str:
+        """The secret that signs the callbacks."""
+        sandbox = self.sandbox
+        secret: str = sandbox.world.webhook_secret if hasattr(sandbox, "world") else sandbox.webhook_secret
+        return secret
 
 
 class _Switch:
@@ -68,7 +96,11 @@ class _Switch:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of the configuration file."""
+    """Add the options of the configuration file and of the command line."""
+    group = parser.getgroup("leyden", "Leyden, a sandbox for Lightning charges")
+    group.addoption("--leyden-url", metavar="URL", help="running server on which leyden_server creates sandboxes")
+    group.addoption("--leyden-admin-token", metavar="TOKEN", help="its admin token (default: $LEYDEN_ADMIN_TOKEN)")
+    parser.addini("leyden_url", "Leyden: running server on which leyden_server creates sandboxes", default="")
     parser.addini("leyden_seed", "Leyden: seed of all random choices in `sandbox` and `leyden_server`", default="0")
     parser.addini("leyden_start", "Leyden: the instant at which their clocks start, ISO 8601", default="")
     parser.addini("leyden_egress", "Leyden: where callbacks may go: none, loopback or public", default="")
@@ -78,11 +110,46 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("leyden_overlays", "Leyden: overlays for the specification", type="args", default=[])
 
 
+# Sandboxes
+
+
 @pytest.fixture
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """A new `leyden.Sandbox` in memory: the whole service, its network and its clock, in this process."""
-    with _new_sandbox(request) as new:
-        yield new
+    yield from _sandbox(request, "leyden_server")
+
+
+@pytest.fixture(scope="module")
+def module_sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A `leyden.Sandbox` in memory that the tests of a module share."""
+    yield from _sandbox(request, "module_leyden_server")
+
+
+@pytest.fixture(scope="session")
+def session_sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A `leyden.Sandbox` in memory that all tests share; with pytest-xdist, all tests of a worker."""
+    yield from _sandbox(request, "session_leyden_server")
+
+
+def _sandbox(request: pytest.FixtureRequest, server: str) -> Iterator[Any]:
+    """A sandbox in the process; with a running server, that of `server` if a test of the same scope uses it."""
+    if _external_url(request.config) and _is_used(request, server):
+        yield request.getfixturevalue(server).sandbox
+    else:
+        with _new_sandbox(request) as new:
+            yield new
+
+
+def _is_used(request: pytest.FixtureRequest, fixture: str) -> bool:
+    """Whether a test of the scope uses the fixture."""
+    if request.scope == "function":
+        return fixture in request.fixturenames
+    inside = "" if request.scope == "session" else f"{request.node.nodeid}::"
+    tests = (item for item in request.session.items if item.nodeid.startswith(inside))
+    return any(fixture in getattr(test, "fixturenames", ()) for test in tests)
+
+
+# Served sandboxes
 
 
 @pytest.fixture(scope="session")
@@ -96,39 +163,127 @@ def _leyden_port() -> Iterator[tuple[str, _Switch]]:
 
 
 @pytest.fixture
-def leyden_server(request: pytest.FixtureRequest, _leyden_port: tuple[str, _Switch]) -> Iterator[LiveServer]:
-    """The URL of a served Leyden, the same in all tests. Each test has its own sandbox there: `.sandbox`."""
-    url, switch = _leyden_port
-    with _new_sandbox(request) as new:
-        switch.app = new._http.served_at(url)
-        server = LiveServer(url)
-        server.sandbox = new
-        yield server
-        switch.app = None
+def leyden_server(request: pytest.FixtureRequest) -> Iterator[LiveServer]:
+    """The URL of a served sandbox, which is new for each test: `.sandbox`. In this process the URL is the same in all
+    tests."""
+    if _external_url(request.config):
+        yield from _external_server(request)
+        return
+    sandbox = request.getfixturevalue("sandbox")
+    url, switch = request.getfixturevalue("_leyden_port")
+    switch.app = sandbox._http.served_at(url)
+    yield _live(url, sandbox)
+    switch.app = None
+
+
+@pytest.fixture(scope="module")
+def module_leyden_server(request: pytest.FixtureRequest) -> Iterator[LiveServer]:
+    """The URL of a served sandbox that the tests of a module share: `.sandbox`."""
+    yield from _shared_server(request, "module_sandbox")
+
+
+@pytest.fixture(scope="session")
+def session_leyden_server(request: pytest.FixtureRequest) -> Iterator[LiveServer]:
+    """The URL of a served sandbox that all tests share, with pytest-xdist all tests of a worker: `.sandbox`."""
+    yield from _shared_server(request, "session_sandbox")
+
+
+def _shared_server(request: pytest.FixtureRequest, sandbox: str) -> Iterator[LiveServer]:
+    if _external_url(request.config):
+        yield from _external_server(request)
+    else:
+        shared = request.getfixturevalue(sandbox)
+        yield _live(shared.serve(), shared)
+
+
+def _live(url: str, sandbox: Sandbox | HttpSandbox) -> LiveServer:
+    server = LiveServer(url)
+    server.sandbox = sandbox
+    return server
+
+
+# A running server
+
+
+def _external_url(config: pytest.Config) -> str:
+    """The URL of the running server; empty without one."""
+    given: str = config.getoption("--leyden-url") or os.environ.get("LEYDEN_URL") or config.getini("leyden_url")
+    if given and not given.startswith(("http://", "https://")):
+        _refuse(f"--leyden-url {given!r} is no URL: give http://HOST:PORT, as `leyden serve` prints it")
+    return given
+
+
+def _external_server(request: pytest.FixtureRequest) -> Iterator[LiveServer]:
+    """A sandbox of its own on the running server, until the scope ends."""
+    from leyden.errors import LeydenError
+    from leyden.http_sandbox import create_sandbox
+
+    config = request.config
+    seed, secret = _seed_and_secret(request)
+    name = f"{request.node.nodeid or 'session'}{_worker()}"
+    try:
+        created = create_sandbox(
+            _external_url(config),
+            admin_token=config.getoption("--leyden-admin-token") or os.environ.get("LEYDEN_ADMIN_TOKEN"),
+            name="".join(char if " " <= char <= "~" else "?" for char in name)[-200:],
+            seed=seed,
+            start=config.getini("leyden_start") or _START,
+            rate=0,
+            overlays=config.getini("leyden_overlays"),
+            webhookSecret=secret,
+            ttl=_TTL,
+        )
+    except LeydenError as error:
+        _refuse(f"leyden_server: {error}")
+    with created:
+        yield _live(created.url, created)
+
+
+# The options
+
+
+def _refuse(text: str) -> None:
+    """End the test with one line: a traceback would say nothing more."""
+    pytest.fail(text, pytrace=False)
+
+
+def _worker() -> str:
+    """The name of this worker of pytest-xdist, so that two of them have other ids in a session; else empty."""
+    name = os.environ.get("PYTEST_XDIST_WORKER", "")
+    return f" {name}" if name else ""
+
+
+def _seed_and_secret(request: pytest.FixtureRequest) -> tuple[int, str]:
+    """The seed of a test, module or session, and the webhook secret of all."""
+    from leyden.arguments import seed_from_text
+    from leyden.rng import RandomStreams, derived_seed
+    from leyden.server.http.projects import drawn_secret
+
+    try:
+        seed = seed_from_text(request.config.getini("leyden_seed"))
+    except ValueError as error:
+        _refuse(f"leyden_seed: {error}")
+    secret = request.config.getini("leyden_webhook_secret") or drawn_secret(RandomStreams(seed).stream("secrets"))
+    where = request.node.nodeid if request.scope != "session" else f"session{_worker()}"
+    return derived_seed(seed, where), secret
 
 
 def _new_sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    """The sandbox of one test, with its own ids and the webhook secret of all tests."""
-    from leyden.arguments import seed_from_text
-    from leyden.rng import RandomStreams, derived_seed
+    """The sandbox of one test, module or session, with its own ids and the webhook secret of all."""
     from leyden.sandbox import Sandbox
-    from leyden.server.http.projects import drawn_secret
 
     config = request.config
-    options: dict[str, Any] = {}
+    seed, secret = _seed_and_secret(request)
     try:
-        seed = seed_from_text(config.getini("leyden_seed"))
+        return Sandbox(
+            seed,
+            config.getini("leyden_start") or None,
+            webhook_secret=secret,
+            overlays=config.getini("leyden_overlays"),
+            egress=config.getini("leyden_egress") or None,
+            egress_allow=config.getini("leyden_egress_allow"),
+            callback_timeout=config.getini("leyden_callback_timeout") or None,
+        )
     except ValueError as error:
-        raise pytest.UsageError(f"leyden_seed: {error}") from None
-    options["seed"] = derived_seed(seed, request.node.nodeid)
-    given_secret, start = config.getini("leyden_webhook_secret"), config.getini("leyden_start")
-    options["webhook_secret"] = given_secret or drawn_secret(RandomStreams(seed).stream("secrets"))
-    if start:
-        options["start"] = start
-    options["egress"] = config.getini("leyden_egress") or None
-    options["callback_timeout"] = config.getini("leyden_callback_timeout") or None
-    options["egress_allow"] = config.getini("leyden_egress_allow")
-    try:
-        return Sandbox(**options, overlays=config.getini("leyden_overlays"))
-    except ValueError as error:
-        raise pytest.UsageError(f"Leyden's options: {error}") from None
+        _refuse(f"Leyden's options: {error}")
+        raise

@@ -106,10 +106,10 @@ def test_each_test_has_the_same_ids_in_every_run_and_one_secret_signs_them_all(s
         import json, pathlib, pytest
 
         @pytest.mark.parametrize("number", range(2))
-        def test_ids(sandbox, leyden_server, number):
-            box = leyden_server.sandbox
-            made = [one.charges.create(amount="1000", description="tea").id for one in (sandbox, box)]
-            secrets = [one.ask("GET", "/sandbox/v1/webhook-secret")["current"] for one in (sandbox, box)]
+        def test_ids(sandbox, module_sandbox, number):
+            boxes = (sandbox, module_sandbox)
+            made = [one.charges.create(amount="1000", description="tea").id for one in boxes]
+            secrets = [one.ask("GET", "/sandbox/v1/webhook-secret")["current"] for one in boxes]
             with open("seen.jsonl", "a") as file:
                 print(json.dumps([made, secrets]), file=file)
     """)
@@ -131,16 +131,69 @@ def test_each_test_has_the_same_ids_in_every_run_and_one_secret_signs_them_all(s
     assert secrets[3] == {SECRET}
 
 
+def test_both_fixtures_of_a_scope_are_the_same_sandbox(suite: pytest.Pytester) -> None:
+    suite.makepyfile("""
+        import pytest
+
+        def test_both(sandbox, leyden_server):
+            assert leyden_server.sandbox is sandbox
+            assert (leyden_server.url, leyden_server.api_key) == (str(leyden_server), sandbox.api_key)
+            assert sandbox.serve() == leyden_server
+            assert leyden_server.webhook_secret == sandbox.ask("GET", "/sandbox/v1/webhook-secret")["current"]
+
+        def test_the_other_order(leyden_server, sandbox):
+            assert leyden_server.sandbox is sandbox
+            assert len(sandbox.charges) == 0
+
+        @pytest.mark.parametrize("name", ["module", "session"])
+        def test_shared(request, name):
+            server, box = request.getfixturevalue(f"{name}_leyden_server"), request.getfixturevalue(f"{name}_sandbox")
+            assert server.sandbox is box
+
+        def test_three_servers(leyden_server, module_leyden_server, session_leyden_server):
+            servers = (leyden_server, module_leyden_server, session_leyden_server)
+            assert len({*servers}) == len({server.sandbox.world.config.seed for server in servers}) == 3
+    """)
+    suite.runpytest_inprocess().assert_outcomes(passed=5)
+
+
+def test_a_module_and_a_session_share_a_sandbox(suite: pytest.Pytester) -> None:
+    module = """
+        from urllib.request import Request, urlopen
+
+        seen = []
+
+        def test_first(module_sandbox, session_leyden_server):
+            assert len(module_sandbox.charges) == 0
+            seen[:] = [module_sandbox, session_leyden_server.sandbox]
+            module_sandbox.charges.create(amount="1000", description="tea")
+            session_leyden_server.sandbox.charges.create(amount="1000", description="tea")
+
+        def test_second(module_sandbox, session_leyden_server, sandbox):
+            assert len(module_sandbox.charges) == 1
+            assert len(session_leyden_server.sandbox.charges) == COUNT
+            assert seen == [module_sandbox, session_leyden_server.sandbox]
+            assert len(sandbox.charges) == 0
+            request = Request(session_leyden_server + "/v0/charges", headers={"apikey": session_leyden_server.api_key})
+            assert urlopen(request, timeout=10).status == 200
+    """
+    suite.makepyfile(test_a=module.replace("COUNT", "1"), test_b=module.replace("COUNT", "2"))
+    suite.runpytest_inprocess().assert_outcomes(passed=4)
+
+
 def test_where_callbacks_may_go_comes_from_the_configuration_file(suite: pytest.Pytester) -> None:
     program = """
-        def test_it(sandbox, leyden_server):
-            seen = []
-            for box in (sandbox, leyden_server.sandbox):
-                box.charges.create(amount="1000", description="", callbackUrl="http://127.0.0.1:61999/x", expiresIn=1)
-                box.run("2s")
-                [delivery] = box.ask("GET", "/sandbox/v1/deliveries")["data"]
-                seen.append(delivery["attempts"][0]["error"])
-            assert seen == EXPECTED
+        def result(box):
+            box.charges.create(amount="1000", description="", callbackUrl="http://127.0.0.1:61999/x", expiresIn=1)
+            box.run("2s")
+            [delivery] = box.ask("GET", "/sandbox/v1/deliveries")["data"]
+            return delivery["attempts"][0]["error"]
+
+        def test_it(sandbox):
+            assert result(sandbox) == EXPECTED[0]
+
+        def test_it_served(leyden_server):
+            assert result(leyden_server.sandbox) == EXPECTED[1]
     """
     for options, expected in (
         ("", ["blocked", "refused"]),
@@ -150,10 +203,10 @@ def test_where_callbacks_may_go_comes_from_the_configuration_file(suite: pytest.
     ):
         suite.makeini(CONFIG + options + "\n")
         suite.makepyfile(program.replace("EXPECTED", repr(expected)))
-        suite.runpytest_inprocess().assert_outcomes(passed=1)
+        suite.runpytest_inprocess().assert_outcomes(passed=2)
     suite.makeini(CONFIG + "leyden_egress = lan\n")
     outcome = suite.runpytest_inprocess()
-    outcome.assert_outcomes(errors=1)
+    outcome.assert_outcomes(errors=2)
     outcome.stdout.fnmatch_lines(["*'lan' is not an egress mode*"])
 
 

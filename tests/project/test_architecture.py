@@ -55,6 +55,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.app", "server.service"),
     ("server.system",),
     ("arguments", "errors", "extras", "json_files", "repr_tables", "rng"),
+    ("http_sandbox",),
     ("world.interrupts", "world.time", "world.loopback", "world.merged_openapi"),
     ("world.event_journal", "lightning"),
     ("world.transaction",),
