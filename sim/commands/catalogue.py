@@ -130,6 +130,12 @@ def _completion(parser: argparse.ArgumentParser) -> None:
     describe(parser, build_parser)
 
 
+def _replay(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.saved_sandbox import describe
+
+    describe(parser)
+
+
 def _harness(name: str) -> _Describe:
     def describe(parser: argparse.ArgumentParser) -> None:
         from leyden.harness.options import DESCRIBE
@@ -258,9 +264,9 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
         ),
         Command(
             "replay",
-            "run a case file again, in process or on a service, and report whether the violation still occurs",
-            _harness("replay"),
-            ("leyden replay findings/CASE.case.json", "leyden replay findings/CASE.case.json --export pytest"),
+            "run a case again, or open a saved sandbox, and report whether the result and the journal are the same",
+            _replay,
+            ("leyden replay findings/CASE.case.json", "leyden replay checkout.json http://127.0.0.1:8402"),
         ),
     ),
     "Documents and tools": (

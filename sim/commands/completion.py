@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 
 SHELLS = ("bash", "zsh", "fish")
-_FILES, _DIRECTORIES = ("FILE", "CASE"), ("DIR",)
+_FILE, _DIRECTORY = "FILE", "DIR"  # the metavars of options for paths
 
 
 def describe(parser: argparse.ArgumentParser, whole: Callable[[], argparse.ArgumentParser]) -> None:
@@ -19,9 +19,9 @@ def _completion(shell: str, parser: argparse.ArgumentParser) -> int:
     import shtab
 
     for action in _actions(parser):
-        if action.metavar in _FILES:
+        if action.metavar == _FILE:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
-        elif action.metavar in _DIRECTORIES:
+        elif action.metavar == _DIRECTORY:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
     print(shtab.complete(parser, shell))
     return 0

@@ -50,7 +50,7 @@ def _describe_conformance(conformance: argparse.ArgumentParser) -> None:
 
 
 def _describe_replay(again: argparse.ArgumentParser) -> None:
-    again.add_argument("case", metavar="CASE", help="a case file, as written by `leyden fuzz --cases`")
+    again.add_argument("case", metavar="FILE", help="a case, as written by `leyden fuzz --cases`, or a saved sandbox")
     again.add_argument(
         "--export", choices=(*EXPORT_FORMATS, "spec"),
         help="print the case in this format and do not run it; spec: its specification as JSON",

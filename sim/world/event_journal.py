@@ -17,6 +17,7 @@ from leyden.server.store.tables.packed import pack, unpack
 _canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 _CHUNK = 1024
+_START = sha256(b"").digest()
 
 _Note = tuple[int, str, str, dict[str, Any]]
 _Chunk = bytes | list[_Note]  # a list where a fact is not a plain value
@@ -51,7 +52,7 @@ class HashedEventJournal:
         self._last_read: tuple[_Chunk, list[_Note]] | None = None  # the chunk that was unpacked last
         self._open: list[_Note] = []
         self._dropped = 0  # entries of which only the hash remains; a multiple of the chunk
-        self._digest = sha256(b"").digest()
+        self._digest = _START
         self._hashed = 0
         self._in_commit = False
         self._before = (0, self._digest, 0)  # when the commit started: the length, the digest and what it covers
@@ -100,6 +101,15 @@ class HashedEventJournal:
             self._digest = sha256(self._digest + line.encode("ascii")).digest()
             self._hashed = entry.sequence
         return self._hashed == len(self)
+
+    def computed_hash(self) -> str | None:
+        """The hash, computed again from all entries; None when some can no longer be read."""
+        if self.dropped:
+            return None
+        digest = _START
+        for entry in self._since(0):
+            digest = sha256(digest + _canonical(entry).encode("ascii")).digest()
+        return digest.hex()
 
     def entries(
         self, after: int = 0, limit: int | None = None, kind: str | None = None, subject: str | None = None

@@ -60,13 +60,14 @@ def with_things(server: Client, line: str, folder: Path) -> list[str]:
             if name == "PAYMENT":
                 deliveries = server.ok("GET", f"/sandbox/v1/deliveries?chargeId={paid['id']}")["data"]
                 ids["DELIVERY"] = deliveries[0]["id"]
-    if "SANDBOX" in line or "checkout.json" in line:
+    if "SANDBOX" in line:
         for name in ("SANDBOX", "OTHER_SANDBOX"):
             ids[name] = server.ok("POST", "/sandbox/v1/sandboxes", {"seed": 7})["id"]
         server.ok("POST", f"/sandbox/v1/sandboxes/{ids['SANDBOX']}/snapshots", {})
     if "checkout.json" in line:
-        state = server.ok("GET", f"/sandbox/v1/sandboxes/{ids['SANDBOX']}/export")
-        (folder / "checkout.json").write_text(json.dumps(state))
+        saved_sandbox(server, folder)
+    if "snapshot-1" in line and not server.ok("GET", "/sandbox/v1/snapshots")["data"]:
+        server.ok("POST", "/sandbox/v1/snapshots", {})
     words = shlex.split(line.replace("http://127.0.0.1:8402", server.url))[1:]
     return [ids.get(word, word) for word in words]
 
@@ -96,6 +97,11 @@ def receiver() -> Iterator[str]:
         yield url
 
 
+def saved_sandbox(server: Client, folder: Path) -> None:
+    """A saved sandbox as `checkout.json` in a directory."""
+    (folder / "checkout.json").write_text(json.dumps(server.ok("GET", "/sandbox/v1/export")))
+
+
 def local(line: str, server: Client, receiver: str) -> list[str]:
     """The words of an example, with addresses and files that exist, and a shorter run."""
     for given, here in (
@@ -113,6 +119,7 @@ def local(line: str, server: Client, receiver: str) -> list[str]:
 def test_any_other_example_works(server: Client, receiver: str, tmp_path: Path, line: str) -> None:
     words = local(line, server, receiver)
     (tmp_path / "my_client.py").write_text(CLIENT)
+    saved_sandbox(server, tmp_path)
     (tmp_path / "findings").mkdir()
     (tmp_path / "findings" / "CASE.case.json").write_text(Case(({"do": "advance", "by": 1_000},)).dumps())
     jupyterlab = tmp_path / "packages" / "jupyterlab"

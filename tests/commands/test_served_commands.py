@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,7 +173,7 @@ def test_the_variables_of_a_new_sandbox(leyden: Leyden) -> None:
     assert key.startswith("export LEYDEN_API_KEY=leyden_")
 
 
-def test_copies_of_a_sandbox(leyden: Leyden, tmp_path: Any) -> None:
+def test_copies_of_a_sandbox(leyden: Leyden, tmp_path: Path) -> None:
     made = json.loads(lines(leyden, "sandbox", "create", "--seed", "7", "--rate", "0", "--json")[0])
     own = {"LEYDEN_URL": made["url"], "LEYDEN_API_KEY": made["apiKey"]}
     snapshot = fields(lines(leyden, "sandbox", "snapshot", made["id"], "--name", "empty"))
@@ -185,7 +186,7 @@ def test_copies_of_a_sandbox(leyden: Leyden, tmp_path: Any) -> None:
     assert lines(leyden, "sandbox", "diff", made["id"], "--snapshot", "snapshot-1") == ["no differences"]
     assert lines(leyden, "sandbox", "snapshot", made["id"], "--list")[1].split()[:2] == ["snapshot-1", "empty"]
     assert fields(lines(leyden, "sandbox", "snapshot", made["id"], "--delete", "snapshot-1"))["deleted"] == "snapshot-1"
-    assert "no snapshot snapshot-1" in refusal(leyden, "sandbox", "snapshot", made["id"], "--delete", "snapshot-1")
+    assert "no snapshot snapshot-1 of" in refusal(leyden, "sandbox", "snapshot", made["id"], "--delete", "snapshot-1")
 
     done = leyden("sandbox", "export", forked["id"], "case.json")
     assert (done.returncode, done.stdout) == (0, "")
@@ -198,7 +199,24 @@ def test_copies_of_a_sandbox(leyden: Leyden, tmp_path: Any) -> None:
     assert "format 99" in refusal(leyden, "sandbox", "import", "other.json")
 
 
-def test_any_operation(leyden: Leyden, server: Client, tmp_path: Any) -> None:
+def test_the_sandbox_of_the_key_is_copied_without_its_id(leyden: Leyden, tmp_path: Path) -> None:
+    made = json.loads(lines(leyden, "sandbox", "create", "--seed", "7", "--rate", "0", "--json")[0])
+    own = {"LEYDEN_URL": made["url"], "LEYDEN_API_KEY": made["apiKey"], "LEYDEN_ADMIN_TOKEN": ""}
+    assert fields(lines(leyden, "sandbox", "snapshot", **own))["snapshot"] == "snapshot-1"
+    lines(leyden, "charges", "create", "--amount", "1000", "--description", "Tea", **own)
+    assert "fields differ" in lines(leyden, "sandbox", "diff", "--snapshot", "snapshot-1", **own)[0]
+    forked = fields(lines(leyden, "sandbox", "fork", **own))
+    assert forked["API key"] != made["apiKey"]
+    leyden("sandbox", "export", "case.json", **own)
+    assert json.loads((tmp_path / "case.json").read_text())["tables"]
+    assert fields(lines(leyden, "sandbox", "restore", "snapshot-1", **own))["Charges"] == "none"
+    line = refusal(leyden, "sandbox", "snapshot", "--delete", "snapshot-7", **own)
+    assert line.endswith(
+        "there is no snapshot snapshot-7 of this sandbox: `leyden sandbox snapshot --list` lists those that there are"
+    )
+
+
+def test_any_operation(leyden: Leyden, server: Client, tmp_path: Path) -> None:
     (tmp_path / "fault.json").write_text('{"kind": "drop"}')
     [line] = lines(leyden, "api", "post", "/sandbox/v1/faults", "--data", "@fault.json")
     assert json.loads(line)["kind"] == "drop"

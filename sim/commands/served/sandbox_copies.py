@@ -105,10 +105,7 @@ def _snapshot(options: argparse.Namespace) -> int:
     if options.list:
         return print_list(options, client, path, _SNAPSHOTS, none="no snapshots", what=sandbox_named(options))
     if options.delete is not None:
-        what = (
-            f"sandbox {options.id}, or it has no snapshot {options.delete}",
-            f"leyden sandbox snapshot {options.id} --list",
-        )
+        what = (f"snapshot {options.delete} of this sandbox", f"{_snapshots_of(options)} --list")
         raw = client("DELETE", f"{path}/{segment(options.delete)}", what=what)
     else:
         raw = client("POST", path, without_none({"name": options.name}), what=sandbox_named(options))
@@ -125,6 +122,10 @@ def _snapshot(options: argparse.Namespace) -> int:
         ]
     )
     return 0
+
+
+def _snapshots_of(options: argparse.Namespace) -> str:
+    return " ".join(["leyden sandbox snapshot", *([] if options.id is None else [options.id])])
 
 
 def _restore(options: argparse.Namespace) -> int:
@@ -191,20 +192,20 @@ COPIES = (
         "snapshot",
         "keep the state of a sandbox in memory, to return to it",
         _describe_snapshot,
-        ('leyden sandbox snapshot SANDBOX --name "before the payment"', "leyden sandbox snapshot SANDBOX --list"),
+        ('leyden sandbox snapshot --name "before the payment"', "leyden sandbox snapshot SANDBOX --list"),
     ),
     Command(
         "restore",
         "return a sandbox to a snapshot",
         _describe_restore,
-        ("leyden sandbox restore SANDBOX snapshot-1", "leyden sandbox restore SANDBOX snapshot-1 --json"),
+        ("leyden sandbox restore snapshot-1", "leyden sandbox restore SANDBOX snapshot-1 --json"),
     ),
     Command(
         "fork",
         "create a sandbox in the state of another one, or of one of its snapshots",
         _describe_fork,
         (
-            "leyden sandbox fork SANDBOX --name other-course",
+            "leyden sandbox fork --name other-course",
             "leyden sandbox fork SANDBOX --snapshot snapshot-1 --reseed 8 --json",
         ),
     ),
@@ -212,13 +213,13 @@ COPIES = (
         "diff",
         "list the fields in which a sandbox differs from a snapshot or from another sandbox",
         _describe_diff,
-        ("leyden sandbox diff SANDBOX --snapshot snapshot-1", "leyden sandbox diff SANDBOX --sandbox OTHER_SANDBOX"),
+        ("leyden sandbox diff --snapshot snapshot-1", "leyden sandbox diff SANDBOX --sandbox OTHER_SANDBOX"),
     ),
     Command(
         "export",
         "write the whole state of a sandbox to a file",
         _describe_export,
-        ("leyden sandbox export SANDBOX checkout.json", "leyden sandbox export SANDBOX - > checkout.json"),
+        ("leyden sandbox export checkout.json", "leyden sandbox export SANDBOX - > checkout.json"),
     ),
     Command(
         "import",

@@ -11,18 +11,16 @@ import orjson
 
 from leyden.commands.environment import API_KEY, URL
 from leyden.commands.served.client import segment
-from leyden.commands.served.output import print_fields, print_raw, rate, seconds, utc
+from leyden.commands.served.output import msat, print_fields, print_raw, rate, seconds, utc
 
-PATH = "/sandbox/v1/sandboxes"
+OWN_PATH = "/sandbox/v1"
+PATH = f"{OWN_PATH}/sandboxes"
 LISTING = "leyden sandbox list"
 
 
-def add_id(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
+def add_id(parser: argparse.ArgumentParser) -> None:
     """Add the argument that names a sandbox."""
-    if optional:
-        parser.add_argument("id", nargs="?", metavar="ID", help="the id of a sandbox (default: that of the API key)")
-    else:
-        parser.add_argument("id", metavar="ID", help="the id of a sandbox")
+    parser.add_argument("id", nargs="?", metavar="ID", help="the id of a sandbox (default: that of the API key)")
 
 
 def add_new(parser: argparse.ArgumentParser) -> None:
@@ -37,8 +35,8 @@ def add_new(parser: argparse.ArgumentParser) -> None:
 
 
 def sandbox_path(options: argparse.Namespace) -> str:
-    """The path of the sandbox that the options name; empty for that of the API key."""
-    return "" if options.id is None else f"{PATH}/{segment(options.id)}"
+    """The path of the sandbox that the options name; without an id that of the API key."""
+    return OWN_PATH if options.id is None else f"{PATH}/{segment(options.id)}"
 
 
 def sandbox_named(options: argparse.Namespace) -> tuple[str, str] | None:
@@ -66,7 +64,7 @@ def print_result(options: argparse.Namespace, raw: bytes) -> int:
 
 
 def print_sandbox(sandbox: Mapping[str, Any]) -> None:
-    counts = sandbox.get("charges")
+    counts, network = sandbox.get("charges"), sandbox.get("network")
     print_fields(
         [
             ("id", sandbox.get("id")),
@@ -78,9 +76,10 @@ def print_sandbox(sandbox: Mapping[str, Any]) -> None:
             ("start", utc(sandbox["start"])),
             ("seed", sandbox["seed"]),
             ("overlays", ", ".join(sandbox["overlays"]) or None),
-            ("network", sandbox.get("network")),
+            ("network", network if isinstance(network, str) else "simulated" if network else None),
             ("ttl", seconds(sandbox.get("ttl"))),
             ("Charges", None if counts is None else ", ".join(f"{n:,} {s}" for s, n in counts.items()) or "none"),
+            ("balance", msat(sandbox.get("balance"))),
             ("scheduled", sandbox.get("pending")),
             ("service faults", sandbox.get("serviceFaults") or None),
             ("journal hash", sandbox.get("journalHash")),

@@ -61,13 +61,13 @@ def _describe_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _describe_show(parser: argparse.ArgumentParser) -> None:
-    add_id(parser, optional=True)
+    add_id(parser)
     add_connection(parser, admin=True)
     parser.set_defaults(run=_show)
 
 
 def _describe_reset(parser: argparse.ArgumentParser) -> None:
-    add_id(parser, optional=True)
+    add_id(parser)
     parser.add_argument(
         "--seed", type=whole, metavar="N", help="the seed of the new run; an earlier one repeats its ids"
     )
@@ -77,7 +77,7 @@ def _describe_reset(parser: argparse.ArgumentParser) -> None:
 
 
 def _describe_delete(parser: argparse.ArgumentParser) -> None:
-    add_id(parser)
+    parser.add_argument("id", metavar="ID", help="the id of a sandbox")
     add_connection(parser, admin=True)
     parser.set_defaults(run=_delete)
 
@@ -102,14 +102,12 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    return print_result(
-        options, Client(options)("GET", sandbox_path(options) or "/sandbox/v1", what=sandbox_named(options))
-    )
+    return print_result(options, Client(options)("GET", sandbox_path(options), what=sandbox_named(options)))
 
 
 def _reset(options: argparse.Namespace) -> int:
     body = without_none({"seed": options.seed, "start": options.start})
-    path = f"{sandbox_path(options) or '/sandbox/v1'}/reset"
+    path = f"{sandbox_path(options)}/reset"
     return print_result(options, Client(options)("POST", path, body, what=sandbox_named(options)))
 
 
