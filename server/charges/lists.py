@@ -10,7 +10,7 @@ from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_iso
 
 
-def _instant(request: Request, name: str) -> int | None:
+def query_instant(request: Request, name: str) -> int | None:
     """A time in the query. The validator's `date-time` accepts some texts that are none."""
     text = request.query.get(name)
     if text is None:
@@ -44,8 +44,8 @@ def page(table: Any, request: Request, show: Callable[[Any], Any], noun: str, **
         filters,
         after=None if after is None else int(after, 16),
         limit=limit + 1,
-        since_ms=_instant(request, "createdAfter"),
-        until_ms=_instant(request, "createdBefore"),
+        since_ms=query_instant(request, "createdAfter"),
+        until_ms=query_instant(request, "createdBefore"),
     )
     more = len(rows) > limit
     rows = rows[:limit]

@@ -124,25 +124,32 @@ class RowTable:
             after = above if after is None else after if above is None else min(after, above)
         for ids in id_portions(data, wanted, after) if limit > 0 else ():
             last = ids[-1] < lowest
-            ids = _matching(rows, ids, wanted)
-            if since_ms is not None:
-                ids = [doc_id for doc_id in ids if rows[doc_id]["created_at"] >= since_ms]
-            if until_ms is not None:
-                ids = [doc_id for doc_id in ids if rows[doc_id]["created_at"] < until_ms]
+            ids = _created(rows, _matching(rows, ids, wanted), since_ms, until_ms)
             found += [Document(rows[doc_id], doc_id) for doc_id in ids[: limit - len(found)]]
             if last or len(found) == limit:
                 break
         return found
 
     def page_up(
-        self, filters: Mapping[str, Any] | None = None, after: int | None = None, limit: int = 100
+        self,
+        filters: Mapping[str, Any] | None = None,
+        after: int | None = None,
+        limit: int = 100,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
     ) -> list[Document]:
         """As `page`, the oldest first: rows with higher ids than `after`."""
         data, rows, wanted = self._data, self._data.rows, filters or {}
         found: list[Document] = []
+        above: int | None = None
+        if since_ms is not None or until_ms is not None:
+            lowest, above = data.order.id_bounds(rows, since_ms, until_ms)
+            after = max(after or 0, lowest - 1)
         for ids in id_portions(data, wanted, after, oldest_first=True) if limit > 0 else ():
-            found += [Document(rows[doc_id], doc_id) for doc_id in _matching(rows, ids, wanted)[: limit - len(found)]]
-            if len(found) == limit:
+            last = above is not None and ids[-1] >= above
+            ids = _created(rows, _matching(rows, ids, wanted), since_ms, until_ms)
+            found += [Document(rows[doc_id], doc_id) for doc_id in ids[: limit - len(found)]]
+            if last or len(found) == limit:
                 break
         return found
 
@@ -152,4 +159,13 @@ def _matching(rows: Mapping[int, Row], ids: list[int], wanted: Mapping[str, Any]
     ids = [doc_id for doc_id in ids if doc_id in rows]
     for field, value in wanted.items():
         ids = [doc_id for doc_id in ids if rows[doc_id].get(field) == value]
+    return ids
+
+
+def _created(rows: Mapping[int, Row], ids: list[int], since_ms: int | None, until_ms: int | None) -> list[int]:
+    """Those of the ids whose rows were created in this time."""
+    if since_ms is not None:
+        ids = [doc_id for doc_id in ids if rows[doc_id]["created_at"] >= since_ms]
+    if until_ms is not None:
+        ids = [doc_id for doc_id in ids if rows[doc_id]["created_at"] < until_ms]
     return ids

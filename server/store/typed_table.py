@@ -42,7 +42,12 @@ class TypedTable(Protocol[R]):
     ) -> list[Any]: ...
 
     def page_up(
-        self, filters: Mapping[str, Any] | None = None, after: int | None = None, limit: int = 100
+        self,
+        filters: Mapping[str, Any] | None = None,
+        after: int | None = None,
+        limit: int = 100,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
     ) -> list[Any]: ...
 
     def __iter__(self) -> Iterator[R]: ...

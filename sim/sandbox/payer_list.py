@@ -7,7 +7,7 @@ from dataclasses import fields as fields_of
 from typing import Any
 
 from leyden.lab.actions.action_log import as_json
-from leyden.lightning.payer.payer_rules import PayerSpec, payer_resource
+from leyden.lightning.payer.payer_rules import PayerRow, PayerSpec, payer_resource
 from leyden.sandbox.resources import StaticCharge
 from leyden.sandbox.session import Session
 
@@ -17,7 +17,8 @@ _FIELDS = tuple(field.name for field in fields_of(PayerSpec))
 class PayerList:
     """The payers that pay by themselves, oldest first: dicts with the field names of the control API.
 
-    Each pays the Charges that are created while it is there and match its rule; the oldest that matches pays.
+    Each pays the Charges that are created while it is there and match its rule; the oldest that matches pays. Those
+    that the document gives (`x-payers`) come first, have the `source` `document`, and are not removed.
     """
 
     def __init__(self, session: Session) -> None:
@@ -52,10 +53,15 @@ class PayerList:
             return world.payers.clear(payer_id)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter([payer_resource(row) for row in self._session.world.payers.rows])
+        return iter([payer_resource(row) for row in self._rows])
 
     def __len__(self) -> int:
-        return len(self._session.world.payers.rows)
+        return len(self._rows)
+
+    @property
+    def _rows(self) -> list[PayerRow]:
+        payers = self._session.world.payers
+        return [*payers.document_rows, *payers.rows]
 
     def __repr__(self) -> str:
         if self._session.is_closed:

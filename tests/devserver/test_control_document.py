@@ -1,4 +1,4 @@
-"""The document of the control plane is compiled at the first request to it."""
+"""The documents of the control planes: when they are compiled, and the parameters of their lists."""
 
 from __future__ import annotations
 
@@ -9,13 +9,82 @@ from dataclasses import replace
 import httpx2
 import pytest
 
+from leyden import Sandbox
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
+from leyden.errors import ApiError
+from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
 from leyden.server.store.store import Store
 from leyden.world.config import world_config
 from leyden.world.world import World
+
+# Read by the numbers of their entries, as the document says.
+FOLLOWED = {"getJournal", "getInbox"}
+
+
+@pytest.mark.parametrize("name", ["sandbox", "server"])
+def test_every_list_has_the_pages_of_the_charge_service(name: str) -> None:
+    service = load_contract(default_spec("charges")).operation("listCharges")
+    pages = {one.name: one for one in service.parameters if one.name in ("limit", "after")}
+    contract = load_contract(default_spec(name))
+    lists = [one for one in contract.operations.values() if one.operation_id.startswith("list")]
+    others = [
+        one.operation_id
+        for one in contract.operations.values()
+        if one.method == "get" and one not in lists and any(p.name in ("limit", "after") for p in one.parameters)
+    ]
+    assert set(others) == (FOLLOWED if name == "sandbox" else set())
+    assert len(lists) >= (9 if name == "sandbox" else 2)
+    for operation in lists:
+        found = {one.name: one for one in operation.parameters}
+        limit = found["limit"].rule.schema
+        assert (limit["minimum"], limit["default"]) == (1, 100), operation.operation_id
+        assert found["after"].rule.schema["pattern"] == pages["after"].rule.schema["pattern"], operation.operation_id
+        schema = operation.success.rule.schema
+        assert schema["required"] == ["data", "next"], operation.operation_id
+        assert schema["properties"].keys() == {"data", "next"}, operation.operation_id
+
+
+def test_payments_and_deliveries_have_the_filters_of_the_charge_service() -> None:
+    with Sandbox(seed=3, start="2030-01-01T00:00Z") as sandbox:
+        made = []
+        for number in range(6):
+            charge = sandbox.charges.create(
+                amount="1000", description="tea", expiresIn=60, callbackUrl="http://a.localhost"
+            )
+            outcome = ("settle", "hold")[number % 2]
+            made.append(sandbox.wallet("ana").pay(charge, outcome=outcome).id)
+            sandbox.advance("1s")
+
+        def listed(path: str) -> list[str]:
+            found: list[str] = []
+            after = ""
+            while True:
+                page = sandbox.ask("GET", f"/sandbox/v1/{path}&limit=1{after}")
+                found += [row["id"] for row in page["data"]]
+                if page["next"] is None:
+                    return found
+                after = f"&after={page['next']}"
+
+        between = "createdAfter=2030-01-01T00:00:02Z&createdBefore=2030-01-01T00:00:05Z"
+        assert listed(f"payments?{between}") == made[4:1:-1]
+        assert listed(f"payments?{between}&status=held") == [made[3]]
+        assert listed("payments?status=succeeded") == [made[4], made[2], made[0]]
+        held = sandbox.ask("GET", f"/sandbox/v1/payments/{made[1]}")
+        [charge_id] = [charge.id for charge in sandbox.charges if charge.request == held["request"]]
+        assert listed(f"payments?chargeId={charge_id}&status=held") == [made[1]]
+        assert listed(f"payments?chargeId={charge_id}&status=succeeded") == []
+        assert listed(f"payments?chargeId={charge_id}&createdBefore=2030-01-01T00:00:01Z") == []
+        sandbox.run()
+        every = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+        for low in range(0, 65, 3):
+            since, until = f"2030-01-01T00:{low // 60:02}:{low % 60:02}Z", "2030-01-01T00:01:03Z"
+            expected = [row["id"] for row in every if since <= row["createdAt"].replace(".000", "") < until]
+            assert listed(f"deliveries?createdAfter={since}&createdBefore={until}") == expected
+        with pytest.raises(ApiError, match=r"query\.createdAfter"):
+            sandbox.ask("GET", "/sandbox/v1/deliveries?createdAfter=yesterday")
 
 
 def test_a_control_document_that_does_not_compile_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

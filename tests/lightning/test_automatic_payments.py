@@ -356,7 +356,35 @@ def test_a_magic_amount_says_what_the_payer_does(amount: str) -> None:
         sandbox.run()
         outcomes = [payment["outcome"] for payment in sandbox.world.payments.rows]
         assert (*found, charge.status, outcomes) == MAGIC[amount]
-        assert len(sandbox.payers) == 0
+        assert sum(payer["hits"] for payer in sandbox.payers) == (amount != "21000")
+
+
+def test_payers_of_the_document_are_listed_first_and_stay() -> None:
+    with Sandbox(seed=7, overlays=["magic-amounts"]) as sandbox:
+        sandbox.payers.add(delay="2s")
+        create(sandbox, amount="208000")
+        sandbox.run()
+        added = [payer for payer in sandbox.payers if payer["source"] == "request"]
+        given = [payer for payer in sandbox.payers if payer["source"] == "document"]
+        assert list(sandbox.payers) == [*given, *added]
+        assert (len(given), len(added)) == (10, 1)
+        assert {payer["amount"]: payer["hits"] for payer in given if payer["hits"]} == {"208000": 1}
+        assert given[0]["createdAt"] == "2030-01-01T00:00:00.000Z"
+        listed: list[str] = []
+        after = ""
+        while True:
+            page = sandbox.ask("GET", f"/sandbox/v1/payers?limit=4{after}")
+            listed += [payer["id"] for payer in page["data"]]
+            if page["next"] is None:
+                break
+            after = f"&after={page['next']}"
+        assert listed == [payer["id"] for payer in sandbox.payers]
+        with pytest.raises(ApiError, match="given by the document"):
+            sandbox.ask("DELETE", f"/sandbox/v1/payers/{given[0]['id']}")
+        with Sandbox.from_snapshot(sandbox.snapshot()) as copy:
+            assert list(copy.payers) == [*given, *added]
+        assert sandbox.ask("DELETE", "/sandbox/v1/payers")["cleared"] == 1
+        assert list(sandbox.payers) == given
 
 
 def test_a_held_magic_amount_can_be_settled() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leyden.devserver.control.charge_ids import check_charge_id
-from leyden.devserver.control.pages import Page, page
+from leyden.devserver.control.pages import Page, created_between, page
 from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
@@ -40,7 +40,8 @@ class CallbackControl:
         self._check_event(call.query.get("event"), "query.event")
         world, slices, filters = self._world, self._world.slices(), self._filters(call.query)
         outbox, bodies = world.service.outbox, bool(call.query.get("bodies"))
-        found = page(call, lambda after, limit: outbox.rows.page_up(filters, after, limit), lambda row: row)
+        bounds = created_between(call)
+        found = page(call, lambda after, limit: outbox.rows.page_up(filters, after, limit, **bounds), lambda row: row)
         rows, found["data"] = found["data"], []
         for row in rows:
             found["data"].append(_delivery(row, world, bodies=bodies))

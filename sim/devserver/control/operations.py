@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.devserver.control.pages import Page, page
+from leyden.devserver.control.pages import Page, created_between, page
 from leyden.devserver.control.sandbox_state import clock_state, sandbox_state
 from leyden.errors import ClockError, PayerError
 from leyden.lightning.engine.htlc import PaymentNotHeld
@@ -148,10 +148,12 @@ class ControlPlane:
 
     @handles(needs=("query.limit",))
     def list_payments(self, call: Request) -> Page:
-        """One page of the payments, or of those of one Charge's invoice, the newest first."""
+        """One page of the payments that match the filter, or of those of one Charge's invoice, the newest first."""
         table, charge_id = self._world.payments.rows, call.query.get("chargeId")
+        bounds, status = created_between(call), call.query.get("status")
+        filters = {} if status is None else {"status": status}
         if charge_id is None:
-            return page(call, lambda after, limit: table.page(None, after, limit), _payment)
+            return page(call, lambda after, limit: table.page(filters, after, limit, **bounds), _payment)
         charge = self._world.service.charges.charges.row(charge_id)
 
         def of_charge(after: int | None, limit: int) -> list[Any]:
@@ -159,7 +161,7 @@ class ControlPlane:
                 return []
             # A payment that the wallet refused to start has no payment hash.
             wanted = ({"payment_hash": charge["payment_hash"]}, {"refused_request": charge["request"]})
-            rows = [row for filters in wanted for row in table.page(filters, after, limit)]
+            rows = [row for each in wanted for row in table.page({**each, **filters}, after, limit, **bounds)]
             return sorted(rows, key=lambda row: -row.doc_id)[:limit]
 
         return page(call, of_charge, _payment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from leyden.server.charges.lists import query_instant
 from leyden.server.http.request import Request
 
 Page = dict[str, Any]
@@ -19,6 +20,12 @@ def page(call: Request, read: Callable[[int | None, int], Sequence[Any]], show: 
         "data": [show(row) for row in rows[:limit]],
         "next": f"{rows[limit - 1].doc_id:016x}" if len(rows) > limit else None,
     }
+
+
+def created_between(call: Request) -> dict[str, int]:
+    """The filters `createdAfter` and `createdBefore` of the request, as arguments of a table's page."""
+    bounds = {"since_ms": query_instant(call, "createdAfter"), "until_ms": query_instant(call, "createdBefore")}
+    return {name: instant_ms for name, instant_ms in bounds.items() if instant_ms is not None}
 
 
 def item_page(call: Request, items: Sequence[Any], show: Callable[[Any], Any]) -> Page:

@@ -20,8 +20,8 @@ class PayerControl:
 
     @handles(needs=("query.limit",))
     def list_payers(self, call: Request) -> Page:
-        """One page of the payers that were added and not cleared, the oldest first."""
-        return page(call, self._world.payers.page, payer_resource)
+        """One page of the payers: those of the document, then those that were added and not cleared, oldest first."""
+        return page(call, self._world.payers.page, lambda listed: payer_resource(listed.row))
 
     @handles(raises=(SemanticConflict,))
     def add_payer(self, call: Request) -> dict[str, Any]:
@@ -38,13 +38,18 @@ class PayerControl:
 
     @handles()
     def clear_payers(self, call: Request) -> dict[str, Any]:
-        """Remove all payers."""
+        """Remove all payers but those of the document."""
         return {"cleared": self._world.payers.clear()}
 
-    @handles(raises=(NotFound,), needs=("path.id",))
+    @handles(raises=(NotFound, SemanticConflict), needs=("path.id",))
     def clear_payer(self, call: Request) -> dict[str, Any]:
         """Remove one payer."""
         payers, payer_id = self._world.payers, call.path["id"]
-        if payers.row(payer_id) is None:
+        row = payers.row(payer_id)
+        if row is None:
             raise NotFound("this sandbox has no payer with this id: list the payers")
+        if row.get("from_document"):
+            raise SemanticConflict(
+                "this payer is given by the document (x-payers): serve a sandbox without the overlay that has it"
+            )
         return {"cleared": payers.clear(payer_id)}

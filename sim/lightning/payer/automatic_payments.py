@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
 from leyden.lightning.payer.payer_rules import (
     NEVER,
@@ -34,8 +34,23 @@ class NewInvoiceRow(TypedDict):
     id: str
 
 
+class DocumentCountRow(TypedDict):
+    """Table `document_payers`: how many Charges matched a rule of the document, and how many it took."""
+
+    id: str
+    matches: int
+    hits: int
+
+
+class ListedPayer(NamedTuple):
+    """A rule with its position in the list of all."""
+
+    doc_id: int
+    row: PayerRow
+
+
 class AutomaticPayments:
-    """The rules in the store, and those of the spec (`x-payers`), which come first and are not counted.
+    """The rules in the store, and those of the document (`x-payers`), which come first and are never cleared.
 
     An invoice that is issued while there is a rule gets an event at once; in it the oldest rule that matches its Charge
     schedules the payment. Everything is rows and timers. `rng` is a stream of the rules' own.
@@ -55,7 +70,11 @@ class AutomaticPayments:
         self._payments = payments
         self._journal = journal
         self._rng = rng
-        self._fixed = [payer_spec(fields).row(f"spec-{number}", 0) for number, fields in enumerate(fixed, 1)]
+        self._fixed: list[PayerRow] = [
+            {**payer_spec(fields).row(f"spec-{number}", clock.now()), "from_document": True}
+            for number, fields in enumerate(fixed, 1)
+        ]
+        self._fixed_counts = cast(TypedTable[DocumentCountRow], store.table("document_payers"))
         self._rules = cast(TypedTable[PayerRow], store.table("payers"))
         self._new = cast(TypedTable[NewInvoiceRow], store.table("payer_invoices"))
         self._charges = cast(TypedTable[ChargeRow], store.table("charges", key="id", indexes=("payment_hash",)))
@@ -92,13 +111,21 @@ class AutomaticPayments:
         """The rules among them that have not ended by their `count`."""
         return [row for row in self._rules if row["count"] is None or row["hits"] < row["count"]]
 
-    def page(self, after: int | None, limit: int) -> list[Any]:
-        """At most `limit` rules after the document id `after`, the oldest first."""
-        return self._rules.page_up(after=after, limit=limit)
+    @property
+    def document_rows(self) -> list[PayerRow]:
+        """The rules of the document, in its order, with their present counts."""
+        return [self._counted(rule) for rule in self._fixed]
+
+    def page(self, after: int | None, limit: int) -> list[ListedPayer]:
+        """At most `limit` rules behind the position `after`: those of the document, then the others, oldest first."""
+        fixed, start = len(self._fixed), after or 0
+        found = [ListedPayer(number, self._counted(rule)) for number, rule in enumerate(self._fixed[start:], start + 1)]
+        rows: list[Any] = self._rules.page_up(after=max(0, start - fixed), limit=limit)
+        return [*found, *(ListedPayer(fixed + row.doc_id, row) for row in rows)][:limit]
 
     def row(self, rule_id: str) -> PayerRow | None:
         """One rule, or None."""
-        return self._rules.row(rule_id)
+        return self._rules.row(rule_id) or next((row for row in self.document_rows if row["id"] == rule_id), None)
 
     def clear(self, rule_id: str | None = None) -> int:
         """Delete this rule, or all; returns how many. Payments that are scheduled stay so."""
@@ -125,16 +152,24 @@ class AutomaticPayments:
         charge = self._charges.first("payment_hash", payment_hash)
         if charge is None:
             return
-        for rule in [*self._fixed, *self._rules]:
+        for rule in [*self.document_rows, *self._rules]:
             if matches(rule, charge) and self._takes(rule):
                 self._start(rule, charge)
                 return
 
     def _takes(self, rule: PayerRow) -> bool:
         taken = rule["share"] >= 1 or self._rng.uniform() < rule["share"]
-        if rule not in self._fixed:
-            self._rules.put({**rule, "matches": rule["matches"] + 1, "hits": rule["hits"] + taken})
+        matched, hits = rule["matches"] + 1, rule["hits"] + taken
+        if rule.get("from_document"):
+            self._fixed_counts.put({"id": rule["id"], "matches": matched, "hits": hits})
+        else:
+            self._rules.put({**rule, "matches": matched, "hits": hits})
         return taken
+
+    def _counted(self, rule: PayerRow) -> PayerRow:
+        """A rule of the document with its counts."""
+        counts = self._fixed_counts.row(rule["id"])
+        return rule if counts is None else {**rule, "matches": counts["matches"], "hits": counts["hits"]}
 
     def _start(self, rule: PayerRow, charge: ChargeRow) -> None:
         self._journal.note("payer_matched", rule["id"], charge=charge["id"], outcome=rule["outcome"])

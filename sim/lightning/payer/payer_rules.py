@@ -24,7 +24,7 @@ class PayerRow(TypedDict):
 
     At most one of `delay_ms`, `before_expiry_ms` and `after_expiry_ms` is given. `matches` counts the Charges that
     matched, `hits` those that were paid, or left unpaid, by the rule. `from_option` marks the rules of
-    the server's option `--autopay`.
+    the server's option `--autopay`, `from_document` those of `x-payers`, which are in no table.
     """
 
     id: str
@@ -44,6 +44,7 @@ class PayerRow(TypedDict):
     hits: int
     created_at: int
     from_option: NotRequired[bool]
+    from_document: NotRequired[bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +174,10 @@ def due_at(row: PayerRow, charge: ChargeRow, now: int) -> int:
 
 def payer_resource(row: PayerRow) -> dict[str, Any]:
     """A rule as the control plane shows it; durations are in seconds."""
+    source = "document" if row.get("from_document") else "option" if row.get("from_option") else "request"
     return {
         "id": row["id"],
+        "source": source,
         "amount": None if row["amount_msat"] is None else str(row["amount_msat"]),
         "description": row["description"],
         "internalId": row["internal_id"],

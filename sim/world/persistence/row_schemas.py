@@ -11,7 +11,7 @@ from leyden.callbacks.callback_rows import LateReplyRow, PostRow, ReceiverRow
 from leyden.callbacks.fault_kinds import FaultRow
 from leyden.callbacks.faults import HeldRow, HitRow, WaitingRow
 from leyden.lightning.engine.interceptor_row import InterceptorRow
-from leyden.lightning.payer.automatic_payments import NewInvoiceRow
+from leyden.lightning.payer.automatic_payments import DocumentCountRow, NewInvoiceRow
 from leyden.lightning.payer.payer_rules import PayerRow
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
@@ -105,6 +105,7 @@ def row_schemas() -> Mapping[str, dict[str, Any]]:
         "payments": schema_of(PaymentRow),
         "payers": schema_of(PayerRow),
         "payer_invoices": schema_of(NewInvoiceRow),
+        "document_payers": schema_of(DocumentCountRow),
         "receivers": schema_of(ReceiverRow),
         "late_answers": schema_of(LateReplyRow),
         "received": schema_of(PostRow),
