@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from leyden.__main__ import main
+from leyden.devserver.client_check import mistakes
 from leyden.devserver.client_check.cases import CASES
-from leyden.devserver.client_check.check import ClientReport, check_client, resource, text
+from leyden.devserver.client_check.check import ClientReport, check_client
+from leyden.devserver.client_check.report import report_resource, report_text
+from leyden.devserver.client_check.report_html import report_html
+from leyden.devserver.client_check.runs import shows_key
+from leyden.service_faults.kinds import KINDS
 from tests.support.example_client import MISTAKES
+from tests.support.package_registries import unavailable
 from tests.support.served import ROOT
 
 CLIENT = ROOT / "tests" / "support" / "example_client.py"
 
 
-def check(mistake: str, *only: str, limit_s: float = 4) -> ClientReport:
-    return check_client([sys.executable, str(CLIENT), mistake], only=only or None, limit_s=limit_s)
+def check(*mistakes: str, only: Sequence[str] | None = None, limit_s: float = 4) -> ClientReport:
+    return check_client([sys.executable, str(CLIENT), *mistakes], only=only, limit_s=limit_s)
 
 
 def verdicts(report: ClientReport) -> dict[str, str]:
@@ -31,44 +40,144 @@ def test_a_good_client_gets_an_a() -> None:
     assert report.grade == "A"
 
 
-# The mistake, its case, the grade for it, and a part of what is said about it.
+# The mistake that is planted, the name that the report has for it, a case that shows it, the grade, and a part of what
+# the case says.
 PLANTED = {
-    "no key": ("answer-lost", "F", "without an Idempotency-Key"),
-    "new key": ("answer-lost-proxy", "F", "another Idempotency-Key"),
-    "repeats refusals": ("invalid-request", "C", "4 times"),
-    "ignores Retry-After": ("too-many-requests", "C", "Retry-After was 2 s"),
-    "reads HTML as JSON": ("html", "C", "JSONDecodeError"),
-    "logs the key": ("unauthorized", "C", "the API key"),
-    "no timeout": ("slow-first-byte", "C", "still running"),
-    "timeout of a read only": ("slow-body", "C", "still running"),
-    "strict fields": ("unknown-fields", "C", "unexpected field"),
-    "always succeeds": ("forbidden", "C", "reported success"),
-    "never gives up": ("outage", "C", "still running"),
-    "believes the first read": ("stale-read", "B", "gave up"),
-    "ends at 409": ("key-in-use", "B", "gave up"),
+    "no key": ("second-charge-without-key", "answer-lost", "F", "without an Idempotency-Key"),
+    "new key": ("second-charge-with-new-key", "answer-lost-proxy", "F", "another Idempotency-Key"),
+    "repeats refusals": ("repeats-refused-request", "invalid-request", "C", "4 times"),
+    "ignores Retry-After": ("ignores-retry-after", "too-many-requests", "C", "Retry-After was 2 s"),
+    "reads HTML as JSON": ("reads-html-as-json", "html", "C", "JSONDecodeError"),
+    "logs the key": ("shows-api-key", "unauthorized", "C", "the API key"),
+    "no timeout": ("no-timeout", "slow-first-byte", "C", "still running"),
+    "timeout of a read only": ("no-total-timeout", "slow-body", "C", "still running"),
+    "strict fields": ("rejects-unknown-fields", "unknown-fields", "C", "unexpected field"),
+    "always succeeds": ("false-success", "forbidden", "C", "reported success"),
+    "never gives up": ("endless-retries", "outage", "C", "still running"),
+    "believes the first read": ("believes-first-read", "stale-read", "B", "gave up"),
+    "ends at 409": ("ends-at-409", "key-in-use", "B", "gave up"),
+    # Found by nobody's list: each is a variant of what the cases above ask for.
+    "takes a lost answer for success": ("false-success", "answer-lost", "C", "no answer said"),
+    "honours Retry-After of 429 only": ("ignores-retry-after", "unavailable", "C", "Retry-After was 2 s"),
+    "reads any content type": ("ignores-content-type", "wrong-content-type", "B", "text/html"),
+    "takes Date for the time": ("takes-date-for-the-time", "future-date", "C", "gave up"),
+    "polls without a pause": ("polls-without-pause", "plain", "C", "20 times within a second"),
+    "logs the key in base64": ("shows-api-key", "unauthorized", "C", "the API key"),
+    "logs the key first of much output": ("shows-api-key", "unauthorized", "C", "the API key"),
+    "repeats 404": ("repeats-refused-request", "not-found", "C", "4 times"),
+    "ends at the first failure": ("gives-up", "reset", "B", "gave up"),
+    "retries without a pause": ("retries-without-pause", "outage", "C", "5 requests within a second"),
+    "reads nothing as JSON": ("reads-nothing-as-json", "empty-body", "C", "JSONDecodeError"),
+    "crashes at a reset": ("crashes", "reset", "C", "ConnectionResetError"),
 }
 
 
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_a_planted_mistake_is_found(mistake: str) -> None:
-    case, grade, part = PLANTED[mistake]
-    report = check(mistake, case)
-    assert verdicts(report)["plain"] == "pass"
+    name, case, grade, part = PLANTED[mistake]
+    report = check(mistake, only=[case])
+    assert [(one.mistake.name, case in one.cases) for one in report.mistakes] == [(name, True)]
     found = [finding.judgement for finding in report.findings if finding.case.name == case]
     assert any(part in judgement.found and judgement.mend for judgement in found), found
     assert report.grade == grade
-    assert part in text(report)
+    assert f"1. {name} (" in report_text(report)
+    assert [one["name"] for one in report_resource(report)["mistakes"]] == [name]
+    assert f"<strong>{name} (" in report_html(report)
 
 
 def test_every_mistake_of_the_example_is_planted() -> None:
     assert tuple(PLANTED) == MISTAKES
 
 
+def test_every_mistake_that_the_report_names_is_planted() -> None:
+    names = {name for name, *_ in PLANTED.values()}
+    assert names == {mistake.name for mistake in mistakes.MISTAKES} - {"does-not-end"}
+
+
+def test_a_client_with_ten_mistakes_is_told_each_under_its_own_name() -> None:
+    planted = (
+        "no key", "repeats 404", "honours Retry-After of 429 only", "reads HTML as JSON", "reads nothing as JSON",
+        "logs the key", "no timeout", "strict fields", "takes Date for the time", "polls without a pause",
+        "reads any content type",
+    )  # fmt: skip
+    report = check(*planted, limit_s=3)
+    names = [one.mistake.name for one in report.mistakes]
+    assert {PLANTED[mistake][0] for mistake in planted} <= set(names)
+    assert (names[0], names[-1]) == ("second-charge-without-key", "ignores-content-type"), "the worst first"
+    assert len(set(names)) == len(names) >= 10
+    assert report.grade == "F"
+
+
+def test_faults_of_every_kind_have_a_case() -> None:
+    assert {fault["kind"] for case in CASES for fault in case.faults} == set(KINDS)
+
+
+# Node.js
+
+NODE_PLANTED = (
+    "no key",
+    "new key",
+    "repeats refusals",
+    "ignores Retry-After",
+    "reads HTML as JSON",
+    "logs the key",
+    "no timeout",
+    "always succeeds",
+)
+
+
+def node_check(mistake: str, *only: str, limit_s: float = 4) -> ClientReport:
+    if shutil.which("node") is None:
+        unavailable("this test needs Node.js: install the program node")
+    return check_client(["node", str(CLIENT.with_suffix(".mjs")), mistake], only=only or None, limit_s=limit_s)
+
+
+def test_a_good_client_on_node_gets_an_a() -> None:
+    report = node_check("good", limit_s=10)
+    assert verdicts(report) == {case.name: "pass" for case in CASES}
+    assert report.grade == "A"
+
+
+@pytest.mark.parametrize("mistake", NODE_PLANTED)
+def test_a_planted_mistake_is_found_on_node(mistake: str) -> None:
+    name, case, grade, _ = PLANTED[mistake]
+    report = node_check(mistake, case)
+    assert [(one.mistake.name, one.cases) for one in report.mistakes] == [(name, [case])]
+    assert report.grade == grade
+
+
+# The report
+
+
+def test_the_page_is_whole_and_what_a_client_prints_is_inert(tmp_path: Path) -> None:
+    client = tmp_path / "<img src=x onerror=alert(1)>.py"
+    first = "def main() -> int:\n"
+    client.write_text(CLIENT.read_text().replace(first, f"{first}    print('<script>alert(1)</script>\\u202e')\n"))
+    report = check_client([sys.executable, str(client), "logs the key"], only=["unauthorized"], limit_s=5)
+    page = report_html(report)
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "&lt;script&gt;" in page
+    assert "\u202e" not in page
+    assert all(finding.run.key not in page for finding in report.findings)
+    for part in ('<div class="grade C"', "Idempotency-Key: ", "POST /v0/charges  401", 'id="unauthorized" open'):
+        assert part in page
+
+
 def test_the_key_is_not_in_the_report() -> None:
-    report = check("logs the key", "unauthorized")
-    shown = json.dumps(resource(report))
+    report = check("logs the key", only=["unauthorized"])
+    shown = json.dumps(report_resource(report))
     assert "(the API key)" in shown
     assert all(finding.run.key not in shown for finding in report.findings)
+
+
+def test_parts_of_the_key_are_found_in_an_output() -> None:
+    key = "leyden_0123456789abcdef0123456789abcdef"
+    assert shows_key(f"key {key[3:25]}", key)
+    assert not shows_key(f"key {key[:10]}...{key[-4:]}", key)
+    for shift in range(6):
+        text = base64.b64encode(f"{'x' * shift}apikey: {key}, more".encode()).decode()
+        assert shows_key(text, key), shift
 
 
 def test_a_command_that_fails_without_a_fault_gets_no_grade(capfd: pytest.CaptureFixture[str]) -> None:
@@ -83,10 +192,12 @@ def test_a_command_that_fails_without_a_fault_gets_no_grade(capfd: pytest.Captur
 def test_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     command = ["--", sys.executable, str(CLIENT), "believes the first read"]
     file = tmp_path / "report.json"
-    options = ["client-check", "--only", "stale-read", "--json", str(file)]
+    page = tmp_path / "report.html"
+    options = ["client-check", "--only", "stale-read", "--json", str(file), "--html", str(page)]
     assert main([*options, *command]) == 0
     assert main([*options, "--grade", "A", *command]) == 1
     assert "Grade B" in capfd.readouterr().out
+    assert "believes-first-read" in page.read_text()
     report = json.loads(file.read_text())
     assert [(case["name"], case["verdict"]) for case in report["cases"]] == [
         ("plain", "pass"),
@@ -116,3 +227,9 @@ def test_the_readme_has_every_case() -> None:
     readme = (ROOT / "sim" / "devserver" / "README.md").read_text()
     for case in CASES:
         assert f"| `{case.name}` | {case.title} | {case.good} |" in readme
+
+
+def test_the_readme_has_every_mistake() -> None:
+    readme = (ROOT / "sim" / "devserver" / "README.md").read_text()
+    for mistake in mistakes.MISTAKES:
+        assert f"| `{mistake.name}` | {mistake.severity} | {mistake.title} |" in readme

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from leyden.devserver.client_check.cases import CASES, CRITICAL, FAIL, NOTICE, SERIOUS, Case, Judgement, judged
+from leyden.devserver.client_check.cases import CASES, Case
+from leyden.devserver.client_check.judgements import FAIL, VERDICTS, Judgement
+from leyden.devserver.client_check.mistakes import CRITICAL, MINOR, SERIOUS, SEVERITIES, Mistake
 from leyden.devserver.client_check.runs import RequestRecorder, Run, run_command
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.json_files import InputError
@@ -20,11 +23,10 @@ from leyden.world.world import World
 
 GRADES = "ABCDF"
 
-_SERIOUS_FOR_D = 4  # this many serious failures make a D
+_SERIOUS_FOR_D = 4  # this many serious mistakes make a D
 _PAYS_AFTER = "200ms"
+_PAYS_LATE = "1200ms"  # without a fault: long enough to tell a client that reads without a pause
 _PLAIN = CASES[0]
-_SHOWN_OUTPUT = 2_000
-_LEAK = Judgement(FAIL, SERIOUS, "its output has the API key", "leave headers out of logs, or mask the key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,18 @@ class Finding:
     judgement: Judgement
 
 
+class FoundMistake(NamedTuple):
+    """A mistake with the findings that show it."""
+
+    mistake: Mistake
+    findings: Sequence[Finding]
+
+    @property
+    def cases(self) -> list[str]:
+        """The names of the cases, each once."""
+        return list(dict.fromkeys(finding.case.name for finding in self.findings))
+
+
 @dataclass(frozen=True, slots=True)
 class ClientReport:
     """The findings, and the grade with its reason; None if the command fails without a fault."""
@@ -44,6 +58,19 @@ class ClientReport:
     findings: Sequence[Finding]
     grade: str | None
     why: str
+
+    @property
+    def mistakes(self) -> list[FoundMistake]:
+        """Each mistake once, the worst first."""
+        return found_mistakes(self.findings)
+
+    def count(self, verdict: str) -> int:
+        """How many cases have this verdict as their worst."""
+        worst: dict[str, int] = {}
+        for finding in self.findings:
+            rank = VERDICTS.index(finding.judgement.verdict)
+            worst[finding.case.name] = max(rank, worst.get(finding.case.name, 0))
+        return list(worst.values()).count(VERDICTS.index(verdict))
 
     def reaches(self, grade: str) -> bool:
         """Whether there is a grade, and it is this one or better."""
@@ -68,53 +95,19 @@ def check_client(command: Sequence[str], *, only: Iterable[str] | None = None, l
                 wanted = run.charges
                 if run.exit_status != 0 or not wanted:
                     return ClientReport(command, [_plain_failure(run)], None, _why_no_grade(run))
-            findings.append(Finding(case, run, judged(case, run, wanted)))
-            if run.shows_key:
-                findings.append(Finding(case, run, _LEAK))
-    return ClientReport(command, findings, *_grade(findings))
+            findings += [Finding(case, run, judgement) for judgement in case.judgements(run, wanted)]
+    return ClientReport(command, findings, *_grade(found_mistakes(findings)))
 
 
-def resource(report: ClientReport) -> dict[str, object]:
-    """The report as JSON values. The keys of the sandboxes are replaced in the output: each lived for one run."""
-    return {
-        "command": list(report.command),
-        "grade": report.grade,
-        "why": report.why,
-        "cases": [
-            {
-                "name": finding.case.name,
-                "title": finding.case.title,
-                "good": finding.case.good,
-                "verdict": finding.judgement.verdict,
-                "severity": finding.judgement.severity,
-                "found": finding.judgement.found,
-                "mend": finding.judgement.mend,
-                "exitStatus": finding.run.exit_status,
-                "seconds": round(finding.run.elapsed_s, 2),
-                "charges": finding.run.charges,
-                "requests": len(finding.run.requests),
-                "output": finding.run.output[-_SHOWN_OUTPUT:].replace(finding.run.key, "(the API key)"),
-            }
-            for finding in report.findings
-        ],
-    }
-
-
-def text(report: ClientReport) -> str:
-    """The report to read in a terminal."""
-    width = max(len(finding.case.name) for finding in report.findings)
-    lines = [f"Client check of {_printable(' '.join(report.command))}", ""]
-    for finding in report.findings:
-        judgement = finding.judgement
-        lines.append(f"{judgement.verdict:7} {finding.case.name:{width}}  {_printable(judgement.found)}")
-        if judgement.mend:
-            indent = " " * (width + 10)
-            lines += [f"{indent}a good client: {finding.case.good}", f"{indent}how to fix it: {judgement.mend}"]
-    grade = "No grade" if report.grade is None else f"Grade {report.grade}"
-    lines += ["", f"{grade}: {report.why}"]
-    if report.grade is None:
-        lines += [f"  | {_printable(line)}" for line in report.findings[0].run.output.splitlines()[-10:]]
-    return "\n".join(lines) + "\n"
+def found_mistakes(findings: Sequence[Finding]) -> list[FoundMistake]:
+    """The mistakes of these findings, each once, the worst first."""
+    by_name: dict[str, FoundMistake] = {}
+    for finding in findings:
+        mistake = finding.judgement.mistake
+        if mistake is not None:
+            known = by_name.get(mistake.name, FoundMistake(mistake, ()))
+            by_name[mistake.name] = known._replace(findings=[*known.findings, finding])
+    return sorted(by_name.values(), key=lambda one: SEVERITIES.index(one.mistake.severity))
 
 
 def _selected(only: Iterable[str] | None) -> list[Case]:
@@ -146,7 +139,7 @@ def _served(
             world = World(config, Store.memory(), public_url=url, label=case.name)
             worlds[case.name] = (world, key)
             with world.exclusive():
-                world.payers.add(PayerSpec(delay=_PAYS_AFTER))
+                world.payers.add(PayerSpec(delay=_PAYS_LATE if case is _PLAIN else _PAYS_AFTER))
                 for spec in case.specs(2 * limit_s):
                     world.service_faults.add(spec)
         app = MultiTenantApp({key: world for world, key in worlds.values()})
@@ -165,7 +158,7 @@ def _served(
 
 def _plain_failure(run: Run) -> Finding:
     found = f"exit status {run.exit_status}, {run.charges} Charges"
-    return Finding(_PLAIN, run, Judgement(FAIL, "", found, "let the command create a Charge and end with 0"))
+    return Finding(_PLAIN, run, Judgement(FAIL, found))
 
 
 def _why_no_grade(run: Run) -> str:
@@ -176,21 +169,15 @@ def _why_no_grade(run: Run) -> str:
     return "the command creates no Charge: send its requests to LEYDEN_URL with the key LEYDEN_API_KEY"
 
 
-def _grade(findings: Sequence[Finding]) -> tuple[str, str]:
-    failed = [finding for finding in findings if finding.judgement.verdict == FAIL]
-    critical = [finding.case.name for finding in failed if finding.judgement.severity == CRITICAL]
-    serious = [finding.case.name for finding in failed if finding.judgement.severity == SERIOUS]
-    weak = [finding.case.name for finding in findings if finding.judgement.verdict == NOTICE or finding in failed]
-    if critical:
-        return "F", f"it may charge twice ({', '.join(critical)})"
+def _grade(mistakes: Sequence[FoundMistake]) -> tuple[str, str]:
+    names = {
+        severity: [one.mistake.name for one in mistakes if one.mistake.severity == severity] for severity in SEVERITIES
+    }
+    if names[CRITICAL]:
+        return "F", f"it may charge twice: {', '.join(names[CRITICAL])}"
+    serious = names[SERIOUS]
     if serious:
-        names = ", ".join(dict.fromkeys(serious))
-        return ("D" if len(serious) >= _SERIOUS_FOR_D else "C"), f"serious failures: {names}"
-    if weak:
-        return "B", f"it could do better: {', '.join(dict.fromkeys(weak))}"
+        return ("D" if len(serious) >= _SERIOUS_FOR_D else "C"), f"serious mistakes: {', '.join(serious)}"
+    if names[MINOR]:
+        return "B", f"it could do better: {', '.join(names[MINOR])}"
     return "A", "it did what a good client does in every case"
-
-
-def _printable(value: str) -> str:
-    """The text with control characters escaped: a command chooses it, and a terminal must not obey it."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from leyden.devserver.argument_types import time_limit_s
 
@@ -31,6 +30,7 @@ def describe(check: argparse.ArgumentParser) -> None:
         help="real time for one run, 1 to 600 (default: %(default)g)",
     )
     check.add_argument("--json", metavar="FILE", help="write the report as JSON; - prints it")
+    check.add_argument("--html", metavar="FILE", help="write the report as a page; - prints it")
     check.set_defaults(run=client_check)
 
 
@@ -41,25 +41,20 @@ def client_check(options: argparse.Namespace) -> int:
     """
     import orjson
 
-    from leyden.devserver.client_check.check import check_client, resource, text
+    from leyden.devserver.client_check.check import check_client
+    from leyden.devserver.client_check.report import report_resource, report_text
+    from leyden.devserver.client_check.report_html import report_html
+    from leyden.devserver.report_page import write_report
     from leyden.json_files import InputError
 
     command = options.command_line[1:] if options.command_line[:1] == ["--"] else options.command_line
     if not command:
         raise InputError("there is no command to run: write leyden client-check -- COMMAND")
     report = check_client(command, only=options.only, limit_s=options.limit)
-    if options.json != "-":
-        print(text(report), end="")
-    if options.json is not None:
-        document = orjson.dumps(resource(report), option=orjson.OPT_INDENT_2).decode() + "\n"
-        if options.json == "-":
-            sys.stdout.write(document)
-        else:
-            try:
-                with open(options.json, "w", encoding="utf-8") as file:
-                    file.write(document)
-            except OSError as error:
-                raise InputError(f"{options.json}: {error.strerror}; choose another file for the report") from None
+    if "-" not in (options.json, options.html):
+        print(report_text(report), end="")
+    write_report(options.json, orjson.dumps(report_resource(report), option=orjson.OPT_INDENT_2).decode() + "\n")
+    write_report(options.html, report_html(report))
     if report.grade is None:
         return INCOMPLETE
     return 0 if report.reaches(options.grade) else 1

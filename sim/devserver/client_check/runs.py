@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leyden.json_files import InputError
 from leyden.server.system.clock import stopwatch, system_time_ms
@@ -18,16 +19,27 @@ from leyden.world.world import World
 URL_VARIABLE, KEY_VARIABLE, CASE_VARIABLE = "LEYDEN_URL", "LEYDEN_API_KEY", "LEYDEN_CASE"
 
 _OUTPUT_CHARS = 200_000
+_KEY_PART = 16  # characters of the key in a row that nobody should see
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SentRequest:
-    """A request of the client: the real time of its arrival, and its `Idempotency-Key` if it has one."""
+    """A request of the client: the real time of its arrival, and its `Idempotency-Key` if it has one.
+
+    `status` is None until the response begins; it `is_complete` when the whole body was sent.
+    """
 
     at_ms: int
     method: str
     path: str
     idempotency_key: str | None
+    status: int | None = None
+    is_complete: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the client got the whole of a response of success."""
+        return self.is_complete and self.status is not None and 200 <= self.status < 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +53,24 @@ class Run:
     charges: int
     hits: int
     key: str
+    shows_key: bool
 
     @property
     def creations(self) -> list[SentRequest]:
         """The requests that create a Charge."""
         return [request for request in self.requests if request.method == "POST"]
 
-    @property
-    def shows_key(self) -> bool:
-        """Whether the API key is in the output."""
-        return self.key in self.output
+    def is_informed(self, wanted: int) -> bool:
+        """Whether responses told the client that `wanted` Charges exist: those that created them, or a later read."""
+        created = sum(request.succeeded for request in self.creations)
+        return created >= wanted or any(request.succeeded for request in self.requests if request.method == "GET")
+
+    def times_by_target(self) -> dict[tuple[str, str], list[int]]:
+        """The real times of the requests, for each method and path."""
+        times: dict[tuple[str, str], list[int]] = {}
+        for request in self.requests:
+            times.setdefault((request.method, request.path), []).append(request.at_ms)
+        return times
 
 
 @dataclass(slots=True)
@@ -73,7 +93,15 @@ class RequestRecorder:
                 idempotency_key=None if idempotency is None else idempotency.decode("latin-1"),
             )
             self.requests.setdefault(key, []).append(sent)
-        await self.app(scope, receive, send)
+
+            async def record(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    sent.status = message["status"]
+                await send(message)
+                sent.is_complete = message["type"] == "http.response.body" and not message.get("more_body")
+
+            return await self.app(scope, receive, record)
+        return await self.app(scope, receive, send)
 
 
 def run_command(
@@ -119,7 +147,16 @@ def run_command(
             charges=len(world.service.charges.charges),
             hits=sum(row["hits"] for row in world.service_faults.rows),
             key=key,
+            shows_key=shows_key(output, key),
         )
+
+
+def shows_key(output: str, key: str) -> bool:
+    """Whether an output has the key or a long part of it, as it is or in base64."""
+    parts = [key[start : start + _KEY_PART] for start in range(max(1, len(key) - _KEY_PART + 1))]
+    # Where the key begins within three bytes changes its base64; the characters at its ends depend on its neighbours.
+    encoded = [base64.b64encode(b"-" * shift + key.encode())[4:-4].decode() for shift in range(3)]
+    return any(part in output for part in [*parts, *encoded])
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 
 import orjson
 
@@ -12,7 +11,7 @@ from leyden.devserver.receiver_check.check import Report, check_receiver
 from leyden.devserver.receiver_check.report import report_resource, report_text
 from leyden.devserver.receiver_check.report_html import report_html
 from leyden.devserver.receiver_check.session import KnownIds
-from leyden.json_files import InputError, write_private
+from leyden.devserver.report_page import write_report
 from leyden.server.callbacks.egress import Egress
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import packaged_contract
@@ -29,8 +28,8 @@ def receiver_check(options: argparse.Namespace) -> int:
     report = asyncio.run(_run_check(options))
     if "-" not in (options.json, options.html):
         print(report_text(report), end="")
-    _write(options.json, orjson.dumps(report_resource(report), option=orjson.OPT_INDENT_2).decode() + "\n")
-    _write(options.html, report_html(report))
+    write_report(options.json, orjson.dumps(report_resource(report), option=orjson.OPT_INDENT_2).decode() + "\n")
+    write_report(options.html, report_html(report))
     if report.grade is None:
         return INCOMPLETE
     if not report.reaches(options.grade):
@@ -53,15 +52,3 @@ async def _run_check(options: argparse.Namespace) -> Report:
         )
     finally:
         await transport.close()
-
-
-def _write(place: str | None, text: str) -> None:
-    if place is None:
-        return
-    if place == "-":
-        sys.stdout.write(text)
-        return
-    try:
-        write_private(place, text)  # it has requests with valid signatures
-    except OSError as error:
-        raise InputError(f"{place}: {error.strerror}; choose another file for the report") from None

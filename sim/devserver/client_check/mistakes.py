@@ -1,0 +1,139 @@
+"""The mistakes of a client that the check finds, each with its name, its severity and its correction."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+CRITICAL, SERIOUS, MINOR = SEVERITIES = ("critical", "serious", "minor")
+
+
+class Mistake(NamedTuple):
+    """What a client does wrong: `title` continues a sentence that begins with "it"."""
+
+    name: str
+    severity: str
+    title: str
+    mend: str
+
+
+_SAME_KEY = "send the same Idempotency-Key with each repetition of a request"
+
+SECOND_CHARGE_WITHOUT_KEY = Mistake(
+    "second-charge-without-key",
+    CRITICAL,
+    "repeats a request without an Idempotency-Key, and so charges twice",
+    _SAME_KEY,
+)
+SECOND_CHARGE_WITH_NEW_KEY = Mistake(
+    "second-charge-with-new-key",
+    CRITICAL,
+    "repeats a request with another Idempotency-Key, and so charges twice",
+    _SAME_KEY,
+)
+FALSE_SUCCESS = Mistake(
+    "false-success",
+    SERIOUS,
+    "reports success although no request succeeded",
+    "end with an error, or repeat the request, when there is no answer that says what was created",
+)
+NO_TIMEOUT = Mistake(
+    "no-timeout", SERIOUS, "waits for an answer without a limit", "set a timeout for each request, of some seconds"
+)
+NO_TOTAL_TIMEOUT = Mistake(
+    "no-total-timeout",
+    SERIOUS,
+    "limits the wait for the next byte only, and hangs while a body arrives slowly",
+    "set a timeout for the whole response",
+)
+DOES_NOT_END = Mistake(
+    "does-not-end",
+    SERIOUS,
+    "is still running when its time is over",
+    "set a timeout for the whole response, and bound the number of attempts",
+)
+ENDLESS_RETRIES = Mistake(
+    "endless-retries",
+    SERIOUS,
+    "repeats a request without an end while the service is down",
+    "bound the number of attempts, to five for example",
+)
+RETRIES_WITHOUT_PAUSE = Mistake(
+    "retries-without-pause",
+    SERIOUS,
+    "repeats a failed request at once, again and again",
+    "wait before each repetition, twice as long each time, with a random part",
+)
+POLLS_WITHOUT_PAUSE = Mistake(
+    "polls-without-pause",
+    SERIOUS,
+    "sends the same request again and again without a pause",
+    "wait between two reads of the same Charge, or receive callbacks",
+)
+REPEATS_REFUSED_REQUEST = Mistake(
+    "repeats-refused-request",
+    SERIOUS,
+    "repeats a request that was refused for good",
+    "do not repeat a request that got 400, 401, 403 or 404: the answer stays the same",
+)
+IGNORES_RETRY_AFTER = Mistake(
+    "ignores-retry-after",
+    SERIOUS,
+    "repeats a request earlier than Retry-After says",
+    "wait for as long as Retry-After says before you repeat the request, with 429 and with 503",
+)
+READS_HTML_AS_JSON = Mistake(
+    "reads-html-as-json",
+    SERIOUS,
+    "reads the HTML page of a proxy as JSON, and crashes",
+    "look at the status and at Content-Type before you read a body as JSON",
+)
+READS_NOTHING_AS_JSON = Mistake(
+    "reads-nothing-as-json",
+    SERIOUS,
+    "reads an empty body as JSON, and crashes",
+    "look at the status before you read a body as JSON",
+)
+CRASHES = Mistake(
+    "crashes",
+    SERIOUS,
+    "crashes when a request fails",
+    "catch the errors of connections and of bodies that cannot be read, and treat them as a failed request",
+)
+REJECTS_UNKNOWN_FIELDS = Mistake(
+    "rejects-unknown-fields",
+    SERIOUS,
+    "fails when an answer has a field that it does not know",
+    "ignore the fields that you do not know",
+)
+TAKES_DATE_FOR_THE_TIME = Mistake(
+    "takes-date-for-the-time",
+    SERIOUS,
+    "fails when the header Date differs from its clock",
+    "compare the times in the Charge with each other, and do not rely on Date",
+)
+SHOWS_API_KEY = Mistake(
+    "shows-api-key", SERIOUS, "writes the API key to its output", "leave headers out of logs, or mask the key"
+)
+ENDS_AT_409 = Mistake(
+    "ends-at-409",
+    MINOR,
+    "takes 409 for its repeated request as the end, although the first request is in progress",
+    "repeat the request once more after a pause, with the same Idempotency-Key",
+)
+BELIEVES_FIRST_READ = Mistake(
+    "believes-first-read", MINOR, "takes the first read after a payment for the truth", "read again after a pause"
+)
+IGNORES_CONTENT_TYPE = Mistake(
+    "ignores-content-type",
+    MINOR,
+    "reads a body as JSON although its Content-Type is text/html",
+    "treat an answer with another Content-Type as a failed request",
+)
+GIVES_UP = Mistake(
+    "gives-up",
+    MINOR,
+    "does not repeat a request that failed for a time",
+    "repeat the request after a pause, with the same Idempotency-Key",
+)
+
+MISTAKES: tuple[Mistake, ...] = tuple(value for value in tuple(globals().values()) if isinstance(value, Mistake))
