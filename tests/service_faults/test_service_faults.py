@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from leyden.server.ports import USER
 from leyden.server.system.client_connection import ConnectedH11Protocol
 from leyden.service_faults.kinds import BODIES, KINDS, STATUSES, UNCOVERS, ServiceFaultSpec
 from leyden.world.event_journal import Entry
+from leyden.world.loopback import send_request
 from tests.support.lists import listed
 
 TEA = {"amount": "21000", "description": "tea"}
@@ -459,17 +461,26 @@ def test_the_control_plane_lists_and_clears(sandbox: Sandbox) -> None:
 # The documents
 
 
-def words(text: str) -> str:
-    return " ".join(text.split())
-
-
 def test_the_documents_say_which_mistake_each_kind_uncovers(sandbox: Sandbox) -> None:
     contract = sandbox.world.config.control
     assert contract is not None
-    schema = contract().document["components"]["schemas"]["ServiceFaultKind"]
-    readme = words((ROOT / "sim/devserver/README.md").read_text())
+    document = contract().document
+    schema = document["components"]["schemas"]["ServiceFaultKind"]
+    [group] = [tag["description"] for tag in document["tags"] if tag["name"] == "Service faults"]
+    readme = (ROOT / "sim/devserver/README.md").read_text()
     assert schema["enum"] == list(KINDS)
     for kind, mistake in UNCOVERS.items():
-        assert f"It uncovers a client that {mistake}." in words(schema["description"]), kind
-        assert f"| `{kind}` |" in readme, kind
-        assert f"| {mistake} |" in readme, kind
+        [row] = [
+            line for line in readme.splitlines() if line.startswith(f"| `{kind}` |") and line.endswith(f"{mistake} |")
+        ]
+        what = row.split(" | ")[1]
+        assert f"- `{kind}`: {what}. It uncovers a client that {mistake}." in " ".join(group.split()), kind
+
+
+def test_a_served_page_lists_which_mistake_each_kind_uncovers(sandbox: Sandbox) -> None:
+    page = send_request(sandbox.app, "GET", "/sandbox/v1/docs").body.decode()
+    section = page[page.index('id="group-Service-faults"') :].split("</ul>")[0]
+    listed = " ".join(re.sub("<code>(.*?)</code>", r"`\1`", section).split())
+    for kind, mistake in UNCOVERS.items():
+        assert re.search(f"<li>`{kind}`: [^<]+ It uncovers a client that {re.escape(mistake)}.</li>", listed), kind
+    assert "/sandbox/v1/docs#group-Service-faults" in (ROOT / "sim/devserver/README.md").read_text()
