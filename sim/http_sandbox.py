@@ -28,6 +28,7 @@ Span = str | float | timedelta
 
 _TIMEOUT_S = 60  # longer than any wait of the server
 _PAGE = 1_000
+_SANDBOXES = "/sandbox/v1/sandboxes"
 _opener = build_opener(ProxyHandler({}))  # a server for tests is not behind a proxy
 
 
@@ -38,8 +39,19 @@ def create_sandbox(server: str, *, admin_token: str | None = None, **order: Any)
     Raises `LeydenError` if no server answers, `ApiError` if it refuses, with 401 without the token that it needs.
     """
     server = server.rstrip("/")
-    headers = {} if admin_token is None else {"authorization": f"Bearer {admin_token}"}
-    return HttpSandbox(ask(server, "POST", "/sandbox/v1/sandboxes", order, headers), admin_token)
+    return HttpSandbox(ask(server, "POST", _SANDBOXES, order, _admin(admin_token)), admin_token)
+
+
+def delete_sandboxes(server: str, *, admin_token: str | None = None) -> None:
+    """Delete every sandbox that was created on the server. Raises as `create_sandbox`."""
+    headers = _admin(admin_token)
+    while listed := ask(server, "GET", f"{_SANDBOXES}?limit={_PAGE}", None, headers)["data"]:
+        for sandbox in listed:
+            ask(server, "DELETE", f"{_SANDBOXES}/{sandbox['id']}", None, headers)
+
+
+def _admin(token: str | None) -> dict[str, str]:
+    return {} if token is None else {"authorization": f"Bearer {token}"}
 
 
 def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]) -> Any:
@@ -191,9 +203,8 @@ class HttpSandbox:
 
     def delete(self) -> None:
         """End the sandbox on the server. One that has ended already stays so. Needs the admin token of the server."""
-        headers = {} if self._admin_token is None else {"authorization": f"Bearer {self._admin_token}"}
         try:
-            ask(self.server_url, "DELETE", f"/sandbox/v1/sandboxes/{self.id}", None, headers)
+            ask(self.server_url, "DELETE", f"{_SANDBOXES}/{self.id}", None, _admin(self._admin_token))
         except ApiError as refused:
             if refused.status != 404:
                 raise

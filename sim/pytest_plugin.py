@@ -173,6 +173,12 @@ def leyden_server(request: pytest.FixtureRequest) -> Iterator[LiveServer]:
     url, switch = request.getfixturevalue("_leyden_port")
     switch.app = sandbox._http.served_at(url)
     yield _live(url, sandbox)
+    created = sandbox._http.server_app
+    if created.sandbox_count:
+        from leyden.http_sandbox import delete_sandboxes
+
+        switch.app = created  # the sandbox of the test may be closed
+        delete_sandboxes(url)
     switch.app = None
 
 

@@ -118,6 +118,11 @@ class MultiTenantApp:
         """A response from the network was recorded in the world."""
         self._events.responded(world)
 
+    @property
+    def sandbox_count(self) -> int:
+        """How many sandboxes were created over HTTP and have not ended."""
+        return len(self._registry)
+
     def sandbox_of_id(self, sandbox_id: str) -> ServedSandbox | None:
         """The sandbox that was created over HTTP, or None."""
         return self._registry.of_id(sandbox_id)

@@ -18,6 +18,7 @@ from leyden.server.http.pipeline import send_problem
 if TYPE_CHECKING:
     import httpx2
 
+    from leyden.devserver.multi_tenant import MultiTenantApp
     from leyden.server.system.http_server import ServerThread
 
 
@@ -114,6 +115,7 @@ class HttpAccess:
         self._client_key = ""
         self._thread: ServerThread | None = None
         self._url: str | None = None
+        self.server_app: MultiTenantApp | None = None  # of a served sandbox, with those created beside it
         # Of the world that is there now, after a restore too.
         self.app: ASGIApp = RecordingApp(LoggedApp(lambda: session.world), session)
 
@@ -143,7 +145,7 @@ class HttpAccess:
 
         session = self._session
         sandboxes = sandboxes_beside(session.world, url, session.egress(url))
-        app = MultiTenantApp({session.api_key: session.world}, sandboxes=sandboxes)
+        app = self.server_app = MultiTenantApp({session.api_key: session.world}, sandboxes=sandboxes)
         self._url = session.world.public_url = url
         session.serve_network(url)
         return RecordingApp(app, session, is_for_others=app.is_for_others)

@@ -204,7 +204,9 @@ class Sandbox(Views, Spelled):
         """Serve HTTP on a thread beside this program and return the base URL; port 0 takes a free port.
 
         A sandbox that is served already keeps its URL, and that is returned. From now on callbacks also go to the
-        receivers of this machine, unless `egress` was given. Raises `ListenError` when the port is in use.
+        receivers of this machine, unless `egress` was given. The server also creates further sandboxes
+        (`POST /sandbox/v1/sandboxes`, `fork`), which end with this one and are not in its script. Raises `ListenError`
+        when the port is in use.
         """
         checked_text("host", host)
         return self._http.serve(host, whole_number("port", port))
@@ -305,12 +307,13 @@ class Sandbox(Views, Spelled):
 
         The sandbox keeps its egress policy: what it does again after that, it also posts again. Raises `ForkError` for
         a sandbox that is served (by `serve` or by the fixture `leyden_server`) or kept in a directory: its users rely
-        on its time.
+        on its time. It returns to a snapshot of its own by requests: `POST /sandbox/v1/snapshots`, then `restore`.
         """
         if self._http.is_served or self.world.store.is_durable:
             raise ForkError(
-                "a sandbox that is served or kept in a directory cannot go back in time: open the snapshot as a second "
-                "sandbox, with Sandbox.from_snapshot(...)"
+                "a sandbox that is served or kept in a directory takes no snapshot from outside: open the snapshot as a"
+                " second sandbox, with Sandbox.from_snapshot(...), or return to one of its own, with"
+                ' ask("POST", "/sandbox/v1/restore", ...)'
             )
         world = restore_world(snapshot, control_handlers=control_handlers, label=self.label)
         world.request_log = self.world.request_log

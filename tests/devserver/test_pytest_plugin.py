@@ -181,6 +181,41 @@ def test_a_module_and_a_session_share_a_sandbox(suite: pytest.Pytester) -> None:
     suite.runpytest_inprocess().assert_outcomes(passed=4)
 
 
+def test_sandboxes_that_a_test_created_end_with_it(suite: pytest.Pytester) -> None:
+    suite.makepyfile("""
+        import gc, threading
+        from http.server import BaseHTTPRequestHandler, HTTPServer
+        from leyden.http_sandbox import create_sandbox
+
+        class Receiver(BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.rfile.read(int(self.headers["content-length"]))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *args):
+                pass
+
+        def test_created(leyden_server):
+            receiver = HTTPServer(("127.0.0.1", 0), Receiver)
+            threading.Thread(target=receiver.serve_forever, daemon=True).start()
+            box = create_sandbox(leyden_server.url)
+            url = f"http://127.0.0.1:{receiver.server_port}/"
+            box.charges.create(amount="1000", description="tea", expiresIn=1, callbackUrl=url)
+            box.run()
+            assert box.deliveries()[0]["status"] == "delivered"
+            receiver.shutdown()
+            receiver.server_close()
+            leyden_server.sandbox.close()
+
+        def test_nothing_is_left_open(leyden_server):
+            gc.collect()
+            assert leyden_server.sandbox.ask("GET", "/sandbox/v1")["charges"] == {}
+            assert leyden_server.sandbox._http.server_app.sandbox_count == 0
+    """)
+    suite.runpytest_inprocess().assert_outcomes(passed=2)
+
+
 def test_where_callbacks_may_go_comes_from_the_configuration_file(suite: pytest.Pytester) -> None:
     program = """
         def result(box):
