@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast, overload
@@ -68,7 +69,19 @@ class Posts:
         """Add a callback, and delete the oldest one beyond the limit."""
         webhook_id = got["headers"].get("webhook-id", "")
         self._rows.put({**got, "id": f"{name}#{number}", "webhook_id": webhook_id, "acknowledged": False})
-        self._rows.delete(f"{name}#{number - self.kept}")
+        oldest = number - self.kept
+        while self._rows.delete(f"{name}#{oldest}"):  # several, when an earlier start kept more
+            oldest -= 1
+
+    def first_number(self, name: str, total: int) -> int:
+        """The number of the oldest stored callback of a receiver that got `total`; `total` + 1 when none is stored.
+
+        An earlier start may have kept fewer than this one.
+        """
+        numbers = range(max(1, total - self.kept + 1), total + 1)
+        return numbers.start + bisect_left(
+            numbers, True, key=lambda number: self._rows.row(f"{name}#{number}") is not None
+        )
 
     def first(self, name: str, webhook_id: str) -> PostRow | None:
         """The receiver's oldest stored callback with this `webhook-id`, or None."""
@@ -96,7 +109,7 @@ class Inbox(Sequence[Received]):
         self.total = total
 
     def __len__(self) -> int:
-        return min(self.total, self._posts.kept)
+        return self.total + 1 - self._posts.first_number(self._name, self.total)
 
     @overload
     def __getitem__(self, place: int) -> Received: ...
@@ -114,7 +127,7 @@ class Inbox(Sequence[Received]):
 
     def after(self, number: int, limit: int) -> Iterator[tuple[int, Received]]:
         """At most `limit` posts with a number above `number`, each with its number: the first callback has 1."""
-        first = max(number, self.total - len(self)) + 1
+        first = max(number + 1, self._posts.first_number(self._name, self.total))
         for one in range(first, min(first + limit, self.total + 1)):
             yield one, self._posts.received(self._name, one)
 

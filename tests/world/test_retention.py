@@ -268,3 +268,16 @@ def test_a_copy_of_a_sandbox_counts_what_was_removed() -> None:
         restore_world(json.loads(json.dumps({"leyden": VERSION, **dump_world(kept.world)}))),
     ):
         assert copy.removed.counts()["charges"] == 1
+
+
+def test_an_inbox_is_read_after_a_restart_that_keeps_more(tmp_path: Path) -> None:
+    numbers = []
+    for keep in (2, None, 3, 5):
+        with closing(Store.open(tmp_path)) as store:
+            kept = Kept(store, keep=keep)
+            kept.paid()
+            kept.paid()
+            posts = kept.ask("GET", "/sandbox/v1/inboxes/shop")["posts"]
+            numbers.append([post["number"] for post in posts])
+            assert len(kept.world.receivers["shop"].inbox) == len(posts)
+    assert numbers == [[1, 2], [1, 2, 3, 4], [4, 5, 6], [4, 5, 6, 7, 8]]
