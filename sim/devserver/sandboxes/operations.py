@@ -133,8 +133,10 @@ class SandboxOperations:
             ttl_s=ttl_s,
             used_at_s=self._loop_time_s(),
         )
+        # First what may fail: a request that is not answered leaves nothing behind.
+        resource = {**self.show(sandbox), "apiKey": key, "webhookSecret": world.webhook_secret}
         self._host.add_sandbox(sandbox)
-        return {**self.show(sandbox), "apiKey": key, "webhookSecret": world.webhook_secret}
+        return resource
 
     def restored(self, sandbox: ServedSandbox) -> None:
         """The sandbox returned to a snapshot."""
