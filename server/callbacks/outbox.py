@@ -105,13 +105,12 @@ class Outbox:
         at: int,
         endpoint_id: str | None = None,
     ) -> None:
-        """Store one delivery in the caller's commit, and set its first timer.
+        """Store one delivery in the caller's commit, and set its first timer. Raises `InternalError` when the body does
+        not match the spec's schema, which is a defect of Leyden.
 
         `at` is the instant of the state change that `event` reports, `sequence` the place among the resource's
         callbacks, larger each time. `endpoint_id` is the resource whose request gave the URL, if it is another one: the
         Static Charge for one of its payments. A 410 disables the URL for that resource.
-
-        Raises `InternalError` when the body does not match the spec's schema, which is a defect of Leyden.
         """
         body = callback_body(rule, event, sequence, data, at)
         disabled = (endpoint_id or resource_id, url) in self._in_flight.disabled
@@ -139,8 +138,7 @@ class Outbox:
             self._set_timer(row)
 
     def deliveries(self, resource_id: str | None = None) -> list[DeliveryRow]:
-        """The delivery rows, oldest first: all, or those of one resource. A Static Charge's are those of the Charges
-        that its payers requested."""
+        """The delivery rows, oldest first: all, or those of one resource (a Static Charge's: of its payments)."""
         return list(self._rows) if resource_id is None else self._rows_of(resource_id)
 
     @property
@@ -174,12 +172,13 @@ class Outbox:
                 self._set_timer(row)
         return row
 
+    def has_rule(self, row: DeliveryRow) -> bool:
+        """Whether the callback is in the spec. The data may have been made with another one."""
+        return row["rule"] in self._rules
+
     def reschedule(self, delivery_id: str, when_ms: int) -> None:
         """Make a pending delivery due at `when_ms`, earlier or later than before. No effect while it is in flight or
-        after its end.
-
-        Raises `LookupError` for an unknown id.
-        """
+        after its end. Raises `LookupError` for an unknown id."""
         row = self._rows.existing(delivery_id)
         if row["status"] != PENDING or is_in_flight(row):
             return
@@ -295,7 +294,7 @@ class Outbox:
         return self._in_flight.snapshot()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over the state that `snapshot` returned. The store and the clock are restored by their owners."""
+        """Take over the state that `snapshot` returned."""
         self._in_flight.restore(state)
 
     # Sending

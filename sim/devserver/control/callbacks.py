@@ -62,11 +62,15 @@ class CallbackControl:
         row = self._find(call.path["id"])
         if is_in_flight(row):
             raise Conflict("an attempt of this delivery is in flight: wait for its response, then try again")
+        if not self._world.service.outbox.has_rule(row):
+            raise Conflict(
+                f"the callback {row['rule'][:60]!r} is not in the spec: serve the spec with which it was made"
+            )
         return _delivery(self._world.service.outbox.replay(row["id"]), self._world)
 
     @handles(raises=(SemanticConflict,))
     async def replay_deliveries(self, call: Request) -> dict[str, Any]:
-        """Send again each delivery that matches the filter and is not in flight.
+        """Send again each delivery that matches the filter, is not in flight, and whose callback is in the spec.
 
         The deliveries are divided: each part is one commit, and other requests are answered in between. A process that
         is killed in the middle has replayed the first of them. Every delivery that is counted is committed.
@@ -83,7 +87,7 @@ class CallbackControl:
                     break  # a reset
                 rows = [row for row in outbox.rows.page_up(filters, after, _REPLAYED_AT_ONCE) if row.doc_id <= last]
                 for row in rows:
-                    if not is_in_flight(row):
+                    if not is_in_flight(row) and outbox.has_rule(row):
                         outbox.replay(row["id"])
                         replayed += 1
                         ids += [row["id"]] if replayed <= _SHOWN_IDS else []
