@@ -120,6 +120,10 @@ class EndMark:
             " --durability always prevents that"
         )
 
+    def is_at(self, found: Mark) -> bool:
+        """Whether the journal ends where the process stopped that wrote it, with the checksum of what was written."""
+        return found in (self._expected.get("written"), self._expected.get("next"))
+
     def start(self, end: Mark, *, is_synced: bool) -> None:
         """The journal, which was checked or is new, ends here; from now on keep the marks."""
         document = _document(end, end if is_synced else self._synced, NOTHING, self._boot)

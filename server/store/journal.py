@@ -125,6 +125,18 @@ def load(path: Path, chains_at: Container[int] = ()) -> LoadedJournal:
     return loaded
 
 
+def last_line_of(path: Path, table: str, doc_id: int) -> int | None:
+    """The number of the last line of a sound journal that sets the row `doc_id` of a table."""
+    found = None
+    with path.open("rb", buffering=1 << 20) as lines:
+        for number, line in enumerate(lines, 1):
+            if number > 1 and line[-1:] == b"\n":
+                changes = _commit(line[12:-2]).get(table) or ()
+                if any(len(change) == 2 and change[0] == doc_id for change in changes):
+                    found = number
+    return found
+
+
 def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
     """Keep the part of a directory's journal before the damage, and move the damaged file aside.
 
@@ -231,11 +243,14 @@ def _check_version(body: bytes, path: Path) -> None:
         )
 
 
+def _commit(body: bytes) -> Any:
+    return json.loads(body.removesuffix(_EXACT)) if body.endswith(_EXACT) else orjson.loads(body)
+
+
 def _replay(body: bytes, loaded: LoadedJournal) -> None:
     tables = loaded.tables
     try:
-        commit = json.loads(body.removesuffix(_EXACT)) if body.endswith(_EXACT) else orjson.loads(body)
-        for name, changes in commit.items():
+        for name, changes in _commit(body).items():
             if changes is None:
                 tables.pop(name, None)
                 continue

@@ -105,10 +105,12 @@ class RowStorage(TinyDBStorage):
     `depth` counts the commits that are open inside one another. `touched` lists the tables that the open commit has
     changed. After `rollback_only` is set, the open commit can only be rolled back. `pre_commit_hook` is called before
     each commit with changes is written; the rows that it puts belong to that commit. `is_durable` says whether the rows
-    are kept in a directory.
+    are kept in a directory, `is_as_written` whether they are those that a process wrote: the directory is new, or its
+    journal ends at the mark that the process before kept beside it.
     """
 
     is_durable = False
+    is_as_written = True
 
     def __init__(self, state: Snapshot | None = None) -> None:
         super().__init__()
@@ -175,6 +177,10 @@ class RowStorage(TinyDBStorage):
         self.rollback_only = False
 
     # What a durable storage adds
+
+    def place_of(self, table: str, doc_id: int) -> str:
+        """The file and the line from which a row was read."""
+        return "the memory"
 
     def write_commit(self, touched: list[TableData]) -> None:
         """Write the changes of these tables; raise when that is impossible."""

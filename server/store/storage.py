@@ -18,6 +18,7 @@ from leyden.server.store.journal import (
     encode_body,
     encode_line,
     header_line,
+    last_line_of,
     load,
     make_directory,
     notes_of_recovery,
@@ -107,6 +108,7 @@ class JournalStorage(RowStorage):
         for name, rows in loaded.tables.items():
             self.tables[name] = TableData(self, name, TableSnapshot(RowMap(rows), None, True, None, {}, {}))
         self._found = self._end.check(self.path, loaded.end, loaded.chains, is_torn=bool(loaded.note)) or loaded.note
+        self.is_as_written = new or self._end.is_at(loaded.end)
         (self._size, self._lines, self._chain), self._records = loaded.end, loaded.records
         if new:
             self._fd = open_journal(self.path, new=True)
@@ -121,6 +123,11 @@ class JournalStorage(RowStorage):
         self._end.start(self._mark, is_synced=new)
         sync_directory(self.directory)  # the process that created the file may have died before this
         self._limit = self._garbage_limit()
+
+    def place_of(self, table: str, doc_id: int) -> str:
+        """The file and the line from which a row was read. Reads the file again."""
+        line = last_line_of(self.path, table, doc_id)
+        return str(self.path) if line is None else f"{self.path}, line {line}"
 
     @property
     def notes(self) -> tuple[str, ...]:
