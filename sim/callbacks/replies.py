@@ -17,7 +17,7 @@ EMPTY, HUGE, ENDLESS, COMMIT_THEN_500 = "empty", "huge", "endless", "commit_then
 
 NOT_RECEIVED = frozenset({REFUSED, UNRESOLVED, TLS})  # the request does not reach the receiver
 HUGE_BYTES = 10_000_000
-_LONGEST_BODY = 1_000_000_000
+LONGEST_BODY = 1_000_000_000
 
 
 class _WordFields(TypedDict, total=False):
@@ -58,7 +58,7 @@ REPLY_SCHEMA: Mapping[str, Any] = {
                 "delay": {"type": ["number", "string"]},
                 "error": {"enum": [*WORDS, None]},
                 "commits": {"type": ["boolean", "null"]},
-                "size": {"type": ["integer", "null"], "minimum": 0, "maximum": _LONGEST_BODY},
+                "size": {"type": ["integer", "null"], "minimum": 0, "maximum": LONGEST_BODY},
             },
             "additionalProperties": False,
         },
@@ -113,8 +113,8 @@ def stored_reply(spec: ReplySpec) -> ReplyRow:
         raise ValueError(f"{reply.error!r} is not a reply: give a status, a Reply or one of {', '.join(sorted(WORDS))}")
     if type(reply.status) is not int or not 200 <= reply.status <= 599:
         raise ValueError(f"{reply.status!r} is not a final HTTP status: give a whole number from 200 to 599")
-    if reply.size is not None and (type(reply.size) is not int or not 0 <= reply.size <= _LONGEST_BODY):
-        raise ValueError(f"{reply.size!r} is not a body size: give 0 to {_LONGEST_BODY} bytes")
+    if reply.size is not None and (type(reply.size) is not int or not 0 <= reply.size <= LONGEST_BODY):
+        raise ValueError(f"{reply.size!r} is not a body size: give 0 to {LONGEST_BODY} bytes")
     if reply.commits not in (None, True, False):
         raise ValueError(f"commits is {reply.commits!r}: give true, false, or leave it out")
     if not isinstance(reply.body, str) or not isinstance(reply.headers, Mapping):

@@ -22,6 +22,7 @@ from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
 from leyden.world.interrupts import interrupts
+from leyden.world.persistence.directory_checks import check_directory
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
@@ -107,6 +108,7 @@ class World:
         )
         with gc_paused():  # a timer and a callback for every open row: all of them stay
             upgrade(store)
+            check_directory(store)
             self._install(build(config, self._environment, fork_of=None if fork_of is None else fork_of.payments))
             self._resume()
         self._register()
@@ -174,11 +176,10 @@ class World:
         """Nothing has been reset yet."""
 
     def commit(self) -> None:
-        """Keep the parts that a reset built. From now on nothing happens in the former run: neither its events nor the
-        responses to its callbacks."""
-        if self._before_reset is not None:
-            self._before_reset.clock.cancel_all()
-            self._before_reset.transport.discard()
+        """Keep the parts that a reset built. In the former run nothing happens from now on: no event, no response."""
+        if (former := self._before_reset) is not None:
+            former.clock.cancel_all()
+            former.transport.discard()
             self._before_reset = None
 
     def rollback(self, error: BaseException) -> None:

@@ -12,6 +12,7 @@ import pytest
 from leyden import Sandbox
 from leyden.devserver.control import copies
 from leyden.world import stored_snapshots
+from leyden.world.world import World
 from tests.support.hosted import Hosted, in_server
 from tests.support.served import Client, listening_receiver, served_leyden
 
@@ -121,6 +122,36 @@ def test_a_file_that_python_saved_is_imported(tmp_path: Path) -> None:
         assert server.world(box).journal.hash == found
         [charge] = (await server.ok("GET", "/v0/charges", key=box["apiKey"]))["data"]
         assert charge["description"] == "tea"
+
+    in_server(scenario)
+
+
+def test_an_import_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    with Sandbox(seed=5) as sandbox:
+        sandbox.charges.create(amount="1000", description="tea")
+        saved = json.loads(sandbox.save(tmp_path / "case.json").read_text())
+
+    async def scenario(server: Hosted) -> None:
+        for table, field, value in (
+            ("projects", "webhook_secrets", []),
+            ("charges", "payment_hash", "00" * 32),
+            ("invoices", "state", "SETTLED"),
+        ):
+            state = json.loads(json.dumps(saved))
+            state["tables"][table]["rows"][0][1][field] = value
+            answer = await server.ask("POST", f"{BOXES}/import", state)
+            assert (answer.status, table in answer.body["detail"]) == (409, True), answer.body
+        assert (await server.ok("GET", BOXES))["data"] == []
+
+    in_server(scenario)
+
+
+def test_a_sandbox_that_cannot_be_shown_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(server: Hosted) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(World, "webhook_secret", property(lambda world: [][0]))
+            assert (await server.ask("POST", BOXES, {})).status == 500
+        assert (await server.ok("GET", BOXES))["data"] == []
 
     in_server(scenario)
 

@@ -15,6 +15,8 @@ import pytest
 from leyden import Sandbox
 from leyden.server.errors import StoreError
 from leyden.server.store.journal import encode_line
+from leyden.server.store.store import Store
+from leyden.world.persistence import directory_checks
 from tests.support.mutations import HOSTILE, places, refusal
 from tests.support.store_helpers import END, JOURNAL
 
@@ -50,7 +52,7 @@ def rewritten(written: Path, folder: Path, change: Callable[[Bodies], object]) -
 
 def last_row(bodies: Bodies, table: str, row_id: str) -> dict[str, Any]:
     rows = [change[1] for body in bodies[1:] for change in body.get(table) or () if len(change) == 2]
-    return next(row for row in reversed(rows) if row["id"].startswith(row_id))
+    return next(row for row in reversed(rows) if str(row.get("id", "")).startswith(row_id))
 
 
 @pytest.mark.parametrize(
@@ -75,6 +77,67 @@ def test_a_row_that_no_world_writes_is_a_store_error(written, tmp_path, change):
     folder = rewritten(written, tmp_path / "data", change)
     with pytest.raises(StoreError):
         Sandbox(data=folder)
+
+
+@pytest.mark.parametrize(
+    ("table", "row_id", "changes", "words"),
+    [
+        ("charges", "", {"amount_msat": -1}, "amount_msat"),
+        ("charges", "", {"status": 5}, "status"),
+        ("charges", "", {"payment_hash": "00" * 32}, "payment_hash"),
+        ("charges", "", {"expires_at": 0}, "expires_at"),
+        ("invoices", "", {"state": "CANCELED"}, "closed_at"),
+        ("payments", "", {"attempts": {}}, "attempts"),
+        ("payments", "", {"script": None}, "script"),
+        ("deliveries", "", {"attempts": "[1"}, "attempts"),
+        ("deliveries", "", {"status": "sent"}, "status"),
+        ("receivers", "shop", {"script": [{"status": 200}]}, "script"),
+        ("receivers", "shop", {"received": 99}, "received"),
+        ("projects", "default", {"webhook_secrets": []}, "webhook_secrets"),
+        ("keys", "", {"project": "other"}, "project"),
+    ],
+)
+@pytest.mark.parametrize("mark", ["none", "rewritten"])
+def test_a_row_that_does_not_fit_is_refused_with_the_file_and_the_line(
+    written: Path, tmp_path: Path, table: str, row_id: str, changes: dict[str, Any], words: str, mark: str
+) -> None:
+    folder = rewritten(written, tmp_path / "data", lambda bodies: last_row(bodies, table, row_id).update(changes))
+    if mark == "rewritten":  # as by somebody who changes the mark beside the journal, too
+        with Store.open(folder):
+            assert (folder / END).exists()
+    with pytest.raises(StoreError, match=rf"{JOURNAL}, line [0-9]+: the table {table}, row [0-9]+.*{words}") as refused:
+        Sandbox(data=folder)
+    text = str(refused.value)
+    assert len(text.splitlines()) == 1
+    number = int(text.partition(", line ")[2].partition(":")[0])
+    line = (folder / JOURNAL).read_text().splitlines()[number - 1]
+    assert [change for change in json.loads(line)[1][table] if changes.items() <= change[1].items()]
+
+
+def test_many_rows_are_checked_unless_their_journal_ends_where_its_writer_stopped(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_checks, "ALWAYS_CHECKED_ROWS", 0)
+    folder = tmp_path / "data"
+
+    def change(bodies: Bodies) -> None:
+        last_row(bodies, "charges", "").update(failure=5)
+
+    def is_checked() -> bool:
+        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+        return refusal(lambda: Sandbox(data=shutil.copytree(folder, tmp_path / "copy")).close()) is not None
+
+    rewritten(written, folder, change)
+    assert is_checked(), "nothing says where the journal ended"
+    with Store.open(folder) as store:
+        assert not store.is_as_written
+    assert not is_checked()
+    with (folder / JOURNAL).open("rb+") as file:
+        *_, last = lines = file.read().splitlines(keepends=True)
+        chain = int(json.loads(last)[0], 16)
+        file.write(encode_line(b'{"held_back":[]}', chain)[0])
+    assert len(lines) > 3
+    assert is_checked(), "a commit was appended after the process stopped"
 
 
 def test_a_changed_journal_is_opened_or_refused(written, tmp_path):

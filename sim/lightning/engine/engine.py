@@ -30,7 +30,7 @@ ReceiverDecision = tuple[str, int, str]
 # What an interceptor does at one hop: ("fail", code, reason), ("drop", 0, reason) or ("delay", ms, ""); None: nothing.
 InterceptHandler = Callable[[Shard, int], tuple[str, int, str] | None]
 
-_DELAYED = "delayed"
+DELAYED = "delayed"
 
 
 class ConservationError(LeydenError):
@@ -311,7 +311,7 @@ class Engine(UndoLog):
         self.queue.push(max(self.conditions.block_time(expiry), self.now + 1), shard)
 
     def _intercepted(self, shard: Shard, hop: int) -> bool:
-        if shard.status == _DELAYED:
+        if shard.status == DELAYED:
             shard.status = ""
             return False
         assert self.intercept is not None
@@ -321,7 +321,7 @@ class Engine(UndoLog):
         kind, number, reason = action
         if kind == "delay":
             # The event that brought the shard to this hop is scheduled again.
-            shard.status, shard.phase = _DELAYED, FORWARD
+            shard.status, shard.phase = DELAYED, FORWARD
             self.queue.push(self.now + number, shard)
         elif kind == "drop" and hop:
             self._drop(shard, hop - 1, reason)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+KINDS = ("delay", "fail", "drop", "offline")
+
 
 class InterceptorRow(TypedDict):
     """An interceptor as it is stored; None: any, or without bound. `hop` -1 is the receiver, `acted` counts."""

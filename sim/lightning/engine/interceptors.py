@@ -13,15 +13,15 @@ from typing import cast
 from leyden.arguments import MAX_COUNT
 from leyden.errors import InterceptError
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.interceptor_row import InterceptorRow
+from leyden.lightning.engine.interceptor_row import KINDS, InterceptorRow
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES, FINAL_NODE_CODES, FORWARDING_NODE_CODES, FailureCode
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
+from leyden.server.errors import StoreError
 from leyden.server.ports import Clock, EventJournal
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
-KINDS = ("delay", "fail", "drop", "offline")
 _MAX_DELAY_MS = 14 * 86_400_000
 
 
@@ -100,6 +100,24 @@ class Interceptors:
         facts["what"] = facts.pop("kind")
         self._journal.note("interceptor_added", row["id"], **facts)
         return row
+
+    def check(self) -> None:
+        """Raise `StoreError` for a row that `add` would not have written."""
+        engine = self._engine
+        nodes, channels = range(len(engine.graph.names)), range(engine.graph.channels)
+        for row in self.rows:
+            kind, code = row["kind"], row["code"]
+            checks = {
+                "node": row["node"] is None or row["node"] in nodes,
+                "channel": row["channel"] is None or row["channel"] in channels,
+                "hop": row["hop"] is None or -MAX_HOPS <= row["hop"] <= MAX_HOPS,
+                "code": (code is not None) == (kind == "fail") and (code is None or code in FAILURE_NAMES),
+                "delay_ms": (row["delay_ms"] is not None) == (kind == "delay") and row["delay_ms"] != 0,
+            }
+            for field, fits in checks.items():
+                if not fits:
+                    value = row[field]  # type: ignore[literal-required]
+                    raise StoreError(f"the table interceptors, row {row['id'][:60]!r}: {field} is {value}")
 
     def remove(self, interceptor_id: str) -> None:
         """Remove an interceptor. Raises `InterceptError` for an unknown id."""

@@ -10,11 +10,11 @@ from leyden.lightning.engine.channel_operations import close_channel, open_chann
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.event_queue import EventQueue
 from leyden.lightning.engine.shard import Shard
+from leyden.lightning.payer.network_checks import check_saved
 from leyden.lightning.payer.payment_session import PaymentSession
 from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.undo_log import UndoLog
-from leyden.server.errors import StoreError
 
 # What is stored as it is: not references and sets. The hint is found again.
 _SESSION_FIELDS = tuple(name for name in PaymentSession.__slots__ if name not in ("hint", "policy_retries"))
@@ -106,7 +106,7 @@ def restore_network(
             engine.balance[edge] = amount_msat
     else:
         engine.balance = list(saved["balance"])
-    _check_places(engine, saved)
+    check_saved(engine, saved)
     sessions = {}
     for row in saved["sessions"]:
         session = PaymentSession(row["id"], row["payer"], row["target"], row["amount_msat"])
@@ -128,22 +128,3 @@ def restore_network(
         for _, number in items:
             engine.queue.push(at_ms, engine.shards[number])
     return sessions, MissionControl.restore(engine, saved["mission_control"], engine.capacity)
-
-
-def _check_places(engine: Engine, saved: Mapping[str, Any]) -> None:
-    """Raise `StoreError` when a balance, a session or a shard is on no node or channel of the graph."""
-    nodes, edges = range(len(engine.graph.names)), range(2 * engine.graph.channels)
-    payers = [row[0] for row in saved["mission_control"]]
-    used = [edge for _, _, bounds in saved["mission_control"] for edge, *_ in bounds]
-    for row in saved["sessions"]:
-        payers += row["payer"], row["target"]
-        used += row["policy_retries"]
-    for row in saved["shards"]:
-        used += row["edges"]
-        hops = len(row["edges"])
-        if not (hops == len(row["amounts"]) == len(row["cltv_offsets"]) and -1 <= row["hop"] < hops):
-            raise StoreError(f"the shard {row['id']} has {hops} edges, and other numbers of amounts, expiries or hops")
-    if any(node not in nodes for node in payers) or any(edge not in edges for edge in used):
-        raise StoreError(f"a payment in flight is on none of the {len(nodes)} nodes and {len(edges) // 2} channels")
-    if len(saved["balance"]) != len(edges) and not isinstance(saved["balance"], dict):
-        raise StoreError(f"the network has {len(saved['balance'])} balances and {len(edges) // 2} channels")

@@ -11,6 +11,7 @@ from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, HtlcResolution
 from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES
+from leyden.lightning.payer.network_checks import check_restored
 from leyden.lightning.payer.network_rows import NETWORK_TIMER
 from leyden.lightning.payer.network_snapshot import dump_network, restore_network
 from leyden.lightning.payer.payment_rows import AttemptResult, PaymentRow
@@ -113,9 +114,15 @@ class RoutedPayments(Payments):
         return dump_network(self.engine, self.open_sessions, self._sessions.mission_control)
 
     def restore(self, saved: Mapping[str, Any], secret: Callable[[str], bytes]) -> None:
-        """Restore a snapshot, on a network that was not used yet."""
+        """Restore a snapshot, on a network that was not used yet. Raises `StoreError` as `restore_network` does."""
         sessions, self._sessions.mission_control = restore_network(self.engine, saved, secret)
         self.open_sessions.update(sessions)
+
+    def check(self) -> None:
+        """Raise `StoreError` when the network's state is none that its engine can continue: somebody changed it."""
+        invoices = {row["payment_hash"]: row for row in self._node.invoices.rows}
+        self.interceptors.check()
+        check_restored(self, {row["id"]: row for row in self.rows}, invoices)
 
     def resume(self) -> None:
         """Set the timers of the payments and of the network, after the store was opened."""

@@ -94,6 +94,11 @@ class Invoices:
         stored = self._table.row(payment_hash)
         return None if stored is None else {**stored, "parts": _parts(stored)}
 
+    @property
+    def rows(self) -> TypedTable[InvoiceRow]:
+        """The table of the invoices, to be read."""
+        return self._table
+
     def open(
         self, params: InvoiceParams, payment_hash: str, preimage: str, payment_secret: str, request: str
     ) -> InvoiceRow:

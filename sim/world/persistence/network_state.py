@@ -9,18 +9,26 @@ belong to the commit that changed the Charge.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
+from jsonschema_rs import Draft4Validator
+
+from leyden.json_files import DocumentKind
 from leyden.lightning.engine.shard import Shard
+from leyden.lightning.payer.network_rows import NetworkRow
 from leyden.lightning.payer.network_snapshot import engine_row, events_row, session_row, shard_row
 from leyden.lightning.payer.payment_session import PaymentSession
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import Graph
 from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
+from leyden.world.persistence.directory_checks import is_trusted
+from leyden.world.persistence.row_schemas import schema_of
 
 TABLE = "network"
+_MEND = "restore the directory from a copy, or use a new one"
 
 Row = dict[str, Any]
 
@@ -29,6 +37,7 @@ class NetworkState:
     """Reads and writes the rows of one network."""
 
     def __init__(self, store: Store, payments: RoutedPayments) -> None:
+        self._store = store
         self.rows = store.table(TABLE, key="id")
         self._payments = payments
         self._engine = payments.engine
@@ -85,10 +94,15 @@ class NetworkState:
         mission_control.changed_payers.clear()
 
     def restore(self, secret: Callable[[str], bytes]) -> None:
-        """Bring the network to the state that the rows describe; a fresh network stays as it is."""
+        """Bring the network to the state that the rows describe; a fresh network stays as it is.
+
+        Raises `StoreError` for rows that no network writes.
+        """
         saved = self.saved()
         if saved is not None:
             self._payments.restore(saved, secret)
+            if not is_trusted(self._store):
+                self._payments.check()
 
     def saved(self) -> Row | None:
         """All rows in the form of `leyden.lightning.payer.network_snapshot.dump_network`; None when there are
@@ -96,23 +110,29 @@ class NetworkState:
         """
         engine = self.rows.row("engine")
         if engine is None:
+            if len(self.rows):
+                raise StoreError(f"the table {TABLE} has rows, and none with the id 'engine'; {_MEND}")
             return None
         kinds: dict[str, list[Any]] = {"session": [], "shard": [], "events": [], "payer": []}
         balance: dict[int, int] = {}
         for row in self.rows:
             kind = row["id"].partition("-")[0]
+            if not (_is_channel(row) if kind == "channel" else kind not in kinds or "data" in row):
+                raise StoreError(f"the table {TABLE}, row {row['id'][:60]!r}: no network writes it; {_MEND}")
             if kind == "channel":
                 balance[2 * row["channel"]], balance[2 * row["channel"] + 1] = row["balance"]
             elif kind in kinds:
                 kinds[kind].append(row["data"])
-        return {
+        saved = {
             **engine,
-            "balance": balance,
+            "balance": [],
             "sessions": kinds["session"],
             "shards": kinds["shard"],
-            "events": sorted(kinds["events"]),
+            "events": kinds["events"],
             "mission_control": kinds["payer"],
         }
+        _kind().check(saved, f"the table {TABLE}")
+        return {**saved, "balance": balance, "events": sorted(kinds["events"])}
 
     def map_fingerprint(self) -> str:
         """The fingerprint of the map with which the network started, without channels that were opened later."""
@@ -128,6 +148,17 @@ class NetworkState:
                 self.rows.put({"id": key, "data": present[name]})
             else:
                 self.rows.delete(key)
+
+
+@cache
+def _kind() -> DocumentKind:
+    return DocumentKind("state of a network", StoreError, _MEND, Draft4Validator(schema_of(NetworkRow)), 0)
+
+
+def _is_channel(row: Mapping[str, Any]) -> bool:
+    pair = row.get("balance")
+    numbers = [row.get("channel"), *(pair if isinstance(pair, list) else ())]
+    return len(numbers) == 3 and all(type(number) is int for number in numbers) and row["id"] == f"channel-{numbers[0]}"
 
 
 def fingerprint(graph: Graph, channels: int) -> str:

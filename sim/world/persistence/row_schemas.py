@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -20,72 +20,16 @@ from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow
 from leyden.server.http.idempotency import IdempotencyRow
 from leyden.server.http.projects import KeyRow, ProjectRow
-from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.service_faults.kinds import ServiceFaultRow
 from leyden.service_faults.service_faults import AnswerRow
+from leyden.world.persistence.field_schemas import FIELDS, integer_schema
 from leyden.world.removed_rows import TABLE as LAST_IDS
 from leyden.world.removed_rows import LastIdRow
-from leyden.world.traffic import BEHAVIOURS, TrafficRow
+from leyden.world.traffic import TrafficRow
 
-_INTEGER = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
-# An instant of the years 1970 to 9999, in ms.
-INSTANT = {"type": "integer", "minimum": 0, "maximum": MAX_INSTANT_MS}
-_INSTANTS = frozenset(
-    {"at", "until", "from_ms", "until_ms", "payable_until_ms", "now", "start_ms", "given_start_ms"}
-)  # and what ends with `_at`
 _PLAIN: Mapping[Any, Mapping[str, Any]] = {
-    bool: {"type": "boolean"}, int: _INTEGER, float: {"type": "number"}, str: {"type": "string"},
-    NoneType: {"type": "null"}, Any: {},
+    bool: {"type": "boolean"}, float: {"type": "number"}, str: {"type": "string"}, NoneType: {"type": "null"}, Any: {},
 }  # fmt: skip
-
-_NUMBER = {"type": "number", "minimum": -(2**63), "maximum": 2**63}
-_NUMBERS = {"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": 24}
-_WEIGHT = {"type": "number", "minimum": 0}
-_GAP_MS = {"type": "number", "minimum": 1e-9, "maximum": MAX_INSTANT_MS}
-
-
-def _form(names: Sequence[str], *items: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "array", "items": [{"enum": list(names)}, *items], "minItems": 1 + len(items),
-        "maxItems": 1 + len(items),
-    }  # fmt: skip
-
-
-def _choices(value: Mapping[str, Any]) -> list[dict[str, Any]]:
-    pair = {"type": "array", "items": [value, _WEIGHT], "minItems": 2, "maxItems": 2}
-    return [_form(("const",), value), _form(("choice",), {"type": "array", "items": pair, "minItems": 1})]
-
-
-_NUMERIC: dict[str, Any] = {
-    "anyOf": [_form(("exp",), _NUMBER), _form(("uniform", "lognorm", "normal"), _NUMBER, _NUMBER), *_choices(_NUMBER)]
-}
-_SECRET = {"type": "string", "pattern": "^whsec_[A-Za-z0-9+/]{32,}={0,2}$"}
-# Fields whose values have a form that their type does not give.
-_FIELDS: Mapping[tuple[str, str], dict[str, Any]] = {
-    ("StateRow", "rate"): {"type": "number", "minimum": 0},
-    ("StateRow", "time_base"): {
-        "anyOf": [{"type": "array", "items": _INTEGER, "minItems": 2, "maxItems": 2}, {"type": "null"}]
-    },
-    ("TrafficSettings", "arrivals"): {
-        "anyOf": [
-            _form(("poisson", "every"), _GAP_MS),
-            _form(("burst",), {"type": "integer", "minimum": 1}, _GAP_MS),
-            _form(("daily",), _NUMBERS, _NUMBERS),
-        ]
-    },
-    ("TrafficSettings", "amount"): _NUMERIC,
-    ("TrafficSettings", "think_time"): _NUMERIC,
-    ("TrafficSettings", "expiresIn"): _NUMERIC,
-    ("TrafficSettings", "patience"): {"anyOf": [_NUMERIC, {"type": "null"}]},
-    ("TrafficSettings", "behaviour"): {"anyOf": _choices({"enum": list(BEHAVIOURS)})},
-    ("TrafficSettings", "payer"): {
-        "anyOf": [*_choices({"type": "string"}), _form(("people",), {"type": "integer", "minimum": 1})]
-    },
-    ("InvoiceRow", "state"): {"enum": ["OPEN", "ACCEPTED", "SETTLED", "CANCELED"]},
-    ("PartRow", "state"): {"enum": ["held", "settled", "failed"]},
-    ("SecretRow", "secret"): _SECRET,
-    ("ReceiverRow", "secret"): {"anyOf": [_SECRET, {"type": "null"}]},
-}
 
 
 @cache
@@ -129,14 +73,12 @@ def schema_of(hint: Any, name: str = "") -> dict[str, Any]:
         fields = get_type_hints(hint, include_extras=True)
         return {
             "type": "object",
-            "properties": {
-                name: _FIELDS.get((hint.__name__, name)) or schema_of(field, name) for name, field in fields.items()
-            },
+            "properties": {name: _field(hint.__name__, name, field) for name, field in fields.items()},
             # A module whose annotations are texts has `NotRequired` in the text.
             "required": sorted(name for name in hint.__required_keys__ if get_origin(fields[name]) is not NotRequired),
         }
-    if hint is int and (name in _INSTANTS or name.endswith("_at")):
-        return INSTANT
+    if hint is int:
+        return integer_schema(name)
     if hint in _PLAIN:
         return dict(_PLAIN[hint])
     origin, arguments = get_origin(hint), get_args(hint)
@@ -152,3 +94,10 @@ def schema_of(hint: Any, name: str = "") -> dict[str, Any]:
     if origin is dict and arguments[0] is str:
         return {"type": "object", "additionalProperties": schema_of(arguments[1])}
     raise TypeError(f"{hint} has no schema: add it to `schema_of`")
+
+
+def _field(row: str, name: str, hint: Any) -> dict[str, Any]:
+    more = FIELDS.get((row, name))
+    if more is None or ("type" in more and more["type"] == "array"):
+        return {**schema_of(hint, name), **(more or {})}
+    return more

@@ -15,8 +15,10 @@ from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 from leyden.world.config import WorldConfig
+from leyden.world.persistence.directory_checks import is_trusted
 from leyden.world.persistence.former_formats import saved_by_format_1
 from leyden.world.persistence.row_schemas import schema_of
+from leyden.world.persistence.stream_checks import check_streams
 from leyden.world.time.clock import VirtualClock
 from leyden.world.time.timers import Entry
 
@@ -164,6 +166,8 @@ class WorldState:
             if row["id"] not in (_CONFIG, _STATE):
                 _checked(row, TimerRow)
         self._streams.restore(saved["streams"])
+        if not is_trusted(self._store):
+            check_streams(self._streams, self._store)
         latest = max((sequence for _, sequence in self._saved_order().values()), default=0)
         self._clock.restore({"now": saved["now"], "sequence": latest, "timers": []})
         if self._network is not None:

@@ -12,7 +12,8 @@ from leyden.errors import ForkError
 from leyden.json_files import DocumentKind
 from leyden.lightning.payer.network_rows import NetworkRow
 from leyden.server.callbacks.in_flight import FORMER_KEYS
-from leyden.world.persistence.row_schemas import INSTANT, row_schemas, schema_of
+from leyden.world.persistence.field_schemas import INSTANT
+from leyden.world.persistence.row_schemas import row_schemas, schema_of
 from leyden.world.time.clock import LAST_MS
 from leyden.world.time.process_clock import FIRST_MS
 
@@ -64,7 +65,7 @@ _IN_FLIGHT = {
     "attempts": {"type": "object", "additionalProperties": _COUNT},
     "disabled": _list(_tuple(_TEXT, _TEXT)),
 }
-_OUTBOX = _IN_FLIGHT | {former: _IN_FLIGHT[name] for former, name in FORMER_KEYS.items()}
+_FORMER_IN_FLIGHT = {former: _IN_FLIGHT[name] for former, name in FORMER_KEYS.items()}
 _ENTRY = _tuple(_COUNT, INSTANT, _TEXT, _TEXT, {"type": "object"})
 
 # In Draft 4 of JSON Schema 1.0 is no integer.
@@ -79,7 +80,7 @@ SNAPSHOT_SCHEMA = _object(
             "additionalProperties": _table({"type": "object"}),
         },
         "journal": _object(
-            {"length": _COUNT, "hash": {"type": "string", "pattern": "^[0-9a-f]*$"}, "entries": _list(_ENTRY)}
+            {"length": _COUNT, "hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "entries": _list(_ENTRY)}
         ),
         "network": _or_null(schema_of(NetworkRow)),
         "clock": _object(
@@ -87,7 +88,7 @@ SNAPSHOT_SCHEMA = _object(
         ),
         "reseeds": _list(_SEED),
         "streams": {"type": "object", "additionalProperties": _COUNT},
-        "outbox": _object(_OUTBOX, optional=tuple(_OUTBOX)),
+        "outbox": {"anyOf": [_object(_IN_FLIGHT), _object(_FORMER_IN_FLIGHT)]},
         "requests": _COUNT,
     },
     optional=("leyden", "network"),

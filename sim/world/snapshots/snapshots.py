@@ -24,8 +24,10 @@ from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
 from leyden.world.persistence.former_formats import upgraded_snapshot
-from leyden.world.snapshots.row_checks import check_rows
+from leyden.world.persistence.row_checks import check_references
+from leyden.world.persistence.stream_checks import check_streams
 from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
+from leyden.world.snapshots.state_checks import check_ids, check_project, check_timers
 from leyden.world.world import LOCAL_URL, World
 
 if TYPE_CHECKING:
@@ -149,20 +151,28 @@ def restore_world(
         SAVED_SANDBOX.check(snapshot, where)
         warn_of_version(snapshot.get("leyden") or None, where)
         config = adapt(_load_config(snapshot["config"]))
+        check_ids(snapshot["tables"])
+        store = Store.from_snapshot(_tables(snapshot))
+        check_references(store, config.contract)
+        check_project(config, store)
         world = World(
             config,
-            Store.from_snapshot(_tables(snapshot)),
+            store,
             control_handlers=control_handlers,
             external_transport=external_transport,
             note_of=note_of,
             public_url=public_url,
             label=snapshot["label"] if label is None else label,
         )
-        check_rows(world, snapshot)
+        check_timers(world, snapshot)
         world.journal.restore(snapshot["journal"])
         _restore_state(world, snapshot)
+        check_streams(world.streams, world.store)
         if snapshot.get("network") is not None:
             _routed(world).restore(snapshot["network"], world.streams.secret)
+            _routed(world).check()
+        elif world.engine is not None:
+            raise StoreError("config/network is a network, and the snapshot has none")
         return world
     except LeydenError as error:
         raise error if isinstance(error, ForkError) else SAVED_SANDBOX.refusal(where, str(error)) from None

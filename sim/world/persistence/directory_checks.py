@@ -1,0 +1,60 @@
+"""Checks of the rows of a directory when it is opened: somebody may have changed its journal, with right checksums.
+
+A journal that ends at the mark that its writer kept beside it (`leyden.server.store.end_mark`) has the checksum of what
+was written, and a store of many rows is then taken as it is. Any other one is checked row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from jsonschema_rs import Draft4Validator
+
+from leyden.server.errors import StoreError
+from leyden.server.printable import printable
+from leyden.server.store.store import Store
+from leyden.world.persistence.row_checks import RowError, check_references
+from leyden.world.persistence.row_schemas import row_schemas
+
+ALWAYS_CHECKED_ROWS = 2_000  # in about ten milliseconds
+
+
+def is_trusted(store: Store) -> bool:
+    """Whether the rows are taken as they are: they are many, and those that a process of Leyden wrote."""
+    return store.is_as_written and sum(len(data.rows) for data in store.tables.values()) > ALWAYS_CHECKED_ROWS
+
+
+def check_directory(store: Store) -> None:
+    """Raise `StoreError`, with the file and the line, for a row that no world writes, unless the store is in memory or
+    trusted.
+    """
+    if not store.is_durable or is_trusted(store):
+        return
+    try:
+        for name, validator in _validators().items():
+            if name in store.tables:
+                _check_table(store, name, validator)
+        check_references(store, None)
+    except RowError as error:
+        raise StoreError(
+            f"{store.place_of(error.table, error.doc_id)}: {printable(str(error))}; restore the directory from a copy,"
+            " or use a new one"
+        ) from None
+
+
+@cache
+def _validators() -> Mapping[str, Draft4Validator]:
+    return {name: Draft4Validator(schema) for name, schema in row_schemas().items()}
+
+
+def _check_table(store: Store, name: str, validator: Draft4Validator) -> None:
+    for doc_id, row in store.table_data(name).rows.items():
+        try:
+            if validator.is_valid(row):
+                continue
+            error = next(iter(validator.iter_errors(row)))
+            place, why = "/".join(str(step) for step in error.instance_path), error.message
+        except (OverflowError, RecursionError, TypeError, ValueError):
+            place, why = "", "it has a value that is not JSON"
+        raise RowError(name, doc_id, row, f"{f'{place[:100]}: ' if place else ''}{why[:200]}")

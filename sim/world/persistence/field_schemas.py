@@ -1,0 +1,158 @@
+"""JSON Schemas of single fields of rows, where the values that a sandbox writes are fewer than those of the type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leyden.arguments import ALL_MSAT, MAX_COUNT
+from leyden.callbacks import fault_kinds, replies
+from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, WAITING
+from leyden.lightning.engine.interceptor_row import KINDS as INTERCEPTOR_KINDS
+from leyden.lightning.payer.payer_rules import RULE_OUTCOMES
+from leyden.lightning.payer.payment_scripts import FAILURES, MAX_PARTS, OUTCOMES
+from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
+from leyden.server.timestamps import MAX_INSTANT_MS
+from leyden.service_faults import kinds as service_faults
+from leyden.world.traffic import BEHAVIOURS
+
+Schema = dict[str, Any]
+
+INTEGER: Schema = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
+# An instant of the years 1970 to 9999, in ms.
+INSTANT: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_INSTANT_MS}
+_INSTANTS = frozenset(
+    {"at", "until", "from_ms", "until_ms", "payable_until_ms", "now", "start_ms", "given_start_ms"}
+)  # and what ends with `_at`
+_SIGNED = frozenset({"hop", "code", "seed", "given_seed", "run"})
+_FROM_ONE = frozenset({"attempt", "count", "nth", "limit", "times", "last_id"})
+
+_NUMBER = {"type": "number", "minimum": -(2**63), "maximum": 2**63}
+_NUMBERS = {"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": 24}
+_WEIGHT = {"type": "number", "minimum": 0}
+_GAP_MS = {"type": "number", "minimum": 1e-9, "maximum": MAX_INSTANT_MS}
+
+
+def integer_schema(name: str) -> Schema:
+    """The schema of a whole number in a field of this name: an instant, an amount, a duration or a count."""
+    if name in _INSTANTS or name.endswith("_at"):
+        return INSTANT
+    if name.endswith("_msat"):
+        return {"type": "integer", "minimum": 0, "maximum": ALL_MSAT}
+    if name.endswith("_ms"):
+        return {"type": "integer", "minimum": 0, "maximum": MAX_INSTANT_MS}
+    if not name or name in _SIGNED:
+        return dict(INTEGER)
+    return {"type": "integer", "minimum": 1 if name in _FROM_ONE else 0, "maximum": MAX_COUNT}
+
+
+def _form(names: Sequence[str], *items: Mapping[str, Any]) -> Schema:
+    return {
+        "type": "array", "items": [{"enum": list(names)}, *items], "minItems": 1 + len(items),
+        "maxItems": 1 + len(items),
+    }  # fmt: skip
+
+
+def _choices(value: Mapping[str, Any]) -> list[Schema]:
+    pair = {"type": "array", "items": [value, _WEIGHT], "minItems": 2, "maxItems": 2}
+    return [_form(("const",), value), _form(("choice",), {"type": "array", "items": pair, "minItems": 1})]
+
+
+def _text(pattern: str) -> Schema:
+    return {"type": "string", "pattern": pattern}
+
+
+def _one_of(*values: object) -> Schema:
+    return {"enum": list(values)}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _from(least: int, most: int) -> Schema:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+_NUMERIC: Schema = {
+    "anyOf": [_form(("exp",), _NUMBER), _form(("uniform", "lognorm", "normal"), _NUMBER, _NUMBER), *_choices(_NUMBER)]
+}
+_SECRET = _text("^whsec_(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$")
+_UUID = _text("^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
+_HASH = _text("^[0-9a-f]{64}$")
+_API_KEY = _text("^[!-~]([ -~]{0,198}[!-~])?$")
+_SHARE = {"type": "number", "minimum": 0, "maximum": 1}
+_PART_STATES = (HELD, SETTLED, FAILED)
+_ATTEMPT_STATES = ("in_flight", WAITING, *_PART_STATES)
+
+# By the name of the row type and the field.
+FIELDS: Mapping[tuple[str, str], Schema] = {
+    ("StateRow", "rate"): {"type": "number", "minimum": 0},
+    ("StateRow", "time_base"): _or_null({"type": "array", "items": INTEGER, "minItems": 2, "maxItems": 2}),
+    ("TrafficSettings", "arrivals"): {
+        "anyOf": [
+            _form(("poisson", "every"), _GAP_MS),
+            _form(("burst",), {"type": "integer", "minimum": 1}, _GAP_MS),
+            _form(("daily",), _NUMBERS, _NUMBERS),
+        ]
+    },
+    ("TrafficSettings", "amount"): _NUMERIC,
+    ("TrafficSettings", "think_time"): _NUMERIC,
+    ("TrafficSettings", "expiresIn"): _NUMERIC,
+    ("TrafficSettings", "patience"): _or_null(_NUMERIC),
+    ("TrafficSettings", "behaviour"): {"anyOf": _choices({"enum": list(BEHAVIOURS)})},
+    ("TrafficSettings", "payer"): {
+        "anyOf": [*_choices({"type": "string"}), _form(("people",), {"type": "integer", "minimum": 1})]
+    },
+    ("TrafficRow", "id"): _text("^[1-9][0-9]{0,15}$"),
+    ("TrafficRow", "due"): {"type": "number", "minimum": 0, "maximum": MAX_INSTANT_MS},
+    ("TrafficRow", "limit"): _or_null(_from(0, MAX_COUNT)),
+    ("ChargeRow", "id"): _UUID,
+    ("ChargeRow", "payment_hash"): _HASH,
+    ("ChargeRow", "preimage"): _HASH,
+    ("StaticChargeRow", "id"): _UUID,
+    ("DeliveryRow", "id"): _UUID,
+    ("DeliveryRow", "status"): _one_of(PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED),
+    ("DeliveryRow", "sequence"): _from(1, MAX_COUNT),
+    ("DeliveryRow", "attempts"): _text(r"^(?:\[[^\n]*\]\n)*$"),
+    ("ProjectRow", "webhook_secrets"): {"type": "array", "minItems": 1},
+    ("KeyRow", "id"): _API_KEY,
+    ("SecretRow", "secret"): _SECRET,
+    ("IdempotencyRow", "status"): _from(200, 599),
+    ("IdempotencyRow", "fingerprint"): _HASH,
+    ("InvoiceRow", "state"): _one_of("OPEN", "ACCEPTED", "SETTLED", "CANCELED"),
+    ("InvoiceRow", "payment_hash"): _HASH,
+    ("InvoiceRow", "payment_secret"): _HASH,
+    ("InvoiceRow", "preimage"): _HASH,
+    ("PartRow", "state"): _one_of(*_PART_STATES),
+    ("PaymentRow", "id"): _UUID,
+    ("PaymentRow", "status"): _one_of("in_flight", HELD, "succeeded", FAILED),
+    ("PaymentRow", "payment_hash"): _or_null(_HASH),
+    ("PaymentRow", "preimage"): _or_null(_HASH),
+    ("ScriptRow", "outcome"): _one_of(*OUTCOMES),
+    ("ScriptRow", "failure"): _one_of(*FAILURES),
+    ("ScriptRow", "payment_secret"): _HASH,
+    ("ScriptRow", "parts"): _from(1, MAX_PARTS),
+    ("ScriptRow", "sent_parts"): _from(0, MAX_PARTS),
+    ("AttemptRow", "status"): _one_of(*_ATTEMPT_STATES),
+    ("PayerRow", "outcome"): _one_of(*RULE_OUTCOMES),
+    ("PayerRow", "failure"): _one_of(*FAILURES),
+    ("PayerRow", "share"): _SHARE,
+    ("FaultRow", "kind"): _one_of(*fault_kinds.KINDS),
+    ("HeldRow", "kind"): _one_of(*fault_kinds.HOLDING_KINDS),
+    ("ServiceFaultRow", "kind"): _one_of(*service_faults.KINDS),
+    ("ServiceFaultRow", "status"): _one_of(*service_faults.STATUSES, None),
+    ("ServiceFaultRow", "body"): _one_of(*service_faults.BODIES, None),
+    ("ServiceFaultRow", "probability"): _SHARE,
+    ("InterceptorRow", "kind"): _one_of(*INTERCEPTOR_KINDS),
+    ("RequestRow", "copied_by"): _or_null(
+        {"type": "array", "items": [{"type": "string"}, _from(0, MAX_COUNT)], "minItems": 2, "maxItems": 2}
+    ),
+    ("RequestRow", "body"): _text(r"^[\u0000-\u00ff]*$"),
+    ("PostRow", "id"): _text("^[^#]+#[1-9][0-9]{0,15}$"),
+    ("ReceiverRow", "secret"): _or_null(_SECRET),
+    ("ReplyRow", "status"): _from(200, 599),
+    ("ReplyRow", "word"): _one_of(*replies.WORDS, None),
+    ("ReplyRow", "error"): _one_of(*replies.WORDS, None),
+    ("ReplyRow", "size"): _or_null(_from(0, replies.LONGEST_BODY)),
+}  # fmt: skip

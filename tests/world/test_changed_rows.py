@@ -1,0 +1,181 @@
+"""Saved sandboxes whose rows somebody changed: they are refused with the place, or work like any other."""
+
+from __future__ import annotations
+
+import json
+import random
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.errors import ForkError
+from tests.support.exercise import rich_snapshot, use_by_every_operation
+
+SAVED = {network: rich_snapshot(network) for network in ("direct", "line:4")}
+DELETED = object()
+
+
+def changed(network: str, path: str, value: Any) -> dict[str, Any]:
+    """A copy with another value at a place such as `tables/charges/3/amount_msat`: 3 is the place of the row."""
+    snapshot = deepcopy(SAVED[network])
+    container: Any = snapshot
+    *steps, last = path.split("/")
+    for step in steps:
+        container = container[int(step) if isinstance(container, list) else step]
+        if isinstance(container, dict) and "rows" in container and step in snapshot["tables"]:
+            container = [row for _, row in container["rows"]]
+    key: Any = int(last) if isinstance(container, list) else last
+    if value is DELETED:
+        del container[key]
+    else:
+        container[key] = value
+    return snapshot
+
+
+CHANGES: list[tuple[str, Any, str]] = [
+    ("charges/0/payment_hash", "00" * 32, "payment_hash"),
+    ("charges/0/static_charge_id", "x", "staticChargeId"),
+    ("charges/0/amount_msat", 1_000, "amount_msat"),
+    ("charges/0/amount_msat", -1, "amount_msat"),
+    ("charges/0/request", "lnbcrt1x", "request"),
+    ("charges/0/expires_at", 0, "expires_at"),
+    ("charges/0/project", "other", "project"),
+    ("charges/0/id", "x", "id"),
+    ("charges/0/callback_url", "http://[", "callback_url"),
+    ("charges/3/static_charge_id", "12345678-1234-4234-8234-123456789012", "static_charge_id"),
+    ("static_charges/0/allowed_slots", -1, "allowed_slots"),
+    ("static_charges/0/max_msat", 1, "max_msat"),
+    ("static_charges/0/user", "ana", "user"),
+    ("static_charges/0/metadata", "[]", "metadata"),
+    ("invoices/0/state", "ACCEPTED", "accepted_at"),
+    ("invoices/4/state", "SETTLED", "SETTLED"),
+    ("invoices/0/received_msat", 0, "received_msat"),
+    ("receivers/0/script/0/delay_ms", -1, "delay_ms"),
+    ("receivers/0/script/0/status", 99, "status"),
+    ("receivers/0/script/0/word", "x", "word"),
+    ("receivers/0/received", 900, "received"),
+    ("received/1/id", "shop#77", "received"),
+    ("payers/0/outcome", "unknown", "outcome"),
+    ("payers/0/share", 2, "share"),
+    ("service_faults/0/nth", 0, "nth"),
+    ("service_faults/0/kind", "x", "kind"),
+    ("faults/0/count", 0, "count"),
+    ("payments/0/status", "x", "status"),
+    ("payments/0/resolved_at", None, "resolved_at"),
+    ("payments/0/script", None, "script"),
+    ("deliveries/0/status", "pending", "due_at"),
+    ("deliveries/0/attempts", "[1,2]\n", "attempts"),
+    ("deliveries/0/attempts", "x", "attempts"),
+    ("deliveries/0/sequence", 0, "sequence"),
+    ("service_fault_answers/0/state", "x", "state"),
+    ("projects/0/webhook_secrets", [], "webhook_secrets"),
+    ("late_answers/0/post/url", "http://[", "url"),
+]
+
+
+@pytest.mark.parametrize("network", SAVED)
+@pytest.mark.parametrize(("place", "value", "field"), CHANGES, ids=[f"{place}={value}" for place, value, _ in CHANGES])
+def test_a_row_that_does_not_fit_is_refused_with_its_table_and_field(
+    network: str, place: str, value: Any, field: str
+) -> None:
+    with pytest.raises(ForkError, match="is no saved sandbox") as refused:
+        Sandbox.from_snapshot(changed(network, f"tables/{place}", value))
+    text = str(refused.value)
+    assert len(text.splitlines()) == 1
+    assert "fit together (" not in text, "the place is named"
+    assert field in text
+    assert any(f"table {name}" in text or f"tables/{name}" in text for name in SAVED[network]["tables"])
+
+
+@pytest.mark.parametrize(
+    ("network", "path", "value", "words"),
+    [
+        ("direct", "streams/ids", DELETED, "random stream ids"),
+        ("direct", "streams/ids", 5, "random stream ids"),
+        ("direct", "streams/preimages", 1, "random stream preimages"),
+        ("direct", "tables/charges/next_id", 1, "next_id"),
+        ("direct", "config/project", "other", "config/project"),
+        ("direct", "outbox", {}, "/outbox"),
+        ("direct", "journal/hash", "abc", "/journal/hash"),
+        ("line:4", "tables/interceptors/rows/0/1/node", 9, "node"),
+        ("line:4", "config/seed", 4, "network/"),
+        ("line:4", "network", None, "network"),
+        ("line:4", "network/balance/0", -1, "network/balance"),
+        ("line:4", "network/balance", SAVED["line:4"]["network"]["balance"][::-1], "network/balance"),
+        ("line:4", "network/sessions", [], "network/shards"),
+        ("line:4", "network/sessions/0/payer", 99, "payer"),
+        ("line:4", "network/sessions/0/parts_in_flight", 9, "parts_in_flight"),
+        ("line:4", "network/shards/0/edges/0", 99, "edges"),
+        ("line:4", "network/shards/0/number", 9, "number"),
+        ("line:4", "network/shards/0/times", [], "times"),
+        ("line:4", "network/events", [[1_893_459_999_000, [["shard", 99]]]], "network/events"),
+    ],
+)
+def test_a_part_that_does_not_fit_is_refused_with_its_place(network: str, path: str, value: Any, words: str) -> None:
+    snapshot = deepcopy(SAVED[network])
+    container: Any = snapshot
+    *steps, last = path.split("/")
+    for step in steps:
+        container = container[int(step) if isinstance(container, list) else step]
+    if value is DELETED:
+        del container[last]
+    else:
+        container[int(last) if isinstance(container, list) else last] = value
+    with pytest.raises(ForkError, match="is no saved sandbox") as refused:
+        Sandbox.from_snapshot(snapshot)
+    assert words in str(refused.value)
+    assert "fit together (" not in str(refused.value)
+
+
+@pytest.mark.parametrize("table", ["invoices", "charges", "projects", "received"])
+def test_a_row_to_which_others_refer_cannot_be_left_out(table: str) -> None:
+    snapshot = deepcopy(SAVED["direct"])
+    del snapshot["tables"][table]["rows"][0 if table != "received" else 2]
+    with pytest.raises(ForkError, match="the table "):
+        Sandbox.from_snapshot(snapshot)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    keys: Any = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    return [place for key in keys for place in ((*path, key), *places(value[key], (*path, key)))]
+
+
+@pytest.mark.parametrize(("network", "seed"), [("direct", 1), ("line:4", 2)])
+def test_a_sandbox_with_a_changed_value_is_refused_or_works(network: str, seed: int) -> None:
+    rng = random.Random(seed)
+    saved = SAVED[network]
+    parts = ("tables", "network", "clock", "outbox", "streams")
+    found = [place for part in parts for place in places(saved[part], (part,))]
+    refused = used = 0
+    for _ in range(60):
+        snapshot = deepcopy(saved)
+        *steps, last = rng.choice(found)
+        container: Any = snapshot
+        for step in steps:
+            container = container[step]
+        if rng.randrange(6) == 0:
+            del container[last]
+        else:
+            old = container[last]
+            others = [-1, 0, 1, 2**53 - 1, None, "", "x", [], {}]
+            if isinstance(old, int):
+                others += [old + 1, old - 1, -old]
+            if isinstance(old, str):
+                others += [old[:-1], old[::-1]]
+            container[last] = rng.choice(others)
+        try:
+            sandbox = Sandbox.from_snapshot(json.loads(json.dumps(snapshot)))
+        except ForkError:
+            refused += 1
+            continue
+        use_by_every_operation(sandbox, quick=True)
+        used += 1
+    assert refused > 20
+    assert used > 3
+
+
+def test_a_rich_sandbox_is_saved_and_works() -> None:
+    for network in SAVED:
+        use_by_every_operation(Sandbox.from_snapshot(deepcopy(SAVED[network])))
