@@ -86,6 +86,7 @@ def finds_no_failures(url: str, folder: Path, *options: str, limit: tuple[str, .
     done = subprocess.run(
         [Path(sys.executable).parent / "schemathesis", *words],
         cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder)},  # requests reads all variables at every request
         capture_output=True,
         text=True,
         timeout=600,
