@@ -393,7 +393,7 @@ def test_the_packaged_documents_are_served_as_they_are(name):
     contract = load_contract(default_spec(name))
     assert contract.operations
     assert contract.overlays == ()
-    assert all(operation.responses[200].rule is not None for operation in contract.operations.values())
+    assert all(operation.success.rule is not None for operation in contract.operations.values())
 
 
 def test_the_service_is_the_default_document():
