@@ -28,8 +28,8 @@ def handles(
 
     `raises` are the problems that it may raise; the operation must declare a response for the status of each. `needs`
     are the values that it always reads, such as `path.id`, `query.limit`, `body.amount`, and `key` for the API key's
-    project; the operation must declare each as required or with a default. The event journal gets no entry of a
-    successful request unless it is `recorded`.
+    project; the operation must declare each as required or with a default. The event journal gets an entry of
+    each request if they are `recorded`.
     """
 
     def mark(handler: _F) -> _F:

@@ -179,13 +179,12 @@ class PathEndpoint:
         except Problem as problem:
             if isinstance(problem, InternalError):
                 log.error("%s failed on %s: %s", operation.operation_id, request_id, _with_fields(problem))
-            return await self._respond_problem(operation, problem, request_id, scope, send)
+            return await self._respond_problem(bound, problem, request_id, scope, send)
         except Exception as error:
             log.exception("%s failed on %s", operation.operation_id, request_id)
             defect = InternalError(f"{operation.operation_id} failed: a defect of Leyden, {type(error).__name__}")
-            return await self._respond_problem(operation, defect, request_id, scope, send)
-        if bound.is_recorded:
-            self._record(scope, operation, status)
+            return await self._respond_problem(bound, defect, request_id, scope, send)
+        self._record(scope, bound, status)
         if IGNORED in scope:
             headers.append((HEADER, header_value(scope[IGNORED])))
         media = JSON if status == bound.status else PROBLEM
@@ -244,13 +243,14 @@ class PathEndpoint:
         return status, body
 
     async def _respond_problem(
-        self, operation: Operation, problem: Problem, request_id: str, scope: Scope, send: Send
+        self, bound: BoundOperation, problem: Problem, request_id: str, scope: Scope, send: Send
     ) -> None:
+        operation = bound.operation
         omit_body = scope["method"] == "HEAD"
         if operation.errors_as == "lnurl" and problem.status not in {406, 413, 500, 507}:
             # LUD-06: wallets read the reason from a 200 response; with another status they ignore it.
             body = {"status": "ERROR", "reason": problem.detail}
-            self._record(scope, operation, 200, refused=problem.code)
+            self._record(scope, bound, 200, refused=problem.code)
             constants = [(name.encode(), value.encode()) for name, value in operation.success.constants]
             if IGNORED in scope:
                 constants.append((HEADER, header_value(scope[IGNORED])))
@@ -258,15 +258,17 @@ class PathEndpoint:
         if problem.status not in operation.responses:
             log.error("%s raised the undeclared status %s", operation.operation_id, problem.status)
             problem = InternalError(f"{operation.operation_id} raised an undeclared {problem.status}: {problem.detail}")
-        self._record(scope, operation, problem.status, refused=problem.code)
+        self._record(scope, bound, problem.status, refused=problem.code)
         ignored = [(HEADER, header_value(scope[IGNORED]))] if IGNORED in scope else []
         return await send_problem(send, problem, request_id, ignored, omit_body=omit_body)
 
-    def _record(self, scope: Scope, operation: Operation, status: int, **facts: Any) -> None:
+    def _record(self, scope: Scope, bound: BoundOperation, status: int, **facts: Any) -> None:
         """Note the request in the event journal, with its ignored fields if it has any."""
         if IGNORED in scope:
             facts["ignored"] = journal_facts(scope[IGNORED])
-            self._pipeline.ignored_fields.add(operation, scope[IGNORED])
+            self._pipeline.ignored_fields.add(bound.operation, scope[IGNORED])
+        if not bound.is_recorded:
+            return
         if JOURNAL_FACTS in scope:
             facts.update(scope[JOURNAL_FACTS])
         self._pipeline.journal.note("request", _subject(scope), status=status, **facts)

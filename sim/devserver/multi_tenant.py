@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from leyden.devserver.console.console import DEFAULT_KEY, console, is_console_path
 from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.health import health_response
-from leyden.devserver.request_log.recording import has_left, record
+from leyden.devserver.request_log.recording import record
 from leyden.devserver.sandboxes.event_runner import EventRunner
 from leyden.devserver.sandboxes.operations import ttl_text
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
@@ -274,8 +274,7 @@ class MultiTenantApp:
         async def send_after_events(message: Message) -> None:
             nonlocal ended
             try:
-                if sent or not has_left(scope, started_ns):
-                    sent.append(message)
+                sent.append(message)
                 if message["type"] == "http.response.body" and not message.get("more_body"):
                     ended = True
                     self._call_before_events()

@@ -33,8 +33,8 @@ from leyden.service_faults.kinds import (
 )
 from leyden.service_faults.responses import HEADER, Response, changed_response, error_response
 
-# A key of the scope: the row of the rule that applied.
-APPLIED = "leyden.service_fault"
+# Keys of the scope: the row of the rule that applied, and that the client left before the response began.
+APPLIED, CLIENT_LEFT = "leyden.service_fault", "leyden.client_left"
 _PARTS = 10  # of a slow body
 _MAX_ANSWERS = 1_000
 _KEPT_BYTES = 64 * 1024  # of the body of a request that does not reach the service
@@ -260,6 +260,8 @@ class ServiceFaults:
         delay_s = (row["delay_ms"] or 0) / 1_000
         if kind == "slow_first_byte":
             await connection.wait(delay_s)
+            if connection.is_closed:
+                scope[CLIENT_LEFT] = True
         if kind == "truncated_body":
             await _send_start(send, response)
             await send(

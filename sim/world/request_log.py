@@ -1,26 +1,26 @@
 """The request log: the latest requests that clients sent to a sandbox, with what each of them got.
 
 It is beside the sandbox and no part of its state: snapshots, forks and the event journal have none of it, and a reset
-keeps it. A row refers to the bytes of the request and of the response; they are decoded when somebody reads them. A
-request pays for one row and one `append`: what the rows take in memory is counted for many of them at a time.
+keeps it. Each row is one `bytes` object until it is read. To keep the objects of a request instead would cost a request
+several times as much: a thousand of them do not fit into the cache of a processor.
 """
 
 from __future__ import annotations
 
-import threading
+import marshal
 from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heapreplace, merge
-from itertools import chain, count, islice, takewhile
-from typing import NamedTuple
+from itertools import count, takewhile
+from math import inf
+from typing import Any, NamedTuple
 
 MOST_ROWS = 1_000
 MOST_CONSOLE_READS = 100
 KEPT_BYTES = 16 * 1024  # of each body
-_TOTAL_BYTES = 32 << 20
-_COUNTED_AT_ONCE = 128  # rows
-# What a row and each of its headers take besides their texts.
-_ROW_BYTES, _HEADER_BYTES = 600, 130
+TOTAL_BYTES = 32 << 20
+_OBJECT_BYTES = 64  # what a row takes besides its bytes
+_MARSHAL_VERSION = 2  # without references to equal values, which cost more than they spare
 
 _Headers = Sequence[tuple[bytes, bytes]]
 
@@ -53,105 +53,40 @@ class LoggedRequest(NamedTuple):
     fault: tuple[str, str] | None
     client: bytes | None
 
-    @property
-    def memory_bytes(self) -> int:
-        """About what the row takes."""
-        sent = self.request_headers
-        return (
-            _ROW_BYTES
-            + _HEADER_BYTES * (len(sent) + len(self.response_headers))
-            + sum(map(len, chain.from_iterable(sent)))
-            + 2 * len(self.path)
-            + len(self.query)
-            + len(self.request_body)
-            + len(self.response_body)
-        )
 
-
-class _Rows:
-    """The latest rows of one kind, and how much memory those take that were counted."""
-
-    __slots__ = ("counted", "counted_bytes", "last_counted", "rows")
-
-    def __init__(self, most: int) -> None:
-        self.rows: deque[LoggedRequest] = deque(maxlen=most)
-        self.counted: deque[int] = deque()  # the bytes of the rows, except for the latest ones
-        self.counted_bytes = 0
-        self.last_counted = 0  # the number of the latest row that was counted
-
-    def count(self) -> int:
-        """Count what was added since the last time, and what was displaced; by how much the memory has grown."""
-        before = self.counted_bytes
-        new = []
-        for row in reversed(self.rows.copy()):
-            if row.doc_id <= self.last_counted:
-                break
-            new.append(row)
-        if new:
-            self.last_counted = new[0].doc_id
-        self.counted.extend(row.memory_bytes for row in reversed(new))
-        self.counted_bytes += sum(islice(self.counted, len(self.counted) - len(new), None))
-        while len(self.counted) > len(self.rows):
-            self.counted_bytes -= self.counted.popleft()
-        return self.counted_bytes - before
-
-    def drop_oldest(self) -> int:
-        """Drop one row that was counted; its bytes."""
-        self.rows.popleft()
-        freed = self.counted.popleft()
-        self.counted_bytes -= freed
-        return freed
+def _unpacked(row: bytes) -> LoggedRequest:
+    return LoggedRequest(*marshal.loads(row))
 
 
 class LogBudget:
     """The memory for the logs of all sandboxes of one server: beyond it the oldest requests of all are dropped, until
-    a tenth of it is free.
+    a tenth of it is free."""
 
-    It is counted for every 128 requests: the logs take more by the rows that were not counted.
-    """
+    def __init__(self, limit_bytes: int = TOTAL_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self.memory_bytes = 0  # the logs add to it themselves
+        self._logs: dict[RequestLog, None] = {}
 
-    def __init__(self, limit_bytes: int = _TOTAL_BYTES) -> None:
-        self._limit_bytes = limit_bytes
-        self._bytes = 0
-        self._all: dict[_Rows, None] = {}
-        self._added: list[_Rows] = []  # those of each row that was not counted
-        self._lock = threading.Lock()  # a server thread and a notebook share one sandbox
+    def join(self, log: RequestLog) -> None:
+        """A log counts from now on."""
+        self._logs[log] = None
+        self.memory_bytes += log.memory_bytes()
 
-    def join(self, rows: _Rows) -> None:
-        """Rows of a log that count from now on."""
-        with self._lock:
-            self._all[rows] = None
-            self._added.append(rows)
-            self._bytes += rows.counted_bytes
+    def leave(self, log: RequestLog) -> None:
+        """It does not count any more."""
+        del self._logs[log]
+        self.memory_bytes -= log.memory_bytes()
 
-    def leave(self, rows: _Rows) -> None:
-        """They do not count any more."""
-        with self._lock:
-            del self._all[rows]
-            self._bytes -= rows.counted_bytes
-
-    def added(self, rows: _Rows) -> None:
-        """These have one more."""
-        self._added.append(rows)
-        if len(self._added) >= _COUNTED_AT_ONCE:
-            self.count()
-
-    def count(self) -> None:
-        """Count all rows, and drop the oldest if they take too much."""
-        with self._lock:
-            added, self._added = self._added, []
-            self._bytes += sum(rows.count() for rows in {*added} if rows in self._all)
-            if self._bytes > self._limit_bytes:
-                self._drop(self._limit_bytes * 9 // 10)
-
-    def _drop(self, wanted_bytes: int) -> None:
-        order = [(rows.rows[0].started_ns, index, rows) for index, rows in enumerate(self._all) if rows.counted]
+    def drop_oldest(self) -> None:
+        """Drop the oldest requests of all logs."""
+        # Counted anew: two threads that add at the same instant may count wrong, and no request waits for a lock.
+        self.memory_bytes = sum(log.memory_bytes() for log in self._logs)
+        order = [(log.oldest_ns(), index, log) for index, log in enumerate(self._logs)]
         heapify(order)
-        while self._bytes > wanted_bytes and order:
-            _, index, rows = order[0]
-            self._bytes -= rows.drop_oldest()
-            following = rows.rows[0].started_ns if rows.counted else 1 << 62
-            heapreplace(order, (following, index, rows))
+        while self.memory_bytes > self.limit_bytes * 9 // 10:
+            _, index, log = order[0]
+            self.memory_bytes -= log.drop_oldest()
+            heapreplace(order, (log.oldest_ns(), index, log))
 
 
 class RequestLog:
@@ -160,33 +95,39 @@ class RequestLog:
 
     def __init__(self) -> None:
         self.numbers = count(1)
-        self._rows = _Rows(MOST_ROWS)
-        self._console_reads = _Rows(MOST_CONSOLE_READS)
+        self._rows: deque[bytes] = deque()
+        self._console_reads: deque[bytes] = deque()
         self._budget: LogBudget | None = None
 
     def __len__(self) -> int:
-        return len(self._rows.rows) + len(self._console_reads.rows)
+        return len(self._rows) + len(self._console_reads)
 
-    def add(self, row: LoggedRequest, *, is_console_read: bool = False) -> None:
-        """Add a request that has ended, with the next of `numbers`."""
-        rows = self._console_reads if is_console_read else self._rows
-        rows.rows.append(row)
+    def add(self, fields: tuple[Any, ...], *, is_console_read: bool = False) -> None:
+        """Add a request that has ended: the fields of a `LoggedRequest` in order, the first of them the next of
+        `numbers`, all of plain types."""
+        row = marshal.dumps(fields, _MARSHAL_VERSION)
+        rows, most = (self._console_reads, MOST_CONSOLE_READS) if is_console_read else (self._rows, MOST_ROWS)
         budget = self._budget
         if budget is None:
             self.share(budget := LogBudget())
-        budget.added(rows)
+        rows.append(row)
+        budget.memory_bytes += len(row) + _OBJECT_BYTES
+        if len(rows) > most:
+            budget.memory_bytes -= len(rows.popleft()) + _OBJECT_BYTES
+        if budget.memory_bytes > budget.limit_bytes:
+            budget.drop_oldest()
 
     def share(self, budget: LogBudget) -> None:
         """From now on the rows count in this budget, together with those of other logs."""
         self._leave()
         self._budget = budget
-        budget.join(self._rows)
-        budget.join(self._console_reads)
+        budget.join(self)
 
     def close(self) -> None:
         """Drop all rows: the sandbox has ended."""
         self._leave()
-        self._rows, self._console_reads = _Rows(MOST_ROWS), _Rows(MOST_CONSOLE_READS)
+        self._rows.clear()
+        self._console_reads.clear()
 
     def row(self, number: int) -> LoggedRequest | None:
         """The request with this number, or None: it was dropped, or there is none."""
@@ -194,9 +135,10 @@ class RequestLog:
 
     def newest_first(self, after: int | None = None, *, console_reads: bool = False) -> Iterator[LoggedRequest]:
         """The rows with a number below `after`, or all; the console's reads are among them if they are wanted."""
-        rows: Iterator[LoggedRequest] = reversed(self._rows.rows.copy())
+        rows: Iterator[LoggedRequest] = map(_unpacked, reversed(self._rows.copy()))
         if console_reads:
-            rows = merge(rows, reversed(self._console_reads.rows.copy()), key=lambda row: -row.doc_id)
+            reads = map(_unpacked, reversed(self._console_reads.copy()))
+            rows = merge(rows, reads, key=lambda row: -row.doc_id)
         return rows if after is None else (row for row in rows if row.doc_id < after)
 
     def since(self, number: int, *, console_reads: bool = False) -> list[LoggedRequest]:
@@ -204,8 +146,24 @@ class RequestLog:
         rows = self.newest_first(console_reads=console_reads)
         return [*takewhile(lambda row: row.doc_id > number, rows)][::-1]
 
+    # For the budget
+
+    def memory_bytes(self) -> int:
+        """What the rows take."""
+        return sum(len(row) + _OBJECT_BYTES for row in [*self._rows, *self._console_reads])
+
+    def oldest_ns(self) -> float:
+        """When the oldest request began; infinite without one."""
+        return min((_unpacked(rows[0]).started_ns for rows in (self._rows, self._console_reads) if rows), default=inf)
+
+    def drop_oldest(self) -> int:
+        """Drop the oldest request; what it took."""
+        rows = min(
+            (rows for rows in (self._rows, self._console_reads) if rows), key=lambda rows: _unpacked(rows[0]).started_ns
+        )
+        return len(rows.popleft()) + _OBJECT_BYTES
+
     def _leave(self) -> None:
         if self._budget is not None:
-            self._budget.leave(self._rows)
-            self._budget.leave(self._console_reads)
+            self._budget.leave(self)
             self._budget = None

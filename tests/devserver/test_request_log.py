@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from leyden import Sandbox
-from leyden.world.request_log import KEPT_BYTES, MOST_ROWS, LogBudget, LoggedRequest, RequestLog
+from leyden.world.request_log import KEPT_BYTES, MOST_CONSOLE_READS, MOST_ROWS, LogBudget, RequestLog
 from tests.support.hosted import Hosted, in_server
 from tests.support.lists import listed
 
@@ -347,11 +347,11 @@ def test_each_sandbox_of_a_server_has_its_own_log() -> None:
 def logged(log: RequestLog, body: bytes = b"", *, console: bool = False, started_ns: int = 0) -> int:
     """Add a row; its number."""
     number = next(log.numbers)
-    row = LoggedRequest(
+    fields = (
         number, 0, started_ns, started_ns + 1, "GET", f"/{number}", b"", b"", [(b"host", b"localhost")], body,
         len(body), 200, [], b"", 0, True, None, b"console" if console else None,
     )  # fmt: skip
-    log.add(row, is_console_read=console)
+    log.add(fields, is_console_read=console)
     return number
 
 
@@ -375,18 +375,31 @@ def test_the_logs_of_a_server_share_a_budget_and_the_oldest_rows_of_all_go_first
         log.share(budget)
     for step in range(1, 3_000):
         where = step * step % 5
-        added.append((where, logged(logs[where], body, console=step % 7 == 0, started_ns=step)))
-        held = sum(row.memory_bytes for log in logs for row in log.newest_first(console_reads=True))
-        assert held < 1_000_000 + 130 * 5_000  # those that were not counted come on top
-    budget.count()
+        added.append((where, logged(logs[where], body, console=step % 50 == 0, started_ns=step)))
+        assert budget.memory_bytes <= 1_000_000
     kept = {(where, row.doc_id) for where, log in enumerate(logs) for row in log.newest_first(console_reads=True)}
-    displaced = 40  # the reads of the console have their own bound of a hundred for each log
-    assert len(kept & {*added[-len(kept) - displaced :]}) == len(kept)
-    assert 800_000 < sum(row.memory_bytes for log in logs for row in log.newest_first(console_reads=True)) <= 1_000_000
+    assert kept == {*added[-len(kept) :]}
+    assert len(kept) * 4_000 < budget.memory_bytes <= 1_000_000
+    assert budget.memory_bytes > 880_000
+    logs[0].close()
     logs[1].close()
     assert len(logs[1]) == 0
     logged(logs[1], body)
     assert len(logs[1]) == 1
+    for log in logs:
+        log.close()
+    assert budget.memory_bytes == 0
+
+
+def test_the_reads_of_the_console_have_a_bound_of_their_own() -> None:
+    log = RequestLog()
+    for _ in range(MOST_ROWS):
+        logged(log)
+        logged(log, console=True)
+    assert [row.client for row in log.newest_first()] == [None] * MOST_ROWS
+    both = [row.client for row in log.newest_first(console_reads=True)]
+    assert both[: 2 * MOST_CONSOLE_READS] == [b"console", None] * MOST_CONSOLE_READS
+    assert len(both) == MOST_ROWS + MOST_CONSOLE_READS
 
 
 def test_requests_in_progress_do_not_wait_for_a_reader() -> None:

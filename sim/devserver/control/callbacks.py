@@ -34,7 +34,7 @@ class CallbackControl:
 
     # Deliveries
 
-    @handles(raises=(SemanticConflict,), needs=("query.limit",))
+    @handles(raises=(SemanticConflict,), needs=("query.limit",), recorded=False)
     async def list_deliveries(self, call: Request) -> Page:
         """One page of the deliveries that match the filter, the oldest first."""
         self._check_event(call.query.get("event"), "query.event")
@@ -51,7 +51,7 @@ class CallbackControl:
                     return await self.list_deliveries(call)  # a reset: these deliveries are of the former run
         return found
 
-    @handles(raises=(NotFound,), needs=("path.id",))
+    @handles(raises=(NotFound,), needs=("path.id",), recorded=False)
     def get_delivery(self, call: Request) -> dict[str, Any]:
         """One delivery, with the exact bytes of its attempts."""
         return _delivery(self._find(call.path["id"]), self._world)
@@ -125,7 +125,7 @@ class CallbackControl:
 
     # The secret
 
-    @handles(needs=("key",))
+    @handles(needs=("key",), recorded=False)
     def get_webhook_secret(self, call: Request) -> dict[str, Any]:
         """The secrets that sign now, the newest first."""
         now = self._world.clock.now()

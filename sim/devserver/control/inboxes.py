@@ -28,13 +28,13 @@ class InboxControl:
 
     # Inboxes
 
-    @handles(needs=("query.limit",))
+    @handles(needs=("query.limit",), recorded=False)
     def list_inboxes(self, call: Request) -> Page:
         """One page with summaries of the inboxes, in the order of creation."""
         receivers = self._world.receivers
         return page(call, receivers.page, lambda row: self._summary(receivers.receiver(row["id"])))
 
-    @handles(raises=(NotFound,), needs=("path.name", "query.after", "query.limit"))
+    @handles(raises=(NotFound,), needs=("path.name", "query.after", "query.limit"), recorded=False)
     def get_inbox(self, call: Request) -> dict[str, Any]:
         """One inbox, its script and the requests that it received."""
         receiver = self._find(call.path["name"])
@@ -101,7 +101,7 @@ class InboxControl:
 
     # Faults
 
-    @handles(needs=("query.limit",))
+    @handles(needs=("query.limit",), recorded=False)
     def list_faults(self, call: Request) -> Page:
         """One page of the faults that were added and not cleared, the oldest first."""
         return page(call, self._world.faults.page, fault_resource)

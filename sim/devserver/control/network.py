@@ -28,12 +28,12 @@ class NetworkControl:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    @handles(raises=(NotFound,), needs=("path.id", "query.limit"))
+    @handles(raises=(NotFound,), needs=("path.id", "query.limit"), recorded=False)
     def list_attempts(self, call: Request) -> Page:
         """One page of the attempts of one payment, in order."""
         return item_page(call, find_payment(self._world, call)["attempts"], _attempt)
 
-    @handles(raises=(SemanticConflict,), needs=("path.name",))
+    @handles(raises=(SemanticConflict,), needs=("path.name",), recorded=False)
     def get_network_node(self, call: Request) -> dict[str, Any]:
         """One node and its channels."""
         with self._transaction() as operations:
@@ -79,7 +79,7 @@ class NetworkControl:
             operations.close_channel(number)
         return {"cleared": 1}
 
-    @handles(raises=(SemanticConflict,), needs=("query.limit",))
+    @handles(raises=(SemanticConflict,), needs=("query.limit",), recorded=False)
     def list_interceptors(self, call: Request) -> Page:
         """One page of the interceptors that were added and not removed, the oldest first."""
         operations = self._operations()

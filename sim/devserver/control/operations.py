@@ -37,7 +37,7 @@ class ControlPlane:
 
     # The sandbox itself
 
-    @handles(needs=("key",))
+    @handles(needs=("key",), recorded=False)
     async def get_sandbox(self, call: Request) -> dict[str, Any]:
         """The configuration and the present state of this sandbox."""
         world, slices = self._world, self._world.slices()
@@ -70,7 +70,7 @@ class ControlPlane:
 
     # Time
 
-    @handles()
+    @handles(recorded=False)
     def get_clock(self, call: Request) -> dict[str, Any]:
         """The present instant and the rate."""
         return clock_state(self._world)
@@ -146,7 +146,7 @@ class ControlPlane:
                 payment = world.payments.record_refusal(text, amount_msat, str(error))
         return _payment(payment)
 
-    @handles(needs=("query.limit",))
+    @handles(needs=("query.limit",), recorded=False)
     def list_payments(self, call: Request) -> Page:
         """One page of the payments that match the filter, or of those of one Charge's invoice, the newest first."""
         table, charge_id = self._world.payments.rows, call.query.get("chargeId")
@@ -166,7 +166,7 @@ class ControlPlane:
 
         return page(call, of_charge, _payment)
 
-    @handles(raises=(NotFound,), needs=("path.id",))
+    @handles(raises=(NotFound,), needs=("path.id",), recorded=False)
     def get_payment(self, call: Request) -> dict[str, Any]:
         """One payment."""
         return _payment(find_payment(self._world, call))

@@ -18,7 +18,7 @@ class PayerControl:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    @handles(needs=("query.limit",))
+    @handles(needs=("query.limit",), recorded=False)
     def list_payers(self, call: Request) -> Page:
         """One page of the payers: those of the document, then those that were added and not cleared, oldest first."""
         return page(call, self._world.payers.page, lambda listed: payer_resource(listed.row))

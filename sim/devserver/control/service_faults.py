@@ -23,7 +23,7 @@ class ServiceFaultControl:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    @handles(needs=("query.limit",))
+    @handles(needs=("query.limit",), recorded=False)
     def list_service_faults(self, call: Request) -> Page:
         """One page of the faults that were added and not cleared, the oldest first."""
         return page(call, self._world.service_faults.page, service_fault_resource)

@@ -10,10 +10,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from leyden.server.http.pipeline import BODY, HEADERS
 from leyden.server.http.request_parsing import headers_by_name
 from leyden.server.system.clock import elapsed_ns
-from leyden.service_faults.connection import connection_of
-from leyden.service_faults.service_faults import APPLIED
+from leyden.service_faults.service_faults import APPLIED, CLIENT_LEFT
 from leyden.world.components import CONTROL_PATH
-from leyden.world.request_log import KEPT_BYTES, LoggedRequest
+from leyden.world.request_log import KEPT_BYTES
 from leyden.world.world import World
 
 EVENTS_PATH = f"{CONTROL_PATH}/events"
@@ -26,56 +25,50 @@ _NOT_LOGGED = frozenset(
 )  # fmt: skip
 CLIENT_HEADER, CONSOLE = b"leyden-client", b"console"
 _READS = frozenset({"GET", "HEAD"})
-# A client is taken for one that may have left only after such a time: it costs a look at the connection.
-_SLOW_NS = 50_000_000
-
-
-def has_left(scope: Scope, started_ns: int) -> bool:
-    """Whether the client of a slow request has left before the response began."""
-    return elapsed_ns() - started_ns > _SLOW_NS and connection_of(scope).is_closed
 
 
 def record(world: World, scope: Scope, started_ns: int, sent: Sequence[Message]) -> None:
     """Add a request that has ended to the log of its world. `sent` are the messages that the client got."""
-    path = scope["path"]
-    if path in _NOT_LOGGED:
+    path, method = scope["path"], scope["method"]
+    is_read = method in _READS
+    if is_read and path in _NOT_LOGGED:
         return
-    get, log, method = scope.get, world.request_log, scope["method"]
+    get, log = scope.get, world.request_log
+    fault = get(APPLIED)
+    if fault is not None and CLIENT_LEFT in scope:
+        sent = ()
     if len(sent) == 2:
         start, last = sent
         status, response_headers, response = start["status"], start["headers"], last.get("body", b"")
         size, is_complete = len(response), not last.get("more_body")
         if size > KEPT_BYTES:
-            response = bytes(response[:KEPT_BYTES])
+            response = response[:KEPT_BYTES]
     else:
         status, response_headers, response, size, is_complete = _in_parts(sent)
     headers = get(HEADERS)
     client = (headers_by_name(scope["headers"]) if headers is None else headers).get(CLIENT_HEADER)
-    body, fault = get(BODY, b""), get(APPLIED)
-    row = tuple.__new__(  # not `LoggedRequest(...)`, whose own function would cost as much as the rest
-        LoggedRequest,
-        (
-            next(log.numbers),
-            world.clock.last_seen,
-            started_ns,
-            elapsed_ns(),
-            method,
-            path,
-            get("raw_path") or b"",
-            get("query_string", b""),
-            scope["headers"],
-            body if len(body) <= KEPT_BYTES else body[:KEPT_BYTES],
-            len(body),
-            status,
-            response_headers,
-            response,
-            size,
-            is_complete,
-            None if fault is None else (fault["id"], fault["kind"]),
-            client,
-        ),
+    body = get(BODY, b"")
+    fields = (
+        next(log.numbers),
+        world.clock.last_seen,
+        started_ns,
+        elapsed_ns(),
+        method,
+        path,
+        get("raw_path") or b"",
+        get("query_string", b""),
+        scope["headers"],
+        body if len(body) <= KEPT_BYTES else body[:KEPT_BYTES],
+        len(body),
+        status,
+        response_headers,
+        response,
+        size,
+        is_complete,
+        None if fault is None else (fault["id"], fault["kind"]),
+        client,
     )
-    log.add(row, is_console_read=client == CONSOLE and method in _READS)
+    log.add(fields, is_console_read=is_read and client == CONSOLE)
 
 
 class LoggedApp:
