@@ -12,6 +12,7 @@ from leyden.server.contract.lifecycle_rows import compile_lifecycle
 from leyden.server.contract.links import check_links
 from leyden.server.contract.schemas import Schemas, media_examples, parts, properties
 from leyden.server.contract.types import (
+    EVENT_STREAM,
     Body,
     CallbackRule,
     Contract,
@@ -311,10 +312,12 @@ class _Compiler:
         content = node.get("content")
         if content is None:
             return ResponseRule(status, None, None, tuple(headers), (), tuple(constants))
-        if len(content) > 1 or not all(is_json(media_type) for media_type in content):
-            raise contract_error(f"{location}/content", f"must be one JSON media type, not {', '.join(content)}")
-        schema = json_schema(content, location)
+        if len(content) > 1 or not all(is_json(media_type) or media_type == EVENT_STREAM for media_type in content):
+            raise contract_error(
+                f"{location}/content", f"must be one JSON media type, or {EVENT_STREAM}, not {', '.join(content)}"
+            )
         media_type, media = next(iter(content.items()))
+        schema = media["schema"] if media_type == EVENT_STREAM else json_schema(content, location)
         rule = self._schemas.rule(schema, child(f"{location}/content", media_type))
         examples = media_examples(media, self._schemas) or tuple(rule.schema.get("examples", ()))
         return ResponseRule(status, media_type, rule, tuple(headers), examples, tuple(constants))

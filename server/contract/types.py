@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 from leyden.server.errors import ContractError
 
+EVENT_STREAM = "text/event-stream"
+
 Path = tuple[str | None, ...]  # property by property; None is each item of an array
 
 

@@ -9,8 +9,8 @@ The pipeline waits only for the bytes of the request and, depending on the store
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from leyden.server.contract.types import Operation
+from leyden.server.contract.types import EVENT_STREAM, Operation
 from leyden.server.errors import (
     InternalError,
     MethodNotAllowed,
@@ -31,7 +31,7 @@ from leyden.server.http.ignored_fields import HEADER, IGNORED, IgnoredFields, he
 from leyden.server.http.request import Request
 from leyden.server.http.request_parsing import JSON, RequestParser, headers_by_name
 from leyden.server.http.validation import find_errors
-from leyden.server.ports import EventJournal
+from leyden.server.ports import CONNECTION, EventJournal
 from leyden.server.printable import printable
 
 log = logging.getLogger("leyden")
@@ -133,7 +133,9 @@ class BodyLimitMiddleware:
 class BoundOperation:
     """An operation with its handler and parser, and the headers of all its responses."""
 
-    __slots__ = ("handler", "headers", "is_async", "is_recorded", "operation", "parser", "response_rule", "status")
+    __slots__ = (
+        "handler", "headers", "is_async", "is_recorded", "is_stream", "operation", "parser", "response_rule", "status",
+    )  # fmt: skip
 
     def __init__(self, operation: Operation, handler: Handler, depth_limit: int) -> None:
         self.operation = operation
@@ -142,6 +144,7 @@ class BoundOperation:
         self.status = operation.success.status
         self.response_rule = operation.success.rule
         self.is_async = iscoroutinefunction(handler)
+        self.is_stream = operation.success.media_type == EVENT_STREAM
         self.is_recorded = getattr(handler, "recorded", True)
         self.headers = [(name.encode(), value.encode()) for name, value in operation.success.constants]
         if getattr(handler, "mock", False):
@@ -187,6 +190,8 @@ class PathEndpoint:
         self._record(scope, bound, status)
         if IGNORED in scope:
             headers.append((HEADER, header_value(scope[IGNORED])))
+        if bound.is_stream:
+            return await _send_events(send, status, body, scope, headers, omit_body=method == "HEAD")
         media = JSON if status == bound.status else PROBLEM
         return await _send(send, status, body, media, headers, omit_body=method == "HEAD")
 
@@ -198,8 +203,9 @@ class PathEndpoint:
 
     async def _handle(
         self, bound: BoundOperation, scope: Scope, response_headers: list[tuple[bytes, bytes]], request_id: str
-    ) -> tuple[int, bytes]:
-        """The status and the body of the response. Raises `Problem` for an error response."""
+    ) -> tuple[int, Any]:
+        """The status and the body of the response: bytes, or the events of a stream. Raises `Problem` for an error
+        response."""
         pipeline, operation, handler, parser = self._pipeline, bound.operation, bound.handler, bound.parser
         headers = scope[HEADERS]
         project = ""
@@ -209,6 +215,8 @@ class PathEndpoint:
         if problem is not None:
             raise problem
         request = parser.parse_request(project, scope, headers, parser.parse_body(scope[BODY], headers))
+        if bound.is_stream:
+            return bound.status, await handler(request)
         if bound.is_async:
             return bound.status, _encode_checked(bound, await handler(request))
         with pipeline.transaction():
@@ -319,6 +327,24 @@ async def _send(
     all_headers += headers
     await send({"type": "http.response.start", "status": status, "headers": all_headers})
     await send({"type": "http.response.body", "body": b"" if omit_body else body})
+
+
+async def _send_events(
+    send: Send, status: int, events: AsyncGenerator[bytes], scope: Scope, headers: Headers, *, omit_body: bool
+) -> None:
+    """Send a stream until it ends, the client leaves or the server stops. Empty bytes are not sent."""
+    connection = (scope.get("extensions") or {}).get(CONNECTION)
+    all_headers = [(b"content-type", EVENT_STREAM.encode()), (b"cache-control", b"no-store"), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": all_headers})
+    async with aclosing(events):
+        async for part in events:
+            if omit_body:
+                break
+            if part:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            if connection is not None and connection.is_ending:
+                break
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _with_fields(problem: Problem) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
-from leyden.server.contract.types import Operation, Parameter
+from leyden.server.contract.types import EVENT_STREAM, Operation, Parameter
 from leyden.server.errors import (
     FieldError,
     InvalidRequest,
@@ -69,6 +69,7 @@ class RequestParser:
         self._headers = [(p.name.lower().encode(), p) for p in operation.parameters if p.location == "header"]
         # LUD-06 and others add their own parameters to every URL: unknown parameters are ignored.
         self._ignore_unknown = operation.errors_as == "lnurl"
+        self._response_media = EVENT_STREAM if operation.success.media_type == EVENT_STREAM else JSON
         self._media = JSON.encode() if self._body is not None and JSON in self._body.media_types else None
 
     def parse_body(self, body: bytes, headers: Mapping[bytes, bytes]) -> dict[str, Any]:
@@ -88,9 +89,10 @@ class RequestParser:
                     came = shown(content_type.decode("latin-1")) if content_type else "no Content-Type"
                     raise UnsupportedMediaType(f"send the body as Content-Type: {rule.media_types[0]}; received {came}")
         accept = headers.get(b"accept")
-        if accept is not None and accept != b"*/*" and not _accepts_json(accept.decode("latin-1")):
+        if accept is not None and accept != b"*/*" and not _accepts(accept.decode("latin-1"), self._response_media):
             came = shown(accept.decode("latin-1"))
-            raise NotAcceptable(f"responses are {JSON}: accept that, or leave Accept out; received {came}")
+            media = self._response_media
+            raise NotAcceptable(f"responses are {media}: accept that, or leave Accept out; received {came}")
         if no_body:
             return self._parse_undeclared(body) if body else {}
         value = parse(body, depth_limit=self._depth_limit)
@@ -208,12 +210,12 @@ def _parse_parameter(parameter: Parameter, text: str | None, values: dict[str, A
     values[parameter.name] = value
 
 
-def _accepts_json(accept: str) -> bool:
-    """Whether an Accept header allows `application/json`: the most specific range decides (RFC 9110, 12.5.1)."""
+def _accepts(accept: str, wanted: str) -> bool:
+    """Whether an Accept header allows the media type: the most specific range decides (RFC 9110, 12.5.1)."""
     best: tuple[int, bool] = (0, False)
     for part in accept.lower().split(","):
         media, *parameters = (piece.strip() for piece in part.split(";"))
-        rank = {"*/*": 1, "application/*": 2, JSON: 3}.get(media, 0)
+        rank = {"*/*": 1, f"{wanted.partition('/')[0]}/*": 2, wanted: 3}.get(media, 0)
         quality = next((p[2:] for p in parameters if p.startswith("q=")), "1")
         allowed = quality.strip("0.") != ""
         if rank > best[0]:

@@ -38,6 +38,11 @@ class ClientConnection:
         """Whether the client has left, or the connection was closed."""
         return bool(self._protocol.transport.is_closing())
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether no part of a response that goes on is of use: the client has left, or the server stops."""
+        return self.is_closed or self._protocol.is_stopping
+
     async def wait(self, seconds: float) -> None:
         """Let real time pass, while the client is there."""
         loop = asyncio.get_running_loop()
@@ -69,9 +74,16 @@ class ClientConnection:
 class ConnectedH11Protocol(H11Protocol):
     """uvicorn's h11 protocol, whose scopes have the connection."""
 
+    is_stopping = False
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.app = _with_connection(self.app, ClientConnection(self))
+
+    def shutdown(self) -> None:
+        """The server stops."""
+        self.is_stopping = True
+        super().shutdown()
 
 
 def _with_connection(app: Any, connection: ClientConnection) -> ASGIApp:

@@ -86,6 +86,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._table = table
         self._last_activity = 0
+        self.is_stopping = False
         self._uncounted_bytes = 0  # since the parser last completed a head or a part of a body
         self._in_head = False
         self._in_message = False
@@ -183,6 +184,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """The server stops: an incomplete request is not waited for."""
+        self.is_stopping = True
         if self._has_request_in_progress:
             super().shutdown()
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -16,7 +16,8 @@ from starlette.types import Message, Receive, Scope, Send
 from leyden.devserver.console.console import DEFAULT_KEY, console, is_console_path
 from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.health import health_response
-from leyden.devserver.request_log.recording import record
+from leyden.devserver.request_log.recording import MOST_PARTS, record
+from leyden.devserver.request_log.stream import EventStreams
 from leyden.devserver.sandboxes.event_runner import EventRunner
 from leyden.devserver.sandboxes.operations import ttl_text
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
@@ -95,6 +96,7 @@ class MultiTenantApp:
         self._ignored: set[str] = set()
         self._contract_errors: set[str] = set()  # those that were logged
         self._log_budget = LogBudget()
+        self._streams = EventStreams()
         for world in registry:
             self._attach(world)
 
@@ -140,6 +142,7 @@ class MultiTenantApp:
         self._events.forget(sandbox)
         self._end(sandbox.world)
         sandbox.world.request_log.close()
+        self._streams.end(sandbox.world)
 
     def sandbox_restored(self, sandbox: ServedSandbox) -> None:
         """The sandbox returned to an earlier state."""
@@ -171,6 +174,10 @@ class MultiTenantApp:
             return asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
+
+    def listen(self, world: World, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
+        """The server-sent events of a world, from now on."""
+        return self._streams.listen(world, after, client)
 
     def slices(self) -> WorkSlices:
         """A division of long work on the server's event loop."""
@@ -274,7 +281,8 @@ class MultiTenantApp:
         async def send_after_events(message: Message) -> None:
             nonlocal ended
             try:
-                sent.append(message)
+                if len(sent) < MOST_PARTS:
+                    sent.append(message)
                 if message["type"] == "http.response.body" and not message.get("more_body"):
                     ended = True
                     self._call_before_events()

@@ -40,6 +40,11 @@ class InProcessConnection:
         """Never: a client that leaves gets an exception."""
         return False
 
+    @property
+    def is_ending(self) -> bool:
+        """Never."""
+        return False
+
     async def wait(self, seconds: float) -> None:
         """Raises `ResponseLost` when the client would have given up."""
         if self._read_timeout_s is not None and seconds > self._read_timeout_s:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -72,6 +72,9 @@ class HostServer(Protocol):
 
     def wait(self, waiting: Awaitable[object], is_over: Callable[[], bool]) -> Awaitable[object]:
         """Wait for an awaitable, but no longer than until `is_over()`."""
+
+    def listen(self, world: Any, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
+        """The server-sent events of the world, from now on."""
 
     def until(self, done: Callable[[], bool], timeout_s: float) -> Awaitable[object]:
         """Wait until `done()`, for at most so many real seconds."""

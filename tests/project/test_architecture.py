@@ -91,8 +91,8 @@ SYSTEM_CLOCK_CALLS = {
 ALLOWED = {
     ("sim/world/world.py", "threading"),
     ("sim/world/interrupts.py", "threading"),
-    ("sim/world/request_log.py", "threading"),
     ("sim/devserver/multi_tenant.py", "asyncio"),
+    ("sim/devserver/request_log/stream.py", "asyncio"),
     ("sim/devserver/sandboxes/event_runner.py", "asyncio"),
     ("sim/devserver/awaited_delivery.py", "asyncio"),
     ("sim/devserver/listen.py", "asyncio"),

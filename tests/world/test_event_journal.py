@@ -159,7 +159,7 @@ def test_no_read_of_the_control_plane_changes_the_journal():
         assert len(reads) > 15
         known = {
             "/sandbox/v1/payments/{id}": next(iter(sandbox.world.payments.rows))["id"],
-            "/sandbox/v1/deliveries/{id}": sandbox.deliveries()[0].id,
+            "/sandbox/v1/deliveries/{id}": sandbox.ask("GET", "/sandbox/v1/deliveries")["data"][0]["id"],
             "/sandbox/v1/inboxes/{name}": "shop.inbox",
             "/sandbox/v1/requests/{id}": "1",
         }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from leyden.devserver.control.pages import Page, page
 from leyden.devserver.request_log.recording import CONSOLE
 from leyden.devserver.request_log.resources import RequestRows
+from leyden.devserver.request_log.stream import past_events
 from leyden.server.contract.bind import handles
-from leyden.server.errors import FieldError, NotFound, SemanticConflict
+from leyden.server.errors import FieldError, NotFound, SemanticConflict, TooManyRequests
 from leyden.server.http.request import Request
 from leyden.server.spelling import closest
 from leyden.world.world import World
@@ -48,6 +50,16 @@ class RequestLogControl:
             raise NotFound("the log has no request with this number: it keeps the latest thousand; list the requests")
         rows = self._rows()
         return rows.details(row, rows.mask())
+
+    @handles(raises=(TooManyRequests,), recorded=False)
+    async def get_events(self, call: Request) -> AsyncGenerator[bytes]:
+        """The server-sent events of this sandbox. One that is not served has only those of the past."""
+        world, server = self._world, self._world.server
+        last = call.header.get("Last-Event-ID")
+        after, client = None if not last else int(last), call.query.get("client")
+        if server is None or not server.runs_here():
+            return past_events(world, after, client)
+        return server.listen(world, after, client)
 
     def _check_operation(self, operation: str | None, rows: RequestRows) -> None:
         known = rows.operation_ids

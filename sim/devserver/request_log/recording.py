@@ -23,6 +23,7 @@ _NOT_LOGGED = frozenset(
         *(f"{CONTROL_PATH}/{name}" for name in ("docs", "openapi.json", "merged.json")),
     }
 )  # fmt: skip
+MOST_PARTS = 100  # of a response that the log looks at; a stream has more, and is not in it
 CLIENT_HEADER, CONSOLE = b"leyden-client", b"console"
 _READS = frozenset({"GET", "HEAD"})
 
@@ -86,7 +87,8 @@ class LoggedApp:
         sent: list[Message] = []
 
         async def send_recorded(message: Message) -> None:
-            sent.append(message)
+            if len(sent) < MOST_PARTS:
+                sent.append(message)
             await send(message)
 
         try:

@@ -1,0 +1,204 @@
+"""The event stream of a sandbox: server-sent events about its requests and about its state, for many listeners.
+
+One task for each sandbox looks ten times a second at what is new, and encodes it once for all of its listeners. A
+request pays nothing for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from leyden.devserver.request_log.recording import CONSOLE
+from leyden.devserver.request_log.resources import RequestRows
+from leyden.server.errors import TooManyRequests
+from leyden.server.timestamps import to_iso
+from leyden.world.request_log import LoggedRequest
+from leyden.world.world import World
+
+MOST_LISTENERS = 100
+TICK_S = 0.1
+_TICKS_OF_A_HEARTBEAT = 150
+_MOST_PENDING = 100  # batches that a slow listener may leave unread
+_JUMP_MS = 1_000  # by which a live clock differs from its rate when it was moved
+HEARTBEAT = b": heartbeat\n\n"
+
+
+class _State:
+    """Whether what the event `changed` shows has changed."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[Any, ...] = ()
+        self._now = 0
+
+    def has_changed(self, world: World, ticks: int) -> bool:
+        """Whether something happened, or the clock was moved, since the last call, `ticks` ago."""
+        clock = world.clock
+        now, rate, seen = clock.now(), clock.rate, self._seen
+        expected = self._now + rate * ticks * TICK_S * 1_000
+        self._seen = (world.journal, len(world.journal), rate)
+        moved = now != self._now if not rate else abs(now - expected) > _JUMP_MS * max(1.0, rate)
+        self._now = now
+        return moved or seen != self._seen
+
+
+class _Listener:
+    """One client. `client` is the filter that it asked for."""
+
+    def __init__(self, client: str | None) -> None:
+        self.client = client
+        self.pending: deque[bytes] = deque()
+        self.wake = asyncio.Event()
+        self.is_over = False
+
+    def give(self, batch: bytes) -> None:
+        """Send a batch next. A listener that reads too slowly is ended: it may continue from its last event."""
+        if len(self.pending) < _MOST_PENDING:
+            self.pending.append(batch)
+        else:
+            self.is_over = True
+        self.wake.set()
+
+    def end(self) -> None:
+        """Nothing comes any more."""
+        self.is_over = True
+        self.wake.set()
+
+
+class EventHub:
+    """The listeners of one sandbox."""
+
+    def __init__(self, world: World, ended: Callable[[EventHub], None]) -> None:
+        self.world = world
+        self._ended = ended
+        self._rows = RequestRows(world)
+        self._listeners: list[_Listener] = []
+        self._position = last_number(world)
+        self._state = _State()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    async def listen(self, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
+        """The events for one client: the requests with a number above `after`, those that come, and the state. Empty
+        bytes come in between: the chance to notice that the client has left."""
+        listener = _Listener(client)
+        self._listeners.append(listener)
+        try:
+            known = [] if after is None else _since(self.world, after, client)
+            yield request_events(self._rows, [row for row in known if row.doc_id <= self._position]) + _changed(
+                self.world
+            )
+            quiet = 0
+            while not listener.is_over:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(TICK_S * 5):
+                        await listener.wake.wait()
+                listener.wake.clear()
+                batch = b"".join(listener.pending)
+                listener.pending.clear()
+                quiet = 0 if batch else quiet + 5
+                if quiet >= _TICKS_OF_A_HEARTBEAT:
+                    batch, quiet = HEARTBEAT, 0
+                yield batch
+        finally:
+            self._listeners.remove(listener)
+            if not self._listeners:
+                self._task.cancel()
+                self._ended(self)
+
+    def end(self) -> None:
+        """The sandbox has ended."""
+        for listener in self._listeners:
+            listener.end()
+
+    async def _run(self) -> None:
+        self._state.has_changed(self.world, 1)
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._tell()
+
+    def _tell(self) -> None:
+        world = self.world
+        changed = _changed(world) if self._state.has_changed(world, 1) else b""
+        first, self._position = self._position, last_number(world)
+        has_new = self._position != first
+        if not has_new and not changed:
+            return
+        batches: dict[str | None, bytes] = {}
+        for listener in self._listeners:
+            batch = batches.get(listener.client)
+            if batch is None:
+                rows = _since(world, first, listener.client) if has_new else []
+                rows = [row for row in rows if row.doc_id <= self._position]
+                batch = batches[listener.client] = request_events(self._rows, rows) + changed
+            if batch:
+                listener.give(batch)
+
+
+class EventStreams:
+    """The event streams of a server."""
+
+    def __init__(self) -> None:
+        self._hubs: dict[World, EventHub] = {}
+
+    def listen(self, world: World, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
+        """The events of a sandbox, from now on. Raises `TooManyRequests` when a hundred clients listen."""
+        if sum(map(len, self._hubs.values())) >= MOST_LISTENERS:
+            raise TooManyRequests(
+                f"{MOST_LISTENERS} event streams of this server are open: close one, for example a page of the console",
+                headers={"Retry-After": "5"},
+            )
+        hub = self._hubs.get(world)
+        if hub is None:
+            hub = self._hubs[world] = EventHub(world, self._forget)
+        return hub.listen(after, client)
+
+    def end(self, world: World) -> None:
+        """A sandbox has ended."""
+        hub = self._hubs.get(world)
+        if hub is not None:
+            hub.end()
+
+    def _forget(self, hub: EventHub) -> None:
+        if self._hubs.get(hub.world) is hub:
+            del self._hubs[hub.world]
+
+
+async def past_events(world: World, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
+    """What a stream begins with, for a sandbox that is not served: nothing would come after it."""
+    rows = [] if after is None else _since(world, after, client)
+    yield request_events(RequestRows(world), rows) + _changed(world)
+
+
+def last_number(world: World) -> int:
+    """The number of the latest request, reads of the console included."""
+    return next((row.doc_id for row in world.request_log.newest_first(console_reads=True)), 0)
+
+
+def request_events(shown: RequestRows, rows: Iterable[LoggedRequest]) -> bytes:
+    """The rows as events `request`, each with its number as the id."""
+    mask = shown.mask()
+    return b"".join(
+        b"id: %d\nevent: request\ndata: %b\n\n" % (row.doc_id, orjson.dumps(shown.summary(row, mask))) for row in rows
+    )
+
+
+def _changed(world: World) -> bytes:
+    state: Mapping[str, Any] = {
+        "journal": len(world.journal),
+        "now": to_iso(world.clock.now()),
+        "rate": world.clock.rate,
+    }
+    return b"event: changed\ndata: %b\n\n" % orjson.dumps(state)
+
+
+def _since(world: World, number: int, client: str | None) -> list[LoggedRequest]:
+    rows = world.request_log.since(number, console_reads=client == CONSOLE.decode())
+    return rows if client is None else [row for row in rows if row.client == client.encode("latin-1", "replace")]
