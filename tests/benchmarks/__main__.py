@@ -16,6 +16,7 @@ from leyden.server.docs.tables import MarkerError
 from tests.benchmarks import (
     callbacks,
     crowds,
+    events,
     invoices,
     lifecycles,
     network,
@@ -34,7 +35,19 @@ Part = Callable[[Bench], Iterable[Row]]
 
 PARTS: dict[str, Part] = {
     module.PART: module.rows
-    for module in (over_http, stores, invoices, lifecycles, starting, callbacks, crowds, reopening, network, sandboxes)
+    for module in (
+        over_http,
+        stores,
+        invoices,
+        lifecycles,
+        starting,
+        callbacks,
+        crowds,
+        reopening,
+        network,
+        sandboxes,
+        events,
+    )
 }
 
 

@@ -98,6 +98,13 @@ def floor() -> Iterator[Served]:
 
 
 @contextmanager
+def broadcast() -> Iterator[Served]:
+    """The ceiling of an event stream: a Starlette application that sends each row to every listener."""
+    with _serving("tests.benchmarks.broadcast", first="/emit/first") as served:
+        yield served
+
+
+@contextmanager
 def leyden(*options: str) -> Iterator[Served]:
     """`leyden serve` on a free port."""
     with _serving("leyden", "serve", "--port", "0", "--api-key", KEY, *options, first="/v0/wallet") as served:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
@@ -31,6 +32,10 @@ class Answer(NamedTuple):
     status: int
     body: Any
     headers: dict[str, str]
+
+
+class _Left(Exception):
+    """The client has closed its connection."""
 
 
 class Hosted:
@@ -71,7 +76,7 @@ class Hosted:
         key: str | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Answer:
-        """Send one request. A URL of this server is a path, too."""
+        """Send one request. A URL of this server is a path, too. The client leaves a stream after its first part."""
         path, _, query = target.removeprefix(URL).partition("?")
         sent_headers = {"host": "localhost", **headers}
         if key is not None:
@@ -92,8 +97,11 @@ class Hosted:
 
         async def send(message: Any) -> None:
             sent.append(message)
+            if (b"content-type", b"text/event-stream") in sent[0]["headers"] and message.get("body"):
+                raise _Left
 
-        await self.app(scope, receive, send)
+        with contextlib.suppress(_Left):
+            await self.app(scope, receive, send)
         found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
         content = b"".join(message.get("body", b"") for message in sent[1:])
         is_json = "json" in found.get("content-type", "")
