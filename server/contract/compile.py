@@ -314,7 +314,7 @@ class _Compiler:
             return ResponseRule(status, None, None, tuple(headers), (), tuple(constants))
         if len(content) > 1 or not all(is_json(media_type) or media_type == EVENT_STREAM for media_type in content):
             raise contract_error(
-                f"{location}/content", f"must be one JSON media type, or {EVENT_STREAM}, not {', '.join(content)}"
+                f"{location}/content", f"must be one JSON media type, not {', '.join(content)}; or {EVENT_STREAM} alone"
             )
         media_type, media = next(iter(content.items()))
         schema = media["schema"] if media_type == EVENT_STREAM else json_schema(content, location)
