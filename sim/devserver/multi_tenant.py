@@ -8,8 +8,6 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-import orjson
-from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import Message, Receive, Scope, Send
 
@@ -23,9 +21,10 @@ from leyden.devserver.sandboxes.operations import ttl_text
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
 from leyden.devserver.sandboxes.routing import below_url, route
 from leyden.devserver.sandboxes.server_control import FORK_PATH, SandboxSettings, ServerControl
+from leyden.devserver.server_responses import respond_lnurl_error, respond_stopping
 from leyden.server.app import PublicPage
 from leyden.server.contract.types import Operation
-from leyden.server.errors import ContractError, InternalError, SemanticConflict, ServerStopping, StorageUnavailable
+from leyden.server.errors import ContractError, InternalError, SemanticConflict, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.pipeline import send_problem
 from leyden.server.http.request_budget import RequestBudget
@@ -257,7 +256,7 @@ class MultiTenantApp:
         if control is not None and sandbox_id is None and control.has_path(path):
             return await control.app(scope, receive, send)
         if path.startswith(self._lnurl_prefixes) and (reason := self._over_budget(scope)) is not None:
-            return await _respond_lnurl_error(scope, receive, send, reason, self._lnurl_headers)
+            return await respond_lnurl_error(scope, receive, send, reason, self._lnurl_headers)
         if self._has_console and is_console_path(path) and (page := self._console_page(path)) is not None:
             return await page(scope, receive, send)
         world, refusal = route(registry, scope, sandbox_id, self._header)
@@ -296,7 +295,7 @@ class MultiTenantApp:
                 self._call_before_events()
                 await self._events.run_due_now(world)
         except asyncio.CancelledError:
-            return await _respond_stopping(send)
+            return await respond_stopping(send)
         finally:
             self._call_before_events()
             record(world, scope, started_ns, sent)
@@ -384,20 +383,3 @@ class MultiTenantApp:
 
 def _is_lnurl(operation: Operation) -> bool:
     return operation.errors_as == "lnurl"
-
-
-async def _respond_lnurl_error(
-    scope: Scope, receive: Receive, send: Send, reason: str, headers: Iterable[tuple[str, str]]
-) -> None:
-    """LNURL's own error. The request did not reach a sandbox: it has no entry in a journal."""
-    response = Response(
-        orjson.dumps({"status": "ERROR", "reason": reason}), headers=dict(headers), media_type="application/json"
-    )
-    await response(scope, receive, send)
-
-
-async def _respond_stopping(send: Send) -> None:
-    """The server cancels a request that is still in progress some seconds after the signal to stop."""
-    detail = "the server stopped before the response: read the resource before you repeat the request"
-    with contextlib.suppress(RuntimeError):  # the response had begun
-        await send_problem(send, ServerStopping(detail), "")
