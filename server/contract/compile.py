@@ -316,8 +316,8 @@ class _Compiler:
             raise contract_error(
                 f"{location}/content", f"must be one JSON media type, not {', '.join(content)}; or {EVENT_STREAM} alone"
             )
+        schema = content[EVENT_STREAM]["schema"] if EVENT_STREAM in content else json_schema(content, location)
         media_type, media = next(iter(content.items()))
-        schema = media["schema"] if media_type == EVENT_STREAM else json_schema(content, location)
         rule = self._schemas.rule(schema, child(f"{location}/content", media_type))
         examples = media_examples(media, self._schemas) or tuple(rule.schema.get("examples", ()))
         return ResponseRule(status, media_type, rule, tuple(headers), examples, tuple(constants))
