@@ -93,6 +93,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._refusal: Problem | None = None
         self._running: RequestResponseCycle | None = None  # uvicorn's `cycle` is the latest one that was parsed
+        self.app = partial(self._respond, self.app)
         self._extensions: dict[str, Any] = {CONNECTION: ClientConnection(self)}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -163,6 +164,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if not self.url.startswith(b"/"):
             self._use_authority()
         super().on_headers_complete()
+        if not self.pipeline or self.pipeline[0][0] is not self.cycle:
+            self._running = self.cycle
         self.headers = []
 
     def on_body(self, body: bytes) -> None:
@@ -177,6 +180,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """The last byte of a response. The next pipelined request follows, or the refusal that waits for its turn."""
+        if self.pipeline:
+            self._running = self.pipeline[-1][0]
         super().on_response_complete()
         if self._refusal is not None and not self._has_request_in_progress:
             self._unset_keepalive_if_required()
@@ -196,12 +201,9 @@ class LimitedProtocol(HttpToolsProtocol):
         cycle = self._running
         return cycle is not None and not cycle.response_complete and not cycle.more_body
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._running = cycle
-        super()._start_asgi_task(cycle, partial(self._respond, app, cycle))
-
-    async def _respond(self, app: Any, cycle: RequestResponseCycle, scope: Any, receive: Any, send: Any) -> None:
+    async def _respond(self, app: Any, scope: Any, receive: Any, send: Any) -> None:
         """Run the application. What it sends on a connection that the client has left is dropped."""
+        cycle = cast("RequestResponseCycle", self._running)
         try:
             await app(scope, receive, partial(self._send_if_open, cycle, send))
         finally:

@@ -49,19 +49,24 @@ def dial() -> Iterator[Dial]:
     sandbox.close()
 
 
+def received_more(connection: socket.socket, received: bytes) -> bytes:
+    """These bytes and the next ones. Fails if the connection has ended."""
+    part = connection.recv(65536)
+    assert part, f"the connection ended after {received!r}"
+    return received + part
+
+
 def response(connection: socket.socket) -> tuple[int, dict[str, object]]:
     """The status and the body of the next response on the connection."""
     received = b""
     while b"\r\n\r\n" not in received:
-        part = connection.recv(65536)
-        assert part, f"the connection ended after {received!r}"
-        received += part
+        received = received_more(connection, received)
     head, _, body = received.partition(b"\r\n\r\n")
     length = next(
         int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
     )
     while len(body) < length:
-        body += connection.recv(65536)
+        body = received_more(connection, body)
     return int(head.split()[1]), json.loads(body[:length])
 
 
@@ -92,7 +97,7 @@ def test_the_bound_of_a_head_is_exact(dial: Dial, before: bytes, excess: int, st
         connection.sendall(before + head)
         received = b""
         while received.count(b"HTTP/1.1 ") < 1 + bool(before):
-            received += connection.recv(65536)
+            received = received_more(connection, received)
     assert b"HTTP/1.1 %d" % status in received[received.rindex(b"HTTP/1.1 ") :]
 
 
