@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 from urllib.request import Request, urlopen
 
 import orjson
@@ -237,6 +238,8 @@ def test_where_callbacks_may_go_comes_from_the_configuration_file(suite: pytest.
         ("leyden_egress = none\nleyden_egress_allow = 127.0.0.0/8", ["refused", "refused"]),
     ):
         suite.makeini(CONFIG + options + "\n")
+        # Bytecode of an earlier program of the same second and size would be taken for that of this one.
+        rmtree(suite.path / "__pycache__", ignore_errors=True)
         suite.makepyfile(program.replace("EXPECTED", repr(expected)))
         suite.runpytest_inprocess().assert_outcomes(passed=2)
     suite.makeini(CONFIG + "leyden_egress = lan\n")

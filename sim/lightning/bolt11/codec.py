@@ -302,7 +302,8 @@ def decode(text: str) -> Bolt11:
 def _recovered(digest: bytes, signature: bytes) -> bytes:
     """The public key recovered from the signature; BOLT 11 allows a high S here."""
     try:
-        return PublicKey.from_signature_and_message(signature, digest, hasher=None).format()
+        key: bytes = PublicKey.from_signature_and_message(signature, digest, hasher=None).format()
+        return key
     except ValueError as error:
         raise Bolt11Error(f"signature: no key can be recovered from it ({error})") from None
 

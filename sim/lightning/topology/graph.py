@@ -92,7 +92,7 @@ class Graph:
     def load(cls, saved: Mapping[str, Any]) -> Graph:
         """The graph that `dump` returned. Raises `GraphError` for anything else."""
         _SAVED.check(saved, "the graph")
-        columns = {name: np.array(saved[name], dtype=kind) for name, kind in _COLUMNS.items()}
+        columns: dict[str, Any] = {name: np.array(saved[name], dtype=kind) for name, kind in _COLUMNS.items()}
         return cls(names=list(saved["names"]), shop=saved["shop"], **columns)
 
     def __repr__(self) -> str:
