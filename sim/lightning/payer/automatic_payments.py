@@ -74,7 +74,8 @@ class AutomaticPayments:
             {**payer_spec(fields).row(f"spec-{number}", clock.now()), "from_document": True}
             for number, fields in enumerate(fixed, 1)
         ]
-        self._fixed_counts = cast(TypedTable[DocumentCountRow], store.table("document_payers"))
+        # A table costs some memory and time: it is made for the first rule of a document.
+        self._fixed_counts = cast(TypedTable[DocumentCountRow], store.table("document_payers")) if self._fixed else None
         self._rules = cast(TypedTable[PayerRow], store.table("payers"))
         self._new = cast(TypedTable[NewInvoiceRow], store.table("payer_invoices"))
         self._charges = cast(TypedTable[ChargeRow], store.table("charges", key="id", indexes=("payment_hash",)))
@@ -160,7 +161,7 @@ class AutomaticPayments:
     def _takes(self, rule: PayerRow) -> bool:
         taken = rule["share"] >= 1 or self._rng.uniform() < rule["share"]
         matched, hits = rule["matches"] + 1, rule["hits"] + taken
-        if rule.get("from_document"):
+        if self._fixed_counts is not None and rule.get("from_document"):
             self._fixed_counts.put({"id": rule["id"], "matches": matched, "hits": hits})
         else:
             self._rules.put({**rule, "matches": matched, "hits": hits})
@@ -168,7 +169,7 @@ class AutomaticPayments:
 
     def _counted(self, rule: PayerRow) -> PayerRow:
         """A rule of the document with its counts."""
-        counts = self._fixed_counts.row(rule["id"])
+        counts = None if self._fixed_counts is None else self._fixed_counts.row(rule["id"])
         return rule if counts is None else {**rule, "matches": counts["matches"], "hits": counts["hits"]}
 
     def _start(self, rule: PayerRow, charge: ChargeRow) -> None:
