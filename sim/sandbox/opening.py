@@ -113,10 +113,11 @@ def _check_saved(saved: Mapping[str, Any], data: str | Path | None, seed: int | 
 
 
 def _arguments(config: WorldConfig, spec: object, overlays: Sequence[str | Path]) -> dict[str, Any]:
-    """The arguments that create an equal sandbox, without those that have their default."""
+    """The arguments that create an equal sandbox, without those that have their default. A contract is not one: it has
+    its title here."""
     arguments: dict[str, Any] = {"seed": config.seed, "start": to_iso(config.start_ms)}
     if spec is not None:
-        arguments["spec"] = str(spec)
+        arguments["spec"] = spec.title if isinstance(spec, Contract) else str(spec)
     if overlays:
         arguments["overlays"] = [str(overlay) for overlay in overlays]
     if config.network != "direct":

@@ -199,6 +199,13 @@ def test_a_sandbox_with_a_contract_object_has_no_script() -> None:
         sandbox.fork().script()
 
 
+def test_a_saved_sandbox_with_a_contract_object_has_the_title_of_its_document(tmp_path: Path) -> None:
+    contract = Sandbox().world.config.contract
+    saved = Sandbox(spec=contract).save(tmp_path / "saved.json").read_text()
+    assert contract.title in saved
+    assert len(saved) < 20_000, "the whole contract as a text"
+
+
 def test_a_full_action_log_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "MAX_ACTIONS", 3)
     sandbox = Sandbox(seed=7)
