@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -113,11 +114,20 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in SOURCES}
 
 
+class Facts(NamedTuple):
+    """What the tests ask about one file, so that each file is parsed once."""
+
+    imports: frozenset[str]  # every module, those imported inside functions and for type checking included
+    clock_calls: tuple[int, ...]  # lines that read the system clock
+    state: tuple[str, ...]  # lines and names of module globals that can change
+
+
 @cache
-def imports_of(path: Path) -> frozenset[str]:
-    """Every module that a file imports, those imported inside functions and for type checking included."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+def facts_of(path: Path) -> Facts:
+    tree = ast.parse(path.read_text())
+    found: set[str] = set()
+    clock_calls = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -125,7 +135,29 @@ def imports_of(path: Path) -> frozenset[str]:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 found.add(whole if whole.removeprefix("leyden.") in MODULES else node.module or "")
-    return frozenset(found)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if f"{node.value.id}.{node.attr}" in SYSTEM_CLOCK_CALLS:
+                clock_calls.append(node.lineno)
+    return Facts(frozenset(found), tuple(clock_calls), tuple(changeable_globals(tree)))
+
+
+def changeable_globals(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            yield f"{node.lineno} rebinds a global"
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        for target in targets:
+            if isinstance(target, ast.Name) and isinstance(node.value, ast.List | ast.Dict | ast.Set | ast.ListComp):
+                # Tables that are only read are written in capitals, and never changed.
+                if not target.id.lstrip("_").isupper() and target.id != "__all__":
+                    yield f"{node.lineno} {target.id}"
+
+
+def imports_of(path: Path) -> frozenset[str]:
+    """Every module that a file imports."""
+    return facts_of(path).imports
 
 
 def modules_imported(path: Path) -> set[str]:
@@ -235,24 +267,12 @@ def test_time_and_randomness_come_from_the_ports(path: Path) -> None:
     for name in imports_of(path):
         top = name.split(".")[0]
         assert top not in OUTSIDE_ONLY_SYSTEM or (where, top) in ALLOWED, f"{where} imports {name}"
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            call = f"{node.value.id}.{node.attr}"
-            assert call not in SYSTEM_CLOCK_CALLS, f"{where}:{node.lineno} reads the system clock"
+    assert facts_of(path).clock_calls == (), f"{where} reads the system clock in these lines"
 
 
 @pytest.mark.parametrize("path", SOURCES, **ids)
 def test_no_module_keeps_state(path: Path) -> None:
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Global | ast.Nonlocal):
-            pytest.fail(f"{path}:{node.lineno} rebinds a global")
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        for target in targets:
-            if isinstance(target, ast.Name) and isinstance(node.value, ast.List | ast.Dict | ast.Set | ast.ListComp):
-                # Tables that are only read are written in capitals, and never changed.
-                assert target.id.lstrip("_").isupper() or target.id == "__all__", f"{path}:{node.lineno} {target.id}"
+    assert facts_of(path).state == (), path
 
 
 def test_the_reference_model_imports_nothing_of_the_service() -> None:
