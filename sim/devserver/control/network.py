@@ -33,6 +33,15 @@ class NetworkControl:
         """One page of the attempts of one payment, in order."""
         return item_page(call, find_payment(self._world, call)["attempts"], _attempt)
 
+    @handles(raises=(SemanticConflict,), needs=("query.limit",), recorded=False)
+    def list_network_nodes(self, call: Request) -> Page:
+        """One page of the nodes, the shop's first."""
+        with self._transaction() as operations:
+            names, shop, text = operations.engine.graph.names, operations.payments.shop, call.query.get("text")
+            nodes = [shop, *(node for node in range(len(names)) if node != shop)]
+            wanted = [node for node in nodes if text is None or text.lower() in names[node].lower()]
+            return item_page(call, wanted, lambda node: _summary(operations, node))
+
     @handles(raises=(SemanticConflict,), needs=("path.name",), recorded=False)
     def get_network_node(self, call: Request) -> dict[str, Any]:
         """One node and its channels."""
@@ -159,6 +168,16 @@ def _attempt(row: AttemptRow) -> dict[str, Any]:
         "learned": row["learned"],
         "reason": row["reason"],
         "resolvedAt": None if row["resolved_at"] is None else to_iso(row["resolved_at"]),
+    }
+
+
+def _summary(operations: NetworkOperations, node: int) -> dict[str, Any]:
+    return {
+        "name": operations.engine.graph.names[node],
+        "shop": node == operations.payments.shop,
+        "outbound": str(operations.outbound_msat(node)),
+        "inbound": str(operations.inbound_msat(node)),
+        "channels": sum(not row["closed"] for row in operations.channels(node)),
     }
 
 

@@ -86,6 +86,10 @@ class RequestRows:
             "response": None if row.status is None else response,
         }
 
+    def operation(self, row: LoggedRequest) -> str | None:
+        """The operationId of what the request was for."""
+        return self._facts(row)[0]
+
     def source(self, row: LoggedRequest) -> str:
         """Which interface the request was for."""
         if row.path.startswith(CONTROL_PATH):

@@ -1,0 +1,96 @@
+"""The control plane's operations that show Charges and Static Charges with everything around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leyden.devserver.control.pages import Page, created_between, page
+from leyden.lightning.bolt11.codec import decode
+from leyden.server.charges.rows import StaticChargeRow
+from leyden.server.charges.wire_model import charge_resource
+from leyden.server.contract.bind import handles
+from leyden.server.errors import NotFound
+from leyden.server.http.request import Request
+from leyden.server.timestamps import to_iso
+from leyden.world.world import World
+
+
+class ChargeControl:
+    """Handlers for one world's Charges and Static Charges."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @handles(needs=("key", "query.limit"), recorded=False)
+    def list_sandbox_charges(self, call: Request) -> Page:
+        """One page of the Charges that match the filters, the newest first."""
+        names = {"status": "status", "internalId": "internal_id", "staticChargeId": "static_charge_id"}
+        filters = self._filters(call, names)
+        table, bounds = self._world.service.charges.charges, created_between(call)
+        return page(call, lambda after, limit: table.page(filters, after, limit, **bounds), charge_resource)
+
+    @handles(raises=(NotFound,), needs=("key", "path.id"), recorded=False)
+    def inspect_charge(self, call: Request) -> dict[str, Any]:
+        """One Charge with its decoded invoice, what happened to it and what is scheduled."""
+        # Imported here, because only this operation needs it.
+        from leyden.lab.drawings.charge_events import charge_events
+
+        world = self._world
+        charge = world.service.charges.find(call.project, call.path["id"])
+        events = charge_events(world, charge["id"])
+        return {
+            "charge": charge_resource(charge),
+            "invoice": _invoice(charge["request"]),
+            "timeline": [_event(event) for event in events.events],
+            "omitted": events.omitted,
+            "scheduled": [_event(event) for event in events.scheduled],
+            "now": to_iso(events.now),
+        }
+
+    @handles(needs=("key", "query.limit"), recorded=False)
+    def list_sandbox_static_charges(self, call: Request) -> Page:
+        """One page of the Static Charges that match the filters, the newest first."""
+        filters = self._filters(call, {"status": "status", "internalId": "internal_id"})
+        table, bounds = self._world.service.static_charges.static_charges, created_between(call)
+        return page(call, lambda after, limit: table.page(filters, after, limit, **bounds), self._static_charge)
+
+    @handles(raises=(NotFound,), needs=("key", "path.id"), recorded=False)
+    def inspect_static_charge(self, call: Request) -> dict[str, Any]:
+        """One Static Charge, with the URL at which it is paid."""
+        static_charges = self._world.service.static_charges
+        row = static_charges.find(call)
+        return {"staticCharge": self._static_charge(row), "payUrl": static_charges.pay_url(row["id"])}
+
+    def _static_charge(self, row: StaticChargeRow) -> dict[str, Any]:
+        return self._world.service.static_charges.show(row)
+
+    def _filters(self, call: Request, names: dict[str, str]) -> dict[str, Any]:
+        given = {field: call.query[name] for name, field in names.items() if call.query.get(name) is not None}
+        return {"project": call.project, **given}
+
+
+def _invoice(text: str) -> dict[str, Any]:
+    invoice = decode(text)
+    return {
+        "currency": invoice.currency,
+        "amount": None if invoice.amount_msat is None else str(invoice.amount_msat),
+        "description": invoice.description,
+        "descriptionHash": None if invoice.description_hash is None else invoice.description_hash.hex(),
+        "paymentHash": invoice.payment_hash.hex(),
+        "payee": invoice.payee.hex(),
+        "createdAt": to_iso(invoice.timestamp_s * 1_000),
+        "expiresAt": to_iso(invoice.expires_at_s * 1_000),
+        "minFinalCltv": invoice.min_final_cltv,
+        "features": sorted(invoice.features),
+    }
+
+
+def _event(event: Any) -> dict[str, Any]:
+    return {
+        "at": to_iso(event.at),
+        "from": event.source,
+        "to": event.target,
+        "text": event.text,
+        "detail": event.detail,
+        "response": event.response,
+    }

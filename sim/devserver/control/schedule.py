@@ -1,0 +1,58 @@
+"""The control plane's operation that lists what is due."""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import Any
+
+from leyden.devserver.control.pages import Page
+from leyden.server.contract.bind import handles
+from leyden.server.http.request import Request
+from leyden.server.timestamps import to_iso
+from leyden.world.time.timers import Entry
+from leyden.world.world import World
+
+
+class ScheduleControl:
+    """Handlers for one world's scheduled events."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @handles(needs=("query.limit",), recorded=False)
+    def list_due_events(self, call: Request) -> Page:
+        """One page of the scheduled events, in the order in which they will run.
+
+        The cursor is the sequence number of the last one. If that has run meanwhile, so has everything before it, and
+        the page begins with the next event.
+        """
+        after, limit, kind = call.query.get("after"), call.query["limit"], call.query.get("kind")
+        entries = self._world.clock.timers()
+        if after is not None:
+            number = int(after, 16)
+            last = next((entry for entry in entries if entry[2] == number), None)
+            entries = [entry for entry in entries if last is None or entry > last]
+        if kind is not None:
+            entries = [entry for entry in entries if entry[3] == kind]
+        found = nsmallest(limit + 1, entries)
+        return {
+            "data": [self._due_event(entry) for entry in found[:limit]],
+            "next": f"{found[limit - 1][2]:016x}" if len(found) > limit else None,
+        }
+
+    def _due_event(self, entry: Entry) -> dict[str, Any]:
+        at_ms, _, _, kind, key = entry
+        return {"at": to_iso(at_ms), "kind": kind, "id": key, "chargeId": self._charge_id(key)}
+
+    def _charge_id(self, key: str) -> str | None:
+        """The Charge or the Static Charge that the event is about: the key is its id, or that of a callback or of a
+        payment."""
+        world, service = self._world, self._world.service
+        if service.charges.charges.row(key) is not None or service.static_charges.static_charges.row(key) is not None:
+            return key
+        delivery = service.outbox.delivery(key)
+        if delivery is not None:
+            return delivery["resource_id"]
+        payment = world.payments.rows.row(key)
+        charge = None if payment is None else service.charges.charges.first("payment_hash", payment["payment_hash"])
+        return None if charge is None else charge["id"]

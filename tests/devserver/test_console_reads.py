@@ -1,0 +1,144 @@
+"""What the console reads besides requests: Charges, what is due, a search over everything, the nodes of the network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.devserver.control import search
+from tests.support.hosted import Hosted, in_server
+from tests.support.lists import listed
+
+Json = dict[str, Any]
+CONTROL = "/sandbox/v1"
+SHOP = "http://shop.inbox.localhost"
+
+
+def ask(sandbox: Sandbox, target: str) -> Any:
+    return sandbox.ask("GET", f"{CONTROL}/{target}")
+
+
+def charge(sandbox: Sandbox, **fields: Any) -> Json:
+    order = {"amount": "21000", "description": "tea", "expiresIn": 600, **fields}
+    created: Json = sandbox.ask("POST", "/v0/charges", order)["data"]
+    return created
+
+
+def tips(sandbox: Sandbox) -> Json:
+    order = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips", "identifier": "ana@localhost"}
+    created: Json = sandbox.ask("POST", "/v0/static-charges", order)["data"]
+    return created
+
+
+def test_charges_are_listed_as_by_the_service_and_without_a_trace(sandbox: Sandbox) -> None:
+    for number in range(5):
+        charge(sandbox, description=f"tea {number}", internalId=f"order-{number % 2}")
+    static = tips(sandbox)
+    sandbox.wallet("ana").pay(static["invoice"]["request"], amount=2_000)
+    sandbox.advance("1s")
+    of_service = sandbox.ask("GET", "/v0/charges")["data"]
+    digest = sandbox.journal_hash
+    assert listed(sandbox.ask, f"{CONTROL}/charges?limit=2") == of_service
+    assert ask(sandbox, "charges?status=completed")["data"] == of_service[:1]
+    assert ask(sandbox, f"charges?staticChargeId={static['id']}")["data"] == of_service[:1]
+    assert [row["description"] for row in ask(sandbox, "charges?internalId=order-1")["data"]] == ["tea 3", "tea 1"]
+    assert [row["id"] for row in ask(sandbox, "static-charges")["data"]] == [static["id"]]
+    assert ask(sandbox, "static-charges?status=disabled")["data"] == []
+    shown = ask(sandbox, f"static-charges/{static['id']}")
+    assert shown["payUrl"] == f"http://localhost/lnurlp/{static['id']}"
+    assert shown["staticCharge"]["identifier"] == "ana@localhost"
+    assert sandbox.journal_hash == digest
+
+
+def test_a_charge_is_shown_with_its_invoice_its_events_and_what_is_scheduled(sandbox: Sandbox) -> None:
+    new = charge(sandbox, callbackUrl=SHOP)
+    shown = ask(sandbox, f"charges/{new['id']}")
+    assert shown["charge"] == new
+    invoice = shown["invoice"]
+    assert (invoice["amount"], invoice["description"], invoice["currency"]) == ("21000", "tea", "bcrt")
+    assert (invoice["createdAt"], invoice["expiresAt"]) == (new["createdAt"], new["expiresAt"])
+    assert [event["at"] for event in shown["scheduled"]] == [new["expiresAt"]]
+    payment = sandbox.wallet("ana").pay(new["invoice"]["request"])
+    sandbox.advance("1m")
+    after = ask(sandbox, f"charges/{new['id']}")
+    assert invoice["paymentHash"] == ask(sandbox, f"payments/{payment.id}")["paymentHash"]
+    assert after["timeline"][: len(shown["timeline"])] == shown["timeline"]
+    assert len(after["timeline"]) > len(shown["timeline"])
+    assert after["scheduled"] == []
+    for unknown in ("charges", "static-charges"):
+        answer = sandbox.http.get(f"{CONTROL}/{unknown}/00000000-0000-4000-8000-000000000000")
+        assert answer.status_code == 404
+
+
+def test_what_is_due_is_listed_in_the_order_in_which_it_runs(sandbox: Sandbox) -> None:
+    charges = [charge(sandbox, expiresIn=600 - 60 * number) for number in range(4)]
+    due = listed(sandbox.ask, f"{CONTROL}/clock/due?limit=3")
+    assert [event["chargeId"] for event in due if event["kind"] == "charge_expiry"] == [
+        one["id"] for one in reversed(charges)
+    ]
+    assert [event["at"] for event in due] == sorted(event["at"] for event in due)
+    assert ask(sandbox, "clock/due?kind=nothing")["data"] == []
+    page = ask(sandbox, "clock/due?limit=2")
+    ran = sandbox.ask("POST", f"{CONTROL}/clock/advance", {"to": due[2]["at"]})["fired"]
+    assert [(event["at"], event["id"]) for event in ran] == [(event["at"], event["id"]) for event in due[:3]]
+    assert ask(sandbox, f"clock/due?after={page['next']}")["data"] == due[3:]
+
+
+def test_a_search_finds_every_kind_by_what_a_person_has_of_it(sandbox: Sandbox) -> None:
+    coffee = charge(sandbox, description="Coffee & <b>cake</b>", internalId="order-17", callbackUrl=SHOP)
+    charge(sandbox)
+    static = tips(sandbox)
+    paid = sandbox.wallet("ana").pay(coffee["invoice"]["request"])
+    sandbox.advance("1m")
+
+    def found(text: str, limit: int = 10) -> list[tuple[str, str]]:
+        answer = sandbox.http.get(f"{CONTROL}/search", params={"text": text, "perKind": limit}).json()
+        assert answer["complete"] is True
+        return [(row["kind"], row["id"]) for row in answer["data"] if row["kind"] != "request"]
+
+    [delivery] = sandbox.ask("GET", f"{CONTROL}/deliveries")["data"]
+    payment_hash = ask(sandbox, f"payments/{paid.id}")["paymentHash"]
+    mine, payment = ("charge", coffee["id"]), ("payment", paid.id)
+    assert found("COFFEE") == found("order-17") == [mine]
+    assert found(coffee["id"]) == [mine, ("delivery", delivery["id"])]
+    assert found(coffee["invoice"]["request"]) == found(payment_hash) == [mine, payment]
+    assert found(paid.id) == [payment]
+    assert found(delivery["id"]) == found("shop.inbox")[-1:] == [("delivery", delivery["id"])]
+    assert found("ana@") == [("static_charge", static["id"])]
+    assert found("nobody has this") == []
+    few = sandbox.http.get(f"{CONTROL}/search", params={"text": "a", "perKind": 1}).json()
+    assert few["complete"] is False
+
+
+def test_a_search_finds_requests_and_other_requests_are_answered_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_READ_AT_ONCE", 5)
+
+    async def scenario(server: Hosted) -> None:
+        for number in range(30):
+            order = {"amount": "1000", "description": f"tea {number}"}
+            await server.ok("POST", "/v0/charges", order, key="leyden")
+        answer = await server.ok("GET", f"{CONTROL}/search?text=tea+17", key="leyden")
+        assert [(row["kind"], row["title"]) for row in answer["data"]] == [
+            ("charge", "tea 17"), ("request", "POST /v0/charges"),
+        ]  # fmt: skip
+        [request] = answer["data"][1:]
+        assert request["chargeId"] == answer["data"][0]["id"]
+        assert (await server.ok("GET", f"{CONTROL}/requests/{request['id']}", key="leyden"))["status"] == 200
+        assert (await server.ask("GET", f"{CONTROL}/search?text=", key="leyden")).status == 400
+
+    in_server(scenario)
+
+
+def test_nodes_are_listed_with_their_balances() -> None:
+    with Sandbox(seed=7, network="line:6") as sandbox:
+        nodes = listed(sandbox.ask, f"{CONTROL}/network/nodes?limit=4")
+        assert nodes[0]["shop"] is True
+        assert len(nodes) == len({node["name"] for node in nodes}) >= 6
+        for node in nodes:
+            full = ask(sandbox, f"network/nodes/{node['name']}")
+            assert {**full, "channels": len(full["channels"])} == node
+        assert ask(sandbox, f"network/nodes?text={nodes[1]['name']}")["data"] == [nodes[1]]
+    with Sandbox(seed=7) as sandbox:
+        assert sandbox.http.get(f"{CONTROL}/network/nodes").status_code == 409
