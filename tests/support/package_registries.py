@@ -26,7 +26,14 @@ def npm_packages(folder: Path, *packages: str) -> Path:
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             unavailable(f"this test needs Node.js with npm: install the program {program}")
-    options = ("--no-audit", "--no-fund", "--ignore-scripts", "--no-save")
+    options = (
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--no-save",
+        "--fetch-retries=1",
+        "--fetch-retry-mintimeout=1000",
+    )
 
     def install() -> None:
         (folder / "package.json").write_text('{"private": true}\n')
@@ -74,11 +81,13 @@ def once(folder: Path, install: Callable[[], None]) -> Path:
 
 def run_installation(command: Sequence[str], folder: Path) -> None:
     """Run a command that installs. Skips where it reaches no registry, except in CI."""
-    variables = {**os.environ, "PIP_NO_COMPILE": "1"}  # it takes half of the time
+    # Compiling takes half of the time, and a registry that is not there is not asked for long.
+    variables = {**os.environ, "PIP_NO_COMPILE": "1", "PIP_RETRIES": "1"}
     done = subprocess.run(
         command, cwd=folder, env=variables, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False
     )
     if done.returncode != 0:
-        if _UNREACHABLE.search(done.stderr):
-            unavailable(f"{command[0]} reaches no package registry: {done.stderr[-2_000:]}")
+        if reason := _UNREACHABLE.search(done.stderr):
+            program = Path(command[0]).name
+            unavailable(f"{program} reaches no package registry ({reason[0]}): {' '.join(command)[:200]}")
         raise AssertionError(done.stderr[-4_000:])
