@@ -18,7 +18,7 @@ _UNREACHABLE = re.compile(
     "Failed to establish|name resolution|ConnectionError|ProxyError|Read timed out|SSLError"
     "|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ERR_SOCKET_TIMEOUT"
 )
-_TIME_LIMIT_S = 300
+_TIME_LIMIT_S = 600
 
 
 def npm_packages(folder: Path, *packages: str) -> Path:
