@@ -136,8 +136,7 @@ def facts_of(path: Path) -> Facts:
                 whole = f"{node.module}.{alias.name}"
                 found.add(whole if whole.removeprefix("leyden.") in MODULES else node.module or "")
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if f"{node.value.id}.{node.attr}" in SYSTEM_CLOCK_CALLS:
-                clock_calls.append(node.lineno)
+            clock_calls += [node.lineno] if f"{node.value.id}.{node.attr}" in SYSTEM_CLOCK_CALLS else []
     return Facts(frozenset(found), tuple(clock_calls), tuple(changeable_globals(tree)))
 
 
@@ -149,10 +148,10 @@ def changeable_globals(tree: ast.Module) -> Iterator[str]:
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         )
         for target in targets:
-            if isinstance(target, ast.Name) and isinstance(node.value, ast.List | ast.Dict | ast.Set | ast.ListComp):
-                # Tables that are only read are written in capitals, and never changed.
-                if not target.id.lstrip("_").isupper() and target.id != "__all__":
-                    yield f"{node.lineno} {target.id}"
+            if not isinstance(target, ast.Name) or target.id.lstrip("_").isupper() or target.id == "__all__":
+                continue  # tables that are only read are written in capitals, and never changed
+            if isinstance(node.value, ast.List | ast.Dict | ast.Set | ast.ListComp):
+                yield f"{node.lineno} {target.id}"
 
 
 def imports_of(path: Path) -> frozenset[str]:
