@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
-from leyden.server.errors import StoreError
+from leyden.server.errors import LeydenError, StoreError
 from leyden.server.store.journal import encode_line
 from leyden.server.store.store import Store
 from leyden.world.persistence import directory_checks
@@ -61,10 +61,12 @@ def last_row(bodies: Bodies, table: str, row_id: str) -> dict[str, Any]:
         lambda bodies: last_row(bodies, "world", "config").update(start_ms="soon"),
         lambda bodies: last_row(bodies, "world", "config").pop("start_ms"),
         lambda bodies: last_row(bodies, "world", "config").update(seed=None),
+        lambda bodies: last_row(bodies, "world", "config").update(seed=-1),
         lambda bodies: last_row(bodies, "world", "state")["streams"].update(ids=-0.0),
         lambda bodies: last_row(bodies, "world", "state").update(now=[]),
         lambda bodies: last_row(bodies, "world", "state").update(time_base=[1]),
         lambda bodies: last_row(bodies, "world", "receiver_answer").update(sequence="x"),
+        lambda bodies: last_row(bodies, "world", "receiver_answer").pop("id"),
         lambda bodies: last_row(bodies, "receivers", "shop").update(id=[[]]),
         lambda bodies: bodies[-1].update(receivers=[[9, last_row(bodies, "receivers", "shop")]]),
         lambda bodies: bodies[-1].update(receivers=[["1", {"id": "other"}]]),
@@ -112,6 +114,38 @@ def test_a_row_that_does_not_fit_is_refused_with_the_file_and_the_line(
     number = int(text.partition(", line ")[2].partition(":")[0])
     line = (folder / JOURNAL).read_text().splitlines()[number - 1]
     assert [change for change in json.loads(line)[1][table] if changes.items() <= change[1].items()]
+
+
+@pytest.mark.parametrize(
+    ("row_id", "changes", "words"),
+    [
+        ("channel-", {"balance": [-1, 1]}, "network/balance, channel"),
+        ("channel-", {"balance": 5}, "the table network, row"),
+        ("channel-", {"id": None}, "the table network, row"),
+        ("session-", {"data": {}}, "the table network"),
+        ("shard-", {"data": []}, "the table network"),
+        ("engine", {"closed": [99]}, "channel 99"),
+        ("engine", {"id": "motor"}, "none with the id 'engine'"),
+    ],
+)
+def test_a_row_of_a_network_that_does_not_fit_is_refused(
+    tmp_path: Path, row_id: str, changes: dict[str, Any], words: str
+) -> None:
+    with Sandbox(seed=3, data=tmp_path / "written", network="line:4") as sandbox:
+        charge = sandbox.charges.create(amount="250000", description="x")
+        sandbox.wallet("bob").pay(charge, outcome="hold")
+        sandbox.advance("20s")
+
+    def change(bodies: Bodies) -> None:
+        for body in bodies[1:]:
+            for place in body.get("network") or ():
+                if len(place) == 2 and str(place[1]["id"]).startswith(row_id):
+                    place[1].update(changes)
+
+    folder = rewritten(tmp_path / "written", tmp_path / "data", change)
+    with pytest.raises(LeydenError, match=words) as refused:
+        Sandbox(data=folder)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_many_rows_are_checked_unless_their_journal_ends_where_its_writer_stopped(

@@ -87,6 +87,8 @@ _ATTEMPT_STATES = ("in_flight", WAITING, *_PART_STATES)
 
 # By the name of the row type and the field.
 FIELDS: Mapping[tuple[str, str], Schema] = {
+    ("ConfigRow", "seed"): _from(0, MAX_COUNT),
+    ("ConfigRow", "given_seed"): _from(0, MAX_COUNT),
     ("StateRow", "rate"): {"type": "number", "minimum": 0},
     ("StateRow", "time_base"): _or_null({"type": "array", "items": INTEGER, "minItems": 2, "maxItems": 2}),
     ("TrafficSettings", "arrivals"): {

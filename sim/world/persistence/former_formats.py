@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
 from leyden.server.store.table import RowTable
 
@@ -40,6 +41,9 @@ def upgrade(store: Store) -> None:
     plan, present = world.row("plan"), world.row("present")
     if plan is None or present is None:
         return
+    network = store.table("network", key="id")
+    if any(not isinstance(row.get("id"), str) for row in [*world, *network]):
+        raise StoreError("a row of the table world or network has no id: restore the directory from a copy")
     with store.commit():
         for row in list(world):
             if " " in row["id"]:
@@ -48,7 +52,6 @@ def upgrade(store: Store) -> None:
             world.delete(former["id"])
         world.put(_config(plan))
         world.put(_state(present))
-        network = store.table("network", key="id")
         for row in list(network):
             network.delete(row["id"])
             network.put(_network_row(dict(row)))

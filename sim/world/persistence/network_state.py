@@ -116,9 +116,10 @@ class NetworkState:
         kinds: dict[str, list[Any]] = {"session": [], "shard": [], "events": [], "payer": []}
         balance: dict[int, int] = {}
         for row in self.rows:
-            kind = row["id"].partition("-")[0]
+            row_id = row.get("id")
+            kind = row_id.partition("-")[0] if isinstance(row_id, str) else "channel"
             if not (_is_channel(row) if kind == "channel" else kind not in kinds or "data" in row):
-                raise StoreError(f"the table {TABLE}, row {row['id'][:60]!r}: no network writes it; {_MEND}")
+                raise StoreError(f"the table {TABLE}, row {row_id!r:.60}: no network writes it; {_MEND}")
             if kind == "channel":
                 balance[2 * row["channel"]], balance[2 * row["channel"] + 1] = row["balance"]
             elif kind in kinds:
@@ -158,7 +159,11 @@ def _kind() -> DocumentKind:
 def _is_channel(row: Mapping[str, Any]) -> bool:
     pair = row.get("balance")
     numbers = [row.get("channel"), *(pair if isinstance(pair, list) else ())]
-    return len(numbers) == 3 and all(type(number) is int for number in numbers) and row["id"] == f"channel-{numbers[0]}"
+    return (
+        len(numbers) == 3
+        and all(type(number) is int for number in numbers)
+        and row.get("id") == f"channel-{numbers[0]}"
+    )
 
 
 def fingerprint(graph: Graph, channels: int) -> str:

@@ -76,7 +76,7 @@ def _kind(hint: type) -> DocumentKind:
 def _checked(row: Mapping[str, Any], hint: type) -> None:
     kind = _kind(hint)
     if not kind.validator.is_valid(row):
-        kind.check(row, f"{row['id']!r:.60} in the table {TABLE}")
+        kind.check(row, f"{row.get('id')!r:.60} in the table {TABLE}")
 
 
 class WorldState:
@@ -163,7 +163,7 @@ class WorldState:
         Raises `StoreError` for the row of a timer that no world writes.
         """
         for row in self._rows:
-            if row["id"] not in (_CONFIG, _STATE):
+            if row.get("id") not in (_CONFIG, _STATE):
                 _checked(row, TimerRow)
         self._streams.restore(saved["streams"])
         if not is_trusted(self._store):
