@@ -147,7 +147,7 @@ class HttpSandbox:
     # Payers and receivers
 
     def wallet(self, name: str) -> HttpWallet:
-        """The wallet of a payer. Over HTTP all payments come from one wallet: the name is for the reader."""
+        """The wallet of a payer, by name."""
         return HttpWallet(self, name)
 
     def deliveries(self, **filters: Any) -> list[dict[str, Any]]:
@@ -343,6 +343,7 @@ class HttpWallet:
         that of the invoice. A payment that fails is a `failed` payment, and raises nothing."""
         order: dict[str, Any] = {
             "request": what if isinstance(what, str) else what.request,
+            "payer": self.name,
             "outcome": outcome,
             "delay": span_from("delay", delay) / 1_000,
         }

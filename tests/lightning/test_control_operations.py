@@ -55,6 +55,16 @@ def codes(payment: Payment) -> list[int | None]:
     return [attempt["code"] for attempt in payment.row["attempts"]]
 
 
+def test_a_payment_over_http_is_that_of_the_wallet_it_names(sandbox):
+    for more, payer in (({"payer": "ana"}, "ana"), ({}, "wallet"), ({"payer": "bob", "amount": "1"}, "bob")):
+        charge = sandbox.charges.create(amount="250000", description="tea")
+        body = {"request": charge.request, **more}
+        payment = sandbox.ask("POST", "/sandbox/v1/payments", body)
+        assert sandbox.world.payments.rows.row(payment["id"])["payer"] == payer
+    with pytest.raises(ApiError, match="/payer"):
+        sandbox.ask("POST", "/sandbox/v1/payments", {"request": "lnbcrt1", "payer": ""})
+
+
 # Interceptors
 
 

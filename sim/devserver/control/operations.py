@@ -109,14 +109,14 @@ class ControlPlane:
 
     # Payments
 
-    @handles(needs=("body.request", "body.outcome", "body.delay"))
+    @handles(needs=("body.request", "body.outcome", "body.delay", "body.payer"))
     async def create_payment(self, call: Request) -> dict[str, Any]:
         """Pay an invoice, an LNURL or a Lightning address as a wallet does.
 
         A payment that cannot be made is a failed payment.
         """
-        body = call.body
-        world = self._world
+        body, world = call.body, self._world
+        payer = body["payer"]
         text = strip_scheme(body["request"])
         amount_msat = None if body.get("amount") is None else int(body["amount"])
         refusal = None
@@ -137,13 +137,17 @@ class ControlPlane:
         with world.exclusive():
             try:
                 if refusal is not None:
-                    return _payment(world.payments.record_refusal(text, amount_msat, refusal))
+                    return _payment(world.payments.record_refusal(text, amount_msat, refusal, payer=payer))
                 payment = world.payments.pay(
-                    text, amount_msat=amount_msat, outcome=body["outcome"], delay_ms=parse_duration(body["delay"])
+                    text,
+                    payer=payer,
+                    amount_msat=amount_msat,
+                    outcome=body["outcome"],
+                    delay_ms=parse_duration(body["delay"]),
                 )
             except ValueError as error:
                 # Raised before anything was sent: an unreadable invoice, or an amount that it does not allow.
-                payment = world.payments.record_refusal(text, amount_msat, str(error))
+                payment = world.payments.record_refusal(text, amount_msat, str(error), payer=payer)
         return _payment(payment)
 
     @handles(needs=("query.limit",), recorded=False)
