@@ -94,6 +94,18 @@ def _deliveries(parser: argparse.ArgumentParser) -> None:
     describe(parser)
 
 
+def _logs(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.served.logs import describe_logs
+
+    describe_logs(parser)
+
+
+def _journal(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.served.logs import describe_journal
+
+    describe_journal(parser)
+
+
 def _api(parser: argparse.ArgumentParser) -> None:
     from leyden.commands.served.api import describe
 
@@ -214,6 +226,18 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
             "list, show and replay callback deliveries",
             _deliveries,
             ("leyden deliveries list --status exhausted", "leyden deliveries replay DELIVERY"),
+        ),
+        Command(
+            "logs",
+            "list the requests of clients, newest first, show one of them, or follow them",
+            _logs,
+            ("leyden logs --status 4xx", "leyden logs --follow --source service"),
+        ),
+        Command(
+            "journal",
+            "list or follow the entries of the event journal",
+            _journal,
+            ("leyden journal --all --json", "leyden journal --follow"),
         ),
         Command(
             "api",

@@ -22,10 +22,11 @@ from tests.support.served import Client
 
 SERVED = [command.name for command in GROUPS["Requests to a served sandbox"]]
 ALL = {line: parser.prog for parser in parsers(build_parser()) for line in examples(parser)}
-OF_SERVED = [line for line in ALL if line.split()[1] in SERVED]
 # They run until they are interrupted: the line that they print first.
-UNTIL_INTERRUPTED = {"serve": "Leyden listening on http://", "listen": "Listening to http://"}
-OTHERS = [line for line in ALL if line.split()[1] not in (*SERVED, *UNTIL_INTERRUPTED)]
+UNTIL_INTERRUPTED = {"serve": "Leyden listening on http://", "listen": "Listening to http://", "--follow": ""}
+ENDLESS = {line: first for line in ALL for word, first in UNTIL_INTERRUPTED.items() if word in line.split()[1:]}
+OF_SERVED = [line for line in ALL if line.split()[1] in SERVED and line not in ENDLESS]
+OTHERS = [line for line in ALL if line.split()[1] not in SERVED and line not in ENDLESS]
 # A client that sends its request once.
 CLIENT = """
 import json, os, urllib.request
@@ -140,7 +141,7 @@ def test_any_other_example_works(server: Client, receiver: str, tmp_path: Path, 
     assert done.stdout
 
 
-@pytest.mark.parametrize("line", [line for line in ALL if line.split()[1] in UNTIL_INTERRUPTED])
+@pytest.mark.parametrize("line", ENDLESS)
 def test_an_example_that_runs_until_it_is_interrupted_starts(
     server: Client, receiver: str, tmp_path: Path, line: str
 ) -> None:
@@ -157,7 +158,8 @@ def test_an_example_that_runs_until_it_is_interrupted_starts(
     )
     try:
         assert process.stdout is not None
-        assert process.stdout.readline().startswith(UNTIL_INTERRUPTED[words[0]])
+        server.ok("POST", "/v0/charges", {"amount": "1000", "description": "tea"})
+        assert process.stdout.readline().startswith(ENDLESS[line])
     finally:
         process.terminate()
         _, printed = process.communicate(timeout=20)

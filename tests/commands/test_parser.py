@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -10,6 +11,8 @@ import pytest
 
 from leyden.__main__ import main
 from leyden.commands.catalogue import COMMANDS, GROUPS, build_parser
+from leyden.commands.receivers import EXAMPLE_SECRET
+from tests.support.served import ROOT
 
 
 def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -40,6 +43,17 @@ def test_every_help_ends_with_two_examples_that_are_valid(parser: argparse.Argum
         assert line.startswith(parser.prog)
         words = shlex.split(line.partition(" > ")[0])[1:]
         assert build_parser().parse_args(words).run
+
+
+@pytest.mark.parametrize(
+    "page", sorted(str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *ROOT.glob("[a-z]*/**/README.md")])
+)
+def test_the_commands_of_the_documentation_are_valid(page: str) -> None:
+    blocks = re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+    for line in "".join(blocks).replace("\\\n", " ").replace("whsec_...", EXAMPLE_SECRET).splitlines():
+        words = shlex.split(line.partition(" > ")[0], comments=True)
+        if words[:1] == ["leyden"]:
+            assert build_parser().parse_args(words[1:]).run
 
 
 def test_the_help_lists_every_command_once() -> None:

@@ -216,6 +216,52 @@ def test_the_sandbox_of_the_key_is_copied_without_its_id(leyden: Leyden, tmp_pat
     )
 
 
+def test_the_requests_of_clients(leyden: Leyden, server: Client) -> None:
+    charge = created(server, internalId="in the log")
+    query = ("logs", "--charge", charge["id"], "--operation", "createCharge")
+    [title, row] = lines(leyden, *query)
+    assert title.split() == ["id", "time", "method", "status", "ms", "path", "operation", "fault"]
+    assert row.split()[3:5] == ["POST", "200"]
+    shown = "\n".join(lines(leyden, "logs", row.split()[0]))
+    assert "\nPOST /v0/charges\n" in shown
+    assert '"internalId": "in the log"' in shown
+    assert f'"id":"{charge["id"]}"' in shown
+    assert "apikey: leyden\n" not in shown
+    [line] = lines(leyden, *query, "--json")
+    assert json.loads(line) == server.ok("GET", f"/sandbox/v1/requests?chargeId={charge['id']}&operation=createCharge")
+    # Reading the log is no request in the log.
+    assert not leyden("logs", "--operation", "listRequests", "--client", "cli").stdout
+    assert "there is no request 999999 in the log" in refusal(leyden, "logs", "999999")
+
+
+def test_the_event_journal(leyden: Leyden, server: Client) -> None:
+    created(server)
+    length = len(lines(leyden, "journal", "--all", "--json"))
+    entries = server.ok("GET", f"/sandbox/v1/journal?after={length - 2}")
+    assert json.loads(lines(leyden, "journal", "--after", str(length - 2), "--json")[0]) == entries
+    [title, first, second] = lines(leyden, "journal", "--after", str(length - 2))
+    assert title.split() == ["entry", "time", "kind", "subject", "facts"]
+    assert [first.split()[0], second.split()[0]] == [str(length - 1), str(length)]
+    done = leyden("journal", "--limit", "2")
+    assert (len(done.stdout.splitlines()), done.stderr) == (3, "more: --after 2, or --all\n")
+    assert leyden("journal", "--after", str(length)).stderr == "no entries\n"
+
+
+def test_a_look_at_a_sandbox_leaves_its_journal_as_it_is(leyden: Leyden, server: Client) -> None:
+    created(server)
+    before = server.ok("GET", "/sandbox/v1")["journalHash"]
+    for words in (
+        ("sandbox", "show"),
+        ("clock",),
+        ("payments", "list"),
+        ("deliveries", "list"),
+        ("logs",),
+        ("journal",),
+    ):
+        leyden(*words)
+    assert server.ok("GET", "/sandbox/v1")["journalHash"] == before
+
+
 def test_any_operation(leyden: Leyden, server: Client, tmp_path: Path) -> None:
     (tmp_path / "fault.json").write_text('{"kind": "drop"}')
     [line] = lines(leyden, "api", "post", "/sandbox/v1/faults", "--data", "@fault.json")

@@ -88,7 +88,7 @@ class Client:
 
         `what` is the thing that the path names and the command that lists such things. Raises `RequestFailed`.
         """
-        response = self.open(method, path, body, query=query, headers=headers, timeout_s=timeout_s)
+        response = self._open(method, path, body, query=query, headers=headers, timeout_s=timeout_s)
         try:
             raw = response.read()
         except (OSError, HTTPException) as error:
@@ -104,7 +104,16 @@ class Client:
         except NotThere:
             return None
 
-    def open(
+    def stream(
+        self, path: str, *, query: Mapping[str, object], headers: Mapping[str, str], timeout_s: float
+    ) -> HTTPResponse:
+        """Send a GET and return its response, whose body is read as it comes. Raises `RequestFailed`."""
+        response = self._open("GET", path, query=query, headers=headers, timeout_s=timeout_s)
+        if response.status >= 300:
+            raise self._refusal(response, response.read(), None)
+        return response
+
+    def _open(
         self,
         method: str,
         path: str,

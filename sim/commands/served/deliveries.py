@@ -10,7 +10,7 @@ import orjson
 
 from leyden.commands.parser import Command, add_commands
 from leyden.commands.served.client import Client, add_connection, segment
-from leyden.commands.served.fields import without_none
+from leyden.commands.served.fields import add_times, times, without_none
 from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, Table, print_fields, print_raw, utc
 
@@ -57,6 +57,7 @@ def _filters(options: argparse.Namespace) -> dict[str, Any]:
 
 def _describe_list(parser: argparse.ArgumentParser) -> None:
     _add_filters(parser)
+    add_times(parser)
     parser.add_argument("--bodies", action="store_true", help="with --json: with bodies, headers and answers")
     add_paging(parser)
     add_connection(parser)
@@ -78,7 +79,7 @@ def _describe_replay(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    query = {**_filters(options), **({"bodies": "true"} if options.bodies else {})}
+    query = {**_filters(options), **times(options), **({"bodies": "true"} if options.bodies else {})}
     none = "no deliveries: a Charge with a --callback-url that is paid or expires makes one"
     return print_list(options, Client(options), _PATH, _COLUMNS, query=query, none=none)
 

@@ -13,6 +13,11 @@ def add_filters(command: argparse.ArgumentParser, *statuses: str) -> None:
     """Add the filters that the lists of Charges and of Static Charges have."""
     command.add_argument("--status", choices=statuses, help="only those in this state")
     command.add_argument("--internal-id", metavar="TEXT", help="only those with this internalId")
+    add_times(command)
+
+
+def add_times(command: argparse.ArgumentParser) -> None:
+    """Add the filters for the time of creation."""
     command.add_argument("--created-after", metavar="TIME", help="only those that were created at or after this time")
     command.add_argument("--created-before", metavar="TIME", help="only those that were created before this time")
 
@@ -22,9 +27,13 @@ def filters(options: argparse.Namespace) -> dict[str, object]:
     return {
         "status": options.status,
         "internalId": options.internal_id,
-        "createdAfter": options.created_after,
-        "createdBefore": options.created_before,
+        **times(options),
     }
+
+
+def times(options: argparse.Namespace) -> dict[str, object]:
+    """The query parameters for the time of creation."""
+    return {"createdAfter": options.created_after, "createdBefore": options.created_before}
 
 
 def amount(text: str) -> str:

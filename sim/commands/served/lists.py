@@ -12,7 +12,7 @@ import orjson
 from leyden.commands.served.client import Client
 from leyden.commands.served.output import Column, Table, print_raw
 
-_LONGEST_PAGE = 1_000
+LONGEST_PAGE = 1_000
 
 
 def add_paging(command: argparse.ArgumentParser) -> None:
@@ -31,16 +31,17 @@ def print_list(
     query: Mapping[str, object] | None = None,
     none: str,
     what: tuple[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> int:
     """Print the page of a list that the options name, or all pages. `none` is said of an empty list."""
     given = {**(query or {}), "limit": options.limit, "after": options.after}
     if options.json and not options.all:
-        print_raw(client("GET", path, query=given, what=what))
+        print_raw(client("GET", path, query=given, what=what, headers=headers))
         return 0
     if options.all and options.limit is None:
-        given["limit"] = _LONGEST_PAGE
+        given["limit"] = LONGEST_PAGE
     table, found, after = Table(columns), 0, None
-    for page in _pages(lambda query: client("GET", path, query=query, what=what), given):
+    for page in _pages(lambda query: client("GET", path, query=query, what=what, headers=headers), given):
         rows, after = page["data"], page["next"]
         found += len(rows)
         if options.json:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from unicodedata import east_asian_width
 
-from leyden.server.printable import printable
+from leyden.server.printable import printable, printable_lines
 
 _LEAST = 8  # the least width of a column that is shortened
 _GAP = "  "
@@ -94,6 +94,11 @@ def print_raw(raw: bytes) -> None:
     else:
         out.write(raw + b"\n")
         out.flush()
+
+
+def print_text(text: str) -> None:
+    """Print a text in its lines, with what is not printable escaped."""
+    print(printable_lines(text))
 
 
 def msat(digits: str | int | None) -> str | None:

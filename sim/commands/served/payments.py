@@ -11,13 +11,14 @@ import orjson
 
 from leyden.commands.parser import Command, add_commands
 from leyden.commands.served.client import Client, RequestFailed, add_connection, segment
-from leyden.commands.served.fields import amount, span_s, without_none
+from leyden.commands.served.fields import add_times, amount, span_s, times, without_none
 from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, msat, print_fields, print_raw, utc
 
 _PATH = "/sandbox/v1/payments"
 _ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OUTCOMES = ("settle", "hold", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
+_STATUSES = ("in_flight", "held", "succeeded", "failed")
 _COLUMNS = (
     Column("id", lambda row: row["id"]),
     Column("status", lambda row: row["status"]),
@@ -39,6 +40,7 @@ def describe_pay(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--outcome", choices=_OUTCOMES, help="how the payment goes (default: settle)")
     parser.add_argument("--delay", type=span_s, metavar="SPAN", help="sandbox time until it arrives, such as 5s")
+    parser.add_argument("--wallet", metavar="NAME", help="the name of the payer (default: wallet)")
     parser.add_argument("--comment", metavar="TEXT", help="a comment for the receiver, for a Static Charge")
     add_connection(parser)
     parser.set_defaults(run=_pay)
@@ -51,6 +53,8 @@ def describe_payments(parser: argparse.ArgumentParser) -> None:
 
 def _describe_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--charge", metavar="ID", help="only the payments of the invoice of this Charge")
+    parser.add_argument("--status", choices=_STATUSES, help="only those in this state")
+    add_times(parser)
     add_paging(parser)
     add_connection(parser)
     parser.set_defaults(run=_list)
@@ -84,6 +88,7 @@ def _pay(options: argparse.Namespace) -> int:
         "outcome": options.outcome,
         "delay": options.delay,
         "comment": options.comment,
+        "payer": options.wallet,
     }
     return _print(options, client("POST", _PATH, without_none(body)))
 
@@ -101,7 +106,8 @@ def _invoice(client: Client, charge_id: str) -> str:
 
 
 def _list(options: argparse.Namespace) -> int:
-    query, none = {"chargeId": options.charge}, "no payments: leyden pay makes one"
+    query = {"chargeId": options.charge, "status": options.status, **times(options)}
+    none = "no payments: leyden pay makes one"
     return print_list(options, Client(options), _PATH, _COLUMNS, query=query, none=none)
 
 
@@ -138,7 +144,7 @@ COMMANDS = (
         "list",
         "list payments, newest first",
         _describe_list,
-        ("leyden payments list", "leyden payments list --charge CHARGE --json"),
+        ("leyden payments list --status held", "leyden payments list --charge CHARGE --json"),
     ),
     Command(
         "show",
