@@ -79,7 +79,6 @@ def test_what_is_due_is_listed_in_the_order_in_which_it_runs(sandbox: Sandbox) -
         one["id"] for one in reversed(charges)
     ]
     assert [event["at"] for event in due] == sorted(event["at"] for event in due)
-    assert ask(sandbox, "clock/due?kind=nothing")["data"] == []
     page = ask(sandbox, "clock/due?limit=2")
     ran = sandbox.ask("POST", f"{CONTROL}/clock/advance", {"to": due[2]["at"]})["fired"]
     assert [(event["at"], event["id"]) for event in ran] == [(event["at"], event["id"]) for event in due[:3]]

@@ -26,14 +26,12 @@ class ScheduleControl:
         The cursor is the sequence number of the last one. If that has run meanwhile, so has everything before it, and
         the page begins with the next event.
         """
-        after, limit, kind = call.query.get("after"), call.query["limit"], call.query.get("kind")
+        after, limit = call.query.get("after"), call.query["limit"]
         entries = self._world.clock.timers()
         if after is not None:
             number = int(after, 16)
             last = next((entry for entry in entries if entry[2] == number), None)
             entries = [entry for entry in entries if last is None or entry > last]
-        if kind is not None:
-            entries = [entry for entry in entries if entry[3] == kind]
         found = nsmallest(limit + 1, entries)
         return {
             "data": [self._due_event(entry) for entry in found[:limit]],
