@@ -119,7 +119,7 @@ class CallbackRequest(NamedTuple):
     that the sender takes to send the body; it is 0 except in tests of a receiver's timeouts.
 
     `copied_by` is set on a copy that an injected fault sends in addition to the original: the fault's id and the number
-    of its hit. `new_connection`: it uses no kept connection, and its own is not kept.
+    of its hit.
     """
 
     delivery_id: str
@@ -131,7 +131,6 @@ class CallbackRequest(NamedTuple):
     timeout_ms: int
     send_duration_ms: int = 0
     copied_by: tuple[str, int] | None = None
-    new_connection: bool = False
 
 
 class CallbackResponse(NamedTuple):

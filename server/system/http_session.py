@@ -41,11 +41,7 @@ class EgressBlocked(Exception):
 
 
 class Session:
-    """Connections to receivers.
-
-    An idle connection is kept for `keep_alive_s` seconds: long enough for a burst, and too short for most receivers to
-    close it first (`ReceiverClient`). The address of every new connection is checked immediately before it is opened.
-    """
+    """Attempts to reach receivers. The address of each is checked immediately before its connection is opened."""
 
     def __init__(
         self,
@@ -53,12 +49,11 @@ class Session:
         check_host: HostCheck,
         explain: Explain,
         lookup: Lookup | None,
-        keep_alive_s: float,
     ) -> None:
         self._check_address = check_address
         self._check_host = check_host
         self._explain = explain
-        self._client = ReceiverClient(_CheckedResolver(check_address, lookup or _system_lookup), keep_alive_s)
+        self._client = ReceiverClient(_CheckedResolver(check_address, lookup or _system_lookup))
 
     async def send(self, request: CallbackRequest) -> CallbackResponse:
         """Make the attempt. A network error is returned as a response with `error`, not raised."""

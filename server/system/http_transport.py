@@ -25,7 +25,7 @@ class HttpTransport:
     socket is opened. Each returns the name of the rule that forbids the attempt, or None. By default everything is
     allowed. `explain(rule, host, port, address)` gives the note of a forbidden attempt, by default the rule; for the
     rule `unresolved` it gives an addition to the note, by default none. `lookup(name)` resolves a name to its
-    addresses; the default is the system's resolver. An idle connection is kept for `keep_alive_s` seconds.
+    addresses; the default is the system's resolver.
     """
 
     def __init__(
@@ -35,13 +35,11 @@ class HttpTransport:
         check_host: HostCheck | None = None,
         explain: Explain | None = None,
         lookup: Lookup | None = None,
-        keep_alive_s: float = 1.0,
     ) -> None:
         self._check_address: AddressCheck = check_address or _allow_address
         self._check_host: HostCheck = check_host or _allow_host
         self._explain: Explain = explain or _rule_alone
         self._lookup = lookup
-        self._keep_alive_s = keep_alive_s
         self._session: Session | None = None
         self._report_context: ReportContext = nullcontext
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -99,9 +97,7 @@ class HttpTransport:
             # Imported here: the client takes a fifth of a second to import, and many servers never send.
             from leyden.server.system.http_session import Session
 
-            self._session = Session(
-                self._check_address, self._check_host, self._explain, self._lookup, self._keep_alive_s
-            )
+            self._session = Session(self._check_address, self._check_host, self._explain, self._lookup)
         try:
             response = await self._session.send(request)
             self._responses.append((request, response, on_response))

@@ -13,7 +13,7 @@ import pytest
 
 from leyden.server.callbacks.egress import Egress
 from leyden.server.system.http_transport import HttpTransport
-from tests.support.transport_helpers import OK, Shop, http_transport, opened, send
+from tests.support.transport_helpers import Shop, http_transport, opened, send
 
 NAME = "shop.example"
 
@@ -85,7 +85,7 @@ def test_the_system_resolver_is_asked_once_and_gets_no_second_chance(monkeypatch
                 with connections() as seen:
                     assert (await send(one, shop.url(NAME))).status == 200
                 assert (seen, len(asked)) == (["127.0.0.1"], 1)
-                refused = await send(one, shop.url(NAME), new_connection=True)
+                refused = await send(one, shop.url(NAME))
                 assert (refused.error, len(asked), shop.connections) == ("blocked", 2, 1)
         finally:
             await one.close()
@@ -131,40 +131,16 @@ def test_one_forbidden_address_among_several_prevents_the_connection(answer: lis
     asyncio.run(scenario())
 
 
-def test_a_kept_connection_stays_with_its_address_and_the_next_one_is_checked_again() -> None:
-    names = NameServer(["127.0.0.1"], ["10.0.0.1"])
+def test_the_address_of_every_attempt_is_checked() -> None:
+    names = NameServer(["127.0.0.1"], ["127.0.0.1"], ["10.0.0.1"])
 
     async def scenario() -> None:
-        async with opened(Shop()) as shop, transport_of(Egress("loopback"), names, keep_alive_s=60) as one:
+        async with opened(Shop()) as shop, transport_of(Egress("loopback"), names) as one:
             with connections() as seen:
-                for _ in range(3):
+                for _ in range(2):
                     assert (await send(one, shop.url(NAME))).status == 200
-                assert (shop.connections, names.asked) == (1, [NAME])
-                assert (await send(one, shop.url(NAME), new_connection=True)).error == "blocked"
-            assert seen == ["127.0.0.1"]
-
-    asyncio.run(scenario())
-
-
-def test_a_request_that_is_sent_again_on_a_new_connection_is_checked_again() -> None:
-    """The receiver closes the kept connection while the second request is sent; by then the name leads elsewhere."""
-    names = NameServer(["127.0.0.1"], ["10.0.0.1"])
-
-    async def one_then_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(OK)
-        await writer.drain()
-        await reader.readuntil(b"\r\n\r\n")  # the next request, which gets no response
-        writer.transport.abort()
-
-    async def scenario() -> None:
-        async with (
-            opened(Shop(one_then_close)) as shop,
-            transport_of(Egress("loopback"), names, keep_alive_s=60) as one,
-        ):
-            with connections() as seen:
-                assert (await send(one, shop.url(NAME))).status == 200
                 assert (await send(one, shop.url(NAME))).error == "blocked"
-            assert (seen, len(names.asked)) == (["127.0.0.1"], 2)
+            assert (seen, shop.connections, names.asked) == (["127.0.0.1"] * 2, 2, [NAME] * 3)
 
     asyncio.run(scenario())
 

@@ -222,7 +222,6 @@ class CheckSession:
             connect_timeout_ms=CONNECT_TIMEOUT_MS,
             timeout_ms=self._timeout_ms + over_ms,
             send_duration_ms=over_ms,
-            new_connection=True,  # what the endpoint does after one message must not fail the next check
         )
         # When all messages are about one Charge, the action on one message cannot be distinguished from another.
         one_charge = self._known.charge_id is not None
