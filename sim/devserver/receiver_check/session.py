@@ -286,5 +286,5 @@ def raw_request(post: CallbackRequest) -> bytes:
     odd = meant is not None and str(meant) != parts.hostname  # then the transport writes the Host header itself
     lines = [f"POST {target} HTTP/1.1", f"{'host' if odd else 'Host'}: {host}"]
     lines += [f"{name}: {text}" for name, text in post.headers.items()]
-    lines += [f"Content-Length: {len(post.body)}", "", ""]
+    lines += [f"Content-Length: {len(post.body)}", "Connection: close", "", ""]
     return "\r\n".join(lines).encode("latin-1", "replace") + post.body
