@@ -16,6 +16,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from leyden.server.ports import CONNECTION
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 # A socket that is closed with unsent data kept for 0 seconds is reset: the client gets RST and no FIN.
@@ -23,15 +25,17 @@ _LINGER = struct.pack("ii", 1, 0)
 
 
 _RECHECK_S = 0.1
+_SENT_POLL_S = 0.02
 
 
 class ClientConnection:
     """The connection of one of uvicorn's protocols."""
 
-    __slots__ = ("_protocol",)
+    __slots__ = ("_is_aborted", "_is_lost", "_protocol")
 
     def __init__(self, protocol: Any) -> None:
         self._protocol = protocol
+        self._is_lost = self._is_aborted = False
 
     @property
     def is_closed(self) -> bool:
@@ -50,6 +54,27 @@ class ClientConnection:
         while (left_s := end_s - loop.time()) > 0 and not self.is_closed:
             await asyncio.sleep(min(left_s, _RECHECK_S))
 
+    def when_sent(self, ended: Callable[[int], None]) -> None:
+        """Call `ended(unsent)` when what was written is handed to the operating system, or the connection is lost.
+
+        `unsent` is how many of the bytes were not handed over. It is looked at fifty times a second.
+        """
+        unsent = self._protocol.transport.get_write_buffer_size()
+        if not (unsent or self._is_lost):
+            ended(0)
+        else:  # uvloop writes to the socket at the end of a round of the loop
+            asyncio.get_running_loop().call_soon(self._follow, unsent, ended)
+
+    def lost(self, error: Exception | None) -> None:
+        """The transport's report that the connection has ended. Without an error everything was sent before."""
+        self._is_lost = True
+        self._is_aborted = self._is_aborted or error is not None
+
+    def abort(self) -> None:
+        """Close the connection at once, without what was not sent yet."""
+        self._is_aborted = True
+        self._protocol.transport.abort()
+
     def reset(self) -> None:
         """Reset the connection at once; the request needs no response."""
         transport = self._protocol.transport
@@ -57,13 +82,26 @@ class ClientConnection:
         if connected is not None:
             with contextlib.suppress(OSError):
                 connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
-        transport.abort()
+        self.abort()
         self._disconnect()
 
     def close(self) -> None:
         """Close the connection after what was sent; the response may be incomplete."""
         self._protocol.transport.close()
         self._disconnect()
+
+    def _follow(self, unsent: int, ended: Callable[[int], None]) -> None:
+        transport, loop = self._protocol.transport, asyncio.get_running_loop()
+        if self._is_lost:
+            return ended(unsent if self._is_aborted else 0)
+        left = transport.get_write_buffer_size()
+        if left:
+            loop.call_later(_SENT_POLL_S, self._follow, left, ended)
+        elif transport.is_closing():  # an error empties the buffer, and is reported next
+            loop.call_soon(self._follow, unsent, ended)
+        else:
+            ended(0)
+        return None
 
     def _disconnect(self) -> None:
         cycle = self._protocol.cycle
@@ -78,7 +116,13 @@ class ConnectedH11Protocol(H11Protocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.app = _with_connection(self.app, ClientConnection(self))
+        self._connection = ClientConnection(self)
+        self.app = _with_connection(self.app, self._connection)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended."""
+        self._connection.lost(exc)
+        super().connection_lost(exc)
 
     def shutdown(self) -> None:
         """The server stops."""

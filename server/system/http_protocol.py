@@ -94,7 +94,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refusal: Problem | None = None
         self._running: RequestResponseCycle | None = None  # uvicorn's `cycle` is the latest one that was parsed
         self.app = partial(self._respond, self.app)
-        self._extensions: dict[str, Any] = {CONNECTION: ClientConnection(self)}
+        self._connection = ClientConnection(self)
+        self._extensions: dict[str, Any] = {CONNECTION: self._connection}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection. Closes another one, or refuses this one, when there are too many."""
@@ -108,6 +109,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the deadline, and end the request in progress. uvicorn ends only the latest pipelined one."""
         self._clear_deadline()
+        self._connection.lost(exc)
         if self._running is not None:
             self._running.disconnected = True
             self._running.message_event.set()
@@ -291,7 +293,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if not silent:
             return False
         oldest = min(silent, key=lambda other: other._last_activity)
-        oldest.transport.abort()
+        oldest._connection.abort()
         # Its `connection_lost` follows in the event loop; the table must not be full until then.
         self.connections.discard(oldest)
         return True

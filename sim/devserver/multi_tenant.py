@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from leyden.devserver.console.console import DEFAULT_KEY, console, is_console_path
 from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.health import health_response
-from leyden.devserver.request_log.recording import MOST_PARTS, record
+from leyden.devserver.request_log.recording import SentMessages
 from leyden.devserver.request_log.stream import EventStreams
 from leyden.devserver.sandboxes.event_runner import EventRunner
 from leyden.devserver.sandboxes.operations import ttl_text
@@ -275,13 +275,12 @@ class MultiTenantApp:
     async def _respond_from(self, world: World, scope: Scope, receive: Receive, send: Send) -> None:
         ended = False
         started_ns = elapsed_ns()
-        sent: list[Message] = []
+        sent = SentMessages(scope)
 
         async def send_after_events(message: Message) -> None:
             nonlocal ended
             try:
-                if len(sent) < MOST_PARTS:
-                    sent.append(message)
+                sent.add(message)
                 if message["type"] == "http.response.body" and not message.get("more_body"):
                     ended = True
                     self._call_before_events()
@@ -298,7 +297,7 @@ class MultiTenantApp:
             return await respond_stopping(send)
         finally:
             self._call_before_events()
-            record(world, scope, started_ns, sent)
+            sent.record(world, scope, started_ns)
         return None
 
     def _call_before_events(self) -> None:

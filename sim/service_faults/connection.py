@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
 from leyden.errors import ResponseLost
@@ -18,6 +18,9 @@ class Connection(Protocol):
 
     async def wait(self, seconds: float) -> None:
         """Let real time pass."""
+
+    def when_sent(self, ended: Callable[[int], None]) -> None:
+        """Call `ended` with the number of bytes that were not sent, when no more will be."""
 
     def reset(self) -> None:
         """Reset the connection at once. What was sent before may be lost."""
@@ -44,6 +47,10 @@ class InProcessConnection:
     def is_ending(self) -> bool:
         """Never."""
         return False
+
+    def when_sent(self, ended: Callable[[int], None]) -> None:
+        """Everything is sent at once."""
+        ended(0)
 
     async def wait(self, seconds: float) -> None:
         """Raises `ResponseLost` when the client would have given up."""

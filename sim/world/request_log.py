@@ -29,9 +29,9 @@ class LoggedRequest(NamedTuple):
     """One request. `doc_id` is its number in the log, `at_ms` is the sandbox's instant when its response ended.
     `started_ns` and `ended_ns` are readings of one clock.
 
-    `status` is None when the client got no response. `response_size` is the length of the body that was sent, of which
-    `response_body` is the start, and `is_complete` whether all of it was sent. `fault` is the id and the kind of the
-    service fault that applied.
+    `status` is None when the client got no response. `response_size` is the length of the body that was handed to the
+    operating system, of which `response_body` is the start, and `is_complete` whether all of it was. `fault` is the id
+    and the kind of the service fault that applied.
     """
 
     doc_id: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import socket
+import struct
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -262,6 +263,54 @@ def test_a_client_that_left_before_the_response_got_no_status(sandbox: Sandbox, 
         client.sendall(b"GET /v0/charges HTTP/1.1\r\nhost: localhost\r\napikey: leyden\r\n\r\n")
         time.sleep(0.2)
     assert row_of(sandbox)["status"] is None
+
+
+def leave(served: str, request: bytes, count: int, *, reset: bool) -> bytes:
+    """Send a request on a connection with small buffers, read at least `count` bytes and leave; what was read."""
+    where = urlsplit(served)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((where.hostname or "", where.port or 0))
+        client.sendall(request)
+        read = b""
+        while len(read) < count:
+            read += client.recv(count - len(read))
+        if reset:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return read
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_body_that_a_client_does_not_wait_for_is_incomplete(sandbox: Sandbox, served: str, reset: bool) -> None:
+    sandbox.service_faults.add("slow_body", delay=2)
+    head = b"POST /v0/charges HTTP/1.1\r\nhost: localhost\r\napikey: leyden\r\ncontent-type: application/json\r\n"
+    request = head + b"content-length: %d\r\n\r\n" % len(BODY_TEXT) + BODY_TEXT
+    read = leave(served, request, 600, reset=reset).partition(b"\r\n\r\n")[2]
+    response = details(sandbox, row_of(sandbox))["response"]
+    assert response["complete"] is False
+    assert len(read) <= response["size"] < 900
+    assert response["body"].encode()[: len(read)] == read
+    assert len(response["body"]) == response["size"]
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_long_body_that_a_client_does_not_read_is_incomplete(sandbox: Sandbox, served: str, reset: bool) -> None:
+    for _ in range(700):
+        sandbox.charges.create(amount="250000", description="y" * 600)
+    whole = len(sandbox.http.get(f"{CHARGES}?limit=1000", headers={"Leyden-Client": "whole"}).content)
+    assert whole > 1_000_000
+    before = len(rows(sandbox))
+    request = b"GET /v0/charges?limit=1000 HTTP/1.1\r\nhost: localhost\r\napikey: leyden\r\n\r\n"
+    leave(served, request * 8, 2_000, reset=reset)
+    deadline = time.monotonic() + 20
+    last: Json | None = {"complete": True}
+    while last is not None and last["complete"] and time.monotonic() < deadline:
+        time.sleep(0.01)
+        found = rows(sandbox)
+        responses = [details(sandbox, row)["response"] for row in found[: len(found) - before]]
+        assert all(one is None or one["complete"] == (one["size"] == whole) for one in responses)
+        last = responses[0] if responses else last
+    assert last is None or not last["complete"]
 
 
 # Bodies

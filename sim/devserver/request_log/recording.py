@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from leyden.server.http.pipeline import BODY, HEADERS
 from leyden.server.http.request_parsing import headers_by_name
 from leyden.server.system.clock import elapsed_ns
+from leyden.service_faults.connection import connection_of
 from leyden.service_faults.service_faults import APPLIED, CLIENT_LEFT
 from leyden.world.components import CONTROL_PATH
 from leyden.world.request_log import KEPT_BYTES
@@ -28,8 +29,28 @@ CLIENT_HEADER, CONSOLE = b"leyden-client", b"console"
 _READS = frozenset({"GET", "HEAD"})
 
 
-def record(world: World, scope: Scope, started_ns: int, sent: Sequence[Message]) -> None:
-    """Add a request that has ended to the log of its world. `sent` are the messages that the client got."""
+class SentMessages:
+    """The messages of a response that were sent on a connection that was open, the first of them."""
+
+    __slots__ = ("_connection", "messages")
+
+    def __init__(self, scope: Scope) -> None:
+        self._connection = connection_of(scope)
+        self.messages: list[Message] = []
+
+    def add(self, message: Message) -> None:
+        """Note a message that is about to be sent. One to a client that has left is dropped by the server."""
+        if len(self.messages) < MOST_PARTS and not self._connection.is_closed:
+            self.messages.append(message)
+
+    def record(self, world: World, scope: Scope, started_ns: int) -> None:
+        """Add a request whose response has ended to the log of its world, when all of it was handed to the operating
+        system or the connection was lost."""
+        ended_ns = elapsed_ns()
+        self._connection.when_sent(lambda unsent: _record(world, scope, started_ns, ended_ns, self.messages, unsent))
+
+
+def _record(world: World, scope: Scope, started_ns: int, ended_ns: int, sent: Sequence[Message], unsent: int) -> None:
     path, method = scope["path"], scope["method"]
     is_read = method in _READS
     if is_read and path in _NOT_LOGGED:
@@ -46,6 +67,13 @@ def record(world: World, scope: Scope, started_ns: int, sent: Sequence[Message])
             response = response[:KEPT_BYTES]
     else:
         status, response_headers, response, size, is_complete = _in_parts(sent)
+    if unsent:
+        is_complete = False
+        if unsent > size:  # not all of the head either
+            status, response_headers, response, size = None, (), b"", 0
+        else:
+            size -= unsent
+            response = response[:size]
     headers = get(HEADERS)
     client = (headers_by_name(scope["headers"]) if headers is None else headers).get(CLIENT_HEADER)
     body = get(BODY, b"")
@@ -53,7 +81,7 @@ def record(world: World, scope: Scope, started_ns: int, sent: Sequence[Message])
         next(log.numbers),
         world.clock.last_seen,
         started_ns,
-        elapsed_ns(),
+        ended_ns,
         method,
         path,
         get("raw_path") or b"",
@@ -84,17 +112,16 @@ class LoggedApp:
         if scope["type"] != "http":
             return await app(scope, receive, send)
         started_ns = elapsed_ns()
-        sent: list[Message] = []
+        sent = SentMessages(scope)
 
         async def send_recorded(message: Message) -> None:
-            if len(sent) < MOST_PARTS:
-                sent.append(message)
+            sent.add(message)
             await send(message)
 
         try:
             await app(scope, receive, send_recorded)
         finally:
-            record(world, scope, started_ns, sent)
+            sent.record(world, scope, started_ns)
 
 
 def _in_parts(sent: Sequence[Message]) -> tuple[int | None, Any, bytes, int, bool]:
