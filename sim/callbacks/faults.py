@@ -18,7 +18,8 @@ from leyden.callbacks.fault_kinds import (
     fits,
     is_spent,
 )
-from leyden.callbacks.mutations import CONTENT_KINDS, mutated, renamed, resent
+from leyden.callbacks.mutations import CONTENT_KINDS, SIGNATURE, STAMP, mutated, renamed, resent
+from leyden.callbacks.receivers import is_built_in
 from leyden.rng import uuid4_from
 from leyden.server.callbacks.deliveries import ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
@@ -292,6 +293,7 @@ class Faults:
             facts["sent"] = [
                 {"headers": dict(post.headers), "body": post.body.decode("utf-8", "replace")} for post in sent
             ]
+            facts |= _real_time(sent[0].url)
         instead = [] if fault["kind"] == "drop" else facts.get("sent")
         self._hits.put({"id": _attempt_id(delivery_id, number), "kind": fault["kind"], "sent": instead})
         self._journal.note("fault_hit", fault["id"], fault=fault["kind"], **facts)
@@ -351,7 +353,13 @@ class Faults:
 
     def _send_copy(self, copy: CallbackRequest) -> None:
         assert copy.copied_by is not None
-        self._journal.note("copy_started", copy.copied_by[0], delivery=copy.delivery_id, headers=dict(copy.headers))
+        self._journal.note(
+            "copy_started",
+            copy.copied_by[0],
+            delivery=copy.delivery_id,
+            headers=dict(copy.headers),
+            **_real_time(copy.url),
+        )
         self._transport.post(copy, self.on_response)
 
     def _release(self, held: Sequence[HeldRow]) -> None:
@@ -364,6 +372,11 @@ def _statuses(schema: Mapping[str, Any]) -> Iterator[str]:
     for body in (schema, *properties(schema).get("data", ())):
         for status in properties(body).get("status", ()):
             yield from status.get("enum", (status["const"],) if "const" in status else ())
+
+
+def _real_time(url: str) -> dict[str, Any]:
+    """The fact that names the headers of a message which depend on real time: those to a receiver on the network."""
+    return {} if is_built_in(url) else {"realTime": [SIGNATURE, STAMP]}
 
 
 def _attempt_id(delivery_id: str, number: int) -> str:

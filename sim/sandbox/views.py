@@ -70,7 +70,10 @@ class Views:
 
     @property
     def journal_hash(self) -> str:
-        """64 hex digits that depend on all events in `journal`: equal hashes mean equal runs."""
+        """64 hex digits that depend on all events in `journal`: equal hashes mean equal runs.
+
+        Values that depend on real time are left out: the fact `realTime` of an event names them.
+        """
         with self.world.exclusive():
             return self.world.journal.hash
 

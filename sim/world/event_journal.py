@@ -16,6 +16,10 @@ from leyden.server.store.tables.packed import pack, unpack
 # Sorted keys, no spaces, ASCII only: the same facts are the same bytes in every process and on every machine.
 _canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
+# A fact that lists the keys, of the other facts and of the objects in them, whose values depend on real time, such as
+# the timestamp and the signature of a message to a receiver on the network. The hash leaves these values out.
+REAL_TIME = "realTime"
+
 _CHUNK = 1024
 _START = sha256(b"").digest()
 
@@ -78,7 +82,8 @@ class HashedEventJournal:
 
     @property
     def hash(self) -> str:
-        """64 hex digits that depend on every entry and their order: link n is SHA-256 of link n-1 and entry n.
+        """64 hex digits that depend on every entry and their order: link n is SHA-256 of link n-1 and entry n, without
+        the values that depend on real time.
 
         Raises `JournalError` when an entry holds something that is not a JSON value.
         """
@@ -92,7 +97,7 @@ class HashedEventJournal:
         """
         for entry in islice(self._since(self._hashed), limit):
             try:
-                line = _canonical(entry)
+                line = _hashed_text(entry)
             except (TypeError, ValueError) as error:
                 raise JournalError(
                     f"journal entry {entry.sequence} ({entry.kind} of {entry.subject}) cannot be hashed: {error}; "
@@ -108,7 +113,7 @@ class HashedEventJournal:
             return None
         digest = _START
         for entry in self._since(0):
-            digest = sha256(digest + _canonical(entry).encode("ascii")).digest()
+            digest = sha256(digest + _hashed_text(entry).encode("ascii")).digest()
         return digest.hex()
 
     def entries(
@@ -213,6 +218,21 @@ class HashedEventJournal:
             self.extend_hash(max(0, self._dropped + spare * _CHUNK - self._hashed))
             del self._full_chunks[:spare]
             self._dropped += spare * _CHUNK
+
+
+def _hashed_text(entry: Entry) -> str:
+    names = entry.facts.get(REAL_TIME)
+    if isinstance(names, list):
+        entry = entry._replace(facts=_without(entry.facts, frozenset(names)))
+    return _canonical(entry)
+
+
+def _without(value: Any, names: frozenset[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _without(one, names) for name, one in value.items() if name not in names}
+    if isinstance(value, list):
+        return [_without(one, names) for one in value]
+    return value
 
 
 def _packed(notes: list[_Note]) -> _Chunk:

@@ -16,6 +16,8 @@ from freezegun import freeze_time
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
+from leyden.callbacks.fault_kinds import KINDS as FAULTS
+from leyden.callbacks.fault_kinds import RATE_LIMIT
 from leyden.errors import ActionLogError, ClosedError
 from leyden.pytest_plugin import LiveServer
 from leyden.sandbox.resources import Charge
@@ -448,6 +450,34 @@ def repeated(sandbox: Sandbox) -> Sandbox:
     again: Sandbox = names["sb"]
     assert again.journal_hash == sandbox.journal_hash
     return again
+
+
+@pytest.mark.parametrize("kind", sorted({*FAULTS} - {RATE_LIMIT}))
+def test_the_journal_hash_does_not_depend_on_the_real_time_of_changed_callbacks_and_copies(
+    hook: Hook, kind: str
+) -> None:
+    """Both runs, and the script of the first, on different days of real time."""
+    hashes, signed = [], set()
+
+    def finished(day: str) -> Sandbox:
+        with freeze_time(f"2031-01-{day}T00:00:00Z", tick=True):
+            sandbox = Sandbox(seed=4, egress="loopback")
+            if kind == "old_secret":
+                sandbox.ask("POST", "/sandbox/v1/webhook-secret/rotate")
+            sandbox.faults.add(kind)
+            paid(sandbox, hook.url)
+            sandbox.run()
+        for entry in sandbox.world.journal.entries():
+            for sent in [entry.facts, *entry.facts.get("sent", ())]:
+                signed.add(sent.get("headers", {}).get("webhook-timestamp"))
+        hashes.append(sandbox.journal_hash)
+        return sandbox
+
+    with finished("01") as first, finished("20"):
+        hashes.append(repeated(first).journal_hash)
+        assert len(set(hashes)) == 1
+    if kind in ("bad_signature", "duplicate", "stale_timestamp"):
+        assert len(signed - {None}) == 2  # the entries have them
 
 
 def test_what_a_scripts_sandbox_does_after_the_recording_is_blocked() -> None:
