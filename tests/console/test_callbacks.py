@@ -1,9 +1,9 @@
-"""The panel Callbacks: the inboxes, and the callbacks of a charge."""
+"""The panel Callbacks: deliveries, inboxes and secrets."""
 
 from __future__ import annotations
 
 from leyden import Sandbox
-from tests.support.console_page import DETAIL, ConsolePage
+from tests.support.console_page import DETAIL, TABLE, ConsolePage
 
 INBOXES = "document.getElementById('inboxes')"
 
@@ -11,7 +11,7 @@ INBOXES = "document.getElementById('inboxes')"
 def test_an_inbox_is_scripted_to_fail_and_the_message_is_sent_again(console: ConsolePage, sandbox: Sandbox) -> None:
     sandbox.charges.create(amount="250000", description="Before", callbackUrl="http://inbox.localhost/x", expiresIn=1)
     sandbox.advance("1s")
-    console.open("callbacks")
+    console.open("callbacks/inboxes")
     console.until(f"{INBOXES}?.querySelector('td.number').textContent === '1'")
     console.choose(f"{INBOXES}.querySelector('select')", "1")
     console.says("inbox answers 500 from now on.")
@@ -21,9 +21,10 @@ def test_an_inbox_is_scripted_to_fail_and_the_message_is_sent_again(console: Con
     console.shows("attempt 1: 500", DETAIL)
     console.shows("next attempt at 2030-01-01 09:00:0", DETAIL)
     console.click("Callbacks", "document.querySelector('nav')")
+    console.click("Inboxes")
     console.choose(f"{INBOXES}?.querySelector('select')", "0")
     console.says("inbox answers 200 from now on.")
-    console("history.back()")
+    console("history.go(-2)")
     console.shows("attempt 1: 500", DETAIL)
     console.click("next event")
     console.shows("attempt 2: 200", DETAIL)
@@ -32,5 +33,75 @@ def test_an_inbox_is_scripted_to_fail_and_the_message_is_sent_again(console: Con
 
 
 def test_without_inboxes_the_panel_says_so(console: ConsolePage) -> None:
-    console.open("callbacks")
+    console.open("callbacks/inboxes")
     console.shows("No inbox has received anything yet.")
+
+
+def pay(sandbox: Sandbox, description: str = "Tea") -> str:
+    charge = sandbox.charges.create(amount="1000", description=description, callbackUrl="http://shop.localhost/paid")
+    sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request})
+    return charge.id
+
+
+def test_deliveries_of_all_charges_are_listed_and_filtered(console: ConsolePage, sandbox: Sandbox) -> None:
+    sandbox.faults.add("drop")
+    pay(sandbox)
+    pay(sandbox)
+    console.open("callbacks")
+    console.statuses("pending,delivered")
+    console.click("pending", "document.querySelector('.tools')")
+    console.statuses("pending")
+    console.until("location.search === '?status=pending'")
+
+
+def test_a_delivery_shows_what_was_sent_and_verifies_its_signature(console: ConsolePage, sandbox: Sandbox) -> None:
+    pay(sandbox)
+    console.open("callbacks")
+    console.click("charge.completed", TABLE)
+    console.click("headers and answer", DETAIL)
+    console.shows("webhook-signature", DETAIL)
+    console.shows("the signature is that of the current secret", DETAIL)
+    sandbox.ask("POST", "/sandbox/v1/webhook-secret/rotate")
+    console.refresh()
+    console.shows("the signature is that of a former secret, which signs too", DETAIL)
+
+
+def test_a_forged_signature_is_told(console: ConsolePage, sandbox: Sandbox) -> None:
+    sandbox.faults.add("bad_signature")
+    pay(sandbox)
+    console.open("callbacks")
+    console.click("charge.completed", TABLE)
+    console.click("headers and answer", DETAIL)
+    console.shows("the signature is of no secret that signs now", DETAIL)
+    console.shows("fault bad signature", DETAIL)
+
+
+def test_many_are_sent_again_at_once(console: ConsolePage, sandbox: Sandbox) -> None:
+    pay(sandbox)
+    pay(sandbox)
+    console.open("callbacks?status=delivered")
+    console.click("Send all again")
+    console.click("Send", "document.querySelector('dialog[open]')")
+    console.says("2 callbacks are sent again.")
+    console.until(f"[...{TABLE}.querySelectorAll('td.few')].map((one) => one.textContent).join() === '2,2'")
+
+
+def test_an_inbox_shows_its_posts_with_the_objections(console: ConsolePage, sandbox: Sandbox) -> None:
+    sandbox.faults.add("bad_signature")
+    pay(sandbox)
+    pay(sandbox, "Cake")
+    console.open("callbacks/inboxes")
+    console.click("shop")
+    console.until("document.querySelectorAll('#posts > li').length === 2")
+    assert console("document.querySelectorAll('#posts > li')[0].querySelectorAll('.refused').length") == 0
+    assert console("document.querySelectorAll('#posts > li')[1].querySelectorAll('.refused').length") == 1
+
+
+def test_the_secret_is_rotated(console: ConsolePage, sandbox: Sandbox) -> None:
+    former = sandbox.ask("GET", "/sandbox/v1/webhook-secret")["current"]
+    console.open("callbacks/secrets")
+    console.shows(former)
+    console.click("Rotate", "document.querySelector('main')")
+    console.click("Rotate", "document.querySelector('dialog[open]')")
+    console.until("document.querySelectorAll('#secrets tbody tr').length === 2")
+    assert sandbox.ask("GET", "/sandbox/v1/webhook-secret")["current"] != former

@@ -176,8 +176,8 @@ def test_active_faults_are_shown_and_ended_at_the_top(console: ConsolePage, sand
     console.click("2 faults")
     console.shows("error, 503, getWallet")
     rows = "[...document.querySelectorAll('header li')]"
-    console.click("End", f"{rows}.find((one) => one.innerText.includes('changed_body'))")
-    console.says("Ended: changed_body, charge.completed.")
+    console.click("End", f"{rows}.find((one) => one.innerText.includes('changed body'))")
+    console.says("Ended: changed body, charge.completed.")
     console.click("1 fault")
     assert sandbox.ask("GET", "/sandbox/v1/faults")["data"] == []
     sandbox.faults.add("drop")
@@ -311,10 +311,13 @@ def test_no_view_scrolls_sideways_with_hostile_texts(console: ConsolePage, sandb
         minAmount="1000", maxAmount="500000000", description=text, successMessage="M" * 144, internalId="<b>" * 40
     )
     sandbox.advance("1s")
+    delivery = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"][0]["id"]
     console.resize(width, 900)
     try:
         for path in ("charges", f"charges/{charge.id}", "charges/new", "charges/pay", "static-charges",
-                     f"static-charges/{link.id}", "static-charges/new", "callbacks"):  # fmt: skip
+                     f"static-charges/{link.id}", "static-charges/new", "callbacks", "callbacks/inboxes",
+                     "callbacks/inboxes/inbox", f"callbacks/{delivery}", "requests", "requests/1", "journal",
+                     "journal/1", "search?text=onerror", "faults", "time", "sandboxes"):  # fmt: skip
             console.open(path)
             console.until("!!document.querySelector('main h2') && !document.body.innerText.includes('Loading')")
             assert console("document.documentElement.scrollWidth <= innerWidth"), path
@@ -325,3 +328,12 @@ def test_no_view_scrolls_sideways_with_hostile_texts(console: ConsolePage, sandb
             assert console("document.querySelectorAll('img, b').length") == 0
     finally:
         console.resize(1280, 800)
+
+
+def test_many_tabs_of_one_server_load(anywhere: Tab, sandbox: Sandbox) -> None:
+    """A browser opens six connections to a server: a page that is left must give back that of its event stream."""
+    page = ConsolePage(anywhere, sandbox.serve())
+    for _ in range(9):
+        page.open("charges")
+        page.until("document.querySelector('.dot')?.classList.contains('stream')")
+    page.check()

@@ -7,7 +7,8 @@ import { store } from "./ui.js";
 /** The path of the sandbox on this server: empty, or `/sandboxes/ID`. */
 export const base = /^(\/sandboxes\/[^/]+)?\/console/.exec(location.pathname)?.[1] ?? "";
 
-const keyName = `leyden key ${base}`;
+const nameOf = (root) => `leyden key ${root}`;
+const keyName = nameOf(base);
 const configured = document.querySelector('meta[name="leyden-key"]').content;
 
 export const apiKey = store(sessionStorage.getItem(keyName) ?? (base ? "" : configured));
@@ -21,6 +22,9 @@ export function useKey(key) {
   apiKey.set(key);
   notifyChange();
 }
+
+/** Keep the key of another sandbox of this server: its console opens with it, in this tab or in one that this page opens. */
+export const storeKey = (root, key) => sessionStorage.setItem(nameOf(root), key);
 
 /** A response with an error status, as a problem document; `status` is 0 if there was no response. */
 export class Problem extends Error {
@@ -49,23 +53,30 @@ async function problemOf(response) {
   return new Problem(response.status, { detail: `the server answered ${response.status}: ${text.slice(0, 200) || "empty body"}` });
 }
 
-async function send(method, path, { body, headers = {}, signal }) {
+const asText = (body) => (body === undefined ? undefined : JSON.stringify(body));
+
+async function send(method, path, { body, text = asText(body), headers = {}, signal, root = base }) {
   const sent = { apikey: apiKey.get(), "leyden-client": "console", ...headers };
   if (body !== undefined) sent["content-type"] = "application/json";
   try {
-    return await fetch(base + path, { method, headers: sent, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+    return await fetch(root + path, { method, headers: sent, signal, body: text });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, { detail: "The server does not answer. Check that it runs." });
   }
 }
 
-/** Send one request and return the JSON of its response. Raises `Problem`; a refused key is asked for again. */
+/**
+ * Send one request and return the JSON of its response. Raises `Problem`; a refused key is asked for again.
+ *
+ * `body` is a value that is sent as JSON, `text` a body that is sent as it is. `root` is the part of the address before `path`:
+ * that of the sandbox, or "" for operations of the server.
+ */
 export async function request(method, path, options = {}) {
   const key = apiKey.get();
   if (key === "") throw new Problem(401, { detail: "Enter the API key of your project." });
   const response = await send(method, path, options);
-  if (response.status === 401 && key === apiKey.get() && !response.headers.has("leyden-fault")) {
+  if (response.status === 401 && options.root === undefined && key === apiKey.get() && !response.headers.has("leyden-fault")) {
     const problem = await problemOf(response);
     refusedKey.set(problem.message);
     throw problem;
@@ -82,24 +93,32 @@ export async function request(method, path, options = {}) {
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** The same request as a command for a shell. */
-export function curl(method, path, { body, headers = {} } = {}) {
-  const verb = method === (body === undefined ? "GET" : "POST") ? "" : `-X ${method} `;
-  const lines = [`curl -s ${verb}${quoted(location.origin + base + path)}`, `-H ${quoted(`apikey: ${apiKey.get()}`)}`];
+export function curl(method, path, { body, text = asText(body), headers = {}, root = base } = {}) {
+  const verb = method === (text === undefined ? "GET" : "POST") ? "" : `-X ${method} `;
+  const lines = [`curl -s ${verb}${quoted(location.origin + root + path)}`, `-H ${quoted(`apikey: ${apiKey.get()}`)}`];
   for (const [name, value] of Object.entries(headers)) lines.push(`-H ${quoted(`${name}: ${value}`)}`);
-  if (body !== undefined) lines.push("-H 'content-type: application/json'", `-d ${quoted(JSON.stringify(body))}`);
+  if (body !== undefined) lines.push("-H 'content-type: application/json'");
+  if (text !== undefined) lines.push(`--data-raw ${quoted(text)}`);
   return lines.join(" \\\n  ");
 }
 
 // The operations of the control plane. Its document says what this server can do and which values a field may have.
 
-let documentOf = null;
+const documents = new Map();
+
+function documentAt(path, root) {
+  if (!documents.has(path)) {
+    const loading = send("GET", path, { root }).then((response) => response.json());
+    loading.catch(() => documents.delete(path));
+    documents.set(path, loading);
+  }
+  return documents.get(path);
+}
 
 /** The OpenAPI document of the control plane, loaded once. */
-export function controlDocument() {
-  documentOf ??= send("GET", "/sandbox/v1/openapi.json", {}).then((response) => response.json());
-  documentOf.catch(() => { documentOf = null; });
-  return documentOf;
-}
+export const controlDocument = () => documentAt("/sandbox/v1/openapi.json");
+/** The OpenAPI document of the operations that create and end sandboxes. */
+export const serverDocument = () => documentAt("/sandbox/v1/server/openapi.json", "");
 
 /** Whether the control plane has this operation. */
 export async function hasOperation(method, path) {
@@ -131,8 +150,8 @@ export function notifyChange() {
 
 /** How changes by others are noticed: `stream`, `connecting`, or `focus` (when the page gets the focus, and by the timer). */
 export const liveness = store("connecting");
-/** The last rows of the event stream; functions that are called with each new request. */
-export const requestListeners = new Set();
+/** The number of entries of the event journal, or null until the stream has said it. */
+export const journalLength = store(null);
 
 const EVENTS = "/sandbox/v1/events";
 const RETRY_MS = 2_000;
@@ -145,7 +164,11 @@ export async function followChanges() {
   let lastId = "";
   let stop = new AbortController();
   apiKey.subscribe(() => { lastId = ""; stop.abort(); });
+  // A browser opens six connections to a server, for all tabs together: a tab that nobody sees gives its own back.
+  window.addEventListener("pagehide", () => stop.abort());
+  document.addEventListener("visibilitychange", () => { if (document.hidden) stop.abort(); });
   for (;;) {
+    await shown();
     stop = new AbortController();
     try {
       if (refusedKey.get() === "") {
@@ -156,8 +179,8 @@ export async function followChanges() {
         notifyChange(); // what happened before the stream began
         for await (const event of eventsOf(response.body)) {
           lastId = event.id || lastId;
-          if (event.type === "changed") notifyChange();
-          if (event.type === "request") for (const listener of [...requestListeners]) listener(JSON.parse(event.data));
+          if (event.type === "changed") journalLength.set(JSON.parse(event.data).journal);
+          notifyChange(); // a request that a client made, or another change
         }
       }
     } catch {
@@ -166,6 +189,19 @@ export async function followChanges() {
     liveness.set("focus");
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
   }
+}
+
+/** Resolves as soon as the page is visible. */
+function shown() {
+  if (!document.hidden) return Promise.resolve();
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+  });
 }
 
 async function* eventsOf(body) {

@@ -3,6 +3,7 @@
 import { apiKey, base, liveness, notifyChange, refusedKey, useKey as enterKey } from "./api.js";
 import { readClock, useNow } from "./clock.js";
 import { useAction, useResource } from "./data.js";
+import { faultKinds, isActive } from "./faults.js";
 import { grouped, instant } from "./format.js";
 import { Copy, Outcome, Popover } from "./parts.js";
 import { html, store, useEffect, useState, useStore } from "./ui.js";
@@ -55,22 +56,15 @@ function Clock({ rate }) {
   return html`<${Popover} className="clock" label=${time} title="Clock">${tools}</${Popover}>`;
 }
 
-const KINDS = [
-  ["service", "/sandbox/v1/service-faults", (fault) => [fault.kind, fault.status, fault.operation ?? [fault.method, fault.path].filter(Boolean).join(" ")]],
-  ["callbacks", "/sandbox/v1/faults", (fault) => [fault.kind, fault.event ?? fault.operation, fault.chargeId]],
-  ["network", "/sandbox/v1/network/interceptors", (one) => [one.kind ?? "interceptor", one.node, one.channel]],
-];
-const isActive = (fault) => fault.count === null || fault.count === undefined || fault.hits === undefined || fault.hits < fault.count;
-
 /** All faults that are active, each with the way to end it. */
 function Faults({ network }) {
   const action = useAction();
-  const lists = [useResource(`${KINDS[0][1]}?limit=100`), useResource(`${KINDS[1][1]}?limit=100`), useResource(network ? `${KINDS[2][1]}?limit=100` : null)];
-  const active = KINDS.flatMap(([kind, path, words], place) =>
-    (lists[place].data?.data ?? []).filter(isActive).map((fault) => ({ kind, path, fault, text: words(fault).filter(Boolean).join(", ") })));
+  const lists = faultKinds.map((kind) => useResource(kind.name !== "network" || network ? `${kind.path}?limit=100` : null));
+  const active = faultKinds.flatMap(({ name, path, words }, place) =>
+    (lists[place].data?.data ?? []).filter(isActive).map((fault) => ({ kind: name, path, fault, text: words(fault) })));
   const end = ({ path, fault, text }) => action.run("DELETE", `${path}/${fault.id}`, { said: `Ended: ${text}.` });
   const endAll = async () => {
-    for (const [, path] of KINDS.slice(0, 2)) await action.run("DELETE", path, { said: "All faults of the service and of callbacks are ended." });
+    for (const { path } of faultKinds.filter((kind) => kind.clears)) await action.run("DELETE", path, { said: "All faults of the service and of callbacks are ended." });
   };
   const label = html`<span class="faults ${active.length ? "on" : ""}">${active.length === 0 ? "no faults" : `${active.length} ${active.length === 1 ? "fault" : "faults"}`}</span>`;
   return html`<${Popover} label=${label} title="Active faults">

@@ -1,6 +1,6 @@
 // What components load and send: one resource, a list in pages, an action.
 
-import { apiKey, controlDocument, curl, notifyChange, onChange, Problem, request } from "./api.js";
+import { apiKey, curl, notifyChange, onChange, Problem, request } from "./api.js";
 import { navigate } from "./router.js";
 import { useCallback, useEffect, useRef, useState, useStore } from "./ui.js";
 
@@ -56,11 +56,11 @@ const PAGE = 200;
  * A list in pages, newest first, of rows with an `id` (or a `name`): `{rows, problem, loading, complete, more, show}`.
  *
  * `more()` loads the next page. A change loads the first page again, and those that have one of the rows from `show(first,
- * last)`, the rows that the table displays.
+ * last)`, the rows that the table displays. `options` are those of `request`.
  */
-export function usePages(path) {
+export function usePages(path, options = {}) {
   const key = useStore(apiKey);
-  const name = `${key} ${path}`;
+  const name = `${key} ${path} ${JSON.stringify(options)}`;
   const [state, setState] = useState({ name, pages: null, problem: null });
   const work = useRef(null);
   useEffect(() => {
@@ -71,7 +71,7 @@ export function usePages(path) {
     const page = (after) => {
       const mark = path.includes("?") ? "&" : "?";
       const from = after === null ? "" : `&after=${encodeURIComponent(after)}`;
-      return request("GET", `${path}${mark}limit=${PAGE}${from}`, { signal: stop.signal });
+      return request("GET", `${path}${mark}limit=${PAGE}${from}`, { ...options, signal: stop.signal });
     };
     const guarded = (run) => oneAtATime(async () => {
       try {
@@ -138,16 +138,16 @@ function replaced(pages, place, rows, next) {
 /**
  * An action of the user: `{run, busy, result, clear}`.
  *
- * `run(method, path, {body, headers, said})` sends the request and returns its JSON, or null if it was refused. `said` is the sentence
- * about its success, or a function of the response that returns one. `result` is for `Outcome`.
+ * `run(method, path, {said, ...options})` sends the request with the options of `request` and returns its JSON, or null if it was
+ * refused. `said` is the sentence about its success, or a function of the response that returns one. `result` is for `Outcome`.
  */
 export function useAction() {
   const [state, setState] = useState({ busy: false, result: null });
-  const run = useCallback(async (method, path, { body, headers, said = "Done." } = {}) => {
-    const command = curl(method, path, { body, headers });
+  const run = useCallback(async (method, path, { said = "Done.", ...options } = {}) => {
+    const command = curl(method, path, options);
     setState((former) => ({ ...former, busy: true }));
     try {
-      const answer = await request(method, path, { body, headers });
+      const answer = await request(method, path, options);
       setState({ busy: false, result: { text: typeof said === "function" ? said(answer) : said, command, problem: null } });
       return answer ?? {};
     } catch (problem) {
@@ -174,28 +174,4 @@ export function useCreation(panel, said) {
     navigate(`${panel}/${answer.data.id}${location.search}`);
   };
   return { ...action, id, create };
-}
-
-let chargeReads = null;
-
-/**
- * Where charges and static charges are read, or null until that is known: `{charges, staticCharges, chargesOf(id), hasText}`.
- *
- * Reads of the control plane are no part of the event journal; a server without them has those of the service.
- */
-export function useChargeReads() {
-  const [reads, setReads] = useState(chargeReads);
-  useEffect(() => {
-    if (reads === null) controlDocument().then((document) => setReads(chargeReads = readsOf(document.paths)), () => setReads(readsOf({})));
-  }, []);
-  return reads;
-}
-
-function readsOf(paths) {
-  const own = paths["/sandbox/v1/charges"]?.get !== undefined && paths["/sandbox/v1/static-charges"]?.get !== undefined;
-  const root = own ? "/sandbox/v1" : "/v0";
-  return {
-    charges: `${root}/charges`, staticCharges: `${root}/static-charges`, hasText: own,
-    chargesOf: (id) => (own ? `/sandbox/v1/charges?staticChargeId=${id}` : `/v0/static-charges/${id}/charges`),
-  };
 }

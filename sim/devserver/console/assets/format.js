@@ -20,6 +20,9 @@ export function span(ms) {
   return seconds < 172_800 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} days`;
 }
 
+/** Microseconds as milliseconds: `0.4 ms`, `12 ms`. */
+export const milliseconds = (us) => `${us < 10_000 ? (us / 1_000).toFixed(1) : grouped(Math.round(us / 1_000))} ms`;
+
 /** Milliseconds as a countdown: `9:59`, `1:02:03`. */
 export function countdown(ms) {
   const seconds = Math.max(0, Math.ceil(ms / 1_000));

@@ -89,7 +89,7 @@ function Row({ row, number, columns, to, current }) {
     if (event.target.closest("a, button, input, select") || String(getSelection())) return;
     event.currentTarget.querySelector("a")?.click();
   };
-  const main = columns.find((column) => column.kind === "main");
+  const main = columns.find((column) => column.kind.split(" ").includes("main"));
   return html`<tr aria-rowindex=${number} aria-current=${current ? "true" : undefined} class=${current ? "chosen" : ""} onClick=${open}>
     ${columns.map((column) => html`<td class=${column.kind}>${column === main && to ? html`<${Link} to=${to(row)} keep>${column.cell(row)}</${Link}>` : column.cell(row)}</td>`)}
   </tr>`;

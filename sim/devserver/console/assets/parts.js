@@ -37,6 +37,13 @@ export function Facts({ rows }) {
     <div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
+/** Headers as they were sent: `of` is a list of `[name, value]`. */
+export function Headers({ of: headers, label }) {
+  return html`<table class="plain headers"><caption class="unseen">${label}</caption>
+    <thead class="unseen"><tr><th scope="col">Name</th><th scope="col">Value</th></tr></thead>
+    <tbody>${headers.map(([name, value], place) => html`<tr key=${place}><th scope="row"><code>${name}</code></th><td><code>${value}</code></td></tr>`)}</tbody></table>`;
+}
+
 /** A text or a value, as JSON where it is JSON. */
 export function Json({ value, label = "JSON" }) {
   const text = typeof value === "string" ? pretty(value) : JSON.stringify(value, null, 2);

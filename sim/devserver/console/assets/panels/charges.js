@@ -1,8 +1,7 @@
 // Charges: the list, one charge with all that belongs to it, and the forms that create and pay.
 
-import { decode } from "../bolt11.js";
 import { Until } from "../clock.js";
-import { useAction, useChargeReads, useCreation, usePages, useResource } from "../data.js";
+import { useAction, useCreation, usePages, useResource } from "../data.js";
 import { countdown, grouped, instant, satoshis, span } from "../format.js";
 import { Choices, ListDetail, Table, Tools } from "../lists.js";
 import { Code, Confirmed, Facts, Field, filled, Json, More, numbers, Outcome, Pill, QrCode, Section, Unavailable } from "../parts.js";
@@ -30,10 +29,8 @@ export const chargeColumns = (pay) => [
 
 export function Panel({ route: { id, query } }) {
   const [status, text] = [query.get("status") ?? "", query.get("text") ?? ""];
-  const reads = useChargeReads();
-  const filters = new URLSearchParams({ ...(status && { status }), ...(reads?.hasText && text && { text }) }).toString();
-  const pages = usePages(reads && reads.charges + (filters && `?${filters}`));
-  const list = reads?.hasText || !text ? pages : matching(pages, text);
+  const pages = usePages(`/sandbox/v1/charges${status && `?status=${status}`}`);
+  const list = !text ? pages : matching(pages, text);
   const world = useResource("/sandbox/v1").data;
   const action = useAction();
   const creation = useCreation("charges", "Charge created.");
@@ -49,7 +46,7 @@ export function Panel({ route: { id, query } }) {
       <${Table} label="Charges" list=${list} columns=${chargeColumns(pay)} to=${(charge) => `charges/${charge.id}`} selected=${id}
         empty=${text || status ? "No charge matches the filters." : "No charge yet. Create one here, or with your own client."} />`}>
     ${id === "new" ? html`<${NewCharge} creation=${creation} />` : id === "pay" ? html`<h2>Pay a request</h2><${PayForm} comment least="of the invoice, or the least" />`
-      : reads && id && html`${creation.id === id && html`<${Outcome} of=${creation} />`}<${Detail} key=${id} id=${id} reads=${reads} />`}
+      : id && html`${creation.id === id && html`<${Outcome} of=${creation} />`}<${Detail} key=${id} id=${id} />`}
   </${ListDetail}>`;
 }
 
@@ -80,17 +77,18 @@ function NewCharge({ creation }) {
   </form>`;
 }
 
-function Detail({ id, reads }) {
+function Detail({ id }) {
   const safe = encodeURIComponent(id);
-  const charge = useResource(`${reads.charges}/${safe}`);
+  const inspected = useResource(`/sandbox/v1/charges/${safe}`);
   const payments = useResource(`/sandbox/v1/payments?chargeId=${safe}`).data?.data ?? [];
   const deliveries = useResource(`/sandbox/v1/deliveries?chargeId=${safe}&bodies=true`).data?.data ?? [];
-  if (charge.problem && !charge.data) return html`<h2>Charge</h2><${Unavailable} problem=${charge.problem} />`;
-  if (charge.loading) return html`<p class="hint">Loading…</p>`;
-  return html`<${ChargeDetail} charge=${charge.data.data ?? charge.data} payments=${[...payments].reverse()} deliveries=${deliveries} />`;
+  if (inspected.problem && !inspected.data) return html`<h2>Charge</h2><${Unavailable} problem=${inspected.problem} />`;
+  if (inspected.loading) return html`<p class="hint">Loading…</p>`;
+  return html`<${ChargeDetail} inspected=${inspected.data} payments=${[...payments].reverse()} deliveries=${deliveries} />`;
 }
 
-function ChargeDetail({ charge, payments, deliveries }) {
+function ChargeDetail({ inspected, payments, deliveries }) {
+  const { charge } = inspected;
   const fail = useAction();
   const pending = charge.status === "pending";
   const none = charge.callbackUrl === null ? "This charge has no callback URL." : "None yet: one is sent when the charge reaches a final state.";
@@ -110,37 +108,27 @@ function ChargeDetail({ charge, payments, deliveries }) {
       <div class="row"><${Confirmed} label="Fail the charge" question="The node gives the invoice up. The charge gets the status error, and nobody can pay it any more." verb="Fail"
         onConfirm=${() => fail.run("POST", `/sandbox/v1/charges/${charge.id}/fail`, { body: { reason: "failed from the console" }, said: "The charge failed." })} /></div></${Section}>`}
     <${Outcome} of=${fail} />
-    <${Section} title="Timeline"><${Timeline} charge=${charge} payments=${payments} deliveries=${deliveries} /></${Section}>
+    <${Section} title="Timeline"><${Timeline} inspected=${inspected} /></${Section}>
     <${Section} title="Payments"><${Payments} payments=${payments} /></${Section}>
     <${Section} title="Callbacks"><${Deliveries} deliveries=${deliveries} none=${none} /></${Section}>
-    <${Section} title="Invoice"><${Decoded} invoice=${charge.invoice.request} /></${Section}>
+    <${Section} title="Invoice"><${Decoded} invoice=${inspected.invoice} /></${Section}>
     <${More} summary="The charge as JSON"><${Json} value=${charge} label="the charge as JSON" /></${More}>`;
 }
 
 function Decoded({ invoice }) {
-  const fields = decode(invoice);
-  if (fields === null) return html`<p class="hint">The text is no BOLT11 invoice.</p>`;
-  return html`<div id="decoded"><${Facts} rows=${fields.map(([field, value]) => [field, html`<code>${value}</code>`])} /></div>`;
+  return html`<div id="decoded"><${Facts} rows=${[
+    ["currency", invoice.currency], ["amount", invoice.amount === null ? "chosen by the payer" : `${grouped(invoice.amount)} msat`], ["description", invoice.description],
+    ["description hash", invoice.descriptionHash && html`<code>${invoice.descriptionHash}</code>`], ["payment hash", html`<code>${invoice.paymentHash}</code>`],
+    ["payee", html`<code>${invoice.payee}</code>`], ["created", html`<time>${instant(invoice.createdAt)}</time>`], ["expires", html`<time>${instant(invoice.expiresAt)}</time>`],
+    ["final CLTV delta", `${invoice.minFinalCltv} blocks`], ["feature bits", invoice.features.join(", ")]]} /></div>`;
 }
 
-/** What happened to a charge, in order, and what will happen. */
-function Timeline({ charge, payments, deliveries }) {
-  const events = [[charge.createdAt, "created", "plain"]];
-  for (const payment of payments) {
-    events.push([payment.createdAt, `payment of ${grouped(payment.amount)} msat started`, "plain"]);
-    if (payment.status === "held") events.push([payment.createdAt, "payment held", "open"]);
-    if (payment.resolvedAt) events.push([payment.resolvedAt, `payment ${payment.status}${payment.reason ? `: ${payment.reason}` : ""}`, payment.status === "succeeded" ? "good" : "bad"]);
-  }
-  if (charge.confirmedAt) events.push([charge.confirmedAt, "completed", "good"]);
-  if (charge.status === "expired") events.push([charge.expiresAt, "expired", "plain"]);
-  for (const delivery of deliveries) {
-    for (const attempt of delivery.attempts) {
-      const came = attempt.status ?? attempt.error ?? "in flight";
-      events.push([attempt.at, `callback ${delivery.event}, attempt ${attempt.number}: ${came}`, attempt.status >= 200 && attempt.status < 300 ? "good" : "bad"]);
-    }
-    if (delivery.dueAt) events.push([delivery.dueAt, `callback ${delivery.event}: next attempt`, "future"]);
-  }
-  if (charge.status === "pending") events.push([charge.expiresAt, "expires", "future"]);
-  const ordered = events.map((event, place) => [...event, place]).sort((one, other) => Date.parse(one[0]) - Date.parse(other[0]) || one[3] - other[3]);
-  return html`<ol class="timeline">${ordered.map(([at, text, tone, place]) => html`<li key=${place} class="tone-${tone}"><time>${instant(at)}</time><span>${text}</span></li>`)}</ol>`;
+/** What happened to a charge, in order, and what is scheduled. */
+function Timeline({ inspected: { timeline, omitted, scheduled } }) {
+  const row = (event, tone, place) => html`<li key=${`${tone}${place}`} class="tone-${tone}"><time>${instant(event.at)}</time>
+    <span><strong>${event.text}</strong>${event.response && html` <${Pill} status=${event.response} />`}${event.detail && html`<span class="hint line">${event.detail}</span>`}</span></li>`;
+  return html`<ol class="timeline">${timeline.map((event, place) => row(event, TONES[event.response] ?? "plain", place))}${scheduled.map((event, place) => row(event, "future", place))}</ol>
+    ${omitted > 0 && html`<p class="hint">${grouped(omitted)} events in the middle are left out; the event journal has them.</p>`}`;
 }
+
+const TONES = { completed: "good", succeeded: "good", expired: "open", error: "bad", failed: "bad" };

@@ -1,34 +1,50 @@
-// The callbacks of a charge: each delivery with its attempts, what was sent and what was answered.
+// A callback with its attempts: what was sent, whether its signature is right, and what was answered.
 
 import { useAction } from "../data.js";
 import { instant } from "../format.js";
-import { Code, Json, More, Outcome, Pill } from "../parts.js";
+import { Code, Headers, Json, More, Outcome, Pill } from "../parts.js";
+import { useSignature } from "../signature.js";
 import { html } from "../ui.js";
 
+/** The callbacks of a charge. */
 export function Deliveries({ deliveries, none }) {
-  const action = useAction();
   if (!deliveries.length) return html`<p class="hint">${none}</p>`;
-  const again = (delivery) => action.run("POST", `/sandbox/v1/deliveries/${delivery.id}/replay`, { said: "The callback is sent again." });
   return html`<ul class="plain cards" id="deliveries">${deliveries.map((delivery) => html`<li key=${delivery.id}>
-      <div class="row"><strong>${delivery.event}</strong><${Pill} status=${delivery.status} /><button type="button" class="far" onClick=${() => again(delivery)}>Send again</button></div>
-      <p class="url">${delivery.url}</p>
-      ${delivery.dueAt && html`<p class="hint">next attempt at ${instant(delivery.dueAt)}</p>`}
-      <ol class="attempts">${delivery.attempts.map((attempt) => html`<li key=${attempt.number}><${Attempt} attempt=${attempt} /></li>`)}</ol>
-      <${More} summary="request body"><${Json} value=${delivery.body} label="request body" /></${More}>
-      <p class="hint">id <${Code} text=${delivery.id} /></p>
-    </li>`)}</ul><${Outcome} of=${action} />`;
+      <div class="row"><strong>${delivery.event}</strong><${Pill} status=${delivery.status} /></div><${DeliveryCard} delivery=${delivery} /></li>`)}</ul>`;
 }
 
-/** One attempt: when, what came back, and its headers and answer. */
-export function Attempt({ attempt }) {
+/** Where a callback goes, its attempts and its body, and the button that sends it again. */
+export function DeliveryCard({ delivery }) {
+  const action = useAction();
+  const again = () => action.run("POST", `/sandbox/v1/deliveries/${delivery.id}/replay`, { said: "The callback is sent again." });
+  return html`
+      <div class="row"><span class="url grow">${delivery.url}</span><button type="button" onClick=${again} disabled=${action.busy}>Send again</button></div>
+      <${Outcome} of=${action} />
+      ${delivery.dueAt && html`<p class="hint">next attempt at ${instant(delivery.dueAt)}</p>`}
+      <ol class="attempts">${delivery.attempts.map((attempt) => html`<li key=${attempt.number}><${Attempt} attempt=${attempt} body=${delivery.body} /></li>`)}</ol>
+      <${More} summary="request body"><${Json} value=${delivery.body} label="request body" /></${More}>
+      <p class="hint">id <${Code} text=${delivery.id} /></p>`;
+}
+
+/** One attempt: when, what came back, and what was sent and answered. */
+function Attempt({ attempt, body }) {
   const came = attempt.status ?? attempt.error ?? "in flight";
   const good = attempt.status >= 200 && attempt.status < 300;
   const tone = came === "in flight" ? "open" : good ? "good" : "bad";
+  const sent = attempt.sent ?? (attempt.headers && attempt.error !== "blocked" ? [{ headers: attempt.headers, body }] : []);
   return html`<div class="row"><span>attempt ${attempt.number}: <strong class="text-${tone}">${came}</strong></span>
       <time class="hint">${instant(attempt.at)}</time><span class="hint">${attempt.latencyMs} ms</span>
       ${attempt.fault && html`<${Pill} status=${`fault ${attempt.fault}`} tone="open" />`}</div>
     ${attempt.note && html`<p class="hint">${attempt.note}</p>`}
     ${attempt.headers && html`<${More} summary="headers and answer">
-      <${Json} value=${attempt.headers} label="headers of the request" />
+      ${sent.length === 0 && html`<p class="hint">Nothing was sent.</p>`}
+      ${sent.map((one, place) => html`<${Sent} key=${place} message=${one} changed=${attempt.sent !== null} number=${attempt.number} />`)}
       ${attempt.answer ? html`<${Json} value=${attempt.answer} label="answer" />` : html`<p class="hint">The answer has no body.</p>`}</${More}>`}`;
+}
+
+function Sent({ message, changed, number }) {
+  const verdict = useSignature(message.headers, message.body);
+  return html`<${Headers} of=${Object.entries(message.headers)} label=${`Headers of attempt ${number}`} />
+    ${verdict && html`<p class="signature ${verdict.good ? "text-good" : "refused"}">${verdict.text}</p>`}
+    ${changed && html`<p class="hint">A fault changed what was sent:</p><${Json} value=${message.body} label="body that was sent" />`}`;
 }

@@ -1,6 +1,6 @@
 // Static charges: payment links with their LNURL, Lightning address, slots, changes and charges.
 
-import { useAction, useChargeReads, useCreation, usePages, useResource } from "../data.js";
+import { useAction, useCreation, usePages, useResource } from "../data.js";
 import { grouped, instant } from "../format.js";
 import { Choices, ListDetail, Table, Tools } from "../lists.js";
 import { Code, Facts, Field, filled, Json, More, numbers, Outcome, Pill, QrCode, Section, Unavailable } from "../parts.js";
@@ -29,18 +29,16 @@ const COLUMNS = [
 
 export function Panel({ route: { id, query } }) {
   const [status, text] = [query.get("status") ?? "", query.get("text") ?? ""];
-  const reads = useChargeReads();
   const creation = useCreation("static-charges", "Static charge created.");
-  const filters = new URLSearchParams({ ...(status && { status }), ...(reads?.hasText && text && { text }) }).toString();
-  const pages = usePages(reads && reads.staticCharges + (filters && `?${filters}`));
-  const list = reads?.hasText || !text ? pages : matching(pages, text);
+  const pages = usePages(`/sandbox/v1/static-charges${status && `?status=${status}`}`);
+  const list = !text ? pages : matching(pages, text);
   return html`<${ListDetail} label="Static Charges" back="static-charges" open=${id} list=${html`
       <div class="head"><h2>Static Charges</h2><${Link} to="static-charges/new" keep class="button first far">New static charge</${Link}></div>
       <${Tools} search=${text} placeholder="Search description, address, ids" onSearch=${(value) => setFilter({ text: value })}>
         <${Choices} label="Status" value=${status} options=${STATUSES.map((one) => [one, one || "all"])} onChoose=${(value) => setFilter({ status: value })} /></${Tools}>
       <${Table} label="Static Charges" list=${list} columns=${COLUMNS} to=${(link) => `static-charges/${link.id}`} selected=${id}
         empty=${text || status ? "No static charge matches the filters." : "No static charge yet. Create one here, or with your own client."} />`}>
-    ${id === "new" ? html`<${NewStaticCharge} creation=${creation} />` : reads && id && html`${creation.id === id && html`<${Outcome} of=${creation} />`}<${Detail} key=${id} id=${id} reads=${reads} />`}
+    ${id === "new" ? html`<${NewStaticCharge} creation=${creation} />` : id && html`${creation.id === id && html`<${Outcome} of=${creation} />`}<${Detail} key=${id} id=${id} />`}
   </${ListDetail}>`;
 }
 
@@ -73,20 +71,20 @@ function NewStaticCharge({ creation }) {
   </form>`;
 }
 
-function Detail({ id, reads }) {
+function Detail({ id }) {
   const safe = encodeURIComponent(id);
-  const loaded = useResource(`${reads.staticCharges}/${safe}`);
-  const charges = usePages(reads.chargesOf(safe));
+  const loaded = useResource(`/sandbox/v1/static-charges/${safe}`);
+  const charges = usePages(`/sandbox/v1/charges?staticChargeId=${safe}`);
   if (loaded.problem && !loaded.data) return html`<h2>Static charge</h2><${Unavailable} problem=${loaded.problem} />`;
   if (loaded.loading) return html`<p class="hint">Loading…</p>`;
-  const link = loaded.data.data ?? loaded.data;
+  const link = loaded.data.staticCharge;
   return html`
     <div class="title"><h2>${link.description || "(no description)"}</h2>
       <div class="row"><strong class="big">${range(link)} msat</strong><${Pill} status=${link.status} /><span class="hint">${slots(link)} slots used</span></div></div>
     <div class="invoice"><${QrCode} text=${link.invoice.request} label="QR code of the LNURL" />
       <div class="grow"><${Facts} rows=${[
         ["id", html`<${Code} text=${link.id} />`], ["Lightning address", link.identifier && html`<${Code} text=${link.identifier} />`],
-        ["LNURL", html`<${Code} text=${link.invoice.request} />`], ["created", html`<time>${instant(link.createdAt)}</time>`],
+        ["LNURL", html`<${Code} text=${link.invoice.request} />`], ["stands for", html`<span class="url">${loaded.data.payUrl}</span>`], ["created", html`<time>${instant(link.createdAt)}</time>`],
         ["expires", link.expiresAt && html`<time>${instant(link.expiresAt)}</time>`], ["internal id", link.internalId && html`<${Code} text=${link.internalId} />`],
         ["success message", link.successMessage], ["callback URL", link.callbackUrl && html`<span class="url">${link.callbackUrl}</span>`]]} /></div></div>
     ${link.status === "active" && html`<${Section} title="Pay"><${PayForm} request=${link.invoice.request} least=${link.minAmount} comment /></${Section}>`}
