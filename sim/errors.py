@@ -114,11 +114,11 @@ class PaymentError(LeydenError, ValueError):
 
 
 class ResponseLost(LeydenError, ConnectionError):
-    """A request in process got no complete response, because a fault of the service lost it. `reason` is `reset`,
-    `closed` or `timeout`: what a client over a network would see."""
+    """A request got no complete response: in process because a fault of the service lost it, over HTTP also for
+    another cause. `reason` is `reset`, `closed` or `timeout`."""
 
-    def __init__(self, reason: str, text: str) -> None:
-        super().__init__(f"{text}, because a service fault asks for it: the request may have been processed")
+    def __init__(self, reason: str, text: str, cause: str = "because a service fault asks for it") -> None:
+        super().__init__(f"{text}, {cause}: the request may have been processed")
         self.reason = reason
 
 

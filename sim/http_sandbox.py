@@ -13,23 +13,30 @@ drawings, scripts and the simulated network's objects are those of `leyden.Sandb
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Self
-from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
-from urllib.request import ProxyHandler, Request, build_opener
 
-from leyden.arguments import span_from
-from leyden.errors import ApiError, LeydenError
+from leyden.arguments import span_ms
+from leyden.errors import ApiError
+from leyden.http_requests import OverHttp, ask
+from leyden.http_resources import (
+    HttpCharge,
+    HttpCollection,
+    HttpFaults,
+    HttpPayers,
+    HttpResource,
+    HttpServiceFaults,
+    HttpWallet,
+    Instant,
+    Span,
+    wire_value,
+)
+from leyden.server.timestamps import parse_iso, to_iso
 
-Span = str | float | timedelta
-
-_TIMEOUT_S = 60  # longer than any wait of the server
 _PAGE = 1_000
 _SANDBOXES = "/sandbox/v1/sandboxes"
-_opener = build_opener(ProxyHandler({}))  # a server for tests is not behind a proxy
 
 
 def create_sandbox(server: str, *, admin_token: str | None = None, **order: Any) -> HttpSandbox:
@@ -54,32 +61,7 @@ def _admin(token: str | None) -> dict[str, str]:
     return {} if token is None else {"authorization": f"Bearer {token}"}
 
 
-def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]) -> Any:
-    """Send one request and return the JSON of its response. Raises `LeydenError` if no server answers, `ApiError` for
-    any status but 2xx."""
-    sent = dict(headers)
-    raw = None
-    if body is not None:
-        sent["content-type"], raw = "application/json", json.dumps(body).encode()
-    try:
-        with _opener.open(Request(base + target, raw, sent, method=method), timeout=_TIMEOUT_S) as response:
-            return _json(response.read())
-    except HTTPError as refused:
-        with refused:
-            raise ApiError(refused.code, _json(refused.read())) from None
-    except (URLError, OSError) as error:
-        reason = getattr(error, "reason", error)
-        raise LeydenError(f"no server answers at {base} ({reason}): start `leyden serve`, or give its URL") from None
-
-
-def _json(raw: bytes) -> Any:
-    try:
-        return json.loads(raw) if raw else {}
-    except ValueError:  # HTML, as from a proxy
-        return {"title": "not JSON", "detail": raw[:200].decode(errors="replace")}
-
-
-class HttpSandbox:
+class HttpSandbox(OverHttp):
     """A sandbox of a server. `created` is the resource that its creation, fork or import answered.
 
     `url` is its base URL, `server_url` that of the server; with the API key both lead to it. `charges` and
@@ -98,9 +80,9 @@ class HttpSandbox:
         self._admin_token = admin_token
         self.charges = HttpCollection(self, "/v0/charges", HttpCharge)
         self.static_charges = HttpCollection(self, "/v0/static-charges", HttpResource)
-        self.faults = HttpRules(self, "/sandbox/v1/faults")
-        self.service_faults = HttpRules(self, "/sandbox/v1/service-faults")
-        self.payers = HttpRules(self, "/sandbox/v1/payers")
+        self.faults = HttpFaults(self, "/sandbox/v1/faults")
+        self.service_faults = HttpServiceFaults(self, "/sandbox/v1/service-faults")
+        self.payers = HttpPayers(self, "/sandbox/v1/payers")
 
     # Requests
 
@@ -128,17 +110,20 @@ class HttpSandbox:
         """The present instant of the sandbox, ISO 8601 in UTC."""
         return str(self.ask("GET", "/sandbox/v1/clock")["now"])
 
-    def run(self, until: str = "idle") -> list[dict[str, Any]]:
-        """Run until nothing is scheduled (`idle`), or through the next instant (`next_event`); returns what fired."""
-        return self._advance({"until": until})
+    def run(self, until: Span = "idle") -> list[dict[str, Any]]:
+        """Run until nothing is scheduled (`idle`), through the next instant (`next_event`), or for a span; returns what
+        fired. `events` of `Sandbox.run` is not there: the control plane does not count single events."""
+        return self._advance({"until": until}) if until in ("idle", "next_event") else self.advance(until)
 
     def advance(self, by: Span) -> list[dict[str, Any]]:
         """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order."""
         return self._advance({"by": by.total_seconds() if isinstance(by, timedelta) else by})
 
-    def advance_to(self, when: str | datetime) -> list[dict[str, Any]]:
-        """Move time forward to an instant and return what fired, in order."""
-        return self._advance({"to": when.isoformat() if isinstance(when, datetime) else when})
+    def advance_to(self, when: Instant, offset: Span = "0s") -> list[dict[str, Any]]:
+        """Move time forward to an instant plus `offset`, which may be negative; returns what fired, in order. A number
+        is epoch milliseconds."""
+        at_ms = parse_iso(wire_value("until", when)) + span_ms(offset)
+        return self._advance({"to": to_iso(at_ms)})
 
     def _advance(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         fired: list[dict[str, Any]] = self.ask("POST", "/sandbox/v1/clock/advance", body)["fired"]
@@ -186,14 +171,16 @@ class HttpSandbox:
         body = {} if name is None else {"name": name}
         return str(self.ask("POST", "/sandbox/v1/snapshots", body)["id"])
 
-    def restore(self, snapshot_id: str) -> Self:
-        """Return to a snapshot."""
-        self.ask("POST", "/sandbox/v1/restore", {"snapshot": snapshot_id})
+    def restore(self, snapshot: str) -> Self:
+        """Return to a snapshot, by its id."""
+        self.ask("POST", "/sandbox/v1/restore", {"snapshot": snapshot})
         return self
 
-    def fork(self, **order: Any) -> HttpSandbox:
-        """A new sandbox in the same state on the same server; `order` has `snapshot`, `reseed`, `name`, `ttl`,
-        `egress`."""
+    def fork(self, label: str | None = None, *, reseed: int | None = None, **order: Any) -> HttpSandbox:
+        """A new sandbox in the same state on the same server. `label` is its name; `order` has `snapshot`, `name`,
+        `ttl`, `egress`."""
+        given = {"name": label, "reseed": reseed}
+        order = {name: value for name, value in given.items() if value is not None} | order
         return HttpSandbox(self.ask("POST", "/sandbox/v1/fork", order), self._admin_token)
 
     def export(self) -> dict[str, Any]:
@@ -217,174 +204,3 @@ class HttpSandbox:
 
     def __repr__(self) -> str:
         return f"HttpSandbox({self.url})"
-
-
-class HttpResource:
-    """A Charge or a Static Charge, by its id. Each attribute is read anew, so it shows the present state."""
-
-    def __init__(self, sandbox: HttpSandbox, path: str, resource_id: str) -> None:
-        self._sandbox = sandbox
-        self._path = f"{path}/{resource_id}"
-        self.id = resource_id
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """The resource as GET shows it, with the API's field names. Raises `ApiError` 404 for an unknown id."""
-        data: dict[str, Any] = self._sandbox.ask("GET", self._path)["data"]
-        return data
-
-    @property
-    def status(self) -> str:
-        """The present state."""
-        return str(self.data["status"])
-
-    @property
-    def request(self) -> str:
-        """The payment request for a payer: a BOLT11 invoice or an LNURL."""
-        return str(self.data["invoice"]["request"])
-
-    def update(self, /, **fields: Any) -> Self:
-        """PATCH the given fields, by the API's names. Raises `ApiError` when the service refuses."""
-        self._sandbox.ask("PATCH", self._path, fields)
-        return self
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HttpResource) and other.id == self.id
-
-    def __hash__(self) -> int:
-        return hash(self.id)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.id})"
-
-
-class HttpCharge(HttpResource):
-    """A Charge: one amount, one invoice, one outcome."""
-
-    @property
-    def amount_msat(self) -> int:
-        """The amount in millisatoshis."""
-        return int(self.data["amount"])
-
-    def fail(self, reason: str = "failed on request") -> Self:
-        """Let the node fail the invoice: a pending Charge goes to `error`. Raises `ApiError` 409 in any other state."""
-        self._sandbox.ask("POST", f"/sandbox/v1/charges/{self.id}/fail", {"reason": reason})
-        return self
-
-
-class HttpCollection:
-    """All resources of one kind: `create(...)` with the API's field names, `[id]`, iteration in order of creation."""
-
-    def __init__(self, sandbox: HttpSandbox, path: str, kind: type[Any]) -> None:
-        self._sandbox = sandbox
-        self._path = path
-        self._kind = kind
-
-    def create(self, /, **fields: Any) -> Any:
-        """POST a new resource. Raises `ApiError` with the problem document when the service refuses."""
-        return self._kind(self._sandbox, self._path, self._sandbox.ask("POST", self._path, fields)["data"]["id"])
-
-    def __getitem__(self, resource_id: str) -> Any:
-        """The resource with this id. Raises `ApiError` 404 for an unknown id."""
-        resource = self._kind(self._sandbox, self._path, resource_id)
-        resource.data  # noqa: B018  raises for an unknown id
-        return resource
-
-    def __iter__(self) -> Iterator[Any]:
-        newest_first = [row["id"] for row in self._sandbox.pages(self._path)]
-        return iter([self._kind(self._sandbox, self._path, each) for each in reversed(newest_first)])
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self._sandbox.pages(self._path))
-
-
-class HttpRules:
-    """Injected faults, service faults or payers, oldest first, as the control plane shows them."""
-
-    def __init__(self, sandbox: HttpSandbox, path: str) -> None:
-        self._sandbox = sandbox
-        self._path = path
-
-    def add(self, kind: str | None = None, /, **fields: Any) -> dict[str, Any]:
-        """Add one, with the control plane's field names; `kind` is the kind of a fault."""
-        body = fields if kind is None else {"kind": kind, **fields}
-        added: dict[str, Any] = self._sandbox.ask("POST", self._path, body)
-        return added
-
-    def clear(self, rule_id: str | None = None) -> int:
-        """Remove the one with this id, or all; return how many were removed."""
-        path = self._path if rule_id is None else f"{self._path}/{rule_id}"
-        return int(self._sandbox.ask("DELETE", path)["cleared"])
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return self._sandbox.pages(self._path)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
-class HttpWallet:
-    """A wallet that pays over the control plane."""
-
-    def __init__(self, sandbox: HttpSandbox, name: str) -> None:
-        self._sandbox = sandbox
-        self.name = name
-
-    def pay(
-        self,
-        what: HttpResource | str,
-        *,
-        amount: int | str | None = None,
-        outcome: str = "settle",
-        delay: Span = 0,
-        comment: str | None = None,
-    ) -> HttpPayment:
-        """Pay a Charge, a Static Charge, or the text of a payment request, `delay` from now. `amount` (msat) replaces
-        that of the invoice. A payment that fails is a `failed` payment, and raises nothing."""
-        order: dict[str, Any] = {
-            "request": what if isinstance(what, str) else what.request,
-            "payer": self.name,
-            "outcome": outcome,
-            "delay": span_from("delay", delay) / 1_000,
-        }
-        if amount is not None:
-            order["amount"] = str(amount)
-        if comment is not None:
-            order["comment"] = comment
-        return HttpPayment(self._sandbox, self._sandbox.ask("POST", "/sandbox/v1/payments", order)["id"])
-
-
-class HttpPayment:
-    """One payment. Each attribute is read anew."""
-
-    def __init__(self, sandbox: HttpSandbox, payment_id: str) -> None:
-        self._sandbox = sandbox
-        self._path = f"/sandbox/v1/payments/{payment_id}"
-        self.id = payment_id
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """The payment as the control plane shows it."""
-        data: dict[str, Any] = self._sandbox.ask("GET", self._path)
-        return data
-
-    @property
-    def status(self) -> str:
-        """`in_flight`, `held`, `succeeded` or `failed`."""
-        return str(self.data["status"])
-
-    @property
-    def reason(self) -> str | None:
-        """The cause of the failure, which the payer does not learn; None without a failure."""
-        reason: str | None = self.data["reason"]
-        return reason
-
-    def settle(self) -> Self:
-        """Let the node settle a held payment. Raises `ApiError` 409 when it is not held."""
-        self._sandbox.ask("POST", f"{self._path}/settle")
-        return self
-
-    def cancel(self) -> Self:
-        """Let the node fail a held payment; its Charge goes to `error`. Raises `ApiError` 409 when it is not held."""
-        self._sandbox.ask("POST", f"{self._path}/cancel")
-        return self

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
+import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from leyden.errors import ApiError, LeydenError
+from leyden import http_resources, http_sandbox
+from leyden.errors import ApiError, LeydenError, ResponseLost
 from leyden.http_sandbox import create_sandbox
 from leyden.sandbox import Sandbox
+from leyden.sandbox.collections import FaultList
+from leyden.sandbox.payer_list import PayerList
+from leyden.sandbox.resources import Charge, Payment, StaticCharge
+from leyden.sandbox.service_fault_list import ServiceFaultList
+from leyden.sandbox.wallet import Wallet
 from tests.support.served import Client, served_leyden, started_server
 
 pytest_plugins = ["pytester"]
@@ -236,3 +246,126 @@ def test_pages_are_followed_and_errors_name_the_mend(client: Client, monkeypatch
             box.charges.create(amount="1", description="tea")
     with pytest.raises(LeydenError, match=r"no server answers at http://127\.0\.0\.1:9 "):
         create_sandbox("http://127.0.0.1:9")
+
+
+# The arguments of `Sandbox`, and what is not there
+
+
+def test_every_method_takes_the_arguments_of_the_sandbox_in_process() -> None:
+    """In the order and with the names of `Sandbox`; more are possible. Exceptions are told in the docstrings."""
+    pairs: list[tuple[type, type]] = [
+        (Sandbox, http_sandbox.HttpSandbox),
+        (Charge, http_resources.HttpCharge),
+        (StaticCharge, http_resources.HttpResource),
+        (FaultList, http_resources.HttpFaults),
+        (ServiceFaultList, http_resources.HttpServiceFaults),
+        (PayerList, http_resources.HttpPayers),
+        (Wallet, http_resources.HttpWallet),
+        (Payment, http_resources.HttpPayment),
+    ]
+    differ, compared = [], 0
+    for in_process, over_http in pairs:
+        for name in dir(over_http):
+            ours, theirs = getattr(over_http, name), getattr(in_process, name, None)
+            if name.startswith("_") or not (inspect.isfunction(ours) and inspect.isfunction(theirs)):
+                continue
+            compared += 1
+            taken = inspect.signature(ours).parameters
+            differ += [
+                f"{over_http.__name__}.{name}: {one.name}"
+                for place, one in enumerate(inspect.signature(theirs).parameters.values())
+                if one.name not in taken
+                or taken[one.name].kind != one.kind
+                or (one.kind == one.POSITIONAL_OR_KEYWORD and [*taken][place] != one.name)
+            ]
+    assert differ == ["HttpSandbox.run: events"]
+    assert compared > 15
+
+
+@pytest.mark.parametrize(
+    ("rules", "arguments"),
+    [
+        ("service_faults", {"kind": "error", "status": 429, "retry_after": "2s", "count": 2}),
+        ("service_faults", {"kind": "connection_reset", "after_commit": True, "marked": False, "count": None}),
+        ("service_faults", {"kind": "slow_body", "delay": timedelta(seconds=2), "until": "2040-01-01T00:00:00Z"}),
+        ("service_faults", {"kind": "stale_read", "until": datetime(2040, 1, 1, tzinfo=UTC), "nth": 2}),
+        ("service_faults", {"kind": "stale_read", "until": 2_208_988_800_000, "operation": "getChargeDetails"}),
+        ("faults", {"kind": "drop", "attempt": 2, "count": None, "event": "charge.expired"}),
+        ("faults", {"kind": "delay", "delay": 90}),
+        ("payers", {"internal_id": "late-*", "after_expiry": "1s"}),
+        ("payers", {"amount": 250_000, "before_expiry": timedelta(seconds=5), "share": 0.5, "payer": "bob"}),
+    ],
+)
+def test_rules_are_the_same_in_process_and_over_http(client: Client, rules: str, arguments: dict[str, Any]) -> None:
+    with Sandbox(start="2030-01-01T00:00:00Z") as inside, create_sandbox(client.url) as box:
+        rest = dict(arguments)
+        given = [rest.pop("kind")] if "kind" in rest else []
+        found = [getattr(one, rules).add(*given, **rest) for one in (inside, box)]
+        for one in found:
+            one.pop("id"), one.pop("createdAt")
+        assert found[0] == found[1]
+
+
+def test_rules_name_resources_and_a_fork_its_label(client: Client) -> None:
+    with create_sandbox(client.url) as box:
+        charge = box.charges.create(amount="1000", description="tea", callbackUrl="http://a.localhost")
+        static = box.static_charges.create(minAmount="1000", maxAmount="1000", description="Tips")
+        assert box.faults.add("drop", charge=charge)["chargeId"] == charge.id
+        assert box.payers.add(static_charge=static)["staticChargeId"] == static.id
+        with box.fork("early", reseed=4) as fork:
+            assert fork.name == "early"
+        box.advance_to(box.now, "90s")
+        assert box.run("1m") is not None
+        before = box.now
+        box.advance_to(datetime.fromisoformat(before), "-1s")
+        assert box.now == before
+
+
+def test_what_is_not_there_says_where_it_is(client: Client) -> None:
+    with create_sandbox(client.url) as box:
+        charge = box.charges.create(amount="1000", description="tea")
+        for one in (box, charge, box.charges, box.faults, box.wallet("ana"), box.wallet("ana").pay(charge)):
+            with pytest.raises(AttributeError, match=r"has no 'kpi': .* in leyden.Sandbox"):
+                one.kpi  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "reason"),
+    [
+        ("connection_reset", {}, "reset"),
+        ("connection_reset", {"after_commit": True}, "reset"),
+        ("truncated_body", {}, "closed"),
+    ],
+)
+def test_a_lost_response_is_the_same_error_in_process_and_over_http(
+    client: Client, kind: str, options: dict[str, Any], reason: str
+) -> None:
+    with Sandbox() as inside, create_sandbox(client.url) as box:
+        for one in (inside, box):
+            one.service_faults.add(kind, **options)
+            with pytest.raises(ResponseLost, match=r"the request may have been processed") as lost:
+                one.charges.create(amount="1000", description="tea")
+            assert lost.value.reason == reason
+            assert len(one.charges) == (1 if options or kind == "truncated_body" else 0)
+
+
+def test_an_error_response_that_is_lost_is_not_a_refusal(client: Client) -> None:
+    with create_sandbox(client.url) as box:
+        box.service_faults.add("truncated_body")
+        with pytest.raises(ResponseLost, match="closed within the response"):
+            box.charges.create(amount="1", description="tea")
+
+
+def test_a_server_that_speaks_no_http_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"220 mail.example ready\r\n")
+
+        with ThreadPoolExecutor() as pool:
+            pool.submit(answer)
+            with pytest.raises(LeydenError, match=r"does not answer in HTTP"):
+                create_sandbox(f"http://127.0.0.1:{server.getsockname()[1]}")

@@ -56,6 +56,8 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.app", "server.service"),
     ("server.system",),
     ("arguments", "errors", "extras", "json_files", "repr_tables", "rng"),
+    ("http_requests",),
+    ("http_resources",),
     ("http_sandbox",),
     ("world.interrupts", "world.time", "world.loopback", "world.merged_openapi"),
     ("world.event_journal", "lightning"),

@@ -1,0 +1,82 @@
+"""Requests of `leyden.http_sandbox` to a server, and their errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http.client import HTTPException, IncompleteRead
+from typing import Any, NoReturn
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from leyden.errors import ApiError, LeydenError, ResponseLost
+
+_TIMEOUT_S = 60  # longer than any wait of the server
+_opener = build_opener(ProxyHandler({}))  # a server for tests is not behind a proxy
+
+
+def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]) -> Any:
+    """Send one request and return the JSON of its response.
+
+    Raises `LeydenError` if no connection is made, `ResponseLost` if no complete response comes on it, and `ApiError`
+    for any status but 2xx.
+    """
+    sent = dict(headers)
+    raw = None
+    if body is not None:
+        sent["content-type"], raw = "application/json", json.dumps(body).encode()
+    try:
+        with _opener.open(Request(base + target, raw, sent, method=method), timeout=_TIMEOUT_S) as response:
+            status, answer = response.status, response.read()
+    except HTTPError as refused:
+        with refused:
+            try:
+                status, answer = refused.code, refused.read()
+            except (OSError, HTTPException) as error:
+                _lost(base, error, within=True)
+    except URLError as error:  # raised while the connection was made, or the request was sent
+        if isinstance(error.reason, (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)):
+            _lost(base, error.reason)
+        raise LeydenError(
+            f"no server answers at {base} ({error.reason}): start `leyden serve`, or give its URL"
+        ) from None
+    except (OSError, HTTPException) as error:
+        _lost(base, error)
+    if not 200 <= status < 300:
+        raise ApiError(status, _json(answer))
+    return _json(answer)
+
+
+def _lost(base: str, error: Exception, *, within: bool = False) -> NoReturn:
+    """Raise `ResponseLost` for an error after the connection was made."""
+    cause = f"because a service fault asks for it, or {base} stopped"
+    match error:
+        case TimeoutError():
+            lost = ResponseLost("timeout", f"no byte of the response came within {_TIMEOUT_S} s", cause)
+        case IncompleteRead():
+            lost = ResponseLost("closed", "the connection was closed within the response", cause)
+        case OSError():  # http.client.RemoteDisconnected, too
+            where = "within" if within else "before"
+            lost = ResponseLost("reset", f"the connection was reset {where} the response", cause)
+        case _:
+            raise LeydenError(f"{base} does not answer in HTTP ({error}): give the URL of `leyden serve`") from None
+    raise lost from None
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        return json.loads(raw) if raw else {}
+    except ValueError:  # HTML, as from a proxy
+        return {"title": "not JSON", "detail": raw[:200].decode(errors="replace")}
+
+
+class OverHttp:
+    """What has no attribute of this name says where it is found."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"{type(self).__name__} has no {name!r}: leyden.http_sandbox has what HTTP has, and the rest is in"
+            " leyden.Sandbox, in process. HttpSandbox.ask(method, path) sends any other request to the server.",
+            name=name,
+            obj=self,
+        )
