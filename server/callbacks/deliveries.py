@@ -119,8 +119,8 @@ def next_status(
 ) -> tuple[str, int | None]:
     """The status after `response`, which the row's last attempt already records, and the instant of the next attempt.
 
-    The delay counts from `now`, the end of the attempt. A receiver's Retry-After with 429 or 503 replaces the delay and
-    its jitter, within the bounds of the rule; `receiver_time_s` is the clock for a Retry-After date.
+    The delay counts from `now`, the end of the attempt. The attempt is not earlier than a receiver's Retry-After with
+    429 or 503 says, within the bound of the rule; `receiver_time_s` is the clock for a Retry-After date.
     """
     if response.error == BLOCKED:
         return BLOCKED, None
@@ -133,12 +133,12 @@ def next_status(
     if counted >= len(rule.delays_ms):
         return EXHAUSTED, None
     delay = rule.delays_ms[counted]
-    retry_after = None
+    wait = _with_jitter(rule, delay, jitter)
     if response.status in _RETRY_AFTER_STATUSES:
         retry_after = retry_after_ms(response.headers, receiver_time_s(row["url"]))
-    if retry_after is None:
-        return PENDING, now + _with_jitter(rule, delay, jitter)
-    return PENDING, now + min(max(retry_after, delay), round(delay * rule.retry_after_times))
+        if retry_after is not None:
+            wait = max(wait, min(retry_after, round(delay * rule.retry_after_times)))
+    return PENDING, now + wait
 
 
 def retry_after_ms(headers: Mapping[str, str], receiver_time_s: int) -> int | None:

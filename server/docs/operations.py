@@ -260,7 +260,10 @@ class Operations:
             ),
             (
                 "Retry-After",
-                text(f"with 429 or 503, heeded up to {rule.retry_after_times:g} times the wait it replaces"),
+                text(
+                    "with 429 or 503, postpones the next attempt if it is later than the schedule, up to"
+                    f" {rule.retry_after_times:g} times the wait"
+                ),
             ),
             ("In flight at once", text(rule.in_flight)),
             ("Old secret signs for", text(span_in_words(rule.rotation_ms))),

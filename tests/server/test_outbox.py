@@ -429,40 +429,46 @@ def test_the_event_journal_has_every_step_of_a_delivery() -> None:
 AT_S = START // 1_000
 
 
+@pytest.mark.parametrize("jitter", [0.0, 0.2])
 @pytest.mark.parametrize(
-    ("header", "waited_s"),
+    ("header", "after_s"),
     [
-        ("4", 5),
+        ("3", 0),
+        ("4", 0),
         ("5", 5),
         ("6", 6),
         ("10", 10),
         ("11", 10),
-        ("99999999999", None),
-        ("0", 5),
-        ("-1", None),
-        ("1.5", None),
-        ("soon", None),
-        ("", None),
-        ("٧", None),
-        ("+7", None),
+        ("99999999999", 0),
+        ("0", 0),
+        ("-1", 0),
+        ("1.5", 0),
+        ("soon", 0),
+        ("", 0),
+        ("٧", 0),
+        ("+7", 0),
         (format_datetime(datetime.fromtimestamp(AT_S + 7, UTC), usegmt=True), 7),
         (format_datetime(datetime.fromtimestamp(AT_S + 70, UTC), usegmt=True), 10),
-        (format_datetime(datetime.fromtimestamp(AT_S - 70, UTC), usegmt=True), 5),
+        (format_datetime(datetime.fromtimestamp(AT_S - 70, UTC), usegmt=True), 0),
         (datetime.fromtimestamp(AT_S + 8, UTC).strftime("%A, %d-%b-%y %H:%M:%S GMT"), 8),
         (datetime.fromtimestamp(AT_S + 8, UTC).strftime("%a %b %e %H:%M:%S %Y"), 8),
     ],
 )
-def test_retry_after_counts_between_the_delay_and_twice_the_delay(header: str, waited_s: int | None) -> None:
-    fixture = OutboxFixture()
-    fixture.shop.answers([Reply(429, headers={"Retry-After": header})])
-    fixture.enqueue()
-    fixture.pass_time("1m")
-    (wait,) = actual_delays(fixture.row())
-    if waited_s is None:
-        assert 4_000 <= wait <= 6_000
-        assert fixture.streams.stream("jitter").position == 1
-    else:
-        assert wait == waited_s * 1_000
+def test_retry_after_postpones_an_attempt_up_to_twice_the_delay_and_never_brings_it_forward(
+    header: str, after_s: int, jitter: float
+) -> None:
+    waits, positions = [], []
+    for reply in (Reply(429), Reply(429, headers={"Retry-After": header})):
+        fixture = OutboxFixture(rule=rule(jitter=jitter))
+        fixture.shop.answers([reply])
+        fixture.enqueue()
+        fixture.pass_time("1m")
+        waits += actual_delays(fixture.row())
+        positions.append(fixture.streams.stream("jitter").position)
+    scheduled, wait = waits
+    assert 4_000 <= scheduled <= 6_000
+    assert wait == max(scheduled, after_s * 1_000)
+    assert positions[0] == positions[1]
 
 
 @pytest.mark.parametrize(("status", "heeded"), [(429, True), (503, True), (500, False), (302, False)])

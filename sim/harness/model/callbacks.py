@@ -254,7 +254,8 @@ class Outbox:
             after_ms = retry_after_ms(retry_after, now) if retry_after is not None and status in {429, 503} else None
             if after_ms is not None:
                 self.reached.append(("receiver", f"retry-after {'longer' if after_ms > delay_ms else 'shorter'}"))
-                low = high = min(max(after_ms, delay_ms), RETRY_AFTER_FACTOR * delay_ms)
+                after_ms = min(after_ms, RETRY_AFTER_FACTOR * delay_ms)
+                low, high = max(low, after_ms), max(high, after_ms)
             delivery.due_at = self._observe_due_time(delivery, len(delivery.attempts) + 1, now + low, now + high)
             self._schedule(delivery)
         self._send_waiting()
