@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypedDict
@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from leyden.arguments import rule_span_ms, seconds
 from leyden.server.contract.types import Operation
 from leyden.server.timestamps import to_iso
+from leyden.service_faults.applicable import applies_to, check_applicable
 
 ERROR, RESET, KEY_IN_USE, STALE_READ = "error", "connection_reset", "key_in_use", "stale_read"
 
@@ -39,6 +40,7 @@ _RETRY_AFTER_MS = 30_000
 _STATUSES_WITH_RETRY = (429, 503)
 _DEFAULT_CONTENT_TYPE = "text/html"
 _LONGEST_VALUE = 100
+_MEDIA_TYPES = ("application/json", "application/problem+json")
 _METHODS = ("GET", "POST", "PATCH", "PUT", "DELETE", "HEAD")
 
 
@@ -97,7 +99,7 @@ class ServiceFaultSpec:
     after_commit: bool = False
     marked: bool = True
 
-    def row(self, fault_id: str, now: int, operations: Collection[str]) -> ServiceFaultRow:
+    def row(self, fault_id: str, now: int, operations: Mapping[str, Operation]) -> ServiceFaultRow:
         """The row of the rule. Raises `ValueError`, with what to do instead, for a rule that could never apply."""
         kind = self.kind
         _one_of("kind of service fault", kind, KINDS)
@@ -122,6 +124,9 @@ class ServiceFaultSpec:
             raise ValueError(f"probability is {self.probability!r}: give a number above 0, 1 at most")
         if self.until is not None and self.until <= now:
             raise ValueError(f"until is {to_iso(self.until)}, and it is {to_iso(now)}: give a later instant")
+        check_applicable(operations, kind, self.operation, self.method, self.path)
+        if self.value is not None and self.value.partition(";")[0].strip().lower() in _MEDIA_TYPES:
+            raise ValueError(f"{self.value} is a content type that responses have: give another one, such as text/html")
         _at_least_one("nth", self.nth)
         _at_least_one("count", self.count)
         status = None if kind != ERROR else self.status or 503
@@ -169,7 +174,8 @@ def is_spent(row: ServiceFaultRow, now: int) -> bool:
 def fits(row: ServiceFaultRow, operation: Operation, method: str, path: str) -> bool:
     """Whether the conditions about the request itself hold."""
     return (
-        row["operation"] in (None, operation.operation_id)
+        applies_to(row["kind"], operation, method)
+        and row["operation"] in (None, operation.operation_id)
         and row["method"] in (None, method)
         and (row["path"] is None or fnmatchcase(path, row["path"]))
     )

@@ -145,13 +145,53 @@ def test_the_sandbox_s_own_traffic_and_wallets_are_not_affected(sandbox: Sandbox
         ({"kind": "error", "nth": None}, "from 1"),
         ({"kind": "error", "count": 0}, "None for every one"),
         ({"kind": "error", "until": "2030-01-01T09:00:00Z"}, "later instant"),
+        (
+            {"kind": "error", "path": "/v0/nope"},
+            "has a path like /v0/nope: choose one of /v0/",
+        ),
+        ({"kind": "error", "path": "/sandbox/v1/*"}, "no operation"),
+        ({"kind": "error", "path": "v0/charges"}, "no operation"),
+        ({"kind": "error", "path": "/v0/charges/*/*"}, "no operation"),
+        ({"kind": "error", "method": "DELETE"}, "the method DELETE: choose one of POST, GET, HEAD, PATCH"),
+        ({"kind": "error", "method": "PATCH", "path": "/v0/charges"}, "choose one of /v0/static-charges/{id}"),
+        (
+            {"kind": "error", "method": "GET", "operation": "createCharge"},
+            "is POST /v0/charges and never has",
+        ),
+        ({"kind": "error", "operation": "createCharge", "path": "/v0/wallet"}, "leave out one of the two"),
+        ({"kind": "stale_read", "operation": "createCharge"}, "it applies to GET /v0/charges"),
+        ({"kind": "stale_read", "method": "HEAD"}, "it applies to GET"),
+        ({"kind": "key_in_use", "operation": "getWallet"}, "it applies to POST /v0/charges"),
+        ({"kind": "key_in_use", "method": "GET"}, "it applies to POST /v0/charges"),
+        ({"kind": "truncated_body", "method": "HEAD"}, "changes no response"),
+        ({"kind": "unknown_fields", "method": "HEAD"}, "changes no response"),
+        ({"kind": "slow_body", "method": "HEAD"}, "changes no response"),
+        ({"kind": "wrong_content_type", "value": "application/json"}, "give another one"),
+        ({"kind": "wrong_content_type", "value": "Application/JSON; charset=utf-8"}, "give another one"),
     ],
     ids=str,
 )
 def test_a_fault_that_could_never_apply_is_refused(sandbox: Sandbox, wrong: dict[str, Any], part: str) -> None:
-    with pytest.raises(ValueError, match=part):
+    with pytest.raises(ValueError, match=re.escape(part)):
         sandbox.service_faults.add(**wrong)
     assert len(sandbox.service_faults) == 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v0/charges/*", "/v0/*", "*", "/v0/charges/0ceeffd6", "/v0/charge[s]", "/v?/charges", "*/wallet"],
+)
+def test_a_path_that_a_request_can_have_is_accepted(sandbox: Sandbox, path: str) -> None:
+    assert sandbox.service_faults.add("error", path=path)["path"] == path
+
+
+@pytest.mark.parametrize("kind", ["truncated_body", "unknown_fields", "slow_body"])
+def test_a_fault_of_the_body_does_not_match_a_response_to_head(sandbox: Sandbox, kind: str) -> None:
+    sandbox.service_faults.add(kind)
+    response = sandbox.http.request("HEAD", CHARGES)
+    assert "leyden-fault" not in response.headers
+    [fault] = sandbox.service_faults
+    assert (fault["matches"], fault["hits"]) == (0, 0)
 
 
 def test_an_unknown_field_of_a_fault_is_named(sandbox: Sandbox) -> None:
