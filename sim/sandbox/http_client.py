@@ -13,7 +13,7 @@ from leyden.service_faults.connection import InProcessConnection
 from leyden.world.interrupts import interrupts
 from leyden.world.loopback import send_request
 
-# What httpx raises for each reason over a network.
+# What httpx2 raises for each reason over a network.
 _ERRORS: dict[str, Any] = {
     "reset": httpx2.ReadError,
     "closed": httpx2.RemoteProtocolError,
@@ -28,7 +28,7 @@ class LoopbackTransport(httpx2.BaseTransport):
         self._app = app
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send one request to the application. A response that a service fault loses raises what httpx raises."""
+        """Send one request to the application. A response that a service fault loses raises the errors of httpx2."""
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)
         target = request.url.raw_path.decode("ascii")
         body = request.read()

@@ -185,6 +185,23 @@ def test_a_path_that_a_request_can_have_is_accepted(sandbox: Sandbox, path: str)
     assert sandbox.service_faults.add("error", path=path)["path"] == path
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "name"),
+    [
+        ("service-faults", {"kind": "unknown_fields", "afterCommit": True}, "afterCommit"),
+        ("service-faults", {"kind": "stale_read", "retryAfter": 1}, "retryAfter"),
+        ("payers", {"beforeExpiry": 1, "afterExpiry": 1}, "beforeExpiry and afterExpiry"),
+    ],
+)
+def test_a_refusal_over_http_has_the_names_of_the_document(
+    sandbox: Sandbox, path: str, body: dict[str, Any], name: str
+) -> None:
+    response = sandbox.http.post(f"/sandbox/v1/{path}", json=body)
+    assert response.status_code == 409
+    assert name in response.json()["detail"]
+    assert not any(part in response.text for part in ("_expiry", "retry_after", "after_commit"))
+
+
 @pytest.mark.parametrize("kind", ["truncated_body", "unknown_fields", "slow_body"])
 def test_a_fault_of_the_body_does_not_match_a_response_to_head(sandbox: Sandbox, kind: str) -> None:
     sandbox.service_faults.add(kind)

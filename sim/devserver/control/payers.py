@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from leyden.devserver.control.pages import Page, page
-from leyden.lightning.payer.payer_rules import payer_resource, payer_spec
+from leyden.lightning.payer.payer_rules import in_wire_names, payer_resource, payer_spec
 from leyden.server.contract.bind import handles
 from leyden.server.errors import FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
@@ -33,7 +33,7 @@ class PayerControl:
         try:
             row = self._world.payers.add(payer_spec(call.body))
         except ValueError as error:
-            raise SemanticConflict(str(error)) from None
+            raise SemanticConflict(in_wire_names(str(error))) from None
         return payer_resource(row)
 
     @handles()

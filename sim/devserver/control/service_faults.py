@@ -17,6 +17,13 @@ from leyden.world.world import World
 _FIELDS = {"retryAfter": "retry_after", "afterCommit": "after_commit"}
 
 
+def _in_wire_names(text: str) -> str:
+    """An error in the names of the document."""
+    for wire, name in _FIELDS.items():
+        text = text.replace(name, wire)
+    return text
+
+
 class ServiceFaultControl:
     """Handlers for one world's service faults."""
 
@@ -38,7 +45,7 @@ class ServiceFaultControl:
                 named["until"] = parse_iso(named["until"])
             row = self._world.service_faults.add(ServiceFaultSpec(**named))
         except ValueError as error:
-            raise SemanticConflict(str(error)) from None
+            raise SemanticConflict(_in_wire_names(str(error))) from None
         return service_fault_resource(row)
 
     @handles()

@@ -127,6 +127,13 @@ def payer_spec(fields: Mapping[str, Any]) -> PayerSpec:
     return PayerSpec(**{_FIELDS.get(name, name): value for name, value in fields.items()})
 
 
+def in_wire_names(text: str) -> str:
+    """An error about a rule in the names of the API."""
+    for wire, name in _FIELDS.items():
+        text = text.replace(name, wire)
+    return text
+
+
 def payer_spec_of(text: str) -> PayerSpec:
     """A rule from a text such as `after=2s,share=0.5,outcome=hold`. Raises `ValueError`."""
     fields: dict[str, Any] = {}
