@@ -31,8 +31,8 @@ from leyden.service_faults.service_faults import ServiceFaults
 from leyden.world.config import WorldConfig
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
+from leyden.world.persistence.removed_rows import RemovedHeader, RemovedRows
 from leyden.world.persistence.world_state import WorldState
-from leyden.world.removed_rows import RemovedHeader, RemovedRows
 from leyden.world.retention import Retention
 from leyden.world.time.clock import VirtualClock
 from leyden.world.time.timers import Hold

@@ -10,7 +10,7 @@ from leyden.server.callbacks.deliveries import PENDING
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.server.store.table import RowTable
-from leyden.world.removed_rows import RemovedRows
+from leyden.world.persistence.removed_rows import RemovedRows
 
 _REMOVED_PER_COMMIT = 8
 

@@ -23,8 +23,8 @@ from leyden.server.http.projects import KeyRow, ProjectRow
 from leyden.service_faults.kinds import ServiceFaultRow
 from leyden.service_faults.service_faults import AnswerRow
 from leyden.world.persistence.field_schemas import FIELDS, integer_schema
-from leyden.world.removed_rows import TABLE as LAST_IDS
-from leyden.world.removed_rows import LastIdRow
+from leyden.world.persistence.removed_rows import TABLE as LAST_IDS
+from leyden.world.persistence.removed_rows import LastIdRow
 from leyden.world.traffic import TrafficRow
 
 _PLAIN: Mapping[Any, Mapping[str, Any]] = {
