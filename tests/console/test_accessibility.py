@@ -12,10 +12,11 @@ from tests.support.console_page import ConsolePage
 
 
 @pytest.fixture(scope="session")
-def axe(pytestconfig: pytest.Config) -> str:
+def axe(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The script of axe-core. Skips where npm is missing or reaches no registry, except in CI."""
+    cache = getattr(pytestconfig, "cache", None)  # None with `-p no:cacheprovider`
     try:
-        return axe_source(pytestconfig.cache.mkdir("axe-core"))
+        return axe_source(tmp_path_factory.mktemp("axe") if cache is None else cache.mkdir("axe-core"))
     except NoAxe as error:
         if os.environ.get("CI"):
             raise
