@@ -1,6 +1,8 @@
 """Callbacks a second to a fast receiver: transport and complete outbox, beside bare clients.
 
-The ceiling is the bare aiohttp client, which the transport itself uses. httpx2 is another client of the core's
+The ceiling is the bare aiohttp client, which the transport itself uses. Each of its requests has a connection of its
+own, as each attempt of a callback has: on a connection that is kept, a receiver that fails cannot be told from one that
+closed the connection before. httpx2 is another client of the core's
 dependencies, so a complete install has it. The former httpx is not measured: its connection pool slows down above about
 ten requests at once, so a ratio to it says more about the pool than about Leyden.
 """
@@ -86,7 +88,7 @@ async def _shared(count: int, send: Callable[[], Awaitable[object]]) -> float:
 
 
 async def _by_aiohttp(url: str, count: int) -> float:
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True)) as client:
 
         async def send() -> None:
             async with client.post(url, data=_BODY, headers=_HEADERS) as response:
@@ -96,7 +98,7 @@ async def _by_aiohttp(url: str, count: int) -> float:
 
 
 async def _by_httpx2(url: str, count: int) -> float:
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
     async with httpx2.AsyncClient(limits=limits) as client:
         return await _shared(count, lambda: client.post(url, content=_BODY, headers=_HEADERS))
 
