@@ -55,10 +55,19 @@ INTERCEPTOR = {"kind": "delay", "node": "shop", "delay": "1s"}
 PLACES: tuple[tuple[str, str, Any], ...] = (
     *(
         ("get", f"{path}?{name}={TEXT}", None)
-        for path in ("/v0/charges", "/v0/static-charges", "/v0/static-charges/{id}/charges")
+        for path in (
+            "/v0/charges",
+            "/v0/static-charges",
+            "/v0/static-charges/{id}/charges",
+            "/sandbox/v1/charges",
+            "/sandbox/v1/static-charges",
+            "/sandbox/v1/payments",
+            "/sandbox/v1/deliveries",
+        )
         for name in ("createdAfter", "createdBefore")
     ),
     ("post", "/sandbox/v1/reset", {"start": TEXT}),
+    ("post", "/sandbox/v1/fork", {"ttl": TEXT}),
     ("post", "/sandbox/v1/clock/advance", {"by": TEXT}),
     ("post", "/sandbox/v1/clock/advance", {"to": TEXT}),
     ("post", "/sandbox/v1/network/interceptors", {**INTERCEPTOR, "delay": TEXT}),

@@ -16,6 +16,7 @@ from tests.support.hosted import Hosted, in_server
 
 FIELDS = {"reason": "test", "a/b": 1}
 EMPTY = (b"{}", b" { }\n", b"  ")
+QUERIES = {"requestInvoice": "?amount=1000", "search": "?text=tea"}  # what these operations require
 IDS = {"name": "ana", "user": "ana", "channel": "1x1x1"}
 UNKNOWN_ID = "8f14e45f-ceea-467f-a8b5-91f3d5a1c0de"
 
@@ -29,7 +30,7 @@ def without_body(document: str) -> list[Operation]:
 
 def path_of(operation: Operation) -> str:
     path = re.sub(r"\{(\w+)\}", lambda match: IDS.get(match[1], UNKNOWN_ID), operation.path)
-    return path + ("?amount=1000" if operation.operation_id == "requestInvoice" else "")
+    return path + QUERIES.get(operation.operation_id, "")
 
 
 def send(sandbox: Sandbox, operation: Operation, body: Any) -> LoopbackResponse:
