@@ -16,6 +16,7 @@ from leyden.commands.environment import ADMIN_TOKEN
 from leyden.commands.served.client import Client
 from leyden.commands.served.output import utc
 from leyden.commands.served.sandbox_output import OWN_PATH, PATH
+from leyden.errors import ForkError
 from leyden.harness.options import DESCRIBE
 from leyden.json_files import InputError, VersionWarning
 from leyden.server.errors import LeydenError
@@ -48,14 +49,18 @@ def _is_saved(path: str) -> bool:
 
 
 def _replay_saved(options: argparse.Namespace) -> int:
-    """Returns 0 if every journal has the hash of the file, 1 otherwise."""
+    """Returns 0 if every journal has the hash of the file, 1 otherwise. Raises `InputError` for a file that cannot be
+    opened."""
     from leyden.sandbox import Sandbox
 
     if options.export or options.spec or options.adapter:
         raise InputError(f"{printable(options.case)} is a saved sandbox: --export, --spec and --adapter are for cases")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", VersionWarning)
-        sandbox = Sandbox.load(options.case)
+        try:
+            sandbox = Sandbox.load(options.case)
+        except ForkError as error:
+            raise InputError(str(error)) from None
     for warning in caught:
         print(f"leyden replay: {warning.message}", file=sys.stderr)
     with sandbox:

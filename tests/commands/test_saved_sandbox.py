@@ -86,5 +86,15 @@ def test_a_file_that_is_neither_is_refused_as_before(leyden: Leyden, tmp_path: P
 def test_a_file_of_another_program_with_a_format_is_refused(leyden: Leyden, tmp_path: Path) -> None:
     (tmp_path / "case.json").write_text('{"format": 2}')
     done = leyden("replay", "case.json")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "is no saved sandbox" in done.stderr
+
+
+def test_a_saved_sandbox_with_a_damaged_row_is_refused(leyden: Leyden, tmp_path: Path, exported: str) -> None:
+    path = tmp_path / "case.json"
+    state = json.loads(path.read_text())
+    state["tables"]["charges"]["rows"][0][1]["amount_msat"] = "x"
+    path.write_text(json.dumps(state))
+    done = leyden("replay", "case.json")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "/amount_msat" in done.stderr
