@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import weakref
 from collections.abc import Callable
@@ -24,10 +25,12 @@ class Lock:
     """The lock of a directory. The kernel releases it when the process ends in any way, so it is never stale."""
 
     def __init__(self, directory: Path) -> None:
-        """Take the lock. Raises `StoreError` when another holder has it or the directory cannot be written."""
+        """Take the lock. Raises `StoreError` when another holder has it, the directory cannot be written, or one of its
+        files is a pipe, a socket or a device."""
         path = directory / LOCK_NAME
         if sys.platform == "win32":
             raise StoreError(f"{directory}: this system lacks the file locks a stored sandbox needs; keep it in memory")
+        _refuse_special_files(directory)
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -60,6 +63,15 @@ class Lock:
         if fd >= 0:
             with suppress(OSError):
                 os.close(fd)
+
+
+def _refuse_special_files(directory: Path) -> None:
+    # To open a pipe waits for its writer. What is a directory, or cannot be read, is refused when it is opened.
+    for path in sorted(directory.glob("charges.*")):
+        with suppress(OSError):
+            mode = path.stat().st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise StoreError(f"{path} is not a regular file: restore it from a copy, or move it away")
 
 
 def open_journal(path: Path, *, new: bool = False) -> int:

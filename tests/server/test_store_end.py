@@ -134,6 +134,19 @@ def test_a_command_refuses_it_in_one_line(tmp_path: Path) -> None:
     assert "charges.journal is missing or empty" in line
 
 
+@pytest.mark.parametrize("name", [JOURNAL, END, "charges.lock"])
+def test_a_pipe_in_the_place_of_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    with served_leyden("--data", str(tmp_path)) as client:
+        client.ok("POST", "/v0/charges", {"amount": "1000", "description": "tea"})
+    [journal] = tmp_path.rglob(JOURNAL)
+    (journal.parent / name).unlink()
+    os.mkfifo(journal.parent / name)
+    done = run_command("serve", "--port", "0", "--data", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert f"{name} is not a regular file" in line
+
+
 def test_what_was_dropped_is_printed_at_the_start_and_readable(tmp_path: Path) -> None:
     with served_leyden("--data", str(tmp_path)) as client:
         client.ok("POST", "/v0/charges", {"amount": "1000", "description": "tea"})
