@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import httptools
 import orjson
@@ -30,7 +30,7 @@ MAX_HEAD_BYTES = 32 * 1024
 MAX_URL_BYTES = 8 * 1024
 MAX_HEADERS = 100
 # Real seconds: until the first byte on a connection, from the first byte of a head to its last, and from the end of a
-# head to the end of its body.
+# head to the end of its body. The empty lines before a request line belong to the head.
 FIRST_BYTE_TIMEOUT_S = 30.0
 HEAD_TIMEOUT_S = 10.0
 BODY_TIMEOUT_S = 30.0
@@ -122,7 +122,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._refusal is not None:
             return self._drain(len(data))
         self._unset_keepalive_if_required()
-        was_in_head, was_in_message = self._in_head, self._in_message
+        former_part = self._part
         for start in range(0, len(data), _SLICE_BYTES):
             piece = data[start : start + _SLICE_BYTES]
             self._uncounted_bytes += len(piece)
@@ -132,10 +132,10 @@ class LimitedProtocol(HttpToolsProtocol):
             if self.transport.is_closing():
                 return None
         # Most requests arrive whole and need no deadline.
-        if not self._in_message:
+        if self._part is None:
             self._clear_deadline()
-        elif not was_in_message or was_in_head != self._in_head:
-            self._set_deadline(HEAD_TIMEOUT_S if self._in_head else BODY_TIMEOUT_S)
+        elif self._part != former_part:
+            self._set_deadline(HEAD_TIMEOUT_S if self._part == "head" else BODY_TIMEOUT_S)
         return None
 
     def on_message_begin(self) -> None:
@@ -178,6 +178,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The last byte of a request."""
         self._in_message = False
+        self._uncounted_bytes = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -196,6 +197,13 @@ class LimitedProtocol(HttpToolsProtocol):
             super().shutdown()
         else:
             self.transport.close()
+
+    @property
+    def _part(self) -> Literal["head", "body"] | None:
+        """The part of a request that is arriving. Empty lines before a request line belong to its head."""
+        if self._in_message:
+            return "head" if self._in_head else "body"
+        return "head" if self._uncounted_bytes else None
 
     @property
     def _has_request_in_progress(self) -> bool:
@@ -309,11 +317,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _time_out(self) -> None:
         self._deadline = None
-        if self._refusal is not None or not self._in_message:
-            self.transport.close()  # nothing was sent, or all that will be
+        if self._refusal is not None:
+            self.transport.close()  # all was sent
         elif self._has_request_in_progress:
             # A pipelined request: nothing is read before the response to the earlier one is complete.
             self._set_deadline(HEAD_TIMEOUT_S)
+        elif not self._in_message:
+            self.transport.close()  # there is no request to answer
         else:
             part, seconds = ("head", HEAD_TIMEOUT_S) if self._in_head else ("body", BODY_TIMEOUT_S)
             self._refuse(RequestTimeout(f"the {part} of the request was not complete after {seconds:g} seconds"))

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from time import sleep
 from typing import IO
 from urllib.parse import urlsplit
 
@@ -239,6 +240,47 @@ def test_a_connection_that_sends_nothing_is_closed(dial: Dial, monkeypatch: pyte
     monkeypatch.setattr(http_protocol, "FIRST_BYTE_TIMEOUT_S", 0.05)
     with closing(dial()) as connection:
         assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("before", [b"", GET + KEY + b"\r\n"], ids=["first", "after a response"])
+def test_a_connection_that_sends_only_empty_lines_is_closed(
+    dial: Dial, monkeypatch: pytest.MonkeyPatch, before: bytes
+) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_S", 0.2)
+    with closing(dial()) as connection:
+        connection.sendall(before)
+        if before:
+            assert response(connection)[0] == 200
+        connection.settimeout(0.02)
+        for _ in range(500):  # an empty line every 20 ms
+            try:
+                connection.sendall(b"\r\n")
+                assert connection.recv(1) == b""
+                return
+            except TimeoutError:
+                continue
+            except (BrokenPipeError, ConnectionResetError):
+                return
+    pytest.fail("the connection is still open")
+
+
+def test_empty_lines_before_a_head_are_part_of_its_time(dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_S", 0.3)
+    started: list[float] = []
+    set_deadline = http_protocol.LimitedProtocol._set_deadline
+    monkeypatch.setattr(
+        http_protocol.LimitedProtocol,
+        "_set_deadline",
+        lambda self, seconds: (started.append(seconds), set_deadline(self, seconds)),
+    )
+    with closing(dial()) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in (b"\r\n", b"\r\n", b"GET /v0/charges HTTP/1.1\r\n"):
+            connection.sendall(piece)
+            sleep(0.02)
+        status, problem = response(connection)
+    assert (status, problem["code"]) == (408, "request_timeout")
+    assert started.count(0.3) == 1
 
 
 @pytest.mark.parametrize(("open_files", "connections"), [(256, 160), (100, 16), (1024, 928), (1 << 20, 2048)])
