@@ -223,7 +223,7 @@ class HashedEventJournal:
 def _hashed_text(entry: Entry) -> str:
     names = entry.facts.get(REAL_TIME)
     if isinstance(names, list):
-        entry = entry._replace(facts=_without(entry.facts, frozenset(names)))
+        entry = entry._replace(facts=_without(entry.facts, frozenset(name for name in names if isinstance(name, str))))
     return _canonical(entry)
 
 

@@ -112,12 +112,19 @@ def journal_transitions(
     for entry in world.journal.entries(subject=resource_id):
         facts, source = entry.facts, states.get(entry.subject, CREATION)
         if entry.kind == "refused":
-            rules = [rule for rule in table.rows if (rule.source, rule.trigger) == (source, facts["trigger"])]
-            because = next((rule.because for rule in rules if rule.refuse == facts["refuse"]), None) or facts["refuse"]
-            yield entry.subject, Transition(entry.at_ms, facts["trigger"], source, None, because)
-        elif facts.get("resource") == resource and (source, entry.kind, facts.get("status")) in moves:
-            yield entry.subject, Transition(entry.at_ms, entry.kind, source, facts["status"])
-            states[entry.subject] = facts["status"]
+            trigger, refuse = _text(facts, "trigger"), _text(facts, "refuse")
+            rules = [rule for rule in table.rows if (rule.source, rule.trigger) == (source, trigger)]
+            because = next((rule.because for rule in rules if rule.refuse == refuse), None) or refuse
+            yield entry.subject, Transition(entry.at_ms, trigger, source, None, because)
+        elif facts.get("resource") == resource and (source, entry.kind, _text(facts, "status")) in moves:
+            yield entry.subject, Transition(entry.at_ms, entry.kind, source, _text(facts, "status"))
+            states[entry.subject] = _text(facts, "status")
+
+
+def _text(facts: Mapping[str, Any], name: str) -> str:
+    """A fact that is a text. The journal of a saved sandbox may have any facts."""
+    value = facts.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def transitions_of(world: World, resource: str, resource_id: str, row: Mapping[str, Any]) -> list[Transition]:
@@ -224,9 +231,9 @@ def _journal_events(world: World, deliveries: list[DeliveryRow]) -> Iterator[Eve
     """Events that leave no row of their own."""
     urls = {row["id"]: row["url"] for row in deliveries}
     for entry in world.journal.entries() if urls else ():
-        url, rank = urls.get(entry.facts.get("delivery", "")) or urls.get(entry.subject), (5.5, entry.sequence)
+        url, rank = urls.get(_text(entry.facts, "delivery")) or urls.get(entry.subject), (5.5, entry.sequence)
         if url is not None and entry.kind == "fault_hit":
-            words, more = f"fault: {entry.facts['fault']}", f"applies to callback {entry.facts.get('attempt')}"
+            words, more = f"fault: {_text(entry.facts, 'fault')}", f"applies to callback {entry.facts.get('attempt')}"
             yield Event(entry.at_ms, rank, CALLBACK, CALLBACK, words, more, OTHER, host_of(url))
         elif url is not None and entry.kind == "callback_replayed":
             yield Event(entry.at_ms, rank, SERVICE, SERVICE, "replay", "the message is sent again", OTHER)
