@@ -116,6 +116,8 @@ def _actions(sandbox: Sandbox, quick: bool) -> Iterator[Callable[[], object]]:
             yield ask("GET", path)
         for charge in _ids(check_response(sandbox, "GET", "/v0/charges?limit=4")):
             yield ask("GET", f"/v0/charges/{charge}")
+            yield ask("GET", f"/sandbox/v1/charges/{charge}")
+            yield lambda charge=charge: sandbox.charges[charge].timeline()  # type: ignore[misc]
             yield ask("GET", f"/sandbox/v1/payments?chargeId={charge}")
             yield ask("GET", f"/sandbox/v1/deliveries?chargeId={charge}")
         for static in _ids(check_response(sandbox, "GET", "/v0/static-charges")):
@@ -128,6 +130,7 @@ def _actions(sandbox: Sandbox, quick: bool) -> Iterator[Callable[[], object]]:
             yield ask("GET", f"/sandbox/v1/payments/{payment}/attempts")
         for delivery in _ids(check_response(sandbox, "GET", "/sandbox/v1/deliveries"))[:8]:
             yield ask("GET", f"/sandbox/v1/deliveries/{delivery}")
+        yield ask("GET", "/sandbox/v1/export")
         if not quick:
             for name in TABLES:
                 yield lambda name=name: sandbox.table(name)  # type: ignore[misc]

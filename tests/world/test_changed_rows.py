@@ -11,7 +11,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import ForkError
-from tests.support.exercise import rich_snapshot, use_by_every_operation
+from tests.support.exercise import check_response, rich_snapshot, use_by_every_operation
 
 SAVED = {network: rich_snapshot(network) for network in ("direct", "line:4")}
 DELETED = object()
@@ -102,6 +102,14 @@ def test_a_row_that_does_not_fit_is_refused_with_its_table_and_field(
         ("line:4", "tables/interceptors/rows/0/1/node", 9, "node"),
         ("line:4", "config/seed", 4, "network/"),
         ("line:4", "network", None, "network"),
+        ("direct", "journal/entries/0/4/amount_msat", 10**30, "/journal/entries/0/4/amount_msat"),
+        ("direct", "config/spec", {"x": [10**30]}, "/config/spec/x/0"),
+        ("direct", "label", "\ud800", "/label"),
+        ("direct", "tables/charges/rows/0/1/other", 1, "other"),
+        ("direct", "tables/payments/rows/0/1/attempts/0/route", [], "fee_msat"),
+        ("line:4", "tables/payments/rows/0/1/attempts/0/fee_msat", DELETED, "fee_msat"),
+        ("line:4", "tables/payments/rows/0/1/attempts/0/hops/0/3", 10**30, "hops/0/3"),
+        ("line:4", "tables/payments/rows/0/1/attempts/0/hops", [], "hops"),
         ("line:4", "network/balance/0", -1, "network/balance"),
         ("line:4", "network/balance", SAVED["line:4"]["network"]["balance"][::-1], "network/balance"),
         ("line:4", "network/sessions", [], "network/shards"),
@@ -146,7 +154,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def test_a_sandbox_with_a_changed_value_is_refused_or_works(network: str, seed: int) -> None:
     rng = random.Random(seed)
     saved = SAVED[network]
-    parts = ("tables", "network", "clock", "outbox", "streams")
+    parts = ("tables", "network", "clock", "outbox", "streams", "journal")
     found = [place for part in parts for place in places(saved[part], (part,))]
     refused = used = 0
     for _ in range(60):
@@ -159,7 +167,7 @@ def test_a_sandbox_with_a_changed_value_is_refused_or_works(network: str, seed: 
             del container[last]
         else:
             old = container[last]
-            others = [-1, 0, 1, 2**53 - 1, None, "", "x", [], {}]
+            others = [-1, 0, 1, 2**53 - 1, 10**30, None, "", "x", [], {}]
             if isinstance(old, int):
                 others += [old + 1, old - 1, -old]
             if isinstance(old, str):
@@ -174,6 +182,29 @@ def test_a_sandbox_with_a_changed_value_is_refused_or_works(network: str, seed: 
         used += 1
     assert refused > 20
     assert used > 3
+
+
+@pytest.mark.parametrize("network", SAVED)
+@pytest.mark.parametrize(
+    "value", [DELETED, None, [], {}, -1, "x"], ids=["deleted", "null", "list", "object", "-1", "text"]
+)
+def test_a_journal_with_other_facts_can_be_shown(network: str, value: Any) -> None:
+    snapshot = deepcopy(SAVED[network])
+    for entry in snapshot["journal"]["entries"]:
+        names = ("status", "resource", "trigger", "refuse", "delivery", "fault", "attempt", "realTime")
+        for name in names if value is not DELETED else sorted(entry[4]):
+            entry[4][name] = [value]
+            if value is DELETED:
+                del entry[4][name]
+            elif name in names:
+                entry[4][name] = value if name != "realTime" else [value]
+    sandbox = Sandbox.from_snapshot(snapshot)
+    for charge in sandbox.charges:
+        charge.timeline()
+        check_response(sandbox, "GET", f"/sandbox/v1/charges/{charge.id}")
+    check_response(sandbox, "GET", "/sandbox/v1/journal")
+    check_response(sandbox, "GET", "/sandbox/v1/export")
+    assert len(str(sandbox.world.journal.computed_hash())) == 64
 
 
 def test_a_rich_sandbox_is_saved_and_works() -> None:

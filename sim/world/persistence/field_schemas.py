@@ -85,6 +85,16 @@ _SHARE = {"type": "number", "minimum": 0, "maximum": 1}
 _PART_STATES = (HELD, SETTLED, FAILED)
 _ATTEMPT_STATES = ("in_flight", WAITING, *_PART_STATES)
 
+_MSAT = {"type": "integer", "minimum": 0, "maximum": ALL_MSAT}
+_HOP = {
+    "type": "array", "items": [_from(0, MAX_COUNT), {"type": "string"}, {"type": "string"}, _MSAT, _from(0, MAX_COUNT)],
+    "minItems": 5, "maxItems": 5,
+}  # fmt: skip
+_HOP_TIMES = {"type": "array", "items": [INSTANT, _or_null(INSTANT)], "minItems": 2, "maxItems": 2}
+
+# By the name of the row type: optional fields of which a row has all or none.
+FIELDS_TOGETHER: Mapping[str, Sequence[str]] = {"AttemptRow": ("fee_msat", "route", "hops", "times", "hop")}
+
 # By the name of the row type and the field.
 FIELDS: Mapping[tuple[str, str], Schema] = {
     ("ConfigRow", "seed"): _from(0, MAX_COUNT),
@@ -137,6 +147,8 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("ScriptRow", "parts"): _from(1, MAX_PARTS),
     ("ScriptRow", "sent_parts"): _from(0, MAX_PARTS),
     ("AttemptRow", "status"): _one_of(*_ATTEMPT_STATES),
+    ("AttemptRow", "hops"): {"type": "array", "minItems": 1, "items": _HOP},
+    ("AttemptRow", "times"): _or_null({"type": "array", "items": _HOP_TIMES}),
     ("PayerRow", "outcome"): _one_of(*RULE_OUTCOMES),
     ("PayerRow", "failure"): _one_of(*FAILURES),
     ("PayerRow", "share"): _SHARE,

@@ -22,11 +22,13 @@ from leyden.server.http.idempotency import IdempotencyRow
 from leyden.server.http.projects import KeyRow, ProjectRow
 from leyden.service_faults.kinds import ServiceFaultRow
 from leyden.service_faults.service_faults import AnswerRow
-from leyden.world.persistence.field_schemas import FIELDS, integer_schema
+from leyden.world.persistence.field_schemas import FIELDS, FIELDS_TOGETHER, integer_schema
 from leyden.world.persistence.removed_rows import TABLE as LAST_IDS
 from leyden.world.persistence.removed_rows import LastIdRow
 from leyden.world.traffic import TrafficRow
 
+# Former versions wrote more fields in these rows. What is not named here is not read, and not written again.
+_WITH_FORMER_FIELDS = frozenset({"ConfigRow", "StateRow", "TimerRow", "NetworkRow", "SessionRow", "ShardRow"})
 _PLAIN: Mapping[Any, Mapping[str, Any]] = {
     bool: {"type": "boolean"}, float: {"type": "number"}, str: {"type": "string"}, NoneType: {"type": "null"}, Any: {},
 }  # fmt: skip
@@ -71,11 +73,14 @@ def schema_of(hint: Any, name: str = "") -> dict[str, Any]:
     """
     if is_typeddict(hint):
         fields = get_type_hints(hint, include_extras=True)
+        together = FIELDS_TOGETHER.get(hint.__name__, ())
         return {
             "type": "object",
             "properties": {name: _field(hint.__name__, name, field) for name, field in fields.items()},
             # A module whose annotations are texts has `NotRequired` in the text.
             "required": sorted(name for name in hint.__required_keys__ if get_origin(fields[name]) is not NotRequired),
+            "additionalProperties": hint.__name__ in _WITH_FORMER_FIELDS,
+            "dependencies": {name: [other for other in together if other != name] for name in together},
         }
     if hint is int:
         return integer_schema(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 from jsonschema_rs import Draft4Validator
 
 from leyden.arguments import MAX_COUNT
@@ -101,3 +102,25 @@ SAVED_SANDBOX = DocumentKind(
     Draft4Validator(SNAPSHOT_SCHEMA),
     1_000_000_000,
 )
+
+
+def check_saved_sandbox(snapshot: Mapping[str, Any], where: str) -> None:
+    """Raise `ForkError` for a snapshot that the schema does not permit, or with a value that cannot be shown or saved
+    again: an integer of more than 64 bits, a text that is not UTF-8."""
+    SAVED_SANDBOX.check(snapshot, where)
+    for name in SNAPSHOT_SCHEMA["properties"]:  # the action log has its own checks
+        found = _not_writable(snapshot.get(name), f"/{name}")
+        if found is not None:
+            raise SAVED_SANDBOX.refusal(where, f"{found[0][:100]}: {found[1]}")
+
+
+def _not_writable(value: Any, place: str) -> tuple[str, str] | None:
+    """The place of the first value that cannot be written as JSON, and why it cannot."""
+    try:
+        orjson.dumps(value)
+        return None
+    except TypeError as error:
+        why = str(error)
+    members: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    parts = (_not_writable(member, f"{place}/{key}") for key, member in members)
+    return next((found for found in parts if found is not None), (place, why))

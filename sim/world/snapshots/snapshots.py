@@ -23,10 +23,11 @@ from leyden.server.store.tables.row_map import RowMap
 from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
+from leyden.world.persistence.directory_checks import OWN_TABLES
 from leyden.world.persistence.former_formats import upgraded_snapshot
 from leyden.world.persistence.row_checks import check_references
 from leyden.world.persistence.stream_checks import check_streams
-from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
+from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX, check_saved_sandbox
 from leyden.world.snapshots.state_checks import check_ids, check_project, check_timers
 from leyden.world.world import LOCAL_URL, World
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from leyden.lightning.payer.routed_payments import RoutedPayments
 
 FORMAT = 2
-
-_OWN_TABLES = ("world", "network")  # a directory's rows about the world itself; forks are kept in memory
 
 
 def check_not_waiting(world: World) -> None:
@@ -65,7 +64,7 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
     with world.lock, gc_paused():  # the copies of the tables stay
         check_not_waiting(world)
         world.wait_for_network()
-        tables = {name: table for name, table in world.store.snapshot().items() if name not in _OWN_TABLES}
+        tables = {name: table for name, table in world.store.snapshot().items() if name not in OWN_TABLES}
         fork = World(
             replace(world.config, rate=world.clock.rate, payers=None),  # their rows are copied
             Store.from_snapshot(tables),
@@ -112,7 +111,7 @@ def dump_world(world: World) -> dict[str, Any]:
                     "rows": [list(pair) for pair in table.rows.items()],
                 }
                 for name, table in world.store.snapshot().items()
-                if name not in _OWN_TABLES
+                if name not in OWN_TABLES
             },
             "journal": world.journal.snapshot(),
             "network": None if world.engine is None else _routed(world).snapshot(),
@@ -148,7 +147,7 @@ def restore_world(
     try:
         if snapshot["format"] == 1:
             snapshot = upgraded_snapshot(snapshot)
-        SAVED_SANDBOX.check(snapshot, where)
+        check_saved_sandbox(snapshot, where)
         warn_of_version(snapshot.get("leyden") or None, where)
         config = adapt(_load_config(snapshot["config"]))
         check_ids(snapshot["tables"])
