@@ -159,8 +159,9 @@ def test_a_clock_that_cannot_run_is_shown_as_paused(console: ConsolePage) -> Non
 
 def test_a_reset_sandbox_is_shown_again(console: ConsolePage, sandbox: Sandbox) -> None:
     console.create_charge()
-    sandbox.ask("POST", "/sandbox/v1/reset", {"seed": 8, "start": "2030-01-01T09:00:00.000Z"})
-    console.refresh()
+    order = {"seed": 8, "start": "2030-01-01T09:00:00.000Z"}
+    reset = httpx2.post(f"{sandbox.serve()}/sandbox/v1/reset", json=order, headers={"apikey": sandbox.api_key})
+    assert reset.status_code == 200
     console.shows("No charge yet", LIST)
     console.until(f"!document.getElementById('charge-title') && !!{DETAIL}.querySelector('[role=alert]')")
 

@@ -156,6 +156,15 @@ def test_keys_secrets_and_tokens_are_masked(sandbox: Sandbox) -> None:
     assert "Bearer (tt..., 20 characters)" in shown[2]
 
 
+def test_the_key_of_a_fork_is_masked_in_the_log_of_its_original(sandbox: Sandbox, served: str) -> None:
+    headers = {"apikey": sandbox.api_key}
+    fork = httpx2.post(f"{served}/sandbox/v1/fork", json={}, headers=headers).json()
+    assert fork["apiKey"].startswith("leyden_")
+    logged = httpx2.get(f"{served}{LOG}/1", headers=headers).json()
+    assert logged["operation"] == "forkSandbox"
+    assert fork["apiKey"] not in logged["response"]["body"]
+
+
 def test_a_short_key_is_masked_where_it_is_a_whole_text(sandbox: Sandbox) -> None:
     sandbox.http.post("/sandbox/v1/api-keys", json={"key": "tea"})
     create(sandbox, apikey="tea")

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from leyden.server.http.authentication import is_key_name, masked
 
 _CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
-_SECRET = re.compile(r"whsec_[A-Za-z0-9+/=]{8,}")
+# By their form: those of other sandboxes, such as the key of a fork in the answer that created it.
+_SECRET = re.compile(r"whsec_[A-Za-z0-9+/=]{8,}|leyden_[0-9a-f]{32}")
+_STARTS = ("whsec_", "leyden_")
 _PARAMETER = re.compile(r"(?<=[?&])([^=&]+)=([^&]+)")
 # A shorter key may be a word that texts have for another reason: it is masked where it is a whole JSON string.
 _MIN_LENGTH = 8
@@ -34,7 +36,7 @@ class Mask:
         for quoted in self._short:
             if quoted in text:
                 text = text.replace(quoted, f'"{masked(quoted[1:-1])}"')
-        if "whsec_" in text:
+        if any(start in text for start in _STARTS):
             text = _SECRET.sub(lambda found: masked(found[0]), text)
         return text
 
