@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import queue
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -92,6 +95,11 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
         yield client
 
 
+def connection_to(client: Client) -> http.client.HTTPConnection:
+    where = urlsplit(client.url)
+    return http.client.HTTPConnection(where.hostname or "", where.port, timeout=30)
+
+
 def create(client: Client, url: str | None = None, expires_in_s: int = 60) -> str:
     body = {"amount": "1000", "description": "tea", "expiresIn": expires_in_s, "callbackUrl": url}
     found: str = client.ok("POST", "/v0/charges", body)["data"]["id"]
@@ -107,14 +115,17 @@ def paid(client: Client, url: str) -> str:
 
 @pytest.mark.parametrize("body", [{"by": "1h"}, {"to": "2030-01-01T01:00:00Z"}, {"until": "idle"}])
 def test_an_advance_that_waits_for_a_receiver_ends_with_the_reset(client: Client, body: dict[str, str]) -> None:
-    with held_receiver() as receiver, ThreadPoolExecutor() as pool:
+    with held_receiver() as receiver, closing(connection_to(client)) as connection:
         paid(client, receiver.url)
-        advance = pool.submit(client, "POST", "/sandbox/v1/clock/advance", body)
         receiver.wait_asked()
+        # Sent before the other requests: one of them would wait for the receiver in its place.
+        sent = {"apikey": client.key, "content-type": "application/json"}
+        connection.request("POST", "/sandbox/v1/clock/advance", json.dumps(body), sent)
         while client("POST", "/sandbox/v1/clock/advance", {"by": 0})[0] != 409:
             pass  # the other one is not waiting yet
         client.ok("POST", "/sandbox/v1/reset", {"seed": 8})
-        status, problem = advance.result()  # before the receiver answers
+        response = connection.getresponse()  # before the receiver answers
+        status, problem = response.status, json.load(response)
         assert status == 409
         assert ENDED in problem["detail"]
         charge_id = create(client)
