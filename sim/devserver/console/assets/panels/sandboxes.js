@@ -5,7 +5,7 @@ import { useAction, usePages } from "../data.js";
 import { instant } from "../format.js";
 import { Code, Confirmed, Facts, Field, Outcome, Section, Unavailable } from "../parts.js";
 import { SchemaForm } from "../schema_form.js";
-import { html, store, useState, useStore } from "../ui.js";
+import { html, store, useEffect, useState, useStore } from "../ui.js";
 
 export const name = "sandboxes";
 export const path = "sandboxes";
@@ -64,7 +64,7 @@ function Create({ options }) {
 
 /** A sandbox that was made just now: its key, and its console in another tab. */
 export function CopyMade({ sandbox }) {
-  storeKey(`/sandboxes/${sandbox.id}`, sandbox.apiKey);
+  useEffect(() => storeKey(`/sandboxes/${sandbox.id}`, sandbox.apiKey), [sandbox.id]);
   return html`<div class="made" role="status"><${Facts} rows=${[
     ["sandbox", html`<code>${sandbox.id}</code>`], ["API key", html`<${Code} text=${sandbox.apiKey} />`], ["base URL", html`<${Code} text=${sandbox.url} />`]]} />
     <a class="button first" href="/sandboxes/${sandbox.id}/console" target="_blank" rel="opener">Open its console</a></div>`;
