@@ -137,7 +137,7 @@ class HttpSandbox(OverHttp):
 
     def deliveries(self, **filters: Any) -> list[dict[str, Any]]:
         """The callbacks, oldest first; `filters` are the query parameters of `GET /sandbox/v1/deliveries`."""
-        return list(self.pages("/sandbox/v1/deliveries", **filters))
+        return list(self.pages("/sandbox/v1/deliveries", **filters))[::-1]
 
     def inbox(self, name: str) -> list[dict[str, Any]]:
         """The posts that the built-in receiver `http://<name>.localhost/` got, oldest first; none before the first."""

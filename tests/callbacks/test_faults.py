@@ -220,7 +220,7 @@ def test_the_journal_tells_what_was_sent_from_what_was_not(sandbox: Sandbox) -> 
     ]
     nothing = kinds(blocked, "duplicate")
     assert nothing == ["callback_started", "callback_not_sent", "callback_finished", "copy_started", "copy_not_sent"]
-    attempts = [attempt for row in listed(sandbox.ask, "/sandbox/v1/deliveries") for attempt in row["attempts"]]
+    attempts = [attempt for row in listed(sandbox.ask, "/sandbox/v1/deliveries")[::-1] for attempt in row["attempts"]]
     assert [(attempt["error"], attempt["sent"]) for attempt in attempts] == [
         ("timeout", []),
         (None, None),

@@ -49,7 +49,7 @@ def test_deliveries_of_all_charges_are_listed_and_filtered(console: ConsolePage,
     pay(sandbox)
     pay(sandbox)
     console.open("callbacks")
-    console.statuses("pending,delivered")
+    console.statuses("delivered,pending")
     console.click("pending", "document.querySelector('.tools')")
     console.statuses("pending")
     console.until("location.search === '?status=pending'")

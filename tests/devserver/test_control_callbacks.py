@@ -45,7 +45,7 @@ def test_deliveries_are_found_by_charge_status_and_event(sandbox: Sandbox) -> No
     def found(query: str) -> list[str]:
         return [delivery["chargeId"] for delivery in listed(sandbox.ask, f"/sandbox/v1/deliveries{query}")]
 
-    assert found("") == [first, second, expired]
+    assert found("") == [expired, second, first], "the newest first"
     assert found(f"?chargeId={second}") == [second]
     assert found("?status=stopped") == [second]
     assert found("?event=charge.expired") == [expired]
@@ -164,7 +164,7 @@ def test_a_static_charges_id_selects_its_payments(sandbox: Sandbox) -> None:
     paid(sandbox)
     sandbox.run("1s")
     found = listed(sandbox.ask, f"/sandbox/v1/deliveries?chargeId={tips.id}")
-    assert [delivery["chargeId"] for delivery in found] == [charge.id for charge in tips.charges]
+    assert [delivery["chargeId"] for delivery in found] == [charge.id for charge in tips.charges][::-1]
     assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 2, "chargeId": tips.id})["reached"]
 
 

@@ -105,7 +105,9 @@ def test_a_page_continues_where_the_one_before_ended_while_rows_are_added(sandbo
     expire(2)
     second = sandbox.ask("GET", f"/sandbox/v1/deliveries?limit=100&after={first['next']}")
     ids = [row["id"] for page in (first, second) for row in page["data"]]
-    assert (len(ids), len(set(ids)), second["next"]) == (5, 5, None)
+    assert (len(ids), len(set(ids)), second["next"]) == (3, 3, None), "newer rows are on pages before"
+    every = [row["id"] for row in sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]]
+    assert (len(every), every[2:]) == (5, ids)
 
 
 def test_a_list_of_deliveries_has_bodies_only_if_they_are_asked_for(sandbox: Sandbox) -> None:
@@ -129,7 +131,9 @@ def test_a_replay_lists_the_first_thousand_deliveries_and_counts_all(
     sandbox.advance("1h")
     answer = sandbox.ask("POST", "/sandbox/v1/deliveries/replay")
     assert (answer["replayed"], len(answer["ids"])) == (130, 60)
-    assert answer["ids"] == [row["id"] for row in sandbox.ask("GET", "/sandbox/v1/deliveries?limit=60")["data"]]
+    assert (
+        answer["ids"] == [row["id"] for row in sandbox.ask("GET", "/sandbox/v1/deliveries?limit=200")["data"]][:69:-1]
+    )
 
 
 def test_an_advance_lists_the_first_events_and_counts_all(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

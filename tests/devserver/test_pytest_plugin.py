@@ -254,7 +254,7 @@ def test_the_blocked_note_names_options_that_exist(leyden_server: LiveServer) ->
     def note() -> str:
         box.charges.create(amount="1000", description="", callbackUrl="http://192.0.2.1:22222/x", expiresIn=1)
         box.run("2s")
-        text: str = box.ask("GET", "/sandbox/v1/deliveries")["data"][-1]["attempts"][0]["note"]
+        text: str = box.ask("GET", "/sandbox/v1/deliveries")["data"][0]["attempts"][0]["note"]
         return text
 
     assert note().endswith(

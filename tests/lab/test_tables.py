@@ -124,7 +124,7 @@ def test_the_tables_equal_the_responses_of_the_service(done: list[Action]) -> No
     assert table["status"].tolist() == [charge["status"] for charge in shown]
     assert [str(amount) for amount in table["amount_msat"]] == [charge["amount"] for charge in shown]
     assert [to_iso(at.value // 1_000_000) for at in table["expires_at"]] == [charge["expiresAt"] for charge in shown]
-    posts = listed(sandbox.ask, "/sandbox/v1/deliveries")
+    posts = listed(sandbox.ask, "/sandbox/v1/deliveries")[::-1]
     assert sandbox.deliveries["id"].tolist() == [post["id"] for post in posts]
     assert sandbox.deliveries["attempts"].tolist() == [len(post["attempts"]) for post in posts]
     tries = [attempt["status"] for post in posts for attempt in post["attempts"]]

@@ -195,7 +195,7 @@ def test_the_timeout_of_a_real_receiver_can_be_set() -> None:
         sandbox.receiver("shop").always("timeout")  # our own keeps the timeout of the specification, in virtual time
         sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/", expiresIn=60)
         sandbox.run("76s")
-        [_, virtual] = listed(sandbox.ask, "/sandbox/v1/deliveries")
+        [virtual, _] = listed(sandbox.ask, "/sandbox/v1/deliveries")
         assert (virtual["attempts"][0]["error"], virtual["attempts"][0]["latencyMs"]) == ("timeout", 15_000)
 
 

@@ -129,7 +129,7 @@ def test_a_charge_with_two_callbacks_numbers_them() -> None:
                 paid = service.charges.existing(charge.id)["payment_hash"]
                 service.invoice_failed(FailedInvoice(paid, "lost", sandbox.world.clock.now()))
             sandbox.run()
-        deliveries = listed(sandbox.ask, "/sandbox/v1/deliveries")
+        deliveries = listed(sandbox.ask, "/sandbox/v1/deliveries")[::-1]
         assert [(one["sequence"], one["event"]) for one in deliveries] == [(1, "charge.expired"), (2, "charge.error")]
 
 

@@ -139,7 +139,7 @@ def _print_delivery(delivery: Mapping[str, Any]) -> None:
 COMMANDS = (
     Command(
         "list",
-        "list callback deliveries, oldest first",
+        "list callback deliveries, newest first",
         _describe_list,
         ("leyden deliveries list --status exhausted", "leyden deliveries list --charge CHARGE --bodies --json"),
     ),

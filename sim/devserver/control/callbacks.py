@@ -36,12 +36,12 @@ class CallbackControl:
 
     @handles(raises=(SemanticConflict,), needs=("query.limit",), recorded=False)
     async def list_deliveries(self, call: Request) -> Page:
-        """One page of the deliveries that match the filter, the oldest first."""
+        """One page of the deliveries that match the filter, the newest first."""
         self._check_event(call.query.get("event"), "query.event")
         world, slices, filters = self._world, self._world.slices(), self._filters(call.query)
         outbox, bodies = world.service.outbox, bool(call.query.get("bodies"))
         bounds = created_between(call)
-        found = page(call, lambda after, limit: outbox.rows.page_up(filters, after, limit, **bounds), lambda row: row)
+        found = page(call, lambda after, limit: outbox.rows.page(filters, after, limit, **bounds), lambda row: row)
         rows, found["data"] = found["data"], []
         for row in rows:
             found["data"].append(_delivery(row, world, bodies=bodies))

@@ -139,6 +139,7 @@ class Invariants:
     def _callbacks(self, charge: dict[str, Any]) -> None:
         """The callbacks about a Charge: one in a final state, none before, and each attempt at a valid time."""
         rows = self._read(f"/sandbox/v1/deliveries?bodies=true&chargeId={charge['id']}", self._key).json["data"]
+        rows = sorted(rows, key=lambda row: row["sequence"])
         own = charge["staticChargeId"] is None
         notified = charge["status"] in (("completed", "expired", "error") if own else ("completed",))
         where, rule = f"callbacks of {charge['id']}", "callback-delivery"

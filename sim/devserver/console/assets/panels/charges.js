@@ -84,7 +84,7 @@ function Detail({ id }) {
   const deliveries = useResource(`/sandbox/v1/deliveries?chargeId=${safe}&bodies=true`).data?.data ?? [];
   if (inspected.problem && !inspected.data) return html`<h2>Charge</h2><${Unavailable} problem=${inspected.problem} />`;
   if (inspected.loading) return html`<p class="hint">Loading…</p>`;
-  return html`<${ChargeDetail} inspected=${inspected.data} payments=${[...payments].reverse()} deliveries=${deliveries} />`;
+  return html`<${ChargeDetail} inspected=${inspected.data} payments=${[...payments].reverse()} deliveries=${[...deliveries].reverse()} />`;
 }
 
 function ChargeDetail({ inspected, payments, deliveries }) {
