@@ -39,6 +39,11 @@ class ListenError(LeydenError):
     """The server cannot listen on a host and port. The text names the address and the reason."""
 
 
+class ServiceReplaced(LeydenError):
+    """The service of this request ended before the request changed or read anything, in a reset for example. Its
+    successor answers the request."""
+
+
 class InvalidAmount(LeydenError, ValueError):
     """The text is not an amount in millisatoshis."""
 

@@ -24,6 +24,7 @@ from leyden.server.errors import (
     MethodNotAllowed,
     PayloadTooLarge,
     Problem,
+    ServiceReplaced,
     StorageUnavailable,
 )
 from leyden.server.http.idempotency import Idempotency
@@ -57,7 +58,8 @@ Headers = Iterable[tuple[bytes, bytes]]
 class PipelineContext:
     """The parts of the service that the pipeline uses, shared by all requests.
 
-    `transaction` is entered around everything that a handler reads and writes, which is then one commit.
+    `transaction` is entered around everything that a handler reads and writes, which is then one commit. It raises
+    `ServiceReplaced` when the service has ended: the caller of the application then asks the service's successor.
     `authenticate(headers, query)` returns the project of a request, or raises `Unauthorized`.
     `wait_durable` is awaited before a response is sent, as the store's policy requires. `rate_limit(operation_id)`
     returns the problem for an operation that is called too often, or None. `ignored_fields` are those of all requests.
@@ -179,6 +181,8 @@ class PathEndpoint:
             status, body = await self._handle(bound, scope, headers, request_id)
             if pipeline.wait_durable is not None:
                 await _wait_durable(pipeline.wait_durable, operation)
+        except ServiceReplaced:
+            raise
         except Problem as problem:
             if isinstance(problem, InternalError):
                 log.error("%s failed on %s: %s", operation.operation_id, request_id, _with_fields(problem))

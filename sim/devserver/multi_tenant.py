@@ -30,6 +30,7 @@ from leyden.server.http.pipeline import send_problem
 from leyden.server.http.request_budget import RequestBudget
 from leyden.server.system.clock import elapsed_ns
 from leyden.server.system.work_slices import WorkSlices
+from leyden.world.present_run import respond
 from leyden.world.request_log import LogBudget
 from leyden.world.world import World
 
@@ -289,7 +290,7 @@ class MultiTenantApp:
                 await send(message)
 
         try:
-            await world.app(scope, receive, send_after_events)
+            await respond(world, scope, receive, send_after_events)
             if not ended:  # a service fault lost the response
                 self._call_before_events()
                 await self._events.run_due_now(world)

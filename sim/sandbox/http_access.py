@@ -14,6 +14,7 @@ from leyden.lab.actions.action_log import NO_RESPONSE
 from leyden.sandbox.session import Session
 from leyden.server.errors import SandboxClosed
 from leyden.server.http.pipeline import send_problem
+from leyden.world.locked_steps import LockedSteps
 
 if TYPE_CHECKING:
     import httpx2
@@ -27,7 +28,8 @@ class RecordingApp:
 
     `is_for_others` is given for a server: it says whether a request goes to another sandbox, and is not recorded. A
     served world also runs what is due after a response; that is recorded as an advance of 0 ms. A server may run longer
-    than its sandbox: after `Sandbox.close()` each request gets 503.
+    than its sandbox: after `Sandbox.close()` each request gets 503. Between two waits nobody else changes the sandbox:
+    a request sees nothing of a reset, a restore or a move of time that another thread has half done.
     """
 
     def __init__(self, app: ASGIApp, session: Session, *, is_for_others: Callable[[Scope], bool] | None = None) -> None:
@@ -40,10 +42,17 @@ class RecordingApp:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         session = self._session
-        if self._served and session.is_closed:
+        with session.lock():
+            is_closed = self._served and session.is_closed
+            is_for_others = not is_closed and self._is_for_others(scope)
+        if is_closed:
             return await _respond_closed(send)
-        if self._is_for_others(scope):
+        if is_for_others:
             return await self._app(scope, receive, send)
+        return await LockedSteps(self._respond(scope, receive, send), session.lock)
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        session = self._session
         journal = session.world.journal
         chunks: list[bytes] = []
         facts: dict[str, Any] = {}
@@ -60,9 +69,10 @@ class RecordingApp:
             return message
 
         async def send_message(message: Message) -> None:
-            nonlocal ended, entries, facts, started
+            nonlocal ended, entries, facts, journal, started
             if message["type"] == "http.response.start":
                 facts = record(message["status"])
+                journal = session.world.journal  # another one after a reset
                 entries = len(journal)
             else:
                 ended = not message.get("more_body", False)

@@ -316,9 +316,10 @@ class Sandbox(Views, Spelled):
                 ' ask("POST", "/sandbox/v1/restore", ...)'
             )
         world = restore_world(snapshot, control_handlers=control_handlers, label=self.label)
-        world.request_log = self.world.request_log
-        self.world.store.close()
-        self.session.replace(world, ActionLog.from_snapshot(snapshot))
+        with self.session.lock():
+            world.request_log = self.world.request_log
+            self.world.store.close()
+            self.session.replace(world, ActionLog.from_snapshot(snapshot))
         return self
 
     def save(self, path: str | Path) -> Path:

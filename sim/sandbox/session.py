@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -72,6 +73,19 @@ class Session:
         if self._world is None:
             raise ClosedError("this sandbox is closed: read its results before close(), or fork it and use the fork")
         return self._world
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Enter to read or change anything of the session: no other thread changes its world, or replaces it."""
+        while True:
+            world = self._world
+            if world is None:
+                yield
+                return
+            with world.lock:
+                if self._world is world:
+                    yield
+                    return
 
     @property
     def is_closed(self) -> bool:

@@ -128,6 +128,12 @@ class Components(NamedTuple):
             self.transport,
         )
 
+    def end(self) -> None:
+        """The run has ended: from now on no event happens in it, and no response or request is recorded."""
+        self.clock.cancel_all()
+        self.transport.discard()
+        self.transaction.end()
+
     def request(
         self, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b""
     ) -> LoopbackResponse:

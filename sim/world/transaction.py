@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Protocol
 
-from leyden.server.errors import StorageUnavailable
+from leyden.server.errors import ServiceReplaced, StorageUnavailable
 from leyden.server.store.store import Store
 from leyden.world.interrupts import interrupts
 from leyden.world.time.clock import VirtualClock
@@ -27,9 +27,10 @@ class Transaction:
 
     It has no state of its own: one object serves every transaction of a world, and one inside another joins it.
     `catch_up(clock)` runs what is due, or a part: the caller's instant is then the one that the clock has reached.
+    After `end` it cannot be entered: it raises `ServiceReplaced`.
     """
 
-    __slots__ = ("_catch_up", "_clock", "_commit", "_lock", "_store")
+    __slots__ = ("_catch_up", "_clock", "_commit", "_has_ended", "_lock", "_store")
 
     def __init__(
         self, lock: Lock, clock: VirtualClock, store: Store, catch_up: Callable[[VirtualClock], object]
@@ -39,12 +40,19 @@ class Transaction:
         self._store = store
         self._catch_up = catch_up
         self._commit = store.commit()
+        self._has_ended = False
+
+    def end(self) -> None:
+        """The run of this transaction has ended: what was written from now on would be in the next one."""
+        self._has_ended = True
 
     def __enter__(self) -> None:
         live = self._clock.rate > 0
         interrupts.enter(live)  # it may end between the events that are due before
         self._lock.acquire()
         try:
+            if self._has_ended:
+                raise ServiceReplaced("a reset or a restore ended this run: use the sandbox's present one")
             # Not inside another transaction: an event is a commit of its own, whatever becomes of the caller's.
             if live and not self._store.depth and self._clock.is_behind():
                 # What is due stays due while the disk refuses it; a caller that only reads may go on.
@@ -66,3 +74,23 @@ class Transaction:
         finally:
             self._lock.release()
             interrupts.leave()
+
+
+class PresentTransaction:
+    """A context: the transaction of a world's present run, whichever that is when the lock is free."""
+
+    __slots__ = ("_lock", "_present")
+
+    def __init__(self, lock: AbstractContextManager[object], present: Callable[[], Transaction]) -> None:
+        self._lock = lock
+        self._present = present
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._present().__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After a reset inside of this one it is that of the next run, which has the same lock and the same store.
+        self._present().__exit__(kind, error, trace)

@@ -29,9 +29,9 @@ from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
 from leyden.world.request_log import RequestLog
 from leyden.world.stored_snapshots import StoredSnapshots
 from leyden.world.time.clock import Fired, VirtualClock
+from leyden.world.transaction import PresentTransaction
 
 LOCAL_URL = "http://localhost"
-
 _RECHECK_S = 0.5  # the longest time until a transport that was closed is noticed
 
 Moved = TypeVar("Moved")
@@ -80,6 +80,7 @@ class World:
         self._responded = threading.Condition(self.lock)  # notified when a response from the network was recorded
         # What each thread that moves time calls before it waits.
         self._movers: dict[int, Callable[[], None] | None] = {}
+        self._exclusive = PresentTransaction(self.lock, lambda: self._components.transaction)
         self.network_log: NetworkLog | None = None
         self.request_log = RequestLog()
         self.running_moves = 0  # moves of time that pause between two events
@@ -178,8 +179,7 @@ class World:
     def commit(self) -> None:
         """Keep the parts that a reset built. In the former run nothing happens from now on: no event, no response."""
         if (former := self._before_reset) is not None:
-            former.clock.cancel_all()
-            former.transport.discard()
+            former.end()
             self._before_reset = None
 
     def rollback(self, error: BaseException) -> None:
@@ -219,7 +219,7 @@ class World:
         return self.server is not None and self.server.key_taken(key)
 
     def key_issued(self, key: str) -> None:
-        """Let the world's server know that the key belongs to this world."""
+        """Let the server know that the key is of this world."""
         if self.server is not None:
             self.server.key_issued(key, self)
 
@@ -231,7 +231,7 @@ class World:
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Enter to change anything: everything written inside is one commit, and no other thread changes the world."""
-        return self._components.transaction
+        return self._exclusive
 
     def catch_up(self) -> list[Fired]:
         """Run what is due now: after a request on a frozen clock, and before each look at a live one.

@@ -121,7 +121,7 @@ def test_changes_are_told_and_coalesced() -> None:
     async def scenario(server: Hosted) -> None:
         async with following(server) as (follower, _):
             [first] = await follower.until("changed", 1)
-            assert first == {"journal": 0, "now": "2030-01-01T00:00:00.000Z", "rate": 0}
+            assert first == {"run": 1, "journal": 0, "now": "2030-01-01T00:00:00.000Z", "rate": 0}
             for _ in range(200):
                 await server.ok("POST", CHARGES, TEA, key="leyden")
             await follower.until("request", 200)
@@ -134,6 +134,19 @@ def test_changes_are_told_and_coalesced() -> None:
             await server.ok("PATCH", "/sandbox/v1/clock", {"rate": 60}, key="leyden")
             await follower.until("changed", count + 2)
             assert follower.events("changed")[-1]["rate"] == 60
+
+    in_server(scenario)
+
+
+def test_each_reset_is_told_with_the_number_of_its_run() -> None:
+    async def scenario(server: Hosted) -> None:
+        await server.ok("POST", "/sandbox/v1/reset", {}, key="leyden")
+        async with following(server) as (follower, _):
+            [first] = await follower.until("changed", 1)
+            for number in (1, 2):
+                await server.ok("POST", "/sandbox/v1/reset", {}, key="leyden")
+                last = (await follower.until("changed", 1 + number))[-1]
+                assert last == {**first, "run": first["run"] + number}
 
     in_server(scenario)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from leyden.server.http.pipeline import BODY, HEADERS
 from leyden.server.http.request_parsing import headers_by_name
@@ -13,6 +13,7 @@ from leyden.server.system.clock import elapsed_ns
 from leyden.service_faults.connection import connection_of
 from leyden.service_faults.service_faults import APPLIED, CLIENT_LEFT
 from leyden.world.components import CONTROL_PATH
+from leyden.world.present_run import respond
 from leyden.world.request_log import KEPT_BYTES
 from leyden.world.world import World
 
@@ -108,9 +109,8 @@ class LoggedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         world = self._world()
-        app: ASGIApp = world.app
         if scope["type"] != "http":
-            return await app(scope, receive, send)
+            return await world.app(scope, receive, send)
         started_ns = elapsed_ns()
         sent = SentMessages(scope)
 
@@ -119,7 +119,7 @@ class LoggedApp:
             await send(message)
 
         try:
-            await app(scope, receive, send_recorded)
+            await respond(world, scope, receive, send_recorded)
         finally:
             sent.record(world, scope, started_ns)
 

@@ -41,7 +41,7 @@ class _State:
         clock = world.clock
         now, rate, seen = clock.now(), clock.rate, self._seen
         expected = self._now + rate * ticks * TICK_S * 1_000
-        self._seen = (world.journal, len(world.journal), rate)
+        self._seen = (world.config.run, len(world.journal), rate)
         moved = now != self._now if not rate else abs(now - expected) > _JUMP_MS * max(1.0, rate)
         self._now = now
         return moved or seen != self._seen
@@ -120,13 +120,21 @@ class EventHub:
 
     async def _run(self) -> None:
         self._state.has_changed(self.world, 1)
+        ticks = 0
         while True:
             await asyncio.sleep(TICK_S)
-            self._tell()
+            ticks += 1
+            # Another thread may be in the middle of a reset. Nothing waits for it here: the next tick tells as much.
+            if self.world.lock.acquire(blocking=False):
+                try:
+                    self._tell(ticks)
+                finally:
+                    self.world.lock.release()
+                ticks = 0
 
-    def _tell(self) -> None:
+    def _tell(self, ticks: int) -> None:
         world = self.world
-        changed = _changed(world) if self._state.has_changed(world, 1) else b""
+        changed = _changed(world) if self._state.has_changed(world, ticks) else b""
         first, self._position = self._position, last_number(world)
         has_new = self._position != first
         if not has_new and not changed:
@@ -192,6 +200,7 @@ def request_events(shown: RequestRows, rows: Iterable[LoggedRequest]) -> bytes:
 
 def _changed(world: World) -> bytes:
     state: Mapping[str, Any] = {
+        "run": world.config.run,
         "journal": len(world.journal),
         "now": to_iso(world.clock.now()),
         "rate": world.clock.rate,

@@ -152,6 +152,8 @@ export function notifyChange() {
 export const liveness = store("connecting");
 /** The number of entries of the event journal, or null until the stream has said it. */
 export const journalLength = store(null);
+/** How many new runs of the sandbox, such as after a reset, the stream has shown: lists are then loaded anew. */
+export const newRuns = store(0);
 
 const EVENTS = "/sandbox/v1/events";
 const RETRY_MS = 2_000;
@@ -163,7 +165,8 @@ export async function followChanges() {
   if (!(await hasOperation("GET", EVENTS).catch(() => false))) return liveness.set("focus");
   let lastId = "";
   let stop = new AbortController();
-  apiKey.subscribe(() => { lastId = ""; stop.abort(); });
+  let run = null;
+  apiKey.subscribe(() => { lastId = ""; run = null; stop.abort(); });
   // A browser opens six connections to a server, for all tabs together: a tab that nobody sees gives its own back.
   window.addEventListener("pagehide", () => stop.abort());
   document.addEventListener("visibilitychange", () => { if (document.hidden) stop.abort(); });
@@ -179,7 +182,12 @@ export async function followChanges() {
         notifyChange(); // what happened before the stream began
         for await (const event of eventsOf(response.body)) {
           lastId = event.id || lastId;
-          if (event.type === "changed") journalLength.set(JSON.parse(event.data).journal);
+          if (event.type === "changed") {
+            const state = JSON.parse(event.data);
+            journalLength.set(state.journal);
+            if (run !== null && run !== state.run) newRuns.set(newRuns.get() + 1);
+            run = state.run;
+          }
           notifyChange(); // a request that a client made, or another change
         }
       }

@@ -1,6 +1,6 @@
 // What components load and send: one resource, a list in pages, an action.
 
-import { apiKey, curl, notifyChange, onChange, Problem, request } from "./api.js";
+import { apiKey, curl, newRuns, notifyChange, onChange, Problem, request } from "./api.js";
 import { navigate } from "./router.js";
 import { useCallback, useEffect, useRef, useState, useStore } from "./ui.js";
 
@@ -60,7 +60,8 @@ const PAGE = 200;
  */
 export function usePages(path, options = {}) {
   const key = useStore(apiKey);
-  const name = `${key} ${path} ${JSON.stringify(options)}`;
+  const run = useStore(newRuns); // pages that are not displayed would stay those of the former run
+  const name = `${key} ${run} ${path} ${JSON.stringify(options)}`;
   const [state, setState] = useState({ name, pages: null, problem: null });
   const work = useRef(null);
   useEffect(() => {
