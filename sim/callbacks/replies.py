@@ -115,7 +115,7 @@ def stored_reply(spec: ReplySpec) -> ReplyRow:
         raise ValueError(f"{reply.status!r} is not a final HTTP status: give a whole number from 200 to 599")
     if reply.size is not None and (type(reply.size) is not int or not 0 <= reply.size <= LONGEST_BODY):
         raise ValueError(f"{reply.size!r} is not a body size: give 0 to {LONGEST_BODY} bytes")
-    if reply.commits not in (None, True, False):
+    if reply.commits is not None and type(reply.commits) is not bool:
         raise ValueError(f"commits is {reply.commits!r}: give true, false, or leave it out")
     if not isinstance(reply.body, str) or not isinstance(reply.headers, Mapping):
         raise ValueError("a reply's body is a text and its headers are an object of texts")

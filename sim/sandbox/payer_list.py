@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields as fields_of
 from typing import Any
 
+from leyden.arguments import checked_text
 from leyden.lab.actions.action_log import as_json
 from leyden.lightning.payer.payer_rules import PayerRow, PayerSpec, payer_resource
 from leyden.sandbox.resources import StaticCharge
@@ -48,7 +49,7 @@ class PayerList:
         """Remove the payer with this id, or all; return the number of removed payers. Payments that are scheduled stay
         so."""
         world = self._session.world
-        args = [] if payer_id is None else [payer_id]
+        args = [] if payer_id is None else [checked_text("payer_id", payer_id)]
         with self._session.record("payer", method="clear", args=args, named={}), world.exclusive():
             return world.payers.clear(payer_id)
 

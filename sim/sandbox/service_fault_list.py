@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields as fields_of
 from typing import Any
 
+from leyden.arguments import checked_text
 from leyden.lab.actions.action_log import as_json
 from leyden.sandbox.session import Session
 from leyden.sandbox.time_control import Instant, instant_ms
@@ -46,7 +47,7 @@ class ServiceFaultList:
     def clear(self, fault_id: str | None = None) -> int:
         """Remove the fault with this id, or all faults; return the number of removed faults."""
         world = self._session.world
-        args = [] if fault_id is None else [fault_id]
+        args = [] if fault_id is None else [checked_text("fault_id", fault_id)]
         with self._session.record("service_fault", method="clear", args=args, named={}), world.exclusive():
             return world.service_faults.clear(fault_id)
 

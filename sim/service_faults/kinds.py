@@ -107,9 +107,14 @@ class ServiceFaultSpec:
             _one_of("operation", self.operation, operations)
         if self.method is not None:
             _one_of("method", self.method, _METHODS)
+        if self.path is not None and not isinstance(self.path, str):
+            raise ValueError(f"path is {self.path!r:.80}: give a text, in which * is any text")
+        for name, flag in (("after_commit", self.after_commit), ("marked", self.marked)):
+            if type(flag) is not bool:
+                raise ValueError(f"{name} is {flag!r:.80}: give true or false")
         if kind != ERROR and (self.status, self.body, self.retry_after) != (None, None, None):
             raise ValueError(f"{kind} takes no status, body and retry_after: they are options of error")
-        if self.status is not None and self.status not in STATUSES:
+        if self.status is not None and (type(self.status) is not int or self.status not in STATUSES):
             raise ValueError(f"the status {self.status!r} is not possible: choose one of {_listed(STATUSES)}")
         if self.body is not None:
             _one_of("body", self.body, BODIES)

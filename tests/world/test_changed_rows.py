@@ -118,6 +118,9 @@ def test_a_row_that_does_not_fit_is_refused_with_its_table_and_field(
         ("line:4", "network/shards/0/edges/0", 99, "edges"),
         ("line:4", "network/shards/0/number", 9, "number"),
         ("line:4", "network/shards/0/times", [], "times"),
+        ("line:4", "network/shards/0/times/0/0", -1, "times"),
+        ("line:4", "network/shards/0/amounts/0", -1, "amounts/0"),
+        ("direct", "tables/charges/next_id", 2**53, "next_id"),
         ("line:4", "network/events", [[1_893_459_999_000, [["shard", 99]]]], "network/events"),
     ],
 )

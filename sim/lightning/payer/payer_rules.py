@@ -89,6 +89,9 @@ class PayerSpec:
             raise PaymentError(f"share is {self.share!r}: give a number above 0, 1 at most")
         if self.count is not None and (type(self.count) is not int or self.count < 1):
             raise PaymentError(f"count is {self.count!r}: give a whole number from 1, or None for every one")
+        for name, pattern in (("description", self.description), ("internal_id", self.internal_id)):
+            if pattern is not None and not isinstance(pattern, str):
+                raise PaymentError(f"{name} is {pattern!r:.80}: give a text, in which * is any text")
         if not isinstance(self.payer, str) or not 1 <= len(self.payer.strip()) <= _LONGEST_TEXT:
             raise PaymentError(f"{self.payer!r:.80} is not the name of a payer: give a text")
         return {

@@ -66,7 +66,10 @@ def _one_of(*values: object) -> Schema:
     return {"enum": list(values)}
 
 
-def _or_null(schema: Schema) -> Schema:
+def or_null(schema: Schema) -> Schema:
+    """The schema, or null. An error of a member then has its own place, which `anyOf` would hide."""
+    if isinstance(schema.get("type"), str):
+        return {**schema, "type": [schema["type"], "null"]}
     return {"anyOf": [schema, {"type": "null"}]}
 
 
@@ -90,7 +93,7 @@ _HOP = {
     "type": "array", "items": [_from(0, MAX_COUNT), {"type": "string"}, {"type": "string"}, _MSAT, _from(0, MAX_COUNT)],
     "minItems": 5, "maxItems": 5,
 }  # fmt: skip
-_HOP_TIMES = {"type": "array", "items": [INSTANT, _or_null(INSTANT)], "minItems": 2, "maxItems": 2}
+_HOP_TIMES = {"type": "array", "items": [INSTANT, or_null(INSTANT)], "minItems": 2, "maxItems": 2}
 
 # By the name of the row type: optional fields of which a row has all or none.
 FIELDS_TOGETHER: Mapping[str, Sequence[str]] = {"AttemptRow": ("fee_msat", "route", "hops", "times", "hop")}
@@ -100,7 +103,7 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("ConfigRow", "seed"): _from(0, MAX_COUNT),
     ("ConfigRow", "given_seed"): _from(0, MAX_COUNT),
     ("StateRow", "rate"): {"type": "number", "minimum": 0},
-    ("StateRow", "time_base"): _or_null({"type": "array", "items": INTEGER, "minItems": 2, "maxItems": 2}),
+    ("StateRow", "time_base"): or_null({"type": "array", "items": INTEGER, "minItems": 2, "maxItems": 2}),
     ("TrafficSettings", "arrivals"): {
         "anyOf": [
             _form(("poisson", "every"), _GAP_MS),
@@ -111,14 +114,14 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("TrafficSettings", "amount"): _NUMERIC,
     ("TrafficSettings", "think_time"): _NUMERIC,
     ("TrafficSettings", "expiresIn"): _NUMERIC,
-    ("TrafficSettings", "patience"): _or_null(_NUMERIC),
+    ("TrafficSettings", "patience"): or_null(_NUMERIC),
     ("TrafficSettings", "behaviour"): {"anyOf": _choices({"enum": list(BEHAVIOURS)})},
     ("TrafficSettings", "payer"): {
         "anyOf": [*_choices({"type": "string"}), _form(("people",), {"type": "integer", "minimum": 1})]
     },
     ("TrafficRow", "id"): _text("^[1-9][0-9]{0,15}$"),
     ("TrafficRow", "due"): {"type": "number", "minimum": 0, "maximum": MAX_INSTANT_MS},
-    ("TrafficRow", "limit"): _or_null(_from(0, MAX_COUNT)),
+    ("TrafficRow", "limit"): or_null(_from(0, MAX_COUNT)),
     ("ChargeRow", "id"): _UUID,
     ("ChargeRow", "payment_hash"): _HASH,
     ("ChargeRow", "preimage"): _HASH,
@@ -139,8 +142,8 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("PartRow", "state"): _one_of(*_PART_STATES),
     ("PaymentRow", "id"): _UUID,
     ("PaymentRow", "status"): _one_of("in_flight", HELD, "succeeded", FAILED),
-    ("PaymentRow", "payment_hash"): _or_null(_HASH),
-    ("PaymentRow", "preimage"): _or_null(_HASH),
+    ("PaymentRow", "payment_hash"): or_null(_HASH),
+    ("PaymentRow", "preimage"): or_null(_HASH),
     ("ScriptRow", "outcome"): _one_of(*OUTCOMES),
     ("ScriptRow", "failure"): _one_of(*FAILURES),
     ("ScriptRow", "payment_secret"): _HASH,
@@ -148,7 +151,9 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("ScriptRow", "sent_parts"): _from(0, MAX_PARTS),
     ("AttemptRow", "status"): _one_of(*_ATTEMPT_STATES),
     ("AttemptRow", "hops"): {"type": "array", "minItems": 1, "items": _HOP},
-    ("AttemptRow", "times"): _or_null({"type": "array", "items": _HOP_TIMES}),
+    ("AttemptRow", "times"): or_null({"type": "array", "items": _HOP_TIMES}),
+    ("ShardRow", "amounts"): {"type": "array", "items": _MSAT},
+    ("ShardRow", "times"): {"type": "array", "items": _HOP_TIMES},
     ("PayerRow", "outcome"): _one_of(*RULE_OUTCOMES),
     ("PayerRow", "failure"): _one_of(*FAILURES),
     ("PayerRow", "share"): _SHARE,
@@ -159,14 +164,14 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("ServiceFaultRow", "body"): _one_of(*service_faults.BODIES, None),
     ("ServiceFaultRow", "probability"): _SHARE,
     ("InterceptorRow", "kind"): _one_of(*INTERCEPTOR_KINDS),
-    ("RequestRow", "copied_by"): _or_null(
+    ("RequestRow", "copied_by"): or_null(
         {"type": "array", "items": [{"type": "string"}, _from(0, MAX_COUNT)], "minItems": 2, "maxItems": 2}
     ),
     ("RequestRow", "body"): _text(r"^[\u0000-\u00ff]*$"),
     ("PostRow", "id"): _text("^[^#]+#[1-9][0-9]{0,15}$"),
-    ("ReceiverRow", "secret"): _or_null(_SECRET),
+    ("ReceiverRow", "secret"): or_null(_SECRET),
     ("ReplyRow", "status"): _from(200, 599),
     ("ReplyRow", "word"): _one_of(*replies.WORDS, None),
     ("ReplyRow", "error"): _one_of(*replies.WORDS, None),
-    ("ReplyRow", "size"): _or_null(_from(0, replies.LONGEST_BODY)),
+    ("ReplyRow", "size"): or_null(_from(0, replies.LONGEST_BODY)),
 }  # fmt: skip

@@ -22,7 +22,7 @@ from leyden.server.http.idempotency import IdempotencyRow
 from leyden.server.http.projects import KeyRow, ProjectRow
 from leyden.service_faults.kinds import ServiceFaultRow
 from leyden.service_faults.service_faults import AnswerRow
-from leyden.world.persistence.field_schemas import FIELDS, FIELDS_TOGETHER, integer_schema
+from leyden.world.persistence.field_schemas import FIELDS, FIELDS_TOGETHER, integer_schema, or_null
 from leyden.world.persistence.removed_rows import TABLE as LAST_IDS
 from leyden.world.persistence.removed_rows import LastIdRow
 from leyden.world.traffic import TrafficRow
@@ -90,6 +90,9 @@ def schema_of(hint: Any, name: str = "") -> dict[str, Any]:
     if origin is NotRequired:
         return schema_of(arguments[0], name)
     if origin in (UnionType, Union):
+        others = [each for each in arguments if each is not NoneType]
+        if len(others) == 1:
+            return or_null(schema_of(others[0], name))
         return {"anyOf": [schema_of(each, name) for each in arguments]}
     if origin is tuple:
         items = [schema_of(each) for each in arguments]
@@ -103,6 +106,6 @@ def schema_of(hint: Any, name: str = "") -> dict[str, Any]:
 
 def _field(row: str, name: str, hint: Any) -> dict[str, Any]:
     more = FIELDS.get((row, name))
-    if more is None or ("type" in more and more["type"] == "array"):
+    if more is None or more.get("type") == "array":
         return {**schema_of(hint, name), **(more or {})}
     return more

@@ -13,14 +13,14 @@ from leyden.errors import ForkError
 from leyden.json_files import DocumentKind
 from leyden.lightning.payer.network_rows import NetworkRow
 from leyden.server.callbacks.in_flight import FORMER_KEYS
-from leyden.world.persistence.field_schemas import INSTANT
+from leyden.world.persistence.field_schemas import INSTANT, or_null
 from leyden.world.persistence.row_schemas import row_schemas, schema_of
 from leyden.world.time.clock import LAST_MS
 from leyden.world.time.process_clock import FIRST_MS
 
 _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}
-_COUNT = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
+_COUNT = {"type": "integer", "minimum": 0, "maximum": MAX_COUNT}
 _SEED = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
 
 
@@ -39,22 +39,18 @@ def _tuple(*items: Any) -> dict[str, Any]:
 
 
 def _table(row: Mapping[str, Any]) -> dict[str, Any]:
-    return _object({"exists": _FLAG, "next_id": _or_null(_COUNT), "rows": _list(_tuple(_COUNT, row))})
-
-
-def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [schema, {"type": "null"}]}
+    return _object({"exists": _FLAG, "next_id": or_null(_COUNT), "rows": _list(_tuple(_COUNT, row))})
 
 
 # The bounds of the values with which a sandbox is created.
 _FIRST_SEED = {"type": "integer", "minimum": 0, "maximum": MAX_COUNT}
 _CONFIG = {
     "seed": _FIRST_SEED,
-    "given_seed": _or_null(_FIRST_SEED),
+    "given_seed": or_null(_FIRST_SEED),
     "start_ms": {"type": "integer", "minimum": FIRST_MS, "maximum": LAST_MS},
     "api_key": {"type": "string", "pattern": "^[!-~]([ -~]{0,198}[!-~])?$"},
     "project": _TEXT,
-    "keep": _or_null(_COUNT),
+    "keep": or_null(_COUNT),
     "mock_unbound": _FLAG,
     "control": _FLAG,
     "network": {"type": ["string", "object"]},
@@ -72,7 +68,7 @@ _ENTRY = _tuple(_COUNT, INSTANT, _TEXT, _TEXT, {"type": "object"})
 # In Draft 4 of JSON Schema 1.0 is no integer.
 SNAPSHOT_SCHEMA = _object(
     {
-        "leyden": _or_null(_TEXT),
+        "leyden": or_null(_TEXT),
         "label": _TEXT,
         "config": _object(_CONFIG),
         "tables": {
@@ -83,7 +79,7 @@ SNAPSHOT_SCHEMA = _object(
         "journal": _object(
             {"length": _COUNT, "hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "entries": _list(_ENTRY)}
         ),
-        "network": _or_null(schema_of(NetworkRow)),
+        "network": or_null(schema_of(NetworkRow)),
         "clock": _object(
             {"now": INSTANT, "sequence": _COUNT, "timers": _list(_tuple(INSTANT, _COUNT, _COUNT, _TEXT, _TEXT))}
         ),
