@@ -19,6 +19,7 @@ from leyden.devserver.client_check.report import report_resource, report_text
 from leyden.devserver.client_check.report_html import report_html
 from leyden.devserver.client_check.runs import shows_key
 from leyden.service_faults.kinds import KINDS
+from tests.devserver.test_client_check_judgements import JUDGED
 from tests.support.example_client import MISTAKES
 from tests.support.package_registries import unavailable
 from tests.support.served import ROOT
@@ -90,8 +91,8 @@ def test_every_mistake_of_the_example_is_planted() -> None:
     assert tuple(PLANTED) == MISTAKES
 
 
-def test_every_mistake_that_the_report_names_is_planted() -> None:
-    names = {name for name, *_ in PLANTED.values()}
+def test_every_mistake_that_the_report_names_is_planted_or_judged_from_a_recorded_run() -> None:
+    names = {name for name, *_ in PLANTED.values()} | {row.mistake for row in JUDGED if row.mistake is not None}
     assert names == {mistake.name for mistake in mistakes.MISTAKES}
 
 
@@ -227,7 +228,7 @@ def test_a_wrong_argument_is_named(arguments: list[str], part: str, capfd: pytes
 def test_the_readme_has_every_case() -> None:
     readme = (ROOT / "sim" / "devserver" / "README.md").read_text()
     for case in CASES:
-        assert f"| `{case.name}` | {case.title} | {case.good} |" in readme
+        assert f"| `{case.name}` | {case.title} | {case.good} | {case.proves} |" in readme
 
 
 def test_the_readme_has_every_mistake() -> None:

@@ -21,6 +21,7 @@ from leyden.devserver.client_check.judgements import (
     reads_the_content_type,
     repeats_after_409,
     succeeds,
+    unexercised_judgement,
     waits,
 )
 from leyden.devserver.client_check.mistakes import ENDLESS_RETRIES, NO_TIMEOUT, NO_TOTAL_TIMEOUT, Mistake
@@ -30,7 +31,7 @@ from leyden.service_faults.kinds import ServiceFaultSpec
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case: the faults of its sandbox, what a good client does, and how a run is judged.
+    """A case: the faults of its sandbox, what a good client does, what a pass proves, and how a run is judged.
 
     `judge` gets the run and the number of Charges that the command creates without a fault. `endless` is the mistake of
     a run that does not end.
@@ -39,6 +40,7 @@ class Case:
     name: str
     title: str
     good: str
+    proves: str
     faults: Sequence[Mapping[str, Any]]
     judge: Callable[[Run, int], Judgement]
     endless: Mistake | None = None
@@ -52,7 +54,11 @@ class Case:
 
     def judgements(self, run: Run, wanted: int) -> list[Judgement]:
         """The judgements of a run: what the case is for, or what is wrong before that; then what else is wrong."""
-        judged = common_judgement(run, wanted, self.endless) or self.judge(run, wanted)
+        judged = common_judgement(run, wanted, self.endless)
+        if judged is None and self.faults:
+            judged = unexercised_judgement(run, wanted)
+        if judged is None:
+            judged = self.judge(run, wanted)
         return [judged, *further_judgements(run)]
 
 
@@ -60,11 +66,19 @@ _CREATE = "createCharge"
 _LOST = {"kind": "connection_reset", "operation": _CREATE, "after_commit": True}
 
 CASES: tuple[Case, ...] = (
-    Case("plain", "no fault", "it creates its Charges and ends with exit status 0", (), succeeds),
+    Case(
+        "plain",
+        "no fault",
+        "it creates its Charges and ends with exit status 0",
+        "it ended with 0, and there is a Charge",
+        (),
+        succeeds,
+    ),
     Case(
         "answer-lost",
         "the Charge is created, and the connection is reset before the answer",
         "it repeats the request with the same Idempotency-Key, and there is one Charge",
+        "a later answer told it of the Charge, and there is one Charge",
         (_LOST,),
         succeeds,
     ),
@@ -72,6 +86,7 @@ CASES: tuple[Case, ...] = (
         "answer-lost-proxy",
         "the Charge is created, and a proxy answers 502 with HTML",
         "it repeats the request with the same Idempotency-Key, and reads no JSON from HTML",
+        "a later answer told it of the Charge, and there is one Charge",
         ({"kind": "error", "operation": _CREATE, "status": 502, "body": "html", "after_commit": True},),
         reads_no_html,
     ),
@@ -79,6 +94,7 @@ CASES: tuple[Case, ...] = (
         "key-in-use",
         "the answer is lost, and the repeated request gets 409 while the first is in progress",
         "it repeats the request once more after a pause, with the same Idempotency-Key",
+        "it got 409, and a later answer told it of the Charge",
         (_LOST, {"kind": "key_in_use"}),
         repeats_after_409,
     ),
@@ -86,6 +102,7 @@ CASES: tuple[Case, ...] = (
         "reset",
         "the connection is reset before the request is processed",
         "it repeats the request",
+        "it repeated the request, and got the answer",
         ({"kind": "connection_reset", "operation": _CREATE},),
         succeeds,
     ),
@@ -93,6 +110,7 @@ CASES: tuple[Case, ...] = (
         "too-many-requests",
         f"429 with Retry-After: {RETRY_AFTER_S}",
         f"it waits {RETRY_AFTER_S} seconds and repeats the request",
+        "it repeated the request 2 s after the first or later, and got the answer",
         ({"kind": "error", "operation": _CREATE, "status": 429, "retry_after": RETRY_AFTER_S},),
         waits,
     ),
@@ -100,6 +118,7 @@ CASES: tuple[Case, ...] = (
         "unavailable",
         f"503 with Retry-After: {RETRY_AFTER_S}",
         f"it waits {RETRY_AFTER_S} seconds and repeats the request",
+        "it repeated the request 2 s after the first or later, and got the answer",
         ({"kind": "error", "operation": _CREATE, "status": 503, "retry_after": RETRY_AFTER_S},),
         waits,
     ),
@@ -107,6 +126,7 @@ CASES: tuple[Case, ...] = (
         "html",
         "503 with the HTML page of a proxy",
         "it repeats the request, and reads no JSON from HTML",
+        "it repeated the request, and got the answer",
         ({"kind": "error", "operation": _CREATE, "status": 503, "body": "html", "retry_after": 0},),
         reads_no_html,
     ),
@@ -114,6 +134,7 @@ CASES: tuple[Case, ...] = (
         "empty-body",
         "500 without a body",
         "it repeats the request, and reads no JSON from nothing",
+        "it repeated the request, and got the answer",
         ({"kind": "error", "operation": _CREATE, "status": 500, "body": "empty"},),
         reads_no_empty_body,
     ),
@@ -121,6 +142,7 @@ CASES: tuple[Case, ...] = (
         "outage",
         "503 to every request",
         "it repeats the request a few times, with growing pauses, and ends with an error",
+        "it sent the request 2 to 20 times, fewer than 5 of them within a second, and did not end with 0",
         ({"kind": "error", "status": 503, "retry_after": 0, "count": None},),
         ends,
         ENDLESS_RETRIES,
@@ -129,6 +151,7 @@ CASES: tuple[Case, ...] = (
         "invalid-request",
         "400 to every request",
         "it does not repeat the request, and ends with an error",
+        "it sent the request once, and did not end with 0",
         ({"kind": "error", "status": 400, "count": None},),
         is_refused,
     ),
@@ -136,6 +159,7 @@ CASES: tuple[Case, ...] = (
         "unauthorized",
         "401 to every request",
         "it does not repeat the request, and ends with an error that does not show the key",
+        "it sent the request once, did not end with 0, and its output does not have the key",
         ({"kind": "error", "status": 401, "count": None},),
         is_refused,
     ),
@@ -143,6 +167,7 @@ CASES: tuple[Case, ...] = (
         "forbidden",
         "403 to every request",
         "it does not repeat the request, and ends with an error",
+        "it sent the request once, and did not end with 0",
         ({"kind": "error", "status": 403, "count": None},),
         is_refused,
     ),
@@ -150,6 +175,7 @@ CASES: tuple[Case, ...] = (
         "not-found",
         "404 to every request",
         "it does not repeat the request, and ends with an error",
+        "it sent the request once, and did not end with 0",
         ({"kind": "error", "status": 404, "count": None},),
         is_refused,
     ),
@@ -157,6 +183,7 @@ CASES: tuple[Case, ...] = (
         "truncated-body",
         "half of the body, and the connection is closed",
         "it repeats the request with the same Idempotency-Key",
+        "a later answer told it of the Charge, and there is one Charge",
         ({"kind": "truncated_body", "operation": _CREATE},),
         succeeds,
     ),
@@ -164,6 +191,7 @@ CASES: tuple[Case, ...] = (
         "slow-first-byte",
         "an answer that does not come",
         "it gives up after its timeout, and repeats the request with the same Idempotency-Key",
+        "it ended within the limit, a later answer told it of the Charge, and there is one Charge",
         ({"kind": "slow_first_byte", "operation": _CREATE},),
         succeeds,
         NO_TIMEOUT,
@@ -172,6 +200,7 @@ CASES: tuple[Case, ...] = (
         "slow-body",
         "a body that arrives in small parts for a long time",
         "it gives up after its timeout for the whole response, and repeats the request",
+        "it ended within the limit, a later answer told it of the Charge, and there is one Charge",
         ({"kind": "slow_body", "operation": _CREATE},),
         succeeds,
         NO_TOTAL_TIMEOUT,
@@ -180,6 +209,7 @@ CASES: tuple[Case, ...] = (
         "wrong-content-type",
         "an answer whose Content-Type is text/html",
         "it takes the answer for none of the service, and repeats the request with the same Idempotency-Key",
+        "it repeated the request or listed the Charges, and there is one Charge",
         ({"kind": "wrong_content_type", "operation": _CREATE},),
         reads_the_content_type,
     ),
@@ -187,6 +217,7 @@ CASES: tuple[Case, ...] = (
         "unknown-fields",
         "answers with fields that it does not know",
         "it ignores them",
+        "it ended with 0, and it read an answer: it read a Charge later, or printed its id",
         ({"kind": "unknown_fields", "count": None},),
         ignores_unknown_fields,
     ),
@@ -194,6 +225,7 @@ CASES: tuple[Case, ...] = (
         "past-date",
         "answers with a header Date ten minutes ago",
         "it does not take Date for the time",
+        "it ended with 0, as without a fault",
         ({"kind": "past_date", "count": None},),
         ignores_date,
     ),
@@ -201,6 +233,7 @@ CASES: tuple[Case, ...] = (
         "future-date",
         "answers with a header Date in ten minutes",
         "it does not take Date for the time",
+        "it ended with 0, as without a fault",
         ({"kind": "future_date", "count": None},),
         ignores_date,
     ),
@@ -208,6 +241,7 @@ CASES: tuple[Case, ...] = (
         "stale-read",
         "a read that does not show the payment yet",
         "it reads again after a pause",
+        "it got a read without the payment, read again, and ended with 0",
         ({"kind": "stale_read", "count": 2},),
         reads_again,
     ),

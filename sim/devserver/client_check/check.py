@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from leyden.devserver.client_check.cases import CASES, Case
-from leyden.devserver.client_check.judgements import FAIL, VERDICTS, Judgement
+from leyden.devserver.client_check.judgements import FAIL, SKIPPED, VERDICTS, Judgement
 from leyden.devserver.client_check.mistakes import CRITICAL, MINOR, SERIOUS, SEVERITIES, Mistake
 from leyden.devserver.client_check.runs import RequestRecorder, Run, run_command
 from leyden.devserver.multi_tenant import MultiTenantApp
@@ -96,7 +96,7 @@ def check_client(command: Sequence[str], *, only: Iterable[str] | None = None, l
                 if run.exit_status != 0 or not wanted:
                     return ClientReport(command, [_plain_failure(run)], None, _why_no_grade(run))
             findings += [Finding(case, run, judgement) for judgement in case.judgements(run, wanted)]
-    return ClientReport(command, findings, *_grade(found_mistakes(findings)))
+    return ClientReport(command, findings, *grade(findings))
 
 
 def found_mistakes(findings: Sequence[Finding]) -> list[FoundMistake]:
@@ -169,15 +169,21 @@ def _why_no_grade(run: Run) -> str:
     return "the command creates no Charge: send its requests to LEYDEN_URL with the key LEYDEN_API_KEY"
 
 
-def _grade(mistakes: Sequence[FoundMistake]) -> tuple[str, str]:
-    names = {
-        severity: [one.mistake.name for one in mistakes if one.mistake.severity == severity] for severity in SEVERITIES
-    }
+def grade(findings: Sequence[Finding]) -> tuple[str, str]:
+    """The grade of these findings, and its reason."""
+    names: dict[str, list[str]] = {severity: [] for severity in SEVERITIES}
+    for found in found_mistakes(findings):
+        names[found.mistake.severity].append(found.mistake.name)
+    skipped = [finding.case.name for finding in findings if finding.judgement.verdict == SKIPPED]
+    open_cases = f"not exercised: {', '.join(skipped)}"
     if names[CRITICAL]:
         return "F", f"it may charge twice: {', '.join(names[CRITICAL])}"
     serious = names[SERIOUS]
     if serious:
         return ("D" if len(serious) >= _SERIOUS_FOR_D else "C"), f"serious mistakes: {', '.join(serious)}"
     if names[MINOR]:
-        return "B", f"it could do better: {', '.join(names[MINOR])}"
-    return "A", "it did what a good client does in every case"
+        return "B", f"it could do better: {', '.join(names[MINOR])}{f'; {open_cases}' if skipped else ''}"
+    if skipped:
+        return "B", f"no mistake was found; {open_cases}"
+    run = list(dict.fromkeys(finding.case.name for finding in findings))
+    return "A", f"it did what a good client does in {'every case' if len(run) == len(CASES) else ' and '.join(run)}"

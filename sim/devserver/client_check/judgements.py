@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from itertools import pairwise
 from typing import NamedTuple
 
+from leyden.devserver.client_check.crashes import Crash, find_crash, is_misuse, json_error
 from leyden.devserver.client_check.mistakes import (
     BELIEVES_FIRST_READ,
     CRASHES,
     DOES_NOT_END,
     ENDLESS_RETRIES,
     ENDS_AT_409,
+    FAILS_AFTER_REPETITION,
     FALSE_SUCCESS,
     GIVES_UP,
     IGNORES_CONTENT_TYPE,
@@ -27,23 +32,22 @@ from leyden.devserver.client_check.mistakes import (
     SECOND_CHARGE_WITHOUT_KEY,
     SHOWS_API_KEY,
     TAKES_DATE_FOR_THE_TIME,
+    UNHANDLED_HTTP_ERROR,
     Mistake,
 )
-from leyden.devserver.client_check.runs import Run
+from leyden.devserver.client_check.runs import CHARGES, Run, SentRequest
 
 # From the best to the worst.
 SKIPPED, PASS, NOTICE, FAIL = VERDICTS = ("skipped", "pass", "notice", "fail")
 
 RETRY_AFTER_S = 2
+NOT_EXERCISED = "not exercised: "
 _EARLY_MS = 100  # a client's clock and the server's need not agree to the millisecond
 _MOST_ATTEMPTS = 20
 _RETRIES_IN_A_BURST, _READS_IN_A_BURST, _BURST_MS = 5, 20, 1_000
+_AT_ONCE, _AT_ONCE_MS = 3, 20  # this many requests, each sent so soon after the answer to the one before
+_ENDLESS = 3  # fewer requests are no evidence of repetitions without an end
 _SHOWN = 100
-# What the runtimes of common languages write when a program ends by an error that it did not expect.
-_CRASH = re.compile(
-    r"Traceback \(most recent call last\)|JSONDecodeError|Unexpected token|Unexpected end of JSON|SyntaxError|"
-    r"Unhandled|panic: |Exception in thread|\.java:\d+\)|invalid character '<'|UnicodeDecodeError"
-)
 
 
 class Judgement(NamedTuple):
@@ -69,78 +73,177 @@ def mistaken(mistake: Mistake, found: str) -> Judgement:
     return Judgement(NOTICE if mistake.severity == MINOR else FAIL, found, mistake)
 
 
-class Succeeds:
-    """The run ends with success. `crash` is the mistake when it crashes, `end` when it gives up."""
+def not_exercised(why: str) -> Judgement:
+    """The judgement of a run that shows nothing about its case."""
+    return Judgement(SKIPPED, NOT_EXERCISED + why)
 
-    def __init__(self, crash: Mistake = CRASHES, end: Mistake = GIVES_UP) -> None:
-        self._crash = crash
+
+class Succeeds:
+    """The run ends with success. `end` is the mistake when it gives up, `json` when it reads a body that is no JSON."""
+
+    def __init__(self, end: Mistake = GIVES_UP, json: Mistake | None = None) -> None:
         self._end = end
+        self._json = json
 
     def __call__(self, run: Run, wanted: int) -> Judgement:
         if run.exit_status == 0:
-            if run.charges >= wanted and run.is_informed(wanted):
-                return Judgement(PASS, "it succeeded")
-            return mistaken(FALSE_SUCCESS, "it reported success, and no answer said that the Charge is created")
-        if _CRASH.search(run.output) is not None:
-            last = next((line for line in reversed(run.output.splitlines()) if line.strip()), "")
-            return mistaken(self._crash, f"it crashed: {last.strip()[:_SHOWN]}")
-        return mistaken(self._end, f"it gave up with exit status {run.exit_status}")
+            return _success(run, wanted)
+        return _failure(run, self._end, self._json)
+
+
+def _success(run: Run, wanted: int) -> Judgement:
+    """The judgement of a run that ended with exit status 0."""
+    if run.charges >= wanted and run.is_informed(wanted):
+        sent = len(run.creations)
+        return Judgement(PASS, f"it succeeded, with {sent} {'request' if sent == 1 else 'requests'} for a Charge")
+    if not run.requests:
+        return mistaken(FALSE_SUCCESS, "it reported success, and sent no request")
+    return mistaken(FALSE_SUCCESS, "it reported success, and no answer said that the Charge is created")
+
+
+def _failure(run: Run, end: Mistake = GIVES_UP, json: Mistake | None = None) -> Judgement:
+    """The judgement of a run that ended with an error, by what its output and its requests prove."""
+    crash = find_crash(run.output, run.exit_status)
+    parser = None if json is None else json_error(run.output)
+    if json is not None and parser is not None:
+        how = "it gave up" if crash is None else "it crashed"
+        return mistaken(json, f"{how}: {_short(parser if crash is None else crash.text)}")
+    if crash is not None:
+        return mistaken(
+            UNHANDLED_HTTP_ERROR if _names_status(crash, run) else CRASHES, f"it crashed: {_short(crash.text)}"
+        )
+    if run.repetition is not None:
+        statuses = ", ".join(str(request.status or "none") for request in run.creations[:_RETRIES_IN_A_BURST])
+        found = f"it repeated the request (the responses: {statuses}), and ended with exit status {run.exit_status}"
+        return mistaken(FAILS_AFTER_REPETITION, found)
+    return mistaken(end, f"it gave up with exit status {run.exit_status}")
+
+
+def _names_status(crash: Crash, run: Run) -> bool:
+    """Whether an exception names the status of an error response that the client got."""
+    numbers = set(re.findall(r"\b[45]\d\d\b", crash.text))
+    return any(str(request.status) in numbers for request in run.requests if request.status is not None)
+
+
+def _how_it_ended(run: Run) -> str:
+    crash = find_crash(run.output, run.exit_status)
+    return f"it gave up with exit status {run.exit_status}" if crash is None else f"it crashed: {_short(crash.text)}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 succeeds = Succeeds()
-reads_no_html = Succeeds(crash=READS_HTML_AS_JSON)
-reads_no_empty_body = Succeeds(crash=READS_NOTHING_AS_JSON)
-repeats_after_409 = Succeeds(end=ENDS_AT_409)
-ignores_unknown_fields = Succeeds(crash=REJECTS_UNKNOWN_FIELDS, end=REJECTS_UNKNOWN_FIELDS)
-ignores_date = Succeeds(crash=TAKES_DATE_FOR_THE_TIME, end=TAKES_DATE_FOR_THE_TIME)
+reads_no_html = Succeeds(json=READS_HTML_AS_JSON)
+reads_no_empty_body = Succeeds(json=READS_NOTHING_AS_JSON)
+
+
+class AcceptsChange:
+    """The run succeeds, whatever the fault changes in the responses; `mistake` if it does not."""
+
+    def __init__(self, mistake: Mistake) -> None:
+        self._mistake = mistake
+
+    def __call__(self, run: Run, wanted: int) -> Judgement:
+        if run.exit_status == 0:
+            return _success(run, wanted)
+        return mistaken(self._mistake, _how_it_ended(run))
+
+
+ignores_date = AcceptsChange(TAKES_DATE_FOR_THE_TIME)
+
+
+def ignores_unknown_fields(run: Run, wanted: int) -> Judgement:
+    """The run reads answers with unknown fields; the id of a Charge in its requests or its output shows that."""
+    judged = AcceptsChange(REJECTS_UNKNOWN_FIELDS)(run, wanted)
+    if judged.verdict == PASS and not run.uses_charge and not run.reads_after_failure:
+        return not_exercised("nothing shows that it reads an answer; let it print the id of its Charge")
+    return judged
+
+
+def repeats_after_409(run: Run, wanted: int) -> Judgement:
+    """The run repeats its request again after the 409 for its first repetition."""
+    statuses = [request.status for request in run.creations]
+    judged = succeeds(run, wanted)
+    if judged.mistake is FALSE_SUCCESS:
+        return judged
+    if HTTPStatus.CONFLICT not in statuses:
+        return not_exercised("it did not repeat the request with its key after the lost answer, and so got no 409")
+    if judged.verdict != PASS and statuses[-1] == HTTPStatus.CONFLICT:
+        return mistaken(ENDS_AT_409, _how_it_ended(run))
+    return judged
 
 
 def is_refused(run: Run, wanted: int) -> Judgement:
     """The run ends with an error, and does not repeat what was refused."""
     if run.exit_status == 0:
         return mistaken(FALSE_SUCCESS, "it reported success, and every request was refused")
-    attempts = len(run.creations)
-    if attempts > wanted:
-        return mistaken(REPEATS_REFUSED_REQUEST, f"it sent the refused request {attempts} times")
-    return Judgement(PASS, "it ended with an error")
+    for (method, path), requests in run.by_target().items():
+        keys = Counter(request.idempotency_key for request in requests if request.idempotency_key is not None)
+        if len(requests) > max(wanted, 1) or any(count > 1 for count in keys.values()):
+            what = "the refused request" if method == "POST" else f"the refused {method} {path}"
+            return mistaken(REPEATS_REFUSED_REQUEST, f"it sent {what} {len(requests)} times")
+    crash = find_crash(run.output, run.exit_status)
+    if crash is not None and is_misuse(crash):
+        return mistaken(CRASHES, f"it crashed: {_short(crash.text)}")
+    return Judgement(PASS, "it did not repeat the request, and ended with an error")
 
 
 def waits(run: Run, wanted: int) -> Judgement:
     """The run repeats its request after the time that `Retry-After` says."""
-    creations = run.creations
-    if len(creations) < 2:
+    failed, again = run.failed_creation, run.repetition
+    if failed is None or again is None:
         return succeeds(run, wanted)
-    waited_ms = creations[1].at_ms - creations[0].at_ms
+    waited_ms = again.at_ms - failed.at_ms
     if waited_ms < RETRY_AFTER_S * 1_000 - _EARLY_MS:
         found = f"it waited {waited_ms} ms, and Retry-After was {RETRY_AFTER_S} s"
         return mistaken(IGNORES_RETRY_AFTER, found)
-    return succeeds(run, wanted)
+    judged = succeeds(run, wanted)
+    return judged._replace(found=f"it succeeded after {waited_ms} ms") if judged.verdict == PASS else judged
 
 
 def ends(run: Run, wanted: int) -> Judgement:
     """The run ends with an error while the service is down, after some attempts with pauses."""
     if run.exit_status == 0:
         return mistaken(FALSE_SUCCESS, "it reported success, and every request failed")
-    times = [request.at_ms for request in run.creations]
+    # What it sends first fails, and so nothing else is sent: but a client may begin with a read.
+    requests = max(run.by_target().values(), key=len)
+    times = [request.at_ms for request in requests]
     if len(times) > _MOST_ATTEMPTS:
         return mistaken(ENDLESS_RETRIES, f"it sent the request {len(times)} times")
     if _is_burst(times, _RETRIES_IN_A_BURST):
         return mistaken(RETRIES_WITHOUT_PAUSE, f"it sent {_RETRIES_IN_A_BURST} requests within a second")
-    return Judgement(PASS, "it ended with an error")
+    if len(requests) >= _AT_ONCE and all(pause < _AT_ONCE_MS for pause in _pauses_ms(requests)):
+        return mistaken(RETRIES_WITHOUT_PAUSE, f"it sent {len(requests)} requests without a pause")
+    if len(requests) == 1:
+        return _failure(run)
+    crash = find_crash(run.output, run.exit_status)
+    if crash is not None and is_misuse(crash):
+        return mistaken(CRASHES, f"it crashed: {_short(crash.text)}")
+    return Judgement(PASS, f"it sent the request {len(requests)} times, and ended with an error")
 
 
 def reads_again(run: Run, wanted: int) -> Judgement:
     """The run reads a Charge again that does not show its payment yet."""
-    if not run.hits:
-        return Judgement(SKIPPED, "it does not read the Charge after the payment")
-    return Succeeds(end=BELIEVES_FIRST_READ)(run, wanted)
+    reads = [request for request in run.requests if request.method == "GET"]
+    stale = [number for number, request in enumerate(reads) if request.is_faulty]
+    if not stale:
+        return not_exercised("it does not read the Charge after the payment")
+    if run.exit_status == 0 and stale[-1] == len(reads) - 1:
+        return not_exercised("it ended with 0 before a read showed the payment")
+    if run.exit_status != 0 and stale[-1] == len(reads) - 1 and find_crash(run.output, run.exit_status) is None:
+        return mistaken(BELIEVES_FIRST_READ, f"it gave up with exit status {run.exit_status}")
+    judged = Succeeds(end=BELIEVES_FIRST_READ)(run, wanted)
+    return judged._replace(found="it read the Charge again, and succeeded") if judged.verdict == PASS else judged
 
 
 def reads_the_content_type(run: Run, wanted: int) -> Judgement:
     """The run does not take an answer of another content type for the answer of the service."""
-    judged = reads_no_html(run, wanted)
-    if judged.verdict == PASS and len(run.creations) <= wanted:
-        return mistaken(IGNORES_CONTENT_TYPE, "it read the body, whose Content-Type was text/html, as JSON")
+    judged = succeeds(run, wanted)
+    lists = any(request.path == CHARGES for request in run.reads_after_failure)
+    if judged.verdict == PASS and run.repetition is None and not lists:
+        return mistaken(IGNORES_CONTENT_TYPE, "it took the answer, whose Content-Type was text/html, for the service's")
     return judged
 
 
@@ -149,22 +252,50 @@ def common_judgement(run: Run, wanted: int, endless: Mistake | None) -> Judgemen
     if run.charges > max(wanted, 1):
         keys = [request.idempotency_key for request in run.creations]
         mistake = SECOND_CHARGE_WITHOUT_KEY if None in keys else SECOND_CHARGE_WITH_NEW_KEY
-        why = "without an Idempotency-Key" if None in keys else "with another Idempotency-Key each time"
+        why = "without an Idempotency-Key" if None in keys else "with another Idempotency-Key"
         found = f"it created {run.charges} Charges in place of {max(wanted, 1)}: it repeated the request {why}"
         return mistaken(mistake, found)
     if run.exit_status is None:
-        return mistaken(endless or DOES_NOT_END, f"it was still running after {run.elapsed_s:.0f} s")
+        sent = len(run.requests)
+        found = (
+            f"it was still running after {run.elapsed_s:.0f} s, and had sent {sent} request{'' if sent == 1 else 's'}"
+        )
+        return mistaken(endless if endless is not None and _shows_endless(run, endless) else DOES_NOT_END, found)
     return None
+
+
+def _shows_endless(run: Run, endless: Mistake) -> bool:
+    """Whether the requests of a run that did not end show this cause: many repetitions, or none of a slow request."""
+    if endless is ENDLESS_RETRIES:
+        return any(len(requests) >= _ENDLESS for requests in run.by_target().values())
+    return run.failed_creation is not None and run.repetition is None and run.requests[-1] is run.failed_creation
+
+
+def unexercised_judgement(run: Run, wanted: int) -> Judgement | None:
+    """The judgement of a run without a response that the fault changed; None if there is one."""
+    if run.hits:
+        return None
+    if run.exit_status == 0 and (judged := _success(run, wanted)).mistake is not None:
+        return judged
+    return not_exercised("it sent no request" if not run.requests else "it sent no request that the fault changes")
 
 
 def further_judgements(run: Run) -> Iterator[Judgement]:
     """What else is wrong in any case, however the run ends: the key in the output, reads without a pause."""
     if run.shows_key:
         yield mistaken(SHOWS_API_KEY, "its output has the API key, or a long part of it")
-    for (method, path), times in run.times_by_target().items():
-        if method != "POST" and _is_burst(times, _READS_IN_A_BURST):
+    for (method, path), requests in run.by_target().items():
+        if method != "POST" and _is_burst([request.at_ms for request in requests], _READS_IN_A_BURST):
             yield mistaken(POLLS_WITHOUT_PAUSE, f"it sent {method} {path} {_READS_IN_A_BURST} times within a second")
 
 
-def _is_burst(times: list[int], count: int) -> bool:
+def _pauses_ms(requests: Sequence[SentRequest]) -> list[int]:
+    """The time between the answer to each request and the next request."""
+    return [
+        later.at_ms - (early.at_ms if early.answered_at_ms is None else early.answered_at_ms)
+        for early, later in pairwise(requests)
+    ]
+
+
+def _is_burst(times: Sequence[int], count: int) -> bool:
     return any(late - early < _BURST_MS for early, late in zip(times, times[count - 1 :], strict=False))

@@ -37,12 +37,15 @@ FALSE_SUCCESS = Mistake(
     "end with an error, or repeat the request, when there is no answer that says what was created",
 )
 NO_TIMEOUT = Mistake(
-    "no-timeout", SERIOUS, "waits for an answer without a limit", "set a timeout for each request, of some seconds"
+    "no-timeout",
+    SERIOUS,
+    "waits for an answer without a limit, or for longer than a run may take",
+    "set a timeout for each request, of some seconds",
 )
 NO_TOTAL_TIMEOUT = Mistake(
     "no-total-timeout",
     SERIOUS,
-    "limits the wait for the next byte only, and hangs while a body arrives slowly",
+    "has no limit for the whole response, and waits on while a body arrives slowly",
     "set a timeout for the whole response",
 )
 DOES_NOT_END = Mistake(
@@ -84,20 +87,28 @@ IGNORES_RETRY_AFTER = Mistake(
 READS_HTML_AS_JSON = Mistake(
     "reads-html-as-json",
     SERIOUS,
-    "reads the HTML page of a proxy as JSON, and crashes",
+    "reads the HTML page of a proxy as JSON, and ends with the error of its JSON parser",
     "look at the status and at Content-Type before you read a body as JSON",
 )
 READS_NOTHING_AS_JSON = Mistake(
     "reads-nothing-as-json",
     SERIOUS,
-    "reads an empty body as JSON, and crashes",
+    "reads an empty body as JSON, and ends with the error of its JSON parser",
     "look at the status before you read a body as JSON",
 )
 CRASHES = Mistake(
     "crashes",
     SERIOUS,
-    "crashes when a request fails",
-    "catch the errors of connections and of bodies that cannot be read, and treat them as a failed request",
+    "ends by an exception that it does not catch when a request fails",
+    "look at the status before you use a body, catch the errors of connections and of bodies that cannot be read, and"
+    " treat them as a failed request",
+)
+UNHANDLED_HTTP_ERROR = Mistake(
+    "unhandled-http-error",
+    SERIOUS,
+    "ends by the exception for an error status, which it does not catch",
+    "catch the exception that your HTTP library or your own code raises for an error status, and repeat the request"
+    " after 429 and 5xx",
 )
 REJECTS_UNKNOWN_FIELDS = Mistake(
     "rejects-unknown-fields",
@@ -121,12 +132,15 @@ ENDS_AT_409 = Mistake(
     "repeat the request once more after a pause, with the same Idempotency-Key",
 )
 BELIEVES_FIRST_READ = Mistake(
-    "believes-first-read", MINOR, "takes the first read after a payment for the truth", "read again after a pause"
+    "believes-first-read",
+    MINOR,
+    "takes a read that does not show the payment yet for the truth",
+    "read again after a pause",
 )
 IGNORES_CONTENT_TYPE = Mistake(
     "ignores-content-type",
     MINOR,
-    "reads a body as JSON although its Content-Type is text/html",
+    "takes an answer for one of the service although its Content-Type is text/html",
     "treat an answer with another Content-Type as a failed request",
 )
 GIVES_UP = Mistake(
@@ -134,6 +148,12 @@ GIVES_UP = Mistake(
     MINOR,
     "does not repeat a request that failed for a time",
     "repeat the request after a pause, with the same Idempotency-Key",
+)
+FAILS_AFTER_REPETITION = Mistake(
+    "fails-after-repetition",
+    MINOR,
+    "repeats a failed request, and ends with an error all the same",
+    "repeat the request with the same body and the same Idempotency-Key, and use the answer to the repetition",
 )
 
 MISTAKES: tuple[Mistake, ...] = tuple(value for value in tuple(globals().values()) if isinstance(value, Mistake))

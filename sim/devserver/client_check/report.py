@@ -45,6 +45,7 @@ def _case(finding: Finding) -> dict[str, object]:
         "name": case.name,
         "title": case.title,
         "good": case.good,
+        "proves": case.proves,
         "verdict": judgement.verdict,
         "mistake": None if judgement.mistake is None else judgement.mistake.name,
         "severity": judgement.severity,

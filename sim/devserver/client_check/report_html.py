@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 
 from leyden.devserver.client_check.check import ClientReport, Finding
-from leyden.devserver.client_check.judgements import VERDICTS
+from leyden.devserver.client_check.judgements import PASS, VERDICTS
 from leyden.devserver.client_check.report import shown_output
 from leyden.devserver.client_check.runs import Run
 from leyden.devserver.report_page import report_end, report_page, shown, summary, to_fix
@@ -40,8 +40,8 @@ def _page(report: ClientReport) -> Iterator[str]:
         yield from _details(list(members), is_open=name in shows_mistake or report.grade is None)
     yield "</section>"
     yield report_end(
-        f"Leyden {escape(VERSION)}. A: no mistakes. B: only small ones. C: serious ones. D: four or more serious ones. "
-        "F: it may charge twice."
+        f"Leyden {escape(VERSION)}. A: no mistakes, and every case was exercised. B: minor mistakes at most. "
+        "C: serious ones. D: four or more serious ones. F: it may charge twice."
     )
 
 
@@ -57,6 +57,8 @@ def _details(findings: Sequence[Finding], is_open: bool) -> Iterator[str]:
         if judgement.mistake is not None:
             yield f" (<code>{escape(judgement.mistake.name)}</code>, {escape(judgement.severity)})"
         yield "</dd>"
+    if worst == PASS:
+        yield f"<dt>A pass proves</dt><dd>{escape(case.proves)}</dd>"
     ended = "ended by the check" if run.exit_status is None else f"exit status {run.exit_status}"
     yield f"<dt>Run</dt><dd>{ended}, {run.elapsed_s:.1f} s, {run.charges} Charges</dd></dl>"
     yield from _requests(run)

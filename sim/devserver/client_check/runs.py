@@ -14,19 +14,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leyden.json_files import InputError
 from leyden.server.system.clock import stopwatch, system_time_ms
+from leyden.service_faults.responses import HEADER as FAULT_HEADER
 from leyden.world.world import World
 
 URL_VARIABLE, KEY_VARIABLE, CASE_VARIABLE = "LEYDEN_URL", "LEYDEN_API_KEY", "LEYDEN_CASE"
+CHARGES = "/v0/charges"
 
 _OUTPUT_CHARS = 200_000
 _KEY_PART = 16  # characters of the key in a row that nobody should see
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SentRequest:
     """A request of the client: the real time of its arrival, and its `Idempotency-Key` if it has one.
 
-    `status` is None until the response begins; it `is_complete` when the whole body was sent.
+    `status` is None until the response begins; it `is_complete` when the whole body was sent, at `answered_at_ms`.
+    `is_faulty` is a response whose headers say that a fault changed it.
     """
 
     at_ms: int
@@ -35,6 +38,8 @@ class SentRequest:
     idempotency_key: str | None
     status: int | None = None
     is_complete: bool = False
+    answered_at_ms: int | None = None
+    is_faulty: bool = False
 
     @property
     def succeeded(self) -> bool:
@@ -44,7 +49,11 @@ class SentRequest:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a command did. `exit_status` is None if it was ended because it took too long."""
+    """What a command did. `exit_status` is None if it was ended because it took too long.
+
+    `hits` counts the responses that the faults of the case changed. `uses_charge` says that a request or the output has
+    the id of a Charge, so that the command read a body.
+    """
 
     exit_status: int | None
     elapsed_s: float
@@ -54,23 +63,45 @@ class Run:
     hits: int
     key: str
     shows_key: bool
+    uses_charge: bool
 
     @property
     def creations(self) -> list[SentRequest]:
         """The requests that create a Charge."""
-        return [request for request in self.requests if request.method == "POST"]
+        return [request for request in self.requests if request.method == "POST" and request.path == CHARGES]
+
+    @property
+    def failed_creation(self) -> SentRequest | None:
+        """The first request for a Charge that a fault kept from its plain response."""
+        return next((one for one in self.creations if one.is_faulty or not one.succeeded), None)
+
+    @property
+    def repetition(self) -> SentRequest | None:
+        """The request that repeats the failed creation: the next one with its key, or else the next one."""
+        failed = self.failed_creation
+        if failed is None:
+            return None
+        later = self.creations[self.creations.index(failed) + 1 :]
+        same = (one for one in later if one.idempotency_key == failed.idempotency_key)
+        return next(same, later[0] if later else None)
+
+    @property
+    def reads_after_failure(self) -> list[SentRequest]:
+        """The reads of Charges after the failed creation that got the whole of a response of success."""
+        failed = self.failed_creation
+        later = self.requests if failed is None else self.requests[self.requests.index(failed) + 1 :]
+        return [one for one in later if one.method == "GET" and one.path.startswith(CHARGES) and one.succeeded]
 
     def is_informed(self, wanted: int) -> bool:
         """Whether responses told the client that `wanted` Charges exist: those that created them, or a later read."""
-        created = sum(request.succeeded for request in self.creations)
-        return created >= wanted or any(request.succeeded for request in self.requests if request.method == "GET")
+        return sum(request.succeeded for request in self.creations) >= wanted or bool(self.reads_after_failure)
 
-    def times_by_target(self) -> dict[tuple[str, str], list[int]]:
-        """The real times of the requests, for each method and path."""
-        times: dict[tuple[str, str], list[int]] = {}
+    def by_target(self) -> dict[tuple[str, str], list[SentRequest]]:
+        """The requests, for each method and path."""
+        targets: dict[tuple[str, str], list[SentRequest]] = {}
         for request in self.requests:
-            times.setdefault((request.method, request.path), []).append(request.at_ms)
-        return times
+            targets.setdefault((request.method, request.path), []).append(request)
+        return targets
 
 
 @dataclass(slots=True)
@@ -97,8 +128,10 @@ class RequestRecorder:
             async def record(message: Message) -> None:
                 if message["type"] == "http.response.start":
                     sent.status = message["status"]
+                    sent.is_faulty = any(name == FAULT_HEADER for name, _ in message["headers"])
                 await send(message)
-                sent.is_complete = message["type"] == "http.response.body" and not message.get("more_body")
+                if message["type"] == "http.response.body" and not message.get("more_body"):
+                    sent.is_complete, sent.answered_at_ms = True, system_time_ms()
 
             return await self.app(scope, receive, record)
         return await self.app(scope, receive, send)
@@ -138,16 +171,19 @@ def run_command(
     except BaseException:
         _end(process)
         raise
+    requests = tuple(recorder.requests.get(key, ()))
     with world.lock:
+        ids = [row["id"] for row in world.service.charges.charges]
         return Run(
             exit_status=exit_status,
             elapsed_s=elapsed(),
             output=output[-_OUTPUT_CHARS:],
-            requests=tuple(recorder.requests.get(key, ())),
-            charges=len(world.service.charges.charges),
+            requests=requests,
+            charges=len(ids),
             hits=sum(row["hits"] for row in world.service_faults.rows),
             key=key,
             shows_key=shows_key(output, key),
+            uses_charge=any(name in text for name in ids for text in [output, *(one.path for one in requests)]),
         )
 
 

@@ -1,0 +1,187 @@
+"""Each case of the client check judges by evidence: recorded runs of clients that do little, or fail in other ways."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from leyden.devserver.client_check.cases import CASES
+from leyden.devserver.client_check.check import ClientReport, Finding, grade
+from leyden.devserver.client_check.runs import Run, SentRequest
+
+BY_NAME = {case.name: case for case in CASES}
+STATUS = {
+    "answer-lost": None, "answer-lost-proxy": 502, "key-in-use": None, "reset": None, "too-many-requests": 429,
+    "unavailable": 503, "html": 503, "empty-body": 500, "outage": 503, "invalid-request": 400, "unauthorized": 401,
+    "forbidden": 403, "not-found": 404, "truncated-body": 200, "slow-first-byte": None, "slow-body": 200,
+}  # fmt: skip
+COMMITTED = {"answer-lost", "answer-lost-proxy", "key-in-use", "truncated-body", "slow-first-byte", "slow-body"}
+REFUSED = ("invalid-request", "unauthorized", "forbidden", "not-found")
+PYTHON = 'Traceback (most recent call last):\n  File "/app/client.py", line 3, in <module>\n    main()\n'
+JSON_ERROR = f"{PYTHON}json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)\n"
+NODE = (
+    "file:///app/c.mjs:5\nconsole.log(j.data.id);\n                   ^\n\n%s\n    at c.mjs:5:20\n\nNode.js v20.20.2\n"
+)
+
+
+def post(status: int | None, at_ms: int = 0, key: str | None = "one", faulty: bool | None = None) -> SentRequest:
+    """A creation that was answered after 5 ms."""
+    is_faulty = status != 200 if faulty is None else faulty
+    is_complete = status is not None and not (status == 200 and is_faulty)
+    return SentRequest(at_ms, "POST", "/v0/charges", key, status, is_complete, at_ms + 5, is_faulty)
+
+
+def get(at_ms: int, faulty: bool = False, status: int = 200, path: str = "/v0/charges/ch_1") -> SentRequest:
+    """A read that was answered after 5 ms."""
+    return SentRequest(at_ms, "GET", path, None, status, True, at_ms + 5, faulty)
+
+
+def ran(
+    *requests: SentRequest,
+    exit_status: int | None = 1,
+    output: str = "",
+    charges: int = 1,
+    hits: int = 1,
+    uses_charge: bool = False,
+) -> Run:
+    return Run(exit_status, 1.0, output, requests, charges, hits, "k" * 32, False, uses_charge)
+
+
+def changed(at_ms: int = 0) -> SentRequest:
+    """A creation whose response of success a fault changed."""
+    return replace(post(200, at_ms), is_faulty=True)
+
+
+def once(case: str, exit_status: int = 1, output: str = "") -> Run:
+    """The run of a client that sends one request, whatever happens."""
+    request = post(STATUS.get(case, 200), faulty=case in STATUS)
+    charges = 1 if case in COMMITTED or case not in STATUS else 0
+    return ran(request, exit_status=exit_status, output=output, charges=charges)
+
+
+class Row(NamedTuple):
+    """A run in a case, and its judgement: the verdict, the mistake, and a part of what was found."""
+
+    case: str
+    run: Run
+    verdict: str
+    mistake: str | None = None
+    part: str = ""
+    wanted: int = 1
+
+
+JUDGED = [
+    # Crashes: what the output proves.
+    Row("html", once("html", output=f"{PYTHON}urllib.error.HTTPError: HTTP Error 503: Service Unavailable\n"), "fail",
+        "unhandled-http-error", "HTTP Error 503"),
+    Row("empty-body", once("empty-body", output=NODE % "Error: failed: 500"), "fail", "unhandled-http-error", "500"),
+    Row("answer-lost-proxy", once("answer-lost-proxy", output=f"{PYTHON}ApiError: 502 Bad Gateway\n"), "fail",
+        "unhandled-http-error", "it crashed: ApiError: 502"),
+    Row("html", once("html", output=JSON_ERROR), "fail", "reads-html-as-json", "it crashed: json.decoder"),
+    Row("html", once("html", output="invalid character '<' looking for beginning of value"), "fail",
+        "reads-html-as-json", "it gave up: invalid character '<'"),
+    Row("empty-body", once("empty-body", output=NODE % "SyntaxError: Unexpected end of JSON input"), "fail",
+        "reads-nothing-as-json", "Unexpected end"),
+    Row("html", once("html", output=f"{PYTHON}KeyError: 'data'\n"), "fail", "crashes", "KeyError"),
+    Row("html", once("html", output="HTTP 503: no charge"), "notice", "gives-up", "exit status 1"),
+    Row("truncated-body", once("truncated-body", output=JSON_ERROR), "fail", "crashes", "JSONDecodeError"),
+    *(
+        Row(case, once(case, output=NODE % "TypeError: fetch failed"), "fail", "crashes", "TypeError: fetch")
+        for case in ("reset", "answer-lost", "truncated-body")
+    ),
+    Row("reset", ran(post(None), exit_status=-11, charges=0), "fail", "crashes", "signal SIGSEGV"),
+    Row("invalid-request", once("invalid-request", output=f"{PYTHON}HTTPError: HTTP Error 400\n"), "pass"),
+    Row("invalid-request", once("invalid-request", output=NODE % "TypeError: Cannot read properties of undefined"),
+        "fail", "crashes", "Cannot read properties"),
+    # One request in an outage.
+    Row("outage", once("outage"), "notice", "gives-up", "exit status 1"),
+    Row("outage", once("outage", output=f"{PYTHON}HTTPError: HTTP Error 503\n"), "fail", "unhandled-http-error"),
+    Row("outage", ran(get(0, True, 503), get(900, True, 503), charges=0), "pass", None, "2 times"),
+    Row("outage", ran(post(503), post(503, 8), post(503, 16), charges=0), "fail", "retries-without-pause"),
+    Row("outage", ran(post(503), post(503, 200), post(503, 600), charges=0), "pass", None, "3 times"),
+    Row("outage", ran(post(503), exit_status=None, charges=0), "fail", "does-not-end", "sent 1 request"),
+    # Still running: the cause only if the requests show it.
+    Row("slow-first-byte", ran(post(None), exit_status=None), "fail", "no-timeout", "still running"),
+    Row("slow-first-byte", ran(post(None), post(200, 900), exit_status=None), "fail", "does-not-end", "2 requests"),
+    Row("slow-body", ran(post(200, faulty=True), exit_status=None), "fail", "no-total-timeout", "still running"),
+    # 409: only a client that got it can take it for the end.
+    Row("key-in-use", once("key-in-use"), "skipped", None, "got no 409"),
+    Row("key-in-use", ran(post(None), post(409, 200), hits=2), "notice", "ends-at-409", "gave up"),
+    Row("key-in-use", ran(post(None), post(409, 200), post(200, 600), exit_status=0, hits=2), "pass"),
+    Row("key-in-use", once("key-in-use", exit_status=0), "fail", "false-success"),
+    # An error after a repetition.
+    Row("reset", ran(post(None), post(200, 300)), "notice", "fails-after-repetition", "the responses: none, 200"),
+    Row("reset", ran(post(None), post(422, 300), charges=0), "notice", "fails-after-repetition", "none, 422"),
+    # Waiting: the repetition is the request with the same key.
+    Row("unavailable", ran(post(503), post(200, 10, "two"), post(200, 2_050), exit_status=0, charges=2),
+        "pass", None, "2050 ms", 2),
+    Row("unavailable", ran(post(503), post(200, 900), exit_status=0), "fail", "ignores-retry-after", "900 ms"),
+    # A read before the failure says nothing about the Charge; nor does a request of another kind.
+    Row("answer-lost", ran(get(0, path="/v0/charges"), post(None, 10), exit_status=0), "fail", "false-success"),
+    Row("answer-lost", ran(post(None), get(10, path="/health"), exit_status=0), "fail", "false-success"),
+    Row("answer-lost", ran(post(None), get(300, path="/v0/charges"), exit_status=0), "pass"),
+    # Refusals: every request counts, and each key.
+    Row("forbidden", ran(get(0, True, 403), get(300, True, 403), charges=0), "fail", "repeats-refused-request", "GET"),
+    # Content types, unknown fields and stale reads.
+    Row("wrong-content-type", ran(changed(), exit_status=0), "notice", "ignores-content-type", "text/html"),
+    Row("wrong-content-type", ran(changed(), get(300, path="/v0/charges"), exit_status=0), "pass"),
+    Row("wrong-content-type", ran(changed(), post(200, 300), exit_status=0), "pass", None, "2 requests"),
+    Row("unknown-fields", ran(changed(), exit_status=0), "skipped", None, "not exercised: nothing shows"),
+    Row("unknown-fields", ran(changed(), exit_status=0, uses_charge=True), "pass"),
+    Row("unknown-fields", ran(changed(), output=f"{PYTHON}ValidationError: x_unknown\n"), "fail",
+        "rejects-unknown-fields", "x_unknown"),
+    Row("stale-read", ran(post(200), exit_status=0, hits=0), "skipped", None, "not exercised"),
+    Row("stale-read", ran(post(200), get(900, True), exit_status=0), "skipped", None, "not exercised: it ended with 0"),
+    Row("stale-read", ran(post(200), get(900, True)), "notice", "believes-first-read", "gave up"),
+    Row("stale-read", ran(post(200), get(900, True), get(1_900), exit_status=0), "pass", None, "again"),
+]  # fmt: skip
+
+
+def judged(case: str, run: Run, wanted: int = 1) -> tuple[str, str | None, str]:
+    judgement = BY_NAME[case].judgements(run, wanted)[0]
+    return judgement.verdict, judgement.mistake.name if judgement.mistake else None, judgement.found
+
+
+@pytest.mark.parametrize("row", JUDGED, ids=[f"{row.case}-{row.mistake or row.verdict}" for row in JUDGED])
+def test_a_recorded_run_is_judged_by_its_evidence(row: Row) -> None:
+    verdict, mistake, found = judged(row.case, row.run, row.wanted)
+    assert (verdict, mistake) == (row.verdict, row.mistake), found
+    assert row.part in found
+
+
+@pytest.mark.parametrize("case", [case.name for case in CASES if case.faults])
+def test_a_client_that_sends_nothing_has_not_exercised_a_case(case: str) -> None:
+    verdict, _, found = judged(case, ran(charges=0, hits=0))
+    assert (verdict, found) == ("skipped", "not exercised: it sent no request")
+    verdict, mistake, found = judged(case, ran(charges=0, hits=0, exit_status=0))
+    assert (verdict, mistake) == ("fail", "false-success"), found
+
+
+@pytest.mark.parametrize("case", STATUS)
+def test_a_client_that_sends_one_request_and_says_nothing_passes_only_where_it_must_not_repeat(case: str) -> None:
+    verdict, mistake, found = judged(case, once(case))
+    assert (verdict == "pass") == (case in REFUSED), (mistake, found)
+    verdict, mistake, found = judged(case, once(case, exit_status=0))
+    assert (verdict, mistake) == ("fail", "false-success"), found
+
+
+def findings(*rows: tuple[str, Run]) -> list[Finding]:
+    return [Finding(BY_NAME[name], run, one) for name, run in rows for one in BY_NAME[name].judgements(run, 1)]
+
+
+PLAIN = ("plain", ran(post(200), exit_status=0, hits=0))
+
+
+def test_a_case_that_was_not_exercised_leaves_no_a() -> None:
+    found = findings(PLAIN, ("stale-read", ran(post(200), exit_status=0, hits=0)))
+    assert grade(found) == ("B", "no mistake was found; not exercised: stale-read")
+    assert ClientReport(("client",), found, *grade(found)).count("skipped") == 1
+    more = [*found, *findings(("reset", once("reset")))]
+    assert grade(more) == ("B", "it could do better: gives-up; not exercised: stale-read")
+
+
+def test_an_a_names_the_cases_that_ran() -> None:
+    found = findings(PLAIN, ("reset", ran(post(None), post(200, 300), exit_status=0)))
+    assert grade(found) == ("A", "it did what a good client does in plain and reset")
