@@ -14,6 +14,8 @@ SETTLEMENT, EXPIRY, CALLBACK, USER = range(4)
 
 # The extension of an ASGI scope that has the request's connection (`leyden.server.system.client_connection`).
 CONNECTION = "leyden.connection"
+# A key of the message `http.response.start` after it was sent: the headers that the server has added to it.
+ADDED_HEADERS = "leyden.added_headers"
 
 _NO_HEADERS: Mapping[str, str] = {}
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from leyden.server.ports import CONNECTION
+from leyden.server.ports import ADDED_HEADERS, CONNECTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # A socket that is closed with unsent data kept for 0 seconds is reset: the client gets RST and no FIN.
 _LINGER = struct.pack("ii", 1, 0)
@@ -109,6 +109,20 @@ class ClientConnection:
             cycle.disconnected = True  # otherwise uvicorn takes the missing response for a defect
 
 
+def note_added_headers(message: Message, *, is_last: bool, is_chunked: bool) -> None:
+    """Note in the message that began a response which headers uvicorn has added to it: when the response `is_last` on
+    its connection, and when its body `is_chunked`."""
+    if message["type"] != "http.response.start":
+        return
+    named = {name.lower() for name, _ in message["headers"]}
+    added = []
+    if is_last and b"connection" not in named:
+        added.append((b"connection", b"close"))
+    if is_chunked and b"transfer-encoding" not in named:
+        added.append((b"transfer-encoding", b"chunked"))
+    message[ADDED_HEADERS] = added
+
+
 class ConnectedH11Protocol(H11Protocol):
     """uvicorn's h11 protocol, whose scopes have the connection."""
 
@@ -135,6 +149,15 @@ def _with_connection(app: Any, connection: ClientConnection) -> ASGIApp:
 
     async def connected(scope: Scope, receive: Receive, send: Send) -> None:
         scope["extensions"] = extensions
-        await app(scope, receive, send)
+        is_last = scope.get("http_version") == "1.0" or (b"connection", b"close") in scope["headers"]
+
+        async def send_noted(message: Message) -> None:
+            await send(message)
+            if message["type"] == "http.response.start":
+                is_framed = any(name.lower() == b"content-length" for name, _ in message["headers"])
+                has_body = scope["method"] != "HEAD" and message["status"] not in (204, 304)
+                note_added_headers(message, is_last=is_last, is_chunked=has_body and not is_framed)
+
+        await app(scope, receive, send_noted)
 
     return connected

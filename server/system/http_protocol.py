@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from leyden.server.errors import InvalidHttp, Problem, RequestHeadTooLarge, RequestTimeout, ServerBusy, UriTooLong
 from leyden.server.ports import CONNECTION
-from leyden.server.system.client_connection import ClientConnection
+from leyden.server.system.client_connection import ClientConnection, note_added_headers
 
 log = logging.getLogger("leyden")
 
@@ -224,6 +224,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             cycle.disconnected = True
         await send(message)
+        if not cycle.keep_alive or cycle.chunked_encoding:
+            note_added_headers(message, is_last=not cycle.keep_alive, is_chunked=bool(cycle.chunked_encoding))
 
     def _use_authority(self) -> None:
         """A URL with a scheme and a host: the host replaces that of the header `Host` (RFC 9112, 3.2.2)."""

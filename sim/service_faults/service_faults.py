@@ -33,8 +33,9 @@ from leyden.service_faults.kinds import (
 )
 from leyden.service_faults.responses import HEADER, Response, changed_response, error_response
 
-# Keys of the scope: the row of the rule that applied, and that the client left before the response began.
-APPLIED, CLIENT_LEFT = "leyden.service_fault", "leyden.client_left"
+# Keys of the scope: the row of the rule that applied, that the client left before the response began, and the response
+# of the service, which the client may have got in another form or not at all.
+APPLIED, CLIENT_LEFT, OF_SERVICE = "leyden.service_fault", "leyden.client_left", "leyden.service_response"
 _PARTS = 10  # of a slow body
 _MAX_ANSWERS = 1_000
 _KEPT_BYTES = 64 * 1024  # of the body of a request that does not reach the service
@@ -323,7 +324,9 @@ class ServiceFaults:
         if not sent:
             return None
         start = sent[0]
-        return Response(start["status"], list(start["headers"]), b"".join(m.get("body", b"") for m in sent[1:]))
+        response = Response(start["status"], list(start["headers"]), b"".join(m.get("body", b"") for m in sent[1:]))
+        scope[OF_SERVICE] = response
+        return response
 
 
 def _shown_state(request: _Request, response: Response) -> tuple[str, Any]:

@@ -32,6 +32,9 @@ class LoggedRequest(NamedTuple):
     `status` is None when the client got no response. `response_size` is the length of the body that was handed to the
     operating system, of which `response_body` is the start, and `is_complete` whether all of it was. `fault` is the id
     and the kind of the service fault that applied.
+
+    `service_status` and `service_body` are what the service answered, if the client did not get that: the start of the
+    body, and None where it is what was sent.
     """
 
     doc_id: int
@@ -52,6 +55,8 @@ class LoggedRequest(NamedTuple):
     is_complete: bool
     fault: tuple[str, str] | None
     client: bytes | None
+    service_status: int | None = None
+    service_body: bytes | None = None
 
 
 def _unpacked(row: bytes) -> LoggedRequest:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
+import json
 import socket
 import struct
 import time
@@ -15,6 +17,9 @@ import httpx2
 import pytest
 
 from leyden import Sandbox
+from leyden.server.ports import ADDED_HEADERS
+from leyden.server.system import http_server
+from leyden.server.system.client_connection import ConnectedH11Protocol
 from leyden.world.request_log import KEPT_BYTES, MOST_CONSOLE_READS, MOST_ROWS, LogBudget, RequestLog
 from tests.support.hosted import Hosted, in_server
 from tests.support.lists import listed
@@ -253,6 +258,116 @@ def test_a_changed_response_is_shown_as_it_was_sent(
     assert words in text
     assert (found["response"]["body"], found["response"]["complete"]) == (text, True)
     assert found["request"]["body"] == BODY_TEXT.decode()
+
+
+LOST = [
+    {"kind": "connection_reset", "after_commit": True},
+    {"kind": "error", "after_commit": True},
+    {"kind": "error", "after_commit": True, "body": "empty"},
+    {"kind": "truncated_body"},
+    {"kind": "slow_first_byte", "delay": 20},
+    {"kind": "slow_body", "delay": 20},
+    {"kind": "unknown_fields"},
+    {"kind": "wrong_content_type"},
+]
+
+
+@pytest.mark.parametrize("path", [CHARGES, "/v0/static-charges"])
+@pytest.mark.parametrize("fault", LOST, ids=lambda fault: "-".join(map(str, fault.values())))
+@pytest.mark.parametrize("network", [True, False])
+def test_a_create_whose_response_was_lost_is_found_by_its_charge(
+    sandbox: Sandbox, served: str, fault: Json, path: str, network: bool
+) -> None:
+    sandbox.service_faults.add(**fault)
+    tips = {"minAmount": "1000", "maxAmount": "9000", "description": "tips"}
+    body = BODY_TEXT if path == CHARGES else json.dumps(tips).encode()
+    headers = {"apikey": "leyden", "content-type": "application/json"}
+    client = httpx2.Client(base_url=served) if network else sandbox.http
+    with contextlib.suppress(httpx2.TransportError):
+        client.post(path, content=body, headers=headers, timeout=0.5)
+    if network:
+        client.close()
+    row = row_of(sandbox)
+    [only] = sandbox.charges if path == CHARGES else sandbox.static_charges
+    assert row["chargeId"] == only.id
+    assert rows(sandbox, chargeId=only.id) == [row]
+
+
+def test_a_create_that_was_refused_before_the_service_has_no_charge(sandbox: Sandbox, served: str) -> None:
+    sandbox.service_faults.add("error")
+    ask(served, body=BODY_TEXT)
+    assert row_of(sandbox)["chargeId"] is None
+
+
+def test_a_create_whose_client_left_is_found_by_its_charge(sandbox: Sandbox, served: str) -> None:
+    where = urlsplit(served)
+    head = b"POST /v0/charges HTTP/1.1\r\nhost: localhost\r\napikey: leyden\r\ncontent-type: application/json\r\n"
+    with sandbox.world.lock, socket.create_connection((where.hostname or "", where.port or 0)) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.sendall(head + b"content-length: %d\r\n\r\n" % len(BODY_TEXT) + BODY_TEXT)
+        time.sleep(0.2)
+    row = row_of(sandbox)
+    assert row["chargeId"] == next(iter(sandbox.charges)).id
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GET /v0/charges HTTP/1.1\r\nconnection: close",
+        "GET /v0/charges HTTP/1.0",
+        "HEAD /v0/charges HTTP/1.1\r\nconnection: close",
+        "GET /v0/unknown HTTP/1.1\r\nconnection: close",
+        "GET /lnurlp/unknown HTTP/1.1\r\nconnection: close",
+        "OPTIONS /v0/charges HTTP/1.1\r\nconnection: close",
+    ],
+)
+@pytest.mark.parametrize("fault", [None, "past_date", "truncated_body", "slow_body"])
+def test_the_headers_of_a_response_are_those_on_the_connection(
+    sandbox: Sandbox, served: str, line: str, fault: str | None
+) -> None:
+    if fault is not None and not (fault != "past_date" and line.startswith("HEAD")):
+        sandbox.service_faults.add(fault, delay=0.01 if fault == "slow_body" else None)
+    where = urlsplit(served)
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=10) as client:
+        client.sendall(f"{line}\r\nhost: localhost\r\napikey: leyden\r\n\r\n".encode())
+        got = b""
+        while part := client.recv(65_536):
+            got += part
+    head = got.partition(b"\r\n\r\n")[0].decode().split("\r\n")[1:]
+    response = details(sandbox, row_of(sandbox))["response"]
+    assert sorted(map(tuple, response["headers"])) == sorted(tuple(one.split(": ", 1)) for one in head)
+
+
+@pytest.mark.parametrize("protocol", ["httptools", "h11"])
+def test_the_server_notes_the_headers_that_it_adds(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for kind in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{kind}.complete"})
+            return
+        start = {"type": "http.response.start", "status": 200, "headers": []}
+        await send(start)
+        await send({"type": "http.response.body", "body": b"text"})
+        noted.append(start.get(ADDED_HEADERS))
+
+    if protocol == "h11":
+        monkeypatch.setattr(http_server, "_protocol", lambda: ConnectedH11Protocol)
+    listener = http_server.open_listener("127.0.0.1", 0)
+    server = http_server.ServerThread(app, listener)
+    try:
+        with socket.create_connection(listener.getsockname(), timeout=10) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            got = b""
+            while part := client.recv(65_536):
+                got += part
+    finally:
+        server.close()
+    head = got.partition(b"\r\n\r\n")[0].lower().split(b"\r\n")[1:]
+    assert sorted(b": ".join(one) for one in noted[0]) == sorted(head)
+    assert len(head) == 2
 
 
 def test_a_stale_read_is_named(sandbox: Sandbox) -> None:

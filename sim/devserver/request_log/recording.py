@@ -9,9 +9,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from leyden.server.http.pipeline import BODY, HEADERS
 from leyden.server.http.request_parsing import headers_by_name
+from leyden.server.ports import ADDED_HEADERS
 from leyden.server.system.clock import elapsed_ns
 from leyden.service_faults.connection import connection_of
-from leyden.service_faults.service_faults import APPLIED, CLIENT_LEFT
+from leyden.service_faults.service_faults import APPLIED, CLIENT_LEFT, OF_SERVICE
 from leyden.world.components import CONTROL_PATH
 from leyden.world.present_run import respond
 from leyden.world.request_log import KEPT_BYTES
@@ -31,38 +32,50 @@ _READS = frozenset({"GET", "HEAD"})
 
 
 class SentMessages:
-    """The messages of a response that were sent on a connection that was open, the first of them."""
+    """The messages of a response, the first of them, and which were sent on a connection that was open."""
 
-    __slots__ = ("_connection", "messages")
+    __slots__ = ("_connection", "_dropped", "messages")
 
     def __init__(self, scope: Scope) -> None:
         self._connection = connection_of(scope)
+        self._dropped: list[Message] = []
         self.messages: list[Message] = []
 
     def add(self, message: Message) -> None:
         """Note a message that is about to be sent. One to a client that has left is dropped by the server."""
-        if len(self.messages) < MOST_PARTS and not self._connection.is_closed:
-            self.messages.append(message)
+        if len(self.messages) + len(self._dropped) < MOST_PARTS:
+            (self._dropped if self._connection.is_closed else self.messages).append(message)
 
     def record(self, world: World, scope: Scope, started_ns: int) -> None:
         """Add a request whose response has ended to the log of its world, when all of it was handed to the operating
         system or the connection was lost."""
         ended_ns = elapsed_ns()
-        self._connection.when_sent(lambda unsent: _record(world, scope, started_ns, ended_ns, self.messages, unsent))
+        self._connection.when_sent(
+            lambda unsent: _record(world, scope, started_ns, ended_ns, self.messages, self._dropped, unsent)
+        )
 
 
-def _record(world: World, scope: Scope, started_ns: int, ended_ns: int, sent: Sequence[Message], unsent: int) -> None:
+def _record(
+    world: World,
+    scope: Scope,
+    started_ns: int,
+    ended_ns: int,
+    sent: Sequence[Message],
+    dropped: Sequence[Message],
+    unsent: int,
+) -> None:
     path, method = scope["path"], scope["method"]
     is_read = method in _READS
     if is_read and path in _NOT_LOGGED:
         return
     get, log = scope.get, world.request_log
     fault = get(APPLIED)
+    produced = sent
     if fault is not None and CLIENT_LEFT in scope:
         sent = ()
     if len(sent) == 2:
         start, last = sent
-        status, response_headers, response = start["status"], start["headers"], last.get("body", b"")
+        status, response_headers, response = start["status"], _headers(start), last.get("body", b"")
         size, is_complete = len(response), not last.get("more_body")
         if size > KEPT_BYTES:
             response = response[:KEPT_BYTES]
@@ -75,6 +88,11 @@ def _record(world: World, scope: Scope, started_ns: int, ended_ns: int, sent: Se
         else:
             size -= unsent
             response = response[:size]
+    service_status, service_body = None, None
+    if fault is not None or dropped or not is_complete:
+        service_status, service_body = _of_service(scope, [*produced, *dropped])
+        if (service_status, service_body) == (status, response):
+            service_status, service_body = None, None
     headers = get(HEADERS)
     client = (headers_by_name(scope["headers"]) if headers is None else headers).get(CLIENT_HEADER)
     body = get(BODY, b"")
@@ -97,6 +115,8 @@ def _record(world: World, scope: Scope, started_ns: int, ended_ns: int, sent: Se
         is_complete,
         None if fault is None else (fault["id"], fault["kind"]),
         client,
+        service_status,
+        service_body,
     )
     log.add(fields, is_console_read=is_read and client == CONSOLE)
 
@@ -131,4 +151,22 @@ def _in_parts(sent: Sequence[Message]) -> tuple[int | None, Any, bytes, int, boo
         return None, (), b"", 0, False
     body = b"".join(message.get("body", b"") for message in sent[1:])
     is_complete = len(sent) > 1 and not sent[-1].get("more_body")
-    return sent[0]["status"], sent[0]["headers"], body[:KEPT_BYTES], len(body), is_complete
+    return sent[0]["status"], _headers(sent[0]), body[:KEPT_BYTES], len(body), is_complete
+
+
+def _headers(start: Message) -> Any:
+    """The headers of a response as the client got them."""
+    added = start.get(ADDED_HEADERS)
+    return [*start["headers"], *added] if added else start["headers"]
+
+
+def _of_service(scope: Scope, produced: Sequence[Message]) -> tuple[int | None, bytes | None]:
+    """The status and the start of the body of the service's own response, before faults and lost connections; `(None,
+    None)` when the service did not answer."""
+    response = scope.get(OF_SERVICE)
+    if response is not None:
+        return response.status, response.body[:KEPT_BYTES]
+    if APPLIED in scope or not produced:  # the response of a fault that was applied before the service was asked
+        return None, None
+    status, _, body, _, _ = _in_parts(produced)
+    return status, body

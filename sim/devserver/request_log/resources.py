@@ -120,8 +120,11 @@ class RequestRows:
 
     def _charge_id(self, row: LoggedRequest, operation: Operation, parameters: Mapping[str, str]) -> str | None:
         name, service = operation.operation_id, self._world.service
+        status, body = row.status, row.response_body
+        if row.service_body is not None:  # what the service did counts, not what the client learned of it
+            status, body = row.service_status, row.service_body
         if name in _NAMES_HASH:
-            found = _HASH.search(row.response_body)
+            found = _HASH.search(body)
             charge_id = None if found is None else self._of_hash((found[1] or found[2]).decode())
             if charge_id is not None:
                 return charge_id
@@ -130,10 +133,10 @@ class RequestRows:
         if _OF_CHARGE.match(operation.path):
             return parameters["id"] if _IS_UUID.fullmatch(parameters["id"]) else None
         if name in _CREATES:
-            created = _CREATED.search(row.response_body)
-            return None if created is None or row.status not in (200, 201) else created[1].decode()
+            created = _CREATED.search(body)
+            return None if created is None or status not in (200, 201) else created[1].decode()
         if name in _NAMES_CHARGE:
-            named = _CHARGE.search(row.response_body) or _CHARGE.search(row.request_body)
+            named = _CHARGE.search(body) or _CHARGE.search(row.request_body)
             return None if named is None else named[1].decode()
         if "user" in parameters:
             static = service.static_charges.by_user(parameters["user"])
