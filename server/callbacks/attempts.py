@@ -2,19 +2,22 @@
 
 The text has one line per attempt, the first attempt first:
 
-    [since, late, ahead, secrets]                                            in flight
-    [since, late, ahead, secrets, took, result, latency, note, response]     completed; no empty values at the end
+    [since, late, ahead, secrets]                                                     in flight
+    [since, late, ahead, secrets, took, result, latency, note, response, headers]     completed; no empty values at the
+                                                                                      end
 
 `since` is the start, counted from the delivery's creation; `late` is the delay after the instant at which the attempt
 was due; `took` is the duration on the sandbox clock: all in milliseconds. `ahead` is the difference between the signed
 timestamp and the sandbox clock in seconds. `result` is the HTTP status or the error code; a stored number that is not
-an HTTP status is read as the error `protocol`. `response` is true when the response body equals that of the attempt
-before. Thousands of deliveries can be stored: lists of values instead of a
-text would take five times the memory, and the garbage collector would visit each value.
+an HTTP status is read as the error `protocol`. `headers` has the response's names and values by turns, and at the end
+the number of headers that were left out, if there are such. `response` and `headers` are true when they equal those of
+the attempt before. Thousands of deliveries can be stored: lists of values instead of a text would take five times the
+memory, and the garbage collector would visit each value.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -22,9 +25,11 @@ import orjson
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.ports import CallbackResponse
 
-# Limits for a receiver's response body
+# Limits for a receiver's response: its body, and the headers that are kept
 READ_CAP_BYTES = 65_536
 KEPT_BYTES = 4_096
+MAX_HEADERS = 50
+MAX_HEADER_BYTES = 8_192  # names and values together
 
 # RFC 9110, 15: "Values outside the range 100..599 are invalid."
 _STATUSES = range(100, 600)
@@ -41,7 +46,7 @@ class Attempt(NamedTuple):
     `due_at`, `at` and `ended_at` are instants on the sandbox clock in milliseconds; `timestamp_s` is the signed
     timestamp. `secret_count` is the number of secrets that the project had at `at`; those of them that were valid
     signed the attempt. While the attempt is in flight `ended_at` is None; afterwards exactly one of `status` and
-    `error` is given.
+    `error` is given. `headers_left_out` counts the headers of the response beyond the limits above.
     """
 
     due_at: int
@@ -54,6 +59,8 @@ class Attempt(NamedTuple):
     latency_ms: int = 0
     note: str = ""
     response_body: str = ""
+    response_headers: tuple[tuple[str, str], ...] = ()
+    headers_left_out: int = 0
 
 
 class AttemptLog:
@@ -85,10 +92,13 @@ class AttemptLog:
         took = at - self._created_at - int(text[last : text.index(",", last)])
         result = response.status if response.error is None else response.error
         body: str | bool = response.body[:KEPT_BYTES].decode(errors="replace")
+        headers: list[str | int] | bool = _kept_headers(response.headers)
         earlier = text[: last - 1]
-        if body and earlier and body == self._decode(earlier)[-1].response_body:
-            body = True
-        values: list[Any] = [took, result, response.latency_ms, _encodable(response.note), body]
+        if earlier and (body or headers):
+            before = self._decode(earlier)[-1]
+            body = body and (body == before.response_body or body)
+            headers = headers and (headers == _header_values(before) or headers)
+        values: list[Any] = [took, result, response.latency_ms, _encodable(response.note), body, headers]
         while not values[-1] and len(values) > 2:
             values.pop()
         return f"{text[:-2]},{orjson.dumps(values)[1:].decode()}\n"
@@ -105,7 +115,7 @@ class AttemptLog:
 
 
 def _with_result(attempt: Attempt, values: list[Any], earlier: list[Attempt]) -> Attempt:
-    took, result, latency_ms, note, body = values + [0, "", ""][len(values) - 2 :]
+    took, result, latency_ms, note, body, headers = values + [0, "", "", []][len(values) - 2 :]
     status, error = (None, result) if isinstance(result, str) else (result, None)
     invalid = "" if status is None else invalid_status(status)
     if invalid:
@@ -117,7 +127,28 @@ def _with_result(attempt: Attempt, values: list[Any], earlier: list[Attempt]) ->
         latency_ms=latency_ms,
         note=note,
         response_body=earlier[-1].response_body if body is True else body,
+        response_headers=earlier[-1].response_headers
+        if headers is True
+        else tuple(zip(headers[::2], headers[1::2], strict=False)),
+        headers_left_out=earlier[-1].headers_left_out if headers is True else headers[-1] if len(headers) % 2 else 0,
     )
+
+
+def _kept_headers(headers: Mapping[str, str]) -> list[str | int]:
+    """The headers as they are stored. A header that does not fit is left out as a whole, and so is what follows."""
+    kept: list[str | int] = []
+    room = MAX_HEADER_BYTES
+    for name, value in headers.items():
+        room -= len(name.encode(errors="replace")) + len(value.encode(errors="replace"))
+        if room < 0 or len(kept) == 2 * MAX_HEADERS:
+            return [*kept, len(headers) - len(kept) // 2]
+        kept += [_encodable(name.lower()), _encodable(value)]
+    return kept
+
+
+def _header_values(attempt: Attempt) -> list[str | int]:
+    values: list[str | int] = [text for pair in attempt.response_headers for text in pair]
+    return [*values, attempt.headers_left_out] if attempt.headers_left_out else values
 
 
 def _encodable(text: str) -> str:

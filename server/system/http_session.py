@@ -96,7 +96,7 @@ class Session:
             kept, truncated = await _read_body(response)
             return CallbackResponse(
                 status=response.status,
-                headers={name.lower(): value for name, value in response.headers.items()},
+                headers=_headers(response),
                 body=kept,
                 note=_joined(
                     _status_note(response), f"reading stopped after {READ_CAP_BYTES} bytes" if truncated else ""
@@ -164,6 +164,15 @@ def _classify(request: CallbackRequest, error: Exception) -> tuple[str, str]:
         case aiohttp.ClientError() | ValueError():
             return "protocol", str(error) or type(error).__name__
     raise error
+
+
+def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
+    """The headers with names in lower case; values of the same name are joined (RFC 9110, 5.2)."""
+    joined: dict[str, str] = {}
+    for name, value in response.headers.items():
+        name = name.lower()
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
 
 
 def _status_note(response: aiohttp.ClientResponse) -> str:

@@ -61,6 +61,22 @@ def test_a_charge_from_creation_to_its_callback(leyden: Leyden) -> None:
     assert lines(leyden, "deliveries", "replay", "--charge", shown["id"])[0] == "replayed: 1"
 
 
+def test_a_delivery_is_shown_with_the_answers(leyden: Leyden, server: Client) -> None:
+    reply = {"status": 503, "headers": {"X-Shop": "busy", "Retry-After": "9"}, "body": "later"}
+    server.ok("PUT", "/sandbox/v1/inboxes/heads/script", {"answers": [reply]})
+    created(server, callbackUrl="http://heads.localhost/paid", expiresIn=1)
+    lines(leyden, "advance", "1m")
+    delivery = lines(leyden, "deliveries", "list")[1].split()[0]
+    shown = lines(leyden, "deliveries", "show", delivery)
+    [place] = [place for place, line in enumerate(shown) if line.startswith("answer to attempt")]
+    assert shown[place] == "answer to attempt 1"
+    assert [line.split(maxsplit=1) for line in shown[place + 1 : place + 3]] == [
+        ["x-shop", "busy"],
+        ["retry-after", "9"],
+    ]
+    assert shown[-1].split() == ["body:", "later"]
+
+
 def test_json_is_the_response_of_the_api(leyden: Leyden, server: Client) -> None:
     charge = created(server)
     for words, path in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leyden import Sandbox
+from leyden.callbacks.replies import Reply
 from tests.support.console_page import DETAIL, TABLE, ConsolePage
 
 INBOXES = "document.getElementById('inboxes')"
@@ -75,6 +76,19 @@ def test_a_forged_signature_is_told(console: ConsolePage, sandbox: Sandbox) -> N
     console.click("headers and answer", DETAIL)
     console.shows("the signature is of no secret that signs now", DETAIL)
     console.shows("fault bad signature", DETAIL)
+
+
+def test_an_answer_is_shown_with_its_headers(console: ConsolePage, sandbox: Sandbox) -> None:
+    headers = {f"x-{number}": "<b>1</b>" for number in range(53)}
+    sandbox.receiver("shop").answers([Reply(500, body="down", headers=headers)])
+    pay(sandbox)
+    console.open("callbacks")
+    console.click("charge.completed", TABLE)
+    console.click("headers and answer", DETAIL)
+    console.shows("x-49", DETAIL)
+    console.shows("<b>1</b>", DETAIL)
+    console.shows("3 more headers were not kept.", DETAIL)
+    console.shows("down", DETAIL)
 
 
 def test_many_are_sent_again_at_once(console: ConsolePage, sandbox: Sandbox) -> None:

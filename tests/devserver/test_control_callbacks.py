@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
 from leyden.callbacks.faults import KINDS
+from leyden.callbacks.replies import Reply
 from leyden.devserver.argument_types import callback_timeout
 from leyden.errors import ApiError
 from leyden.world.config import packaged_contract
@@ -461,3 +464,50 @@ def test_a_wait_for_a_blocked_delivery_says_what_allows_it(sandbox: Sandbox) -> 
         sandbox.run("1s")
         assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": charge_id})["reached"]
         assert inbox.get(timeout=5)[1]["id"] == charge_id
+
+
+# The headers of responses
+
+
+def test_a_delivery_has_the_headers_of_each_response(sandbox: Sandbox) -> None:
+    many = {f"X-{number}": "1" for number in range(52)}
+    shop = sandbox.receiver("shop")
+    shop.answers([Reply(500, headers={"Retry-After": "7"}), "reset", Reply(500, headers=many)])
+    charge = paid(sandbox)
+    sandbox.run()
+    first, second, third, fourth = only_delivery(sandbox, charge)["attempts"]
+    assert (first["answerHeaders"], first["answerHeadersLeftOut"]) == ([["retry-after", "7"]], 0)
+    assert (second["answerHeaders"], second["answerHeadersLeftOut"]) == ([], 0)
+    assert (third["answerHeaders"][-1], third["answerHeadersLeftOut"]) == (["x-49", "1"], 2)
+    assert (fourth["status"], fourth["answerHeaders"]) == (200, [])
+
+
+def test_the_headers_of_a_response_over_the_network_are_kept() -> None:
+    with listening_receiver() as (url, _), Sandbox(egress="loopback") as sandbox:
+        [attempt] = only_delivery(sandbox, paid(sandbox, url))["attempts"]
+    names = [name for name, _ in attempt["answerHeaders"]]
+    assert names == ["server", "date", "content-length"]
+
+
+@pytest.fixture(scope="module")
+def without_headers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory and a saved sandbox of a version that kept no headers of responses."""
+    folder = tmp_path_factory.mktemp("attempts-without-headers")
+    with zipfile.ZipFile(ROOT / "tests" / "vectors" / "attempts-without-headers.zip") as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_attempts_that_were_stored_without_headers_are_read(without_headers: Path, is_saved: bool) -> None:
+    where = without_headers
+    with Sandbox.load(where / "saved.json") if is_saved else Sandbox(data=str(where / "directory")) as sandbox:
+        rows = listed(sandbox.ask, "/sandbox/v1/deliveries")[::-1]
+        for row in rows:
+            for attempt in row["attempts"]:
+                assert (attempt.pop("answerHeaders"), attempt.pop("answerHeadersLeftOut")) == ([], 0)
+        assert rows == json.loads((where / "deliveries.json").read_text())
+        sandbox.receiver("late").answers([Reply(200, headers={"X-Late": "yes"})])
+        sandbox.run()
+        last = listed(sandbox.ask, "/sandbox/v1/deliveries")[0]["attempts"][-1]
+        assert last["answerHeaders"] == [["x-late", "yes"]]

@@ -118,7 +118,13 @@ def test_a_list_of_deliveries_has_bodies_only_if_they_are_asked_for(sandbox: San
     assert sandbox.ask("GET", f"/sandbox/v1/deliveries/{short['id']}") == whole
     assert whole.keys() - short.keys() == {"body"}
     [attempt], [whole_attempt] = short["attempts"], whole["attempts"]
-    assert whole_attempt.keys() - attempt.keys() == {"headers", "answer", "sent"}
+    assert whole_attempt.keys() - attempt.keys() == {
+        "headers",
+        "answer",
+        "answerHeaders",
+        "answerHeadersLeftOut",
+        "sent",
+    }
     assert attempt == {name: whole_attempt[name] for name in attempt}
 
 

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leyden.server.callbacks.attempts import KEPT_BYTES, Attempt, AttemptLog
+from leyden.server.callbacks.attempts import KEPT_BYTES, MAX_HEADER_BYTES, MAX_HEADERS, Attempt, AttemptLog
 from leyden.server.ports import CallbackResponse
 from tests.support.outbox_helpers import START
 
+HEADERS = st.dictionaries(st.sampled_from(["date", "server", "x-shop"]), st.text(max_size=20))
 RESPONSES = st.builds(
     CallbackResponse,
     status=st.integers(200, 599),
     error=st.none(),
-    headers=st.just({}),
+    headers=HEADERS,
     body=st.one_of(st.just(b""), st.just(b"Internal Server Error"), st.binary(max_size=40)),
     note=st.text(max_size=20),
     latency_ms=st.integers(0, 15_000),
@@ -59,14 +60,16 @@ def test_every_attempt_is_read_as_it_was_written(
         due_at, now = now + delay, now + delay + late
         timestamp_s = now // 1_000 + ahead_s
         row = start(row, now, due_at, timestamp_s, secrets)
-        in_flight = Attempt(due_at, now, timestamp_s, secrets, None, None, None, 0, "", "")
+        in_flight = Attempt(due_at, now, timestamp_s, secrets)
         assert AttemptLog(row).attempts()[-1] == in_flight
         at, now = now, now + response.latency_ms
         row = end(row, response, now)
         note = response.note.encode("utf-8", "replace").decode()
         body = response.body.decode("utf-8", "replace")
         status, error, latency_ms = response.status, response.error, response.latency_ms
-        expected.append(Attempt(due_at, at, timestamp_s, secrets, now, status, error, latency_ms, note, body))
+        headers = tuple(response.headers.items())
+        ended = Attempt(due_at, at, timestamp_s, secrets, now, status, error, latency_ms, note, body, headers)
+        expected.append(ended)
         assert AttemptLog(row).attempts() == expected
         assert AttemptLog(row).attempt_count == len(expected)
 
@@ -83,6 +86,7 @@ def test_an_empty_text_has_no_attempts() -> None:
         (CallbackResponse(status=500, latency_ms=12), "[7,3,2,1,50,500,12]\n"),
         (CallbackResponse(error="reset", note="gone"), '[7,3,2,1,50,"reset",0,"gone"]\n'),
         (CallbackResponse(status=500, body=b"no"), '[7,3,2,1,50,500,0,"","no"]\n'),
+        (CallbackResponse(status=204, headers={"Server": "nginx"}), '[7,3,2,1,50,204,0,"","",["server","nginx"]]\n'),
     ],
 )
 def test_an_attempt_is_one_line_without_trailing_empty_values(response: CallbackResponse, written: str) -> None:
@@ -115,3 +119,26 @@ def test_no_response_body_or_note_breaks_its_line(body: bytes) -> None:
         row = end(start(row), response)
     first, second = AttemptLog(row).attempts()
     assert first.response_body == second.note == body.decode("utf-8", "replace")
+
+
+def test_headers_beyond_the_limits_are_left_out_and_counted() -> None:
+    def kept(headers: dict[str, str]) -> Attempt:
+        return AttemptLog(end(start(delivery()), CallbackResponse(status=200, headers=headers))).attempts()[0]
+
+    many = {f"x-{number}": "" for number in range(MAX_HEADERS + 3)}
+    assert (len(kept(many).response_headers), kept(many).headers_left_out) == (MAX_HEADERS, 3)
+    exact = {"a": "x" * (MAX_HEADER_BYTES - 1)}
+    assert (kept(exact).response_headers, kept(exact).headers_left_out) == (tuple(exact.items()), 0)
+    long = {"server": "nginx", "a": "é" * (MAX_HEADER_BYTES // 2), "b": "after it"}
+    assert (kept(long).response_headers, kept(long).headers_left_out) == ((("server", "nginx"),), 2)
+
+
+def test_repeated_headers_are_stored_once() -> None:
+    row = delivery()
+    headers = {f"x-{number}": "y" * 100 for number in range(MAX_HEADERS + 2)}
+    for _ in range(5):
+        row = end(start(row), CallbackResponse(status=502, headers=headers))
+    assert len(row["attempts"]) < MAX_HEADER_BYTES + 5 * 40
+    assert {(one.response_headers, one.headers_left_out) for one in AttemptLog(row).attempts()} == {
+        (tuple(headers.items())[:MAX_HEADERS], 2)
+    }

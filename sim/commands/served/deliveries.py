@@ -134,6 +134,20 @@ def _print_delivery(delivery: Mapping[str, Any]) -> None:
     if delivery["attempts"]:
         print()
         Table(_ATTEMPTS).print(delivery["attempts"])
+    for attempt in delivery["attempts"]:
+        _print_answer(attempt)
+
+
+def _print_answer(attempt: Mapping[str, Any]) -> None:
+    """The headers and the body of the response to an attempt."""
+    headers, left_out = attempt.get("answerHeaders", []), attempt.get("answerHeadersLeftOut", 0)
+    if not headers and not left_out and not attempt.get("answer"):
+        return
+    print(f"\nanswer to attempt {attempt['number']}")
+    if left_out:
+        headers = [*headers, ["", f"({left_out:,} more headers were not kept)"]]
+    pairs: list[tuple[str, object]] = [(f"  {name}", value) for name, value in headers]
+    print_fields([*pairs, ("  body:", attempt["answer"])] if attempt["answer"] else pairs)
 
 
 COMMANDS = (

@@ -278,5 +278,7 @@ def _delivery(row: DeliveryRow, world: World, *, bodies: bool = True) -> dict[st
         shown["fault"] = None if hit is None else hit["kind"]
         if bodies:
             shown["answer"] = attempt.response_body
+            shown["answerHeaders"] = attempt.response_headers
+            shown["answerHeadersLeftOut"] = attempt.headers_left_out
             shown["sent"] = None if hit is None else hit["sent"]
     return resource

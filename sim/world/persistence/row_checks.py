@@ -204,6 +204,8 @@ def _deliveries(table: Callable[[str], _Rows], contract: Contract | None) -> Non
                 and max(one.due_at, one.at, one.ended_at or 0, 1_000 * one.timestamp_s) <= MAX_INSTANT_MS
                 and isinstance(one.note, str)
                 and isinstance(one.response_body, str)
+                and all(isinstance(text, str) for header in one.response_headers for text in header)
+                and isinstance(one.headers_left_out, int)
                 for one in attempts
             )
         except (ValueError, TypeError, IndexError):

@@ -39,7 +39,16 @@ function Attempt({ attempt, body }) {
     ${attempt.headers && html`<${More} summary="headers and answer">
       ${sent.length === 0 && html`<p class="hint">Nothing was sent.</p>`}
       ${sent.map((one, place) => html`<${Sent} key=${place} message=${one} changed=${attempt.sent !== null} number=${attempt.number} />`)}
-      ${attempt.answer ? html`<${Json} value=${attempt.answer} label="answer" />` : html`<p class="hint">The answer has no body.</p>`}</${More}>`}`;
+      <${Answered} attempt=${attempt} /></${More}>`}`;
+}
+
+/** What the receiver answered. */
+function Answered({ attempt }) {
+  if (attempt.status === null) return html`<p class="hint">There is no answer.</p>`;
+  const left = attempt.answerHeadersLeftOut;
+  return html`<p class="hint">The answer:</p><${Headers} of=${attempt.answerHeaders} label=${`Headers of the answer to attempt ${attempt.number}`} />
+    ${left > 0 && html`<p class="hint">${left === 1 ? "One more header was" : `${left} more headers were`} not kept.</p>`}
+    ${attempt.answer ? html`<${Json} value=${attempt.answer} label="answer" />` : html`<p class="hint">The answer has no body.</p>`}`;
 }
 
 function Sent({ message, changed, number }) {
