@@ -132,14 +132,15 @@ class RowStorage(TinyDBStorage):
             data = self.tables[name] = TableData(self, name)
         return data
 
-    def snapshot(self) -> Snapshot:
-        """Every table as plain data. The cost is a copy of the outer dicts; the rows are shared.
+    def snapshot(self, *, indexes: bool = True) -> Snapshot:
+        """Every table as plain data, with or without its `indexes`. The cost is a copy of the outer dicts; the rows are
+        shared.
 
         Raises `StoreError` inside a commit, which may still be rolled back.
         """
         if self.depth:
             raise StoreError("a snapshot inside a commit would hold changes that may be rolled back: take it outside")
-        return {name: table.snapshot() for name, table in self.tables.items()}
+        return {name: table.snapshot(indexes=indexes) for name, table in self.tables.items()}
 
     # Commits
 

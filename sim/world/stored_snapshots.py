@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 MAX_SNAPSHOTS = 20  # of one world
 
 
 class StoredSnapshot(NamedTuple):
-    """A state of a world. `content` is the JSON of what `dump_world` returned, `rate` that of the clock, and `doc_id`
-    counts the snapshots of the world."""
+    """A state of a world. `content` is the JSON of what `dump_world` returns, in pieces, `rate` that of the clock, and
+    `doc_id` counts the snapshots of the world."""
 
     doc_id: int
     id: str
@@ -17,7 +19,11 @@ class StoredSnapshot(NamedTuple):
     at_ms: int
     rate: float
     journal_hash: str
-    content: bytes
+    content: tuple[bytes, ...]
+
+    def state(self) -> Any:
+        """What `dump_world` returned."""
+        return orjson.loads(b"".join(self.content))
 
 
 class StoredSnapshots:
@@ -34,7 +40,9 @@ class StoredSnapshots:
         """Whether no more may be added."""
         return len(self._by_id) >= MAX_SNAPSHOTS
 
-    def add(self, name: str | None, at_ms: int, rate: float, journal_hash: str, content: bytes) -> StoredSnapshot:
+    def add(
+        self, name: str | None, at_ms: int, rate: float, journal_hash: str, content: tuple[bytes, ...]
+    ) -> StoredSnapshot:
         """Keep a snapshot."""
         self._count += 1
         snapshot = StoredSnapshot(self._count, f"snapshot-{self._count}", name, at_ms, rate, journal_hash, content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -20,8 +21,11 @@ from leyden.server.store.store import Store
 from leyden.server.store.tinydb.table import IndexedTable
 from leyden.server.system.work_slices import MAX_STEPS, WorkSlices
 from leyden.server.timestamps import parse_iso
+from leyden.server.version import VERSION
 from leyden.world.async_moves import catch_up
 from leyden.world.config import world_config
+from leyden.world.snapshots.frozen_state import BATCH
+from leyden.world.snapshots.snapshots import dump_world
 from leyden.world.world import World
 
 HOOK = "http://shop.localhost/hook"
@@ -553,3 +557,28 @@ def test_responses_that_come_between_two_slices_change_no_order(monkeypatch: pyt
     one, seven, whole = (served.world.journal.hash for served in runs)
     assert one == seven == whole
     assert runs[0].rounds > 2 * runs[2].rounds
+
+
+def test_a_request_during_a_snapshot_does_not_wait_for_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
+
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(200):
+            await served.create()
+        await served.ask("GET", "/sandbox/v1")  # the journal is hashed first
+        before, rounds = dump_world(served.world), served.rounds
+        keeping = asyncio.create_task(served.ask("POST", "/sandbox/v1/snapshots", {}, status=201))
+        await asyncio.sleep(0)
+        await served.ask("GET", "/sandbox/v1/clock")
+        await served.create()
+        assert not keeping.done()
+        shown = await keeping
+        assert served.rounds - rounds >= 2 * 200 // BATCH, "each slice has the rows of one step"
+        [kept] = served.world.snapshots.page(None, None, 9)
+        state = kept.state()
+        assert state.pop("leyden") == VERSION
+        before["requests"] += 1  # its own
+        assert state == json.loads(json.dumps(before)), "it has the state of its beginning"
+        assert (shown["journalHash"], shown["bytes"]) == (before["journal"]["hash"], sum(map(len, kept.content)))
+
+    in_loop(scenario)

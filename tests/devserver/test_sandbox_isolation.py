@@ -171,7 +171,7 @@ class Owner:
 
     def state(self) -> bytes:
         """Everything in the sandbox, its journal and its snapshots included."""
-        snapshots = [snapshot.content.decode() for snapshot in self.world.snapshots.page(None, None, 99)]
+        snapshots = [b"".join(snapshot.content).decode() for snapshot in self.world.snapshots.page(None, None, 99)]
         return orjson.dumps([dump_world(self.world), snapshots], option=orjson.OPT_SORT_KEYS)
 
 

@@ -76,11 +76,13 @@ class TableData:
         self._initial: tuple[int | None, bool, int, bool]  # set by `join_commit`
         self.order = IdOrder(self.rows)
 
-    def snapshot(self) -> TableSnapshot:
-        """The table as plain data. The cost is a copy of the outer dicts."""
-        indexes = {field: index.copy_groups() for field, index in self.indexes.items()}
+    def snapshot(self, *, indexes: bool = True) -> TableSnapshot:
+        """The table as plain data. The cost is a copy of the outer dicts, without `indexes` of one."""
+        if not indexes:
+            return TableSnapshot(self.rows.copy(), self.next_id, self.exists, None, {}, {})
+        groups = {field: index.copy_groups() for field, index in self.indexes.items()}
         tallies = {fields: tally.copy() for fields, tally in self.tallies.items()}
-        return TableSnapshot(self.rows.copy(), self.next_id, self.exists, self.key, self.keys.copy(), indexes, tallies)
+        return TableSnapshot(self.rows.copy(), self.next_id, self.exists, self.key, self.keys.copy(), groups, tallies)
 
     # Writing
 

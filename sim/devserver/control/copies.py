@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from leyden.devserver.control.pages import Page, page
 from leyden.devserver.control.sandbox_state import sandbox_state
 from leyden.errors import ClockError
@@ -15,7 +13,8 @@ from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflic
 from leyden.server.http.request import Request
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
-from leyden.world.snapshots.snapshots import check_not_waiting, dump_world, restore_world, return_to
+from leyden.world.snapshots.frozen_state import BATCH, FrozenState
+from leyden.world.snapshots.snapshots import check_not_waiting, freeze_world, restore_world, return_to
 from leyden.world.stored_snapshots import MAX_SNAPSHOTS, StoredSnapshot
 from leyden.world.world import World
 
@@ -36,13 +35,17 @@ class CopyControl:
     @handles(raises=(Conflict,), recorded=False)
     async def create_snapshot(self, call: Request) -> dict[str, Any]:
         """Keep the present state."""
-        world = self._world
-        if world.snapshots.is_full:
-            raise Conflict(f"this sandbox has {MAX_SNAPSHOTS} snapshots, and no more: delete one, or fork the sandbox")
+        world, slices = self._world, self._world.slices()
+        while not world.journal.extend_hash(BATCH):
+            if slices.is_over():
+                await slices.pause()
+        _check_room(world)
         with world.lock:
-            state = saved_state(world)
-            now_ms, rate, journal_hash = state["clock"]["now"], world.clock.rate, world.journal.hash
-        return _shown(world.snapshots.add(call.body.get("name"), now_ms, rate, journal_hash, orjson.dumps(state)))
+            state, rate = frozen_state(world), world.clock.rate
+        content = await state.encoded(slices)
+        _check_room(world)  # another request may have made one meanwhile
+        now_ms, journal_hash = state.clock["now"], state.journal.hash
+        return _shown(world.snapshots.add(call.body.get("name"), now_ms, rate, journal_hash, content))
 
     @handles(needs=("query.limit",), recorded=False)
     async def list_snapshots(self, call: Request) -> Page:
@@ -65,7 +68,7 @@ class CopyControl:
         try:
             with world.lock:
                 check_not_waiting(world)
-                return_to(world, orjson.loads(snapshot.content), snapshot.rate)
+                return_to(world, snapshot.state(), snapshot.rate)
         except ClockError as error:
             raise Conflict(str(error)) from None
         return sandbox_state(world, call.project)
@@ -85,7 +88,7 @@ class CopyControl:
     @handles(raises=(SemanticConflict, Conflict), recorded=False)
     async def diff_sandbox(self, call: Request) -> dict[str, Any]:
         """The fields that differ between the present state and a snapshot."""
-        return self.differences_from(orjson.loads(self._named(call).content))
+        return self.differences_from(self._named(call).state())
 
     @handles(raises=(Conflict,), recorded=False)
     async def export_sandbox(self, call: Request) -> dict[str, Any]:
@@ -99,7 +102,7 @@ class CopyControl:
         if call.body.get("snapshot") is None:
             return saved_state(self._world), self._world.clock.rate
         snapshot = self._named(call)
-        return orjson.loads(snapshot.content), snapshot.rate
+        return snapshot.state(), snapshot.rate
 
     def differences_from(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The fields in which the world differs from another state: how many, and the first of them."""
@@ -127,6 +130,11 @@ class CopyControl:
 def saved_state(world: World) -> dict[str, Any]:
     """The state of a world as `Sandbox.save` writes it, without an action log: a server records none. Raises `Conflict`
     between two states."""
+    return frozen_state(world).values()
+
+
+def frozen_state(world: World) -> FrozenState:
+    """What `saved_state` returns, as it is at this moment. Raises `Conflict` between two states."""
     with world.lock:
         with world.exclusive():
             """What is due on a live clock runs first."""
@@ -135,7 +143,12 @@ def saved_state(world: World) -> dict[str, Any]:
                 "this sandbox is between two states: time is moved in it, or a callback is in flight to the network;"
                 " wait until that has ended, then copy the sandbox"
             )
-        return {"leyden": VERSION, **dump_world(world)}
+        return freeze_world(world, leyden=VERSION)
+
+
+def _check_room(world: World) -> None:
+    if world.snapshots.is_full:
+        raise Conflict(f"this sandbox has {MAX_SNAPSHOTS} snapshots, and no more: delete one, or fork the sandbox")
 
 
 def _resources(found: Iterable[Difference]) -> Iterable[dict[str, Any]]:
@@ -152,5 +165,5 @@ def _shown(snapshot: StoredSnapshot) -> dict[str, Any]:
         "name": snapshot.name,
         "now": to_iso(snapshot.at_ms),
         "journalHash": snapshot.journal_hash,
-        "bytes": len(snapshot.content),
+        "bytes": sum(map(len, snapshot.content)),
     }

@@ -27,6 +27,7 @@ from leyden.world.persistence.directory_checks import OWN_TABLES
 from leyden.world.persistence.former_formats import upgraded_snapshot
 from leyden.world.persistence.row_checks import check_references
 from leyden.world.persistence.stream_checks import check_streams
+from leyden.world.snapshots.frozen_state import FrozenState
 from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX, check_saved_sandbox
 from leyden.world.snapshots.state_checks import check_ids, check_project, check_timers
 from leyden.world.world import LOCAL_URL, World
@@ -75,7 +76,7 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
         )
         fork.journal.continue_from(world.journal)
         fork.snapshots = world.snapshots.copy()
-        _restore_state(fork, _state(world))
+        _restore_state(fork, _state(world, world.clock.snapshot()))
         if world.engine is not None:
             _routed(fork).restore(_routed(world).snapshot(), fork.streams.secret)
     if reseed is not None:
@@ -97,26 +98,26 @@ def dump_world(world: World) -> dict[str, Any]:
 
     Raises `ClockError` while another thread waits for them.
     """
+    return freeze_world(world).values()
+
+
+def freeze_world(world: World, **more: str) -> FrozenState:
+    """What `dump_world` returns, and `more` members, as they are at this moment. Raises as `dump_world`."""
     with world.lock:
         check_not_waiting(world)
         world.wait_for_network()
-        return {
+        state = _state(world, world.clock.snapshot(timers=False))
+        clock = state.pop("clock")
+        head = {
+            **more,
             "format": FORMAT,
             "label": world.label,
             "config": _dump_config(world.config),
-            "tables": {
-                name: {
-                    "exists": table.exists,
-                    "next_id": table.next_id,
-                    "rows": [list(pair) for pair in table.rows.items()],
-                }
-                for name, table in world.store.snapshot().items()
-                if name not in OWN_TABLES
-            },
-            "journal": world.journal.snapshot(),
             "network": None if world.engine is None else _routed(world).snapshot(),
-            **_state(world),
+            **state,
         }
+        tables = {name: table for name, table in world.store.snapshot(indexes=False).items() if name not in OWN_TABLES}
+        return FrozenState(head, tables, world.journal.fork(world.clock), clock, [*world.clock.timers()])
 
 
 def restore_world(
@@ -203,10 +204,10 @@ def _tables(snapshot: Mapping[str, Any]) -> dict[str, TableSnapshot]:
     }
 
 
-def _state(world: World) -> dict[str, Any]:
-    """Everything that is neither a row nor a journal entry nor the network."""
+def _state(world: World, clock: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that is neither a row nor a journal entry nor the network, with this snapshot of the clock."""
     return {
-        "clock": world.clock.snapshot(),
+        "clock": clock,
         "reseeds": list(world.streams.reseeds),
         "streams": world.streams.snapshot(),
         "outbox": world.service.outbox.snapshot(),

@@ -291,9 +291,9 @@ class VirtualClock:
         fork._timers = self._timers.copy()
         return fork
 
-    def snapshot(self) -> dict[str, Any]:
-        """The instant and the events ahead, as JSON values."""
-        return {"now": self.now(), **self._timers.snapshot()}
+    def snapshot(self, *, timers: bool = True) -> dict[str, Any]:
+        """The instant and, with `timers`, the events ahead, as JSON values."""
+        return {"now": self.now(), **self._timers.snapshot(timers=timers)}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Restore what `snapshot()` returned, even of an earlier instant: the rows must be of that time, too."""

@@ -157,9 +157,10 @@ class Timers:
         copy._sequence = self._sequence
         return copy
 
-    def snapshot(self) -> dict[str, Any]:
-        """Everything as JSON values; equal lists of timers give equal snapshots."""
-        return {"sequence": self._sequence, "timers": [list(entry) for entry in sorted(self._current.values())]}
+    def snapshot(self, *, timers: bool = True) -> dict[str, Any]:
+        """Everything as JSON values; equal lists of timers give equal snapshots. The `timers` may be left out."""
+        listed = {"timers": [list(entry) for entry in sorted(self._current.values())]} if timers else {}
+        return {"sequence": self._sequence, **listed}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Restore what `snapshot()` returned."""
