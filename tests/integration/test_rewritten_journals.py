@@ -203,3 +203,25 @@ def test_a_changed_journal_is_opened_or_refused(written, tmp_path):
             sandbox.close()
     assert opened > 10
     assert refused > 10
+
+
+def test_a_byte_that_was_changed_in_a_large_directory_is_found_with_its_line(tmp_path: Path) -> None:
+    """Its rows are not checked one by one: the checksum of each line finds the change."""
+    folder = tmp_path / "data"
+    with Sandbox(seed=3, data=folder) as sandbox:
+        for number in range(directory_checks.ALWAYS_CHECKED_ROWS // 2 + 1):
+            sandbox.ask("POST", "/v0/charges", {"amount": str(1_000 + number), "description": "x"})
+    with Store.open(folder) as store:
+        assert directory_checks.is_trusted(store)
+    sound, end, rng = (folder / JOURNAL).read_bytes(), (folder / END).read_bytes(), random.Random(2)
+    digits = [at for at, byte in enumerate(sound) if byte in b"0123456789"]
+    for number in range(40):
+        at = rng.choice(digits) if number % 2 else rng.randrange(len(sound))
+        other = rng.choice([byte for byte in (b"0123456789" if number % 2 else range(256)) if byte != sound[at]])
+        (folder / JOURNAL).write_bytes(sound[:at] + bytes([other]) + sound[at + 1 :])
+        (folder / END).write_bytes(end)
+        if number % 4 > 1:
+            (folder / END).unlink()
+        line = sound.count(b"\n", 0, at) + 1
+        with pytest.raises(StoreError, match=f"line {line}: "):
+            Store.open(folder)
