@@ -103,6 +103,8 @@ JUDGED = [
     Row("outage", ran(post(503), post(503, 200), post(503, 600), charges=0), "pass", None, "3 times"),
     Row("outage", ran(post(503), exit_status=None, charges=0), "fail", "does-not-end", "sent 1 request"),
     # Still running: the cause only if the requests show it.
+    Row("forbidden", ran(post(403), post(403, 900), exit_status=None, charges=0), "fail", "repeats-refused-request"),
+    Row("forbidden", ran(post(403), exit_status=None, charges=0), "fail", "does-not-end", "sent 1 request"),
     Row("slow-first-byte", ran(post(None), exit_status=None), "fail", "no-timeout", "still running"),
     Row("slow-first-byte", ran(post(None), post(200, 900), exit_status=None), "fail", "does-not-end", "2 requests"),
     Row("slow-body", ran(post(200, faulty=True), exit_status=None), "fail", "no-total-timeout", "still running"),
@@ -132,7 +134,8 @@ JUDGED = [
     Row("unknown-fields", ran(changed(), exit_status=0, uses_charge=True), "pass"),
     Row("unknown-fields", ran(changed(), output=f"{PYTHON}ValidationError: x_unknown\n"), "fail",
         "rejects-unknown-fields", "x_unknown"),
-    Row("stale-read", ran(post(200), exit_status=0, hits=0), "skipped", None, "not exercised"),
+    Row("stale-read", ran(post(200), exit_status=0, hits=0), "skipped", None, "it does not read the Charge"),
+    Row("reset", ran(get(0, path="/v0/charges"), hits=0), "skipped", None, "no request that the fault changes"),
     Row("stale-read", ran(post(200), get(900, True), exit_status=0), "skipped", None, "not exercised: it ended with 0"),
     Row("stale-read", ran(post(200), get(900, True)), "notice", "believes-first-read", "gave up"),
     Row("stale-read", ran(post(200), get(900, True), get(1_900), exit_status=0), "pass", None, "again"),
@@ -154,7 +157,7 @@ def test_a_recorded_run_is_judged_by_its_evidence(row: Row) -> None:
 @pytest.mark.parametrize("case", [case.name for case in CASES if case.faults])
 def test_a_client_that_sends_nothing_has_not_exercised_a_case(case: str) -> None:
     verdict, _, found = judged(case, ran(charges=0, hits=0))
-    assert (verdict, found) == ("skipped", "not exercised: it sent no request")
+    assert (verdict, found) == ("skipped", "not exercised: no request of it arrived")
     verdict, mistake, found = judged(case, ran(charges=0, hits=0, exit_status=0))
     assert (verdict, mistake) == ("fail", "false-success"), found
 

@@ -24,7 +24,13 @@ from leyden.devserver.client_check.judgements import (
     unexercised_judgement,
     waits,
 )
-from leyden.devserver.client_check.mistakes import ENDLESS_RETRIES, NO_TIMEOUT, NO_TOTAL_TIMEOUT, Mistake
+from leyden.devserver.client_check.mistakes import (
+    ENDLESS_RETRIES,
+    NO_TIMEOUT,
+    NO_TOTAL_TIMEOUT,
+    REPEATS_REFUSED_REQUEST,
+    Mistake,
+)
 from leyden.devserver.client_check.runs import Run
 from leyden.service_faults.kinds import ServiceFaultSpec
 
@@ -34,7 +40,7 @@ class Case:
     """A case: the faults of its sandbox, what a good client does, what a pass proves, and how a run is judged.
 
     `judge` gets the run and the number of Charges that the command creates without a fault. `endless` is the mistake of
-    a run that does not end.
+    a run that does not end and whose requests show it, and `unexercised` what a run did in which no fault applied.
     """
 
     name: str
@@ -44,6 +50,7 @@ class Case:
     faults: Sequence[Mapping[str, Any]]
     judge: Callable[[Run, int], Judgement]
     endless: Mistake | None = None
+    unexercised: str = "it sent no request that the fault changes"
 
     def specs(self, slow_s: float) -> list[ServiceFaultSpec]:
         """The faults; a slow one takes `slow_s`, which is longer than a run may take."""
@@ -56,7 +63,7 @@ class Case:
         """The judgements of a run: what the case is for, or what is wrong before that; then what else is wrong."""
         judged = common_judgement(run, wanted, self.endless)
         if judged is None and self.faults:
-            judged = unexercised_judgement(run, wanted)
+            judged = unexercised_judgement(run, wanted, self.unexercised)
         if judged is None:
             judged = self.judge(run, wanted)
         return [judged, *further_judgements(run)]
@@ -154,6 +161,7 @@ CASES: tuple[Case, ...] = (
         "it sent the request once, and did not end with 0",
         ({"kind": "error", "status": 400, "count": None},),
         is_refused,
+        REPEATS_REFUSED_REQUEST,
     ),
     Case(
         "unauthorized",
@@ -162,6 +170,7 @@ CASES: tuple[Case, ...] = (
         "it sent the request once, did not end with 0, and its output does not have the key",
         ({"kind": "error", "status": 401, "count": None},),
         is_refused,
+        REPEATS_REFUSED_REQUEST,
     ),
     Case(
         "forbidden",
@@ -170,6 +179,7 @@ CASES: tuple[Case, ...] = (
         "it sent the request once, and did not end with 0",
         ({"kind": "error", "status": 403, "count": None},),
         is_refused,
+        REPEATS_REFUSED_REQUEST,
     ),
     Case(
         "not-found",
@@ -178,6 +188,7 @@ CASES: tuple[Case, ...] = (
         "it sent the request once, and did not end with 0",
         ({"kind": "error", "status": 404, "count": None},),
         is_refused,
+        REPEATS_REFUSED_REQUEST,
     ),
     Case(
         "truncated-body",
@@ -200,7 +211,7 @@ CASES: tuple[Case, ...] = (
         "slow-body",
         "a body that arrives in small parts for a long time",
         "it gives up after its timeout for the whole response, and repeats the request",
-        "it ended within the limit, a later answer told it of the Charge, and there is one Charge",
+        "it gave up a body with pauses of a fifth of the limit, a later answer told it of the Charge, and there is one",
         ({"kind": "slow_body", "operation": _CREATE},),
         succeeds,
         NO_TOTAL_TIMEOUT,
@@ -244,5 +255,6 @@ CASES: tuple[Case, ...] = (
         "it got a read without the payment, read again, and ended with 0",
         ({"kind": "stale_read", "count": 2},),
         reads_again,
+        unexercised="it does not read the Charge after the payment",
     ),
 )

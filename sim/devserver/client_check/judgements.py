@@ -97,7 +97,7 @@ def _success(run: Run, wanted: int) -> Judgement:
         sent = len(run.creations)
         return Judgement(PASS, f"it succeeded, with {sent} {'request' if sent == 1 else 'requests'} for a Charge")
     if not run.requests:
-        return mistaken(FALSE_SUCCESS, "it reported success, and sent no request")
+        return mistaken(FALSE_SUCCESS, "it reported success, and no request of it arrived")
     return mistaken(FALSE_SUCCESS, "it reported success, and no answer said that the Charge is created")
 
 
@@ -179,15 +179,23 @@ def is_refused(run: Run, wanted: int) -> Judgement:
     """The run ends with an error, and does not repeat what was refused."""
     if run.exit_status == 0:
         return mistaken(FALSE_SUCCESS, "it reported success, and every request was refused")
-    for (method, path), requests in run.by_target().items():
-        keys = Counter(request.idempotency_key for request in requests if request.idempotency_key is not None)
-        if len(requests) > max(wanted, 1) or any(count > 1 for count in keys.values()):
-            what = "the refused request" if method == "POST" else f"the refused {method} {path}"
-            return mistaken(REPEATS_REFUSED_REQUEST, f"it sent {what} {len(requests)} times")
+    repeated = _repeated(run, wanted)
+    if repeated is not None:
+        return mistaken(REPEATS_REFUSED_REQUEST, repeated)
     crash = find_crash(run.output, run.exit_status)
     if crash is not None and is_misuse(crash):
         return mistaken(CRASHES, f"it crashed: {_short(crash.text)}")
     return Judgement(PASS, "it did not repeat the request, and ended with an error")
+
+
+def _repeated(run: Run, wanted: int) -> str | None:
+    """What a run did that sent a refused request again; None if it did not."""
+    for (method, path), requests in run.by_target().items():
+        keys = Counter(request.idempotency_key for request in requests if request.idempotency_key is not None)
+        if len(requests) > max(wanted, 1) or any(count > 1 for count in keys.values()):
+            what = "the refused request" if method == "POST" else f"the refused {method} {path}"
+            return f"it sent {what} {len(requests)} times"
+    return None
 
 
 def waits(run: Run, wanted: int) -> Judgement:
@@ -228,8 +236,6 @@ def reads_again(run: Run, wanted: int) -> Judgement:
     """The run reads a Charge again that does not show its payment yet."""
     reads = [request for request in run.requests if request.method == "GET"]
     stale = [number for number, request in enumerate(reads) if request.is_faulty]
-    if not stale:
-        return not_exercised("it does not read the Charge after the payment")
     if run.exit_status == 0 and stale[-1] == len(reads) - 1:
         return not_exercised("it ended with 0 before a read showed the payment")
     if run.exit_status != 0 and stale[-1] == len(reads) - 1 and find_crash(run.output, run.exit_status) is None:
@@ -260,24 +266,28 @@ def common_judgement(run: Run, wanted: int, endless: Mistake | None) -> Judgemen
         found = (
             f"it was still running after {run.elapsed_s:.0f} s, and had sent {sent} request{'' if sent == 1 else 's'}"
         )
-        return mistaken(endless if endless is not None and _shows_endless(run, endless) else DOES_NOT_END, found)
+        return mistaken(
+            endless if endless is not None and _shows_endless(run, wanted, endless) else DOES_NOT_END, found
+        )
     return None
 
 
-def _shows_endless(run: Run, endless: Mistake) -> bool:
-    """Whether the requests of a run that did not end show this cause: many repetitions, or none of a slow request."""
+def _shows_endless(run: Run, wanted: int, endless: Mistake) -> bool:
+    """Whether the requests of a run that did not end show this cause: repetitions, or none of a slow request."""
+    if endless is REPEATS_REFUSED_REQUEST:
+        return _repeated(run, wanted) is not None
     if endless is ENDLESS_RETRIES:
         return any(len(requests) >= _ENDLESS for requests in run.by_target().values())
     return run.failed_creation is not None and run.repetition is None and run.requests[-1] is run.failed_creation
 
 
-def unexercised_judgement(run: Run, wanted: int) -> Judgement | None:
+def unexercised_judgement(run: Run, wanted: int, unexercised: str) -> Judgement | None:
     """The judgement of a run without a response that the fault changed; None if there is one."""
     if run.hits:
         return None
     if run.exit_status == 0 and (judged := _success(run, wanted)).mistake is not None:
         return judged
-    return not_exercised("it sent no request" if not run.requests else "it sent no request that the fault changes")
+    return not_exercised(unexercised if run.requests else "no request of it arrived")
 
 
 def further_judgements(run: Run) -> Iterator[Judgement]:

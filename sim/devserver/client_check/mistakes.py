@@ -57,8 +57,8 @@ DOES_NOT_END = Mistake(
 ENDLESS_RETRIES = Mistake(
     "endless-retries",
     SERIOUS,
-    "repeats a request without an end while the service is down",
-    "bound the number of attempts, to five for example",
+    "repeats a request without an end, or for longer than a run may take, while the service is down",
+    "bound the number of attempts, to five for example, and the time of all of them",
 )
 RETRIES_WITHOUT_PAUSE = Mistake(
     "retries-without-pause",
