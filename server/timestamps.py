@@ -11,6 +11,7 @@ from functools import lru_cache
 from numbers import Integral, Real
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NANOSECONDS = re.compile(r"[.,][0-9]{6,}[1-9]")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 MAX_INSTANT_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last instant with a four-digit year
@@ -27,9 +28,9 @@ def to_iso(instant_ms: int) -> str:
     return f"{_whole_second(second)}.{milli:03d}Z"
 
 
-def parse_iso(text: str, *, clamp: bool = False) -> int:
-    """Parse an ISO 8601 date-time with an offset or `Z`. Fractions of a millisecond are cut off; a leap second is the
-    second after it.
+def parse_iso(text: str, *, clamp: bool = False, up: bool = False) -> int:
+    """Parse an ISO 8601 date-time with an offset or `Z`. Fractions of a millisecond are cut off; with `up` they count
+    as a whole one. A leap second is the second after it.
 
     Raises `ValueError` when the text is not a date-time or has no offset, and when it lies outside the years 1970 to
     9999; with `clamp` the nearest instant of those years is returned instead.
@@ -45,7 +46,11 @@ def parse_iso(text: str, *, clamp: bool = False) -> int:
     if date_time.tzinfo is None:
         raise ValueError(f"{text!r} has no offset: add Z for UTC, for example 2030-01-01T09:00:00Z")
     # A subtraction of aware date-times also works on the first and the last day of the calendar.
-    instant = (date_time - _EPOCH) // timedelta(milliseconds=1) + leap * 1_000
+    since_epoch = date_time - _EPOCH
+    if up:
+        # `datetime` cuts digits behind the sixth off.
+        since_epoch += timedelta(milliseconds=1) - timedelta(microseconds=0 if _NANOSECONDS.search(plain) else 1)
+    instant = since_epoch // timedelta(milliseconds=1) + leap * 1_000
     if not 0 <= instant <= MAX_INSTANT_MS:
         if clamp:
             return min(max(instant, 0), MAX_INSTANT_MS)

@@ -30,7 +30,8 @@ GONE = 410  # the HTTP status with which a receiver disables its endpoint
 # RFC 6585, 4, and RFC 9110, 15.6.4: the statuses with which a receiver may send Retry-After.
 _RETRY_AFTER_STATUSES = frozenset({429, 503})
 
-_SECONDS = re.compile(r"[0-9]{1,10}")
+_SECONDS = re.compile(r"0*([0-9]+)")
+_MOST_DIGITS = 10  # of seconds in Retry-After: 317 years
 
 
 class ResultKinds(NamedTuple):
@@ -149,8 +150,9 @@ def retry_after_ms(headers: Mapping[str, str], receiver_time_s: int) -> int | No
     text = next((value.strip() for name, value in headers.items() if name.lower() == "retry-after"), None)
     if text is None:
         return None
-    if _SECONDS.fullmatch(text):
-        return int(text) * 1_000
+    seconds = _SECONDS.fullmatch(text)
+    if seconds is not None:
+        return int(seconds[1] if len(seconds[1]) <= _MOST_DIGITS else "9" * _MOST_DIGITS) * 1_000
     try:
         date = parsedate_to_datetime(text)
         # The asctime form has no zone; RFC 9110 reads it as UTC.

@@ -11,12 +11,15 @@ from leyden.server.timestamps import parse_iso
 
 
 def query_instant(request: Request, name: str) -> int | None:
-    """A time in the query. The validator's `date-time` accepts some texts that are none."""
+    """A time in the query, in ms. The validator's `date-time` accepts some texts that are none.
+
+    It is rounded up, because both bounds compare whole milliseconds with it: those from it on, or those before it.
+    """
     text = request.query.get(name)
     if text is None:
         return None
     try:
-        return parse_iso(text, clamp=True)
+        return parse_iso(text, clamp=True, up=True)
     except ValueError as error:
         pointer = f"query.{name}"
         raise InvalidRequest(f"{pointer}: {error}", field_errors=[FieldError(pointer, str(error))]) from None

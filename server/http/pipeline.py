@@ -43,6 +43,7 @@ PROBLEM = "application/problem+json"
 JOURNAL_FACTS = "leyden.journal_facts"
 # Keys of the scope: the body as far as it was read, and the headers by name.
 BODY, HEADERS = "leyden.body", "leyden.headers"
+_ANY_ORIGIN = (b"access-control-allow-origin", b"*")
 DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
 # A response is stored under its Idempotency-Key when the handler has run; requests that did not reach the handler and
 # failures of the service are not stored.
@@ -259,20 +260,19 @@ class PathEndpoint:
     ) -> None:
         operation = bound.operation
         omit_body = scope["method"] == "HEAD"
+        more = [(HEADER, header_value(scope[IGNORED]))] if IGNORED in scope else []
+        if operation.errors_as == "lnurl":
+            more += [(name.encode(), value.encode()) for name, value in operation.success.constants]
         if operation.errors_as == "lnurl" and problem.status not in {406, 413, 500, 507}:
             # LUD-06: wallets read the reason from a 200 response; with another status they ignore it.
             body = {"status": "ERROR", "reason": problem.detail}
             self._record(scope, bound, 200, refused=problem.code)
-            constants = [(name.encode(), value.encode()) for name, value in operation.success.constants]
-            if IGNORED in scope:
-                constants.append((HEADER, header_value(scope[IGNORED])))
-            return await _send(send, 200, orjson.dumps(body), JSON, constants, omit_body=omit_body)
+            return await _send(send, 200, orjson.dumps(body), JSON, more, omit_body=omit_body)
         if problem.status not in operation.responses:
             log.error("%s raised the undeclared status %s", operation.operation_id, problem.status)
             problem = InternalError(f"{operation.operation_id} raised an undeclared {problem.status}: {problem.detail}")
         self._record(scope, bound, problem.status, refused=problem.code)
-        ignored = [(HEADER, header_value(scope[IGNORED]))] if IGNORED in scope else []
-        return await send_problem(send, problem, request_id, ignored, omit_body=omit_body)
+        return await send_problem(send, problem, request_id, more, omit_body=omit_body)
 
     def _record(self, scope: Scope, bound: BoundOperation, status: int, **facts: Any) -> None:
         """Note the request in the event journal, with its ignored fields if it has any."""
@@ -291,7 +291,7 @@ class PathEndpoint:
             headers = [(b"allow", self._allow)]
             if self._cors:
                 headers += [
-                    (b"access-control-allow-origin", b"*"),
+                    _ANY_ORIGIN,
                     (b"access-control-allow-methods", self._allow),
                     (b"access-control-allow-headers", b"*"),
                 ]
@@ -301,7 +301,7 @@ class PathEndpoint:
             f"this path has no method {scope['method'][:20]}: use {allow}", headers={"Allow": allow}
         )
         self._pipeline.journal.note("request", _subject(scope), status=405, refused=problem.code)
-        return await send_problem(send, problem, request_id)
+        return await send_problem(send, problem, request_id, [_ANY_ORIGIN] if self._cors else ())
 
 
 async def _wait_durable(wait_durable: Callable[[], Awaitable[None]], operation: Operation) -> None:

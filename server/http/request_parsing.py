@@ -6,6 +6,8 @@ A `RequestParser` prepares at start-up what depends only on the operation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from email.message import Message
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -83,13 +85,12 @@ class RequestParser:
         if rule is not None and not no_body:
             content_type = headers.get(b"content-type", b"")
             if content_type != self._media:
-                media, _, parameters = content_type.decode("latin-1").lower().partition(";")
-                charset = parameters.partition("charset=")[2].strip().strip('"')
-                if media.strip() not in rule.media_types or charset not in {"", "utf-8"}:
+                media, charset = _media_type(content_type)
+                if media not in rule.media_types or charset not in {"", "utf-8"}:
                     came = shown(content_type.decode("latin-1")) if content_type else "no Content-Type"
                     raise UnsupportedMediaType(f"send the body as Content-Type: {rule.media_types[0]}; received {came}")
         accept = headers.get(b"accept")
-        if accept is not None and accept != b"*/*" and not _accepts(accept.decode("latin-1"), self._response_media):
+        if accept and accept != b"*/*" and not _accepts(accept.decode("latin-1"), self._response_media):
             came = shown(accept.decode("latin-1"))
             media = self._response_media
             raise NotAcceptable(f"responses are {media}: accept that, or leave Accept out; received {came}")
@@ -198,7 +199,9 @@ class RequestParser:
 
 def _parse_parameter(parameter: Parameter, text: str | None, values: dict[str, Any], errors: list[FieldError]) -> None:
     """Put the value of one query or header parameter into `values`, and its violations into `errors`."""
-    pointer = f"{parameter.location}.{parameter.name}"
+    # The name of a header has no case (RFC 9110, 5.1): pointers have it in lower case.
+    name = parameter.name.lower() if parameter.location == "header" else parameter.name
+    pointer = f"{parameter.location}.{name}"
     if text is None:
         if parameter.required:
             errors.append(FieldError(pointer, f"{parameter.name} is missing"))
@@ -208,6 +211,14 @@ def _parse_parameter(parameter: Parameter, text: str | None, values: dict[str, A
     value = read_parameter(parameter, text)
     errors.extend(find_errors(parameter.rule, value, pointer))
     values[parameter.name] = value
+
+
+@lru_cache(maxsize=64)
+def _media_type(content_type: bytes) -> tuple[str, str]:
+    """The media type and the charset of a Content-Type (RFC 9110, 8.3.1), both in lower case and empty if absent."""
+    header = Message()
+    header["content-type"] = content_type.decode("latin-1")
+    return header.get_content_type() if content_type else "", str(header.get_param("charset", "")).lower()
 
 
 def _accepts(accept: str, wanted: str) -> bool:

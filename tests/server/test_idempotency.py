@@ -76,7 +76,7 @@ def test_a_refusal_by_the_service_is_stored(sandbox: Sandbox) -> None:
 def test_an_invalid_idempotency_key(sandbox: Sandbox, key: str) -> None:
     answer = post(sandbox, key)
     assert answer.status_code == 400
-    assert answer.json()["errors"][0]["pointer"] == "header.Idempotency-Key"
+    assert answer.json()["errors"][0]["pointer"] == "header.idempotency-key"
     assert len(sandbox.charges) == 0
 
 
@@ -112,7 +112,7 @@ def test_a_wrong_key_is_refused_without_a_guess(sandbox: Sandbox, key: str) -> N
     answer = sandbox.http.post("/v0/charges", json=GOOD, headers={"Idempotency-Key": key.encode("latin-1")})
     [error] = answer.json()["errors"]
     start, _, received = error["detail"].partition("; received ")
-    assert (start, error["pointer"]) == ("expected 1 to 255 visible ASCII characters", "header.Idempotency-Key")
+    assert (start, error["pointer"]) == ("expected 1 to 255 visible ASCII characters", "header.idempotency-key")
     assert "write" not in received
 
 

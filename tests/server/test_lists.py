@@ -77,6 +77,13 @@ def test_created_after_is_inclusive_and_created_before_is_exclusive(shop: Sandbo
     assert len(numbers(shop, "?createdAfter=0001-01-01T00:00:00Z")) == 30
 
 
+@pytest.mark.parametrize("fraction", ["0001", "000500", "0009999", "000000001"])
+def test_a_bound_within_a_millisecond_is_later_than_its_begin(shop: Sandbox, fraction: str) -> None:
+    assert numbers(shop, f"?createdAfter=2030-01-01T09:05:00.{fraction}Z&createdBefore=2030-01-01T09:08:00Z") == [7, 6]
+    later = f"?createdAfter=2030-01-01T09:05:00Z&createdBefore=2030-01-01T09:08:00.{fraction}Z"
+    assert numbers(shop, later) == [8, 7, 6, 5]
+
+
 def test_messages_are_those_of_the_specification(sandbox: Sandbox) -> None:
     examples = sandbox.ask("GET", "/openapi.json")["components"]["examples"].values()
     shown = {one["value"]["message"] for one in examples if "data" in one["value"]}

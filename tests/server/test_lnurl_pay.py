@@ -43,6 +43,22 @@ def refusal(sandbox: Sandbox, url: str) -> str:
     return answer["reason"]
 
 
+@pytest.mark.parametrize(
+    ("method", "header", "body", "status"),
+    [
+        ("GET", (b"accept", b"text/html"), b"", 406),
+        ("POST", (b"accept", b"*/*"), b"", 405),
+        ("OPTIONS", (b"accept", b"*/*"), b"", 204),
+    ],
+)
+def test_a_page_of_any_site_may_read_what_is_no_answer_of_lnurl(
+    sandbox: Sandbox, tips: StaticCharge, method: str, header: tuple[bytes, bytes], body: bytes, status: int
+) -> None:
+    path = urlsplit(decode_lnurl(tips.request)).path
+    answer = send_request(sandbox.app, method, path, (header,), body)
+    assert (answer.status, dict(answer.headers)[b"access-control-allow-origin"]) == (status, b"*")
+
+
 def test_the_lnurl_returns_the_pay_request(sandbox: Sandbox, tips: StaticCharge) -> None:
     response = pay_request(sandbox, tips)
     assert (response["tag"], response["minSendable"], response["maxSendable"]) == ("payRequest", 1000, 9000)

@@ -98,9 +98,9 @@ def list_(session: Session, step: Step) -> None:
             case "internalId":
                 resources = [one for one in resources if one.internal_id == value]
             case "createdAfter":
-                resources = [one for one in resources if one.created_at >= instant(value)]
+                resources = [one for one in resources if one.created_at >= instant(value, up=True)]
             case "createdBefore":
-                resources = [one for one in resources if one.created_at < instant(value)]
+                resources = [one for one in resources if one.created_at < instant(value, up=True)]
 
     def between() -> None:
         # A new Charge comes before the first page and changes no other page; a cursor survives a restart.

@@ -283,7 +283,7 @@ def host_of(url: str) -> str:
 
 def retry_after_ms(text: str, now_ms: int) -> int | None:
     """The delay of a Retry-After in seconds or as a date (RFC 9110, 10.2.3); None if it is neither."""
-    if text.isascii() and text.isdigit() and len(text) <= 10:
+    if text.isascii() and text.isdigit():
         return 1_000 * int(text)
     try:
         until_s = round(parsedate_to_datetime(text).timestamp())

@@ -69,9 +69,11 @@ def iso(instant_ms: int) -> str:
     return f"{text[:-6]}Z"
 
 
-def instant(text: str) -> int:
-    """The time of an ISO 8601 text, in ms since 1970. Raises `ValueError` for another text."""
-    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
+def instant(text: str, *, up: bool = False) -> int:
+    """The time of an ISO 8601 text, in ms since 1970; with `up` the first whole one that is not earlier. Raises
+    `ValueError` for another text."""
+    since = datetime.fromisoformat(text) - _EPOCH
+    return -(-since // timedelta(milliseconds=1)) if up else since // timedelta(milliseconds=1)
 
 
 # Request bodies. Each function returns the first invalid field and the rule that says so, or None.
