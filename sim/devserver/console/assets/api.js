@@ -5,7 +5,7 @@
 import { store } from "./ui.js";
 
 /** The path of the sandbox on this server: empty, or `/sandboxes/ID`. */
-export const base = /^(\/sandboxes\/[^/]+)?\/console/.exec(location.pathname)?.[1] ?? "";
+export const base = /^\/sandboxes\/[^/]+/.exec(location.pathname)?.[0] ?? "";
 
 const nameOf = (root) => `leyden key ${root}`;
 const keyName = nameOf(base);
@@ -21,6 +21,17 @@ export function useKey(key) {
   refusedKey.set(key === "" ? "Enter the API key of your project." : "");
   apiKey.set(key);
   notifyChange();
+}
+
+const tokenName = "leyden admin token";
+
+/** The token for the operations of the server: those that create and end sandboxes. */
+export const adminToken = store(sessionStorage.getItem(tokenName) ?? "");
+
+/** Use another admin token from now on. */
+export function useAdminToken(token) {
+  sessionStorage.setItem(tokenName, token);
+  adminToken.set(token);
 }
 
 /** Keep the key of another sandbox of this server: its console opens with it, in this tab or in one that this page opens. */
@@ -55,8 +66,16 @@ async function problemOf(response) {
 
 const asText = (body) => (body === undefined ? undefined : JSON.stringify(body));
 
-async function send(method, path, { body, text = asText(body), headers = {}, signal, root = base }) {
-  const sent = { apikey: apiKey.get(), "leyden-client": "console", ...headers };
+const withKey = () => ({ apikey: apiKey.get() });
+
+/**
+ * Send one request and return its `Response`, whatever its status. Raises `Problem` if the server does not answer.
+ *
+ * `body` is a value that is sent as JSON, `text` a body that is sent as it is. `root` is the part of the address before `path`:
+ * that of the sandbox, or "" for operations of the server. `auth` are the headers with the key.
+ */
+export async function send(method, path, { body, text = asText(body), headers = {}, signal, root = base, auth = withKey() } = {}) {
+  const sent = { ...auth, "leyden-client": "console", ...headers };
   if (body !== undefined) sent["content-type"] = "application/json";
   try {
     return await fetch(root + path, { method, headers: sent, signal, body: text });
@@ -66,12 +85,7 @@ async function send(method, path, { body, text = asText(body), headers = {}, sig
   }
 }
 
-/**
- * Send one request and return the JSON of its response. Raises `Problem`; a refused key is asked for again.
- *
- * `body` is a value that is sent as JSON, `text` a body that is sent as it is. `root` is the part of the address before `path`:
- * that of the sandbox, or "" for operations of the server.
- */
+/** Send one request, with the options of `send`, and return the JSON of its response. Raises `Problem`; a refused key is asked for again. */
 export async function request(method, path, options = {}) {
   const key = apiKey.get();
   if (key === "") throw new Problem(401, { detail: "Enter the API key of your project." });
@@ -93,10 +107,10 @@ export async function request(method, path, options = {}) {
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** The same request as a command for a shell. */
-export function curl(method, path, { body, text = asText(body), headers = {}, root = base } = {}) {
+export function curl(method, path, { body, text = asText(body), headers = {}, root = base, auth = withKey() } = {}) {
   const verb = method === (text === undefined ? "GET" : "POST") ? "" : `-X ${method} `;
-  const lines = [`curl -s ${verb}${quoted(location.origin + root + path)}`, `-H ${quoted(`apikey: ${apiKey.get()}`)}`];
-  for (const [name, value] of Object.entries(headers)) lines.push(`-H ${quoted(`${name}: ${value}`)}`);
+  const lines = [`curl -s ${verb}${quoted(location.origin + root + path)}`];
+  for (const [name, value] of Object.entries({ ...auth, ...headers })) lines.push(`-H ${quoted(`${name}: ${value}`)}`);
   if (body !== undefined) lines.push("-H 'content-type: application/json'");
   if (text !== undefined) lines.push(`--data-raw ${quoted(text)}`);
   return lines.join(" \\\n  ");

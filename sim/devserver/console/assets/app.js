@@ -1,6 +1,6 @@
 // The page: navigation, bar, and the panel that the address names.
 
-import { followChanges } from "./api.js";
+import { base, followChanges } from "./api.js";
 import { Bar, Notices } from "./bar.js";
 import { KeyForm } from "./key.js";
 import { focusedTable } from "./lists.js";
@@ -90,7 +90,7 @@ function App() {
     </header>
     <nav id="navigation" class=${menu ? "shown" : ""} aria-label="Panels">
       <ul>${panels.map((one) => html`<li key=${one.path}><${Link} to=${one.path} onClick=${choose} aria-current=${one === panel ? "page" : undefined}><${Title} panel=${one} /></${Link}></li>`)}</ul>
-      <div class="foot"><${Theme} /><a href="/docs" target="_blank" rel="noopener">Documentation</a>
+      <div class="foot"><${Theme} /><a href="${base}/docs" target="_blank" rel="opener">Documentation</a>
         <button type="button" class="quiet" onClick=${() => help.current.showModal()}>Keys <kbd>?</kbd></button></div>
     </nav>
     <main id="main" tabindex="-1">

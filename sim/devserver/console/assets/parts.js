@@ -2,7 +2,6 @@
 
 import { pretty } from "./format.js";
 import { html, useEffect, useId, useRef, useState } from "./ui.js";
-import { encode } from "./vendor/uqr.js";
 
 const GOOD = new Set(["completed", "delivered", "succeeded", "active", "ready"]);
 const BAD = new Set(["error", "failed", "exhausted", "disabled"]);
@@ -14,16 +13,35 @@ export function Pill({ status, tone }) {
   return html`<span class="pill ${kind}">${String(status).replaceAll("_", " ")}</span>`;
 }
 
-/** A button that copies a text, and says so. */
-export function Copy({ text, label = "Copy" }) {
-  const [copied, setCopied] = useState(false);
+/**
+ * Put a text into the clipboard; returns whether it is there. Only pages over HTTPS or of this machine have
+ * `navigator.clipboard`; others select the text beside `button` (in a dialog nothing else can be selected) and copy that.
+ */
+async function copied(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const field = Object.assign(document.createElement("textarea"), { value: text, className: "unseen" });
+    button.after(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    button.focus();
+    return done;
+  }
+}
+
+/** A button that copies a text, and says so. `what` names the text where several buttons have the same label. */
+export function Copy({ text, label = "Copy", what }) {
+  const [said, setSaid] = useState("");
   useEffect(() => {
-    if (!copied) return undefined;
-    const timer = setTimeout(() => setCopied(false), 1_500);
+    if (!said) return undefined;
+    const timer = setTimeout(() => setSaid(""), 1_500);
     return () => clearTimeout(timer);
-  }, [copied]);
-  const copy = () => navigator.clipboard?.writeText(text).then(() => setCopied(true), () => {});
-  return html`<button type="button" class="small quiet" onClick=${copy} title=${label}>${copied ? "Copied" : label}</button>`;
+  }, [said]);
+  const copy = async (event) => setSaid((await copied(text, event.currentTarget)) ? "Copied" : "Not copied");
+  return html`<button type="button" class="small quiet" onClick=${copy} title=${label} aria-label=${what && !said ? `${label}: ${what}` : undefined}>${said || label}</button>`;
 }
 
 /** An identifier or another machine text, with a button that copies it. */
@@ -132,12 +150,4 @@ export function Popover({ label, title, className = "", children }) {
     return () => { document.removeEventListener("click", outside); document.removeEventListener("keydown", escape); };
   }, []);
   return html`<details class="popover ${className}" ref=${node}><summary title=${title}>${label}</summary><div class="sheet">${children}</div></details>`;
-}
-
-/** A text as a QR code, dark on light. A payment request is encoded in capitals, as BOLT 11 advises: the code is smaller. */
-export function QrCode({ text, label }) {
-  const { size, data } = encode(/^(lightning:)?ln[a-z0-9]*$/.test(text) ? text.toUpperCase() : text, { ecc: "L", border: 4 });
-  const dark = data.flatMap((row, y) => row.map((on, x) => (on ? `M${x} ${y}h1v1h-1z` : "")));
-  return html`<svg class="qr" viewBox="0 0 ${size} ${size}" role="img" aria-label=${label} shape-rendering="crispEdges">
-    <rect width=${size} height=${size} fill="#fff" /><path d=${dark.join("")} fill="#000" /></svg>`;
 }

@@ -20,7 +20,7 @@ export function useSchema(name, load = controlDocument) {
 }
 
 /** The types that a value of the schema may have. */
-const typesOf = (schema) => [schema, ...(schema.anyOf ?? []), ...(schema.oneOf ?? [])].flatMap((one) => one.type ?? []);
+export const typesOf = (schema) => [schema, ...(schema.anyOf ?? []), ...(schema.oneOf ?? [])].flatMap((one) => one.type ?? []);
 /** The text of a field as a value of its schema; a text that is none stays, so that the server says what is wrong. */
 function parsed(text, schema) {
   const types = typesOf(schema);
@@ -31,7 +31,7 @@ function parsed(text, schema) {
 }
 
 /** The first paragraph of a description, without Markdown. */
-const plain = (text = "") => text.trim().split("\n\n")[0].replaceAll("\n", " ").replaceAll("`", "").replaceAll("**", "");
+export const plain = (text = "") => text.trim().split("\n\n")[0].replaceAll("\n", " ").replaceAll("`", "").replaceAll("**", "");
 
 /**
  * The form: `onSubmit(body)` gets the fields that have a value. `lead` names the fields that come first; the others are below

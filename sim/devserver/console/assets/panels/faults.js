@@ -1,5 +1,6 @@
 // Faults: of the service, of callbacks and of the network. Each is a list of what is injected, and a form that adds one.
 
+import { base } from "../api.js";
 import { useAction, usePages, useResource } from "../data.js";
 import { faultKinds, isActive } from "../faults.js";
 import { grouped, instant } from "../format.js";
@@ -45,7 +46,7 @@ function Kind({ kind }) {
           <td><button type="button" class="small" onClick=${() => end(fault)}>${isActive(fault) ? "End" : "Remove"}</button></td></tr>`)}</tbody></table></div>`}</${Section}>
     <${Section} title="Add one"><${SchemaForm} id="fault" of=${kind.schema} lead=${kind.lead} action=${adding} verb="Add"
       onSubmit=${(body) => adding.run("POST", kind.path, { body, said: (fault) => `Added: ${kind.words(fault)}.` })} />
-      ${kind.name === "service" && html`<p class="hint">What each of them uncovers in a client: <a href="/sandbox/v1/docs#group-Service-faults" target="_blank" rel="noopener">the documentation</a>. Which requests got it: <${Link} to="requests">Requests</${Link}>.</p>`}</${Section}>`;
+      ${kind.name === "service" && html`<p class="hint">What each of them uncovers in a client: <a href="${base}/sandbox/v1/docs#group-Service-faults" target="_blank" rel="opener">the documentation</a>. Which requests got it: <${Link} to="requests">Requests</${Link}>.</p>`}</${Section}>`;
 }
 
 const limit = (fault) => (fault.count ?? fault.times ?? null) === null ? "∞" : grouped(fault.count ?? fault.times);

@@ -1,11 +1,11 @@
 // Sandboxes: those that clients created on this server. Their keys are shown once, when they are created.
 
-import { base, serverDocument, storeKey } from "../api.js";
+import { adminToken, base, serverDocument, storeKey, useAdminToken as enterToken } from "../api.js";
 import { useAction, usePages } from "../data.js";
 import { instant } from "../format.js";
 import { Code, Confirmed, Facts, Field, Outcome, Section, Unavailable } from "../parts.js";
 import { SchemaForm } from "../schema_form.js";
-import { html, store, useEffect, useState, useStore } from "../ui.js";
+import { html, useEffect, useState, useStore } from "../ui.js";
 
 export const name = "sandboxes";
 export const path = "sandboxes";
@@ -13,11 +13,9 @@ export const title = "Sandboxes";
 export const letter = "x";
 
 const LIST = "/sandbox/v1/sandboxes";
-const tokenName = "leyden admin token";
-const token = store(sessionStorage.getItem(tokenName) ?? "");
 
 export function Panel() {
-  const admin = useStore(token);
+  const admin = useStore(adminToken);
   const options = { root: "", headers: admin ? { authorization: `Bearer ${admin}` } : {} };
   const list = usePages(LIST, options);
   const needsToken = list.problem?.status === 401 || list.problem?.status === 403;
@@ -33,9 +31,7 @@ export function Panel() {
 function Token({ problem }) {
   const submit = (event) => {
     event.preventDefault();
-    const value = new FormData(event.target).get("token").trim();
-    sessionStorage.setItem(tokenName, value);
-    token.set(value);
+    enterToken(new FormData(event.target).get("token").trim());
   };
   return html`<form class="form" id="admin-token" onSubmit=${submit}><${Field} label="Admin token" name="token" type="password" required hint=${problem.message} />
     <div class="field"><button>Use</button></div></form>`;

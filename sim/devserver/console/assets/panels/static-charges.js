@@ -3,7 +3,8 @@
 import { useAction, useCreation, usePages, useResource } from "../data.js";
 import { grouped, instant } from "../format.js";
 import { Choices, ListDetail, Table, Tools } from "../lists.js";
-import { Code, Facts, Field, filled, Json, More, numbers, Outcome, Pill, QrCode, Section, Unavailable } from "../parts.js";
+import { Code, Facts, Field, filled, Json, More, numbers, Outcome, Pill, Section, Unavailable } from "../parts.js";
+import { QrCode } from "../qr_code.js";
 import { Link, setFilter } from "../router.js";
 import { html } from "../ui.js";
 import { chargeColumns } from "./charges.js";
