@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from posixpath import dirname, relpath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,12 +22,15 @@ from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leyden.server.contract.types import Contract
+from leyden.server.docs.scripts import PAGE_SCRIPTS
 from leyden.server.errors import MethodNotAllowed, NotFound
 from leyden.server.http.corrections import shown
 from leyden.server.http.pipeline import BodyLimitMiddleware, Handler, PathEndpoint, PipelineContext, send_problem
 from leyden.server.spelling import closest_path
 
 _ROUTE = "leyden.route"
+# The page's own policy is a `meta` element, in which browsers ignore `frame-ancestors`.
+_PAGE_HEADERS = {"content-security-policy": "frame-ancestors 'none'", "referrer-policy": "no-referrer"}
 
 
 class ApiMount(NamedTuple):
@@ -54,9 +58,12 @@ def operation_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
 
 
 class PublicPage:
-    """A page or document that needs no API key. It is sent compressed to a client that accepts gzip."""
+    """A page or document that needs no API key. It is sent compressed to a client that accepts gzip.
 
-    def __init__(self, render: Callable[[], Response], pipeline: PipelineContext) -> None:
+    `render` gets the scope of the request.
+    """
+
+    def __init__(self, render: Callable[[Scope], Response], pipeline: PipelineContext) -> None:
         self._render = render
         self._pipeline = pipeline
 
@@ -64,7 +71,7 @@ class PublicPage:
         if scope["method"] not in {"GET", "HEAD"}:
             problem = MethodNotAllowed("this path is read-only: use GET", headers={"Allow": "GET, HEAD"})
             return await send_problem(send, problem, self._pipeline.next_request_id())
-        response = self._render()
+        response = self._render(scope)
         if response.body:
             response.headers["Vary"] = "Accept-Encoding"
             if "gzip" in Headers(scope=scope).get("accept-encoding", ""):
@@ -78,16 +85,20 @@ class PublicPage:
 def document_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
     """The routes of the OpenAPI document, its documentation page and the further documents."""
 
-    def document(make: Callable[[], Mapping[str, Any]]) -> Response:
+    def document(make: Callable[[], Mapping[str, Any]], _scope: Scope) -> Response:
         # A page of any site may read it: an editor or a client in the browser, say.
         headers = {"access-control-allow-origin": "*"}
         return Response(orjson.dumps(make()), media_type="application/json", headers=headers)
 
-    def docs() -> Response:
+    # Relative: the page may be served below a prefix, such as the URL of one of several sandboxes.
+    document_url = relpath(mount.document_path, dirname(mount.docs_path))
+
+    def docs(scope: Scope) -> Response:
         # Imported here: most servers never show the page.
         from leyden.server.docs.page import docs_page
 
-        return HTMLResponse(docs_page(mount.contract, mount.document_path))
+        page = docs_page(mount.contract, document_url, scope.get(PAGE_SCRIPTS))
+        return HTMLResponse(page, headers=_PAGE_HEADERS)
 
     documents = {mount.document_path: lambda: mount.contract.document, **mount.documents}
     return [
@@ -173,7 +184,7 @@ def build_app(main: ApiMount, lazy_mounts: Sequence[LazyMount], pipeline: Pipeli
         [
             *lazy,
             *mount_routes(main, pipeline),
-            Route("/", PublicPage(lambda: RedirectResponse(main.docs_path), pipeline)),
+            Route("/", PublicPage(lambda _: RedirectResponse(main.docs_path), pipeline)),
         ],
         redirect_slashes=False,
         default=no_route,

@@ -1,7 +1,8 @@
 """The documentation page for client developers, generated from the document at each request.
 
-Nothing about charges is written here. It is one HTML document without scripts or external resources: it works saved to
-a disk, printed, in a screen reader, and with a content security policy that allows only its own style sheet.
+Nothing about charges is written here. It is one HTML document that needs no script and no other resource: it works
+saved to a disk, printed, in a screen reader, and with a content security policy that allows only its own style sheet. A
+server with scripts for it names their module, which is loaded after the page is shown.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from leyden.server.docs.examples import Examples
 from leyden.server.docs.fields import Fields, badge
 from leyden.server.docs.lifecycle_diagram import lifecycle_svg
 from leyden.server.docs.operations import Operations, method, panel, path, spread
+from leyden.server.docs.scripts import PageScripts
 from leyden.server.docs.tables import (
     REFUSAL_COLUMNS,
     TRANSITION_COLUMNS,
@@ -36,15 +38,16 @@ _ICON = (
 Entry = tuple[str, Html]
 
 
-def docs_page(contract: Contract, document_path: str) -> str:
+def docs_page(contract: Contract, document_path: str, scripts: PageScripts | None = None) -> str:
     """The whole page as UTF-8 HTML text. `document_path` is where the machine-readable document is served."""
-    return str(_Page(contract, document_path).draw())
+    return str(_Page(contract, document_path, scripts).draw())
 
 
 class _Page:
-    def __init__(self, contract: Contract, document_path: str) -> None:
+    def __init__(self, contract: Contract, document_path: str, scripts: PageScripts | None) -> None:
         self._contract = contract
         self._document_path = document_path
+        self._scripts = scripts
         self._markdown = Markdown()
         self._fields = Fields(contract.document, self._markdown)
         self._examples = Examples(contract, self._fields)
@@ -66,16 +69,24 @@ class _Page:
         head = tag(
             "head",
             tag("meta", charset="utf-8"),
-            tag("meta", http_equiv="Content-Security-Policy", content=_policy(style)),
+            tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, self._scripts)),
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
             tag("meta", name="color-scheme", content="light dark"),
             tag("title", f"{self._contract.title} {self._contract.version}"),
             Html(f'<link rel="icon" href="{_ICON}">'),
             tag("style", Html(style)),
+            self._module(),
         )
         skip = tag("a", "Skip to the content", href="#main", class_="skip")
         body = tag("body", skip, self._bar(), tag("div", self._navigation(), main, class_="sheet"), id="top")
         return join([Html("<!doctype html>\n"), tag("html", head, body, lang="en")])
+
+    def _module(self) -> Html | None:
+        if self._scripts is None:
+            return None
+        values = {"leyden-document": self._document_path, **self._scripts.meta}
+        meta = (tag("meta", name=name, content=value) for name, value in values.items())
+        return join([*meta, tag("script", type="module", src=self._scripts.module)])
 
     def _bar(self) -> Html:
         return tag(
@@ -134,8 +145,9 @@ class _Page:
         )
         self._contents[0][1].append(("connecting", text("Connecting")))
         where_from = tag("span", "# the address you opened this page at, without its path\n", class_="c")
-        lines = [where_from, "export BASE_URL=", tag("span", "https://…\n", class_="s")] if base.startswith("$") else []
-        lines += ["export API_KEY=", tag("span", "your-key", class_="s")]
+        url = tag("span", "https://…", class_="s", data_value=self._scripts and "base-url")
+        lines = [where_from, "export BASE_URL=", url, "\n"] if base.startswith("$") else []
+        lines += ["export API_KEY=", tag("span", "your-key", class_="s", data_value=self._scripts and "api-key")]
         return spread("connecting", prose, [panel("Shell", join(lines))])
 
     def _groups(self) -> Iterable[Html]:
@@ -265,6 +277,7 @@ def _brand(contract: Contract) -> Html:
     return tag("a", mark, tag("span", contract.title), href="#top", class_="brand")
 
 
-def _policy(style: str) -> str:
+def _policy(style: str, scripts: PageScripts | None) -> str:
     digest = b64encode(sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    own = " 'self'; script-src 'self'; connect-src 'self'" if scripts else ""
+    return f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'{own}; base-uri 'none'; form-action 'none'"

@@ -11,7 +11,7 @@ from typing import Any
 from starlette.routing import compile_path
 from starlette.types import Message, Receive, Scope, Send
 
-from leyden.devserver.console.console import DEFAULT_KEY, console, is_console_path
+from leyden.devserver.console.console import DEFAULT_KEY, DOCS_MODULE, DOCS_SUFFIX, console, is_console_path
 from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.health import health_response
 from leyden.devserver.request_log.recording import SentMessages
@@ -24,6 +24,7 @@ from leyden.devserver.sandboxes.server_control import FORK_PATH, SandboxSettings
 from leyden.devserver.server_responses import respond_lnurl_error, respond_stopping
 from leyden.server.app import PublicPage
 from leyden.server.contract.types import Operation
+from leyden.server.docs.scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.errors import ContractError, InternalError, SemanticConflict, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.pipeline import send_problem
@@ -226,10 +227,13 @@ class MultiTenantApp:
         world, refusal = route(self._registry, own, sandbox_id, self._header)
         return world is not self._first or refusal is not None
 
+    def _default_key(self) -> str:
+        # A key that was configured is a secret: the pages, which need no key, must not show it.
+        return DEFAULT_KEY if self._registry.has_valid_key(DEFAULT_KEY.encode()) else ""
+
     def _console_page(self, path: str) -> PublicPage | None:
-        # A key that was configured is a secret: the page, which needs no key, must not show it.
-        page = console(path, DEFAULT_KEY if self._registry.has_valid_key(DEFAULT_KEY.encode()) else "")
-        return None if page is None else PublicPage(lambda: page, self._first.service.pipeline)
+        page = console(path, self._default_key())
+        return None if page is None else PublicPage(lambda _: page, self._first.service.pipeline)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -254,6 +258,8 @@ class MultiTenantApp:
         if refusal is not None:
             return await send_problem(send, refusal, self._first.service.pipeline.next_request_id())
         path = scope["path"]
+        if self._has_console and path.endswith(DOCS_SUFFIX):
+            scope = {**scope, PAGE_SCRIPTS: PageScripts(DOCS_MODULE, {"leyden-key": self._default_key()})}
         if control is not None and sandbox_id is None and control.has_path(path):
             return await control.app(scope, receive, send)
         if path.startswith(self._lnurl_prefixes) and (reason := self._over_budget(scope)) is not None:

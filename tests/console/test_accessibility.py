@@ -1,4 +1,4 @@
-"""axe finds nothing serious on any view of the console, at three widths, light and dark."""
+"""axe finds nothing serious on the console and the documentation pages, at three widths, light and dark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 
 from leyden import Sandbox
 from tests.support.axe import NoAxe, axe_source, violations
+from tests.support.browser import Tab
 from tests.support.console_page import ConsolePage
+from tests.support.docs_page import SEARCH, TRY, DocsPage
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +65,26 @@ def test_axe_finds_nothing_serious(console: ConsolePage, sandbox: Sandbox, axe: 
         console.resize(1280, 800)
         console.tab.prefer("light")
     console.open("charges")
+
+
+def test_axe_finds_nothing_serious_on_the_documentation_pages(anywhere: Tab, sandbox: Sandbox, axe: str) -> None:
+    docs = DocsPage(anywhere, sandbox.serve())
+    try:
+        for width in (390, 768, 1280):
+            docs.resize(width, 900)
+            docs.open("docs")
+            for part in ("page", "search", "try"):
+                if part == "search":
+                    docs.search("charge")
+                if part == "try":
+                    docs(f"{SEARCH}.close()")
+                    docs.try_it("createCharge")
+                    docs.send("200 OK")
+                    docs(f"{TRY}.querySelectorAll('details').forEach((one) => {{ one.open = true; }})")
+                for scheme in ("dark", "light"):
+                    docs.tab.prefer(scheme)
+                    assert violations(docs.tab, axe) == [], (width, part, scheme)
+                assert docs("document.documentElement.scrollWidth <= innerWidth"), (width, part)
+    finally:
+        docs.resize(1280, 800)
+        docs.tab.prefer("light")

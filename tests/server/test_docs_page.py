@@ -21,6 +21,7 @@ from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import LifecycleRow, LifecycleTable
 from leyden.server.docs.lifecycle_diagram import lifecycle_svg
 from leyden.server.docs.page import docs_page
+from leyden.server.docs.scripts import PageScripts
 from leyden.server.html import Html, Markdown, coloured, join, json_source, tag
 from tests.support.small_spec import small
 
@@ -164,6 +165,31 @@ def test_only_the_pages_own_style_sheet_is_allowed() -> None:
     policy = dict(part.strip().split(" ", 1) for part in Outline(page).values("content")[0].split(";"))
     assert policy["default-src"] == "'none'"
     assert policy["style-src"] == f"'sha256-{digest}'"
+
+
+def test_a_module_of_the_server_is_the_only_script_and_the_policy_names_no_other_source() -> None:
+    plain, active = (
+        Outline(docs_page(load_contract(small()), "openapi.json", scripts))
+        for scripts in (None, PageScripts("/assets/page.js", {"key": '"><script>'}))
+    )
+    added = [element for element in active.elements if element not in plain.elements]
+    assert [(name, attrs) for name, attrs in added if name == "script"] == [
+        ("script", {"type": "module", "src": "/assets/page.js"})
+    ]
+    assert {"name": "key", "content": '"><script>'} in [attrs for _, attrs in added]
+    assert {"name": "leyden-document", "content": "openapi.json"} in [attrs for _, attrs in added]
+    assert active.text == plain.text
+    policy = dict(part.strip().split(" ", 1) for part in active.values("content")[0].split(";"))
+    assert (policy["default-src"], policy["script-src"], policy["connect-src"]) == ("'none'", "'self'", "'self'")
+    assert re.fullmatch(r"'sha256-\S+' 'self'", policy["style-src"])
+
+
+def test_the_page_of_a_sandbox_in_process_has_no_script_and_may_not_be_framed(sandbox: Sandbox) -> None:
+    for path in ("/docs", "/sandbox/v1/docs"):
+        answer = sandbox.http.get(path)
+        assert "<script" not in answer.text
+        assert answer.headers["content-security-policy"] == "frame-ancestors 'none'"
+        assert 'href="openapi.json"' in answer.text
 
 
 def test_a_page_for_another_spec_does_not_mention_charges() -> None:

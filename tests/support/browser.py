@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 
 LONGEST_S = 20.0
+_KEY_CODES = {"Tab": 9, "Escape": 27}  # keys to which the browser itself reacts, as to close a dialog
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -60,8 +61,9 @@ class Tab:
     def press(self, key: str) -> None:
         """Press and release a key, where the focus is."""
         text = {"text": key} if len(key) == 1 else {}
-        self._say("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
-        self._say("Input.dispatchKeyEvent", type="keyUp", key=key)
+        code = {"windowsVirtualKeyCode": _KEY_CODES[key]} if key in _KEY_CODES else {}
+        self._say("Input.dispatchKeyEvent", type="keyDown", key=key, **text, **code)
+        self._say("Input.dispatchKeyEvent", type="keyUp", key=key, **code)
 
     def open(self, url: str) -> None:
         """Go to a page, and wait until it is there."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from starlette.responses import HTMLResponse, Response
 
 CONSOLE_PATH = "/console"
+DOCS_SUFFIX, DOCS_MODULE = "/docs", f"{CONSOLE_PATH}/assets/docs/docs.js"  # of documentation pages
 DEFAULT_KEY = "leyden"
 
 _ASSETS_PATH = f"{CONSOLE_PATH}/assets/"
