@@ -11,6 +11,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import ForkError
+from leyden.lightning.payer.payment_scripts import OUTCOMES
 from tests.support.exercise import check_response, rich_snapshot, use_by_every_operation
 
 SAVED = {network: rich_snapshot(network) for network in ("direct", "line:4")}
@@ -213,3 +214,16 @@ def test_a_journal_with_other_facts_can_be_shown(network: str, value: Any) -> No
 def test_a_rich_sandbox_is_saved_and_works() -> None:
     for network in SAVED:
         use_by_every_operation(Sandbox.from_snapshot(deepcopy(SAVED[network])))
+
+
+@pytest.mark.parametrize("network", SAVED)
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_a_sandbox_in_the_middle_of_any_payment_is_saved_and_opened(network: str, outcome: str) -> None:
+    sandbox = Sandbox(seed=1, network=network)
+    charge = sandbox.charges.create(amount="250000", description="x", expiresIn=3_600)
+    sandbox.wallet("ana").pay(charge, outcome=outcome)
+    sandbox.advance("1s")
+    opened = Sandbox.from_snapshot(json.loads(json.dumps(sandbox.snapshot())))
+    for one in (sandbox, opened):
+        one.run("2h")
+    assert opened.journal_hash == sandbox.journal_hash

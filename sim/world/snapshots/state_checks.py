@@ -55,9 +55,10 @@ def check_ids(tables: Mapping[str, Any]) -> None:
 
 def check_timers(world: World, snapshot: Mapping[str, Any]) -> None:
     """Raise `StoreError` for timers without their rows."""
+    keys = {name: world.store.table_data(name).keys for name in _TIMER_TABLES.values() if name is not None}
     for kind, key in (timer[3:] for timer in snapshot["clock"]["timers"]):
         if kind not in _TIMER_TABLES:
             raise StoreError(f"there are no timers of the kind {kind[:60]!r}")
-        table = _TIMER_TABLES[kind]
-        if table is not None and world.store.table(table).row(key) is None:
-            raise StoreError(f"the timer {kind} {key[:60]!r} has no row in the table {table}")
+        name = _TIMER_TABLES[kind]
+        if name is not None and key not in keys[name]:
+            raise StoreError(f"the timer {kind} {key[:60]!r} has no row in the table {name}")
