@@ -112,7 +112,7 @@ class CopyControl:
         from leyden.lab.differences import differences
 
         # With the same URL: otherwise each LNURL would differ.
-        there = restore_world(state, label="there", public_url=world.public_url)
+        there = restore_world(state, label="there", public_url=world.public_url, is_own=True)
         with world.exclusive():
             found = list(differences(world, there))
         return {"count": len(found), "differences": list(_resources(found[:MAX_DIFFERENCES]))}

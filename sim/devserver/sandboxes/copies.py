@@ -90,7 +90,7 @@ class CopyOperations:
         ttl_s = self._operations.ttl_s(world)
         if ttl_s is not None:
             order.setdefault("ttl", ttl_s)
-        return self._add(state, rate, order, reseed=order.get("reseed"))
+        return self._add(state, rate, order, reseed=order.get("reseed"), is_own=True)
 
     # Inside
 
@@ -98,7 +98,13 @@ class CopyOperations:
         return CopyControl(self._operations.find(call).world)
 
     def _add(
-        self, state: Mapping[str, Any], rate: float, order: Mapping[str, Any], *, reseed: int | None = None
+        self,
+        state: Mapping[str, Any],
+        rate: float,
+        order: Mapping[str, Any],
+        *,
+        reseed: int | None = None,
+        is_own: bool = False,
     ) -> dict[str, Any]:
         def make(key: str, url: str) -> World:
             with warnings.catch_warnings():  # a state of another version is read as well as it can be
@@ -109,6 +115,7 @@ class CopyOperations:
                     url=url,
                     label=order.get("name"),
                     sends=order.get("egress") == "server",
+                    is_own=is_own,
                 )
             if reseed is not None:
                 reseed_world(world, reseed)

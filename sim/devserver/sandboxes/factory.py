@@ -103,9 +103,11 @@ class SandboxFactory:
         url: str,
         label: str | None,
         sends: bool = False,
+        is_own: bool = False,
     ) -> World:
         """A world in the state that `dump_world` wrote, with a paused clock and `api_key` as its only key. Only one
-        that `sends` has a transport to the network: what is due in a copy was due in its original.
+        that `sends` has a transport to the network: what is due in a copy was due in its original. A state that
+        `is_own` was written by this process and is not checked.
 
         Raises `ForkError` for what is no such state.
         """
@@ -133,6 +135,7 @@ class SandboxFactory:
             external_transport=HttpTransport.within(self._egress) if sends else None,
             note_of=_copy_note,
             public_url=url,
+            is_own=is_own,
         )
         now_ms = world.clock.now()
         with world.exclusive():
