@@ -36,6 +36,7 @@ STATUSES = (400, 401, 403, 404, 409, 429, 500, 502, 503)
 BODIES = ("problem", "html", "empty")
 # The kinds that take a delay, with the delay that they have otherwise, in ms.
 DELAYS = {"slow_first_byte": 10_000, "slow_body": 10_000, "past_date": 600_000, "future_date": 600_000}
+_OF_DATE = ("past_date", "future_date")
 _RETRY_AFTER_MS = 30_000
 _STATUSES_WITH_RETRY = (429, 503)
 _DEFAULT_CONTENT_TYPE = "text/html"
@@ -129,6 +130,10 @@ class ServiceFaultSpec:
             raise ValueError(f"probability is {self.probability!r}: give a number above 0, 1 at most")
         if self.until is not None and self.until <= now:
             raise ValueError(f"until is {to_iso(self.until)}, and it is {to_iso(now)}: give a later instant")
+        if self.path is not None and "=" in self.path.partition("?")[2]:
+            raise ValueError(
+                f"path is {self.path[:100]!r}, and a path has no query: leave out what follows its ?, or write *"
+            )
         check_applicable(operations, kind, self.operation, self.method, self.path)
         if self.value is not None and self.value.partition(";")[0].strip().lower() in _MEDIA_TYPES:
             raise ValueError(f"{self.value} is a content type that responses have: give another one, such as text/html")
@@ -167,7 +172,12 @@ class ServiceFaultSpec:
             return DELAYS.get(self.kind)
         if self.kind not in DELAYS:
             raise ValueError(f"{self.kind} takes no delay: leave it out")
-        return rule_span_ms("delay", self.delay)
+        delay_ms = rule_span_ms("delay", self.delay)
+        shortest_ms = 1_000 if self.kind in _OF_DATE else 1
+        if delay_ms < shortest_ms:
+            unit = "1 s, the unit of Date" if self.kind in _OF_DATE else "1 ms"
+            raise ValueError(f"delay is {self.delay!r}, so {self.kind} would change nothing: give {unit}, or more")
+        return delay_ms
 
 
 def is_spent(row: ServiceFaultRow, now: int) -> bool:

@@ -109,6 +109,18 @@ def changed_response(row: ServiceFaultRow, response: Response, now_ms: int) -> R
     return response
 
 
+def changes(kind: str, response: Response, changed: Response) -> bool:
+    """Whether a rule that is applied after the service has answered changes what the client gets: there is no part of
+    an empty body to lose or to delay, and no field to add to a body that is no object."""
+    if kind in ("truncated_body", "slow_body"):
+        return bool(response.body)
+    if kind == "unknown_fields":
+        return changed.body != response.body
+    if kind == "wrong_content_type":
+        return changed.header(b"content-type") != response.header(b"content-type")
+    return True
+
+
 def _with_unknown_fields(response: Response) -> Response:
     try:
         value: Any = orjson.loads(response.body)

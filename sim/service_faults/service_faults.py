@@ -11,6 +11,7 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leyden.rng import uuid4_from
+from leyden.server.charges.wire_model import charge_resource
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import StorageUnavailable, Unauthorized
 from leyden.server.http.authentication import authenticate
@@ -31,19 +32,21 @@ from leyden.service_faults.kinds import (
     fits,
     is_spent,
 )
-from leyden.service_faults.responses import HEADER, Response, changed_response, error_response
+from leyden.service_faults.responses import HEADER, Response, changed_response, changes, error_response
 
-# Keys of the scope: the row of the rule that applied, that the client left before the response began, and the response
-# of the service, which the client may have got in another form or not at all.
-APPLIED, CLIENT_LEFT, OF_SERVICE = "leyden.service_fault", "leyden.client_left", "leyden.service_response"
+# Keys of the scope: the row of the rule that was used, that it changed nothing, that the client left before the
+# response began, and the response of the service, which the client may have got in another form or not at all.
+APPLIED, UNCHANGED = "leyden.service_fault", "leyden.service_fault_unchanged"
+CLIENT_LEFT, OF_SERVICE = "leyden.client_left", "leyden.service_response"
 _PARTS = 10  # of a slow body
 _MAX_ANSWERS = 1_000
+_MAX_PRESENT = 400  # Charges, and Static Charges, that are remembered when a rule is added
 _KEPT_BYTES = 64 * 1024  # of the body of a request that does not reach the service
 
 
 class AnswerRow(TypedDict):
-    """Table `service_fault_answers`: the state (JSON) that the first response about a resource, or to a target, showed
-    while a `stale_read` rule could apply. `id` is the resource's id or the path with its query."""
+    """Table `service_fault_answers`: the state (JSON) of a resource when a `stale_read` rule was added, or else that of
+    the first response about it, or to a target, since. `id` is the resource's id or the path with its query."""
 
     id: str
     state: str
@@ -105,6 +108,8 @@ class ServiceFaults:
     def add(self, spec: ServiceFaultSpec) -> ServiceFaultRow:
         """Store a rule and return its row. Raises `ValueError` for one that could never apply."""
         row = spec.row(uuid4_from(self._rng), self._clock.now(), self._operations)
+        if spec.kind == STALE_READ:
+            self._remember_present()
         self._rules.put(row)
         self._journal.note("service_fault_added", row["id"], fault=spec.kind)
         return row
@@ -257,13 +262,16 @@ class ServiceFaults:
         response = await self._response(scope, receive)
         if response is None:
             return None
-        response = _marked(row, changed_response(row, response, self._clock.now()))
+        changed = changed_response(row, response, self._clock.now())
+        if not changes(kind, response, changed):
+            scope[UNCHANGED] = True
+        response = _marked(row, changed)
         delay_s = (row["delay_ms"] or 0) / 1_000
         if kind == "slow_first_byte":
             await connection.wait(delay_s)
             if connection.is_closed:
                 scope[CLIENT_LEFT] = True
-        if kind == "truncated_body":
+        if kind == "truncated_body" and response.body:
             await _send_start(send, response)
             await send(
                 {"type": "http.response.body", "body": response.body[: len(response.body) // 2], "more_body": True}
@@ -280,7 +288,7 @@ class ServiceFaults:
         return await _send(send, response)
 
     def _stale(self, request: _Request, response: Response, scope: Scope) -> Response:
-        """The response, or one with the first state of its resource if a rule `stale_read` applies."""
+        """The response, or one with the remembered state of its resource if a rule `stale_read` applies."""
         if response.status != 200:
             return response
         key, state = _shown_state(request, response)
@@ -305,6 +313,21 @@ class ServiceFaults:
                 if row is not None:
                     return row
         return None
+
+    def _remember_present(self) -> None:
+        """Remember the newest resources as they are: a read that follows a change shows them so, also the first."""
+        if not any(row["kind"] == STALE_READ for row in self.active):
+            for answer in list(self._answers):  # of the time of a rule that does not apply any more
+                self._answers.delete(answer["id"])
+        charges, statics = self._service.charges.charges, self._service.static_charges
+        for charge in reversed(charges.page({"status": "pending"}, limit=_MAX_PRESENT)):
+            self._remember_first(charge["id"], charge_resource(charge))
+        for static in reversed(statics.static_charges.page(limit=_MAX_PRESENT)):
+            self._remember_first(static["id"], statics.show(static))
+
+    def _remember_first(self, key: str, state: Any) -> None:
+        if self._answers.row(key) is None:
+            self._remember(key, state)
 
     def _remember(self, key: str, state: Any) -> None:
         if len(self._answers) >= _MAX_ANSWERS:

@@ -31,7 +31,7 @@ class LoggedRequest(NamedTuple):
 
     `status` is None when the client got no response. `response_size` is the length of the body that was handed to the
     operating system, of which `response_body` is the start, and `is_complete` whether all of it was. `fault` is the id
-    and the kind of the service fault that applied.
+    and the kind of the service fault that was used, and whether it changed anything.
 
     `service_status` and `service_body` are what the service answered, if the client did not get that: the start of the
     body, and None where it is what was sent.
@@ -53,7 +53,7 @@ class LoggedRequest(NamedTuple):
     response_body: bytes
     response_size: int
     is_complete: bool
-    fault: tuple[str, str] | None
+    fault: tuple[str, str, bool] | None
     client: bytes | None
     service_status: int | None = None
     service_body: bytes | None = None

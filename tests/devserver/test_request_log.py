@@ -218,7 +218,7 @@ def test_a_reset_connection_has_no_status(sandbox: Sandbox, served: str, after_c
     row = row_of(sandbox)
     assert rows(sandbox, status="none") == [row]
     assert (row["status"], row["operation"]) == (None, "createCharge")
-    assert row["serviceFault"] == {"id": fault["id"], "kind": "connection_reset"}
+    assert row["serviceFault"] == {"id": fault["id"], "kind": "connection_reset", "applied": True}
     found = details(sandbox, row)
     assert found["request"]["body"] == BODY_TEXT.decode()
     assert found["response"] is None

@@ -328,6 +328,40 @@ def test_a_stale_read_shows_the_charge_as_it_was_first_seen(sandbox: Sandbox) ->
     assert len(sandbox.world.store.table("service_fault_answers")) == 0
 
 
+def test_a_stale_read_shows_what_was_there_when_the_fault_was_added(sandbox: Sandbox) -> None:
+    charge = sandbox.charges.create(**TEA)
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="2000", description="tips")
+    sandbox.service_faults.add("stale_read", count=2)
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run()
+    sandbox.http.patch(f"/v0/static-charges/{tips.id}", json={"description": "more tips"})
+    paths = (f"{CHARGES}/{charge.id}", f"/v0/static-charges/{tips.id}")
+    seen = [sandbox.ask("GET", path)["data"] for path in 2 * paths]
+    assert [seen[number]["status"] for number in (0, 2)] == ["pending", "completed"]
+    assert [seen[number]["description"] for number in (1, 3)] == ["tips", "more tips"]
+
+
+def test_a_second_stale_read_does_not_go_back_to_the_time_of_the_first(sandbox: Sandbox) -> None:
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="2000", description="1")
+    path = f"/v0/static-charges/{tips.id}"
+    for number in (2, 3):
+        sandbox.service_faults.add("stale_read")
+        sandbox.http.patch(path, json={"description": str(number)})
+        assert sandbox.ask("GET", path)["data"]["description"] == str(number - 1)
+        assert sandbox.ask("GET", path)["data"]["description"] == str(number)
+
+
+def test_a_stale_read_survives_a_restart_and_a_fork(tmp_path: Path) -> None:
+    with Sandbox(seed=7, data=tmp_path) as sandbox:
+        charge = sandbox.charges.create(**TEA)
+        sandbox.service_faults.add("stale_read")
+        sandbox.wallet("ana").pay(charge)
+        sandbox.run()
+        assert sandbox.fork().ask("GET", f"{CHARGES}/{charge.id}")["data"]["status"] == "pending"
+    with Sandbox(data=tmp_path) as again:
+        assert again.ask("GET", f"{CHARGES}/{charge.id}")["data"]["status"] == "pending"
+
+
 def test_a_stale_list_has_not_the_newest_charge(sandbox: Sandbox) -> None:
     sandbox.service_faults.add("stale_read", operation="listCharges")
     sandbox.ask("GET", CHARGES)

@@ -24,7 +24,7 @@ _COLUMNS = (
     Column("ms", lambda row: f"{row['durationMicroseconds'] / 1_000:.1f}", right=True),
     Column("path", lambda row: row["path"], shrinks=True),
     Column("operation", lambda row: row["operation"] and f"{row['operation']:<18}", needed=False),
-    Column("fault", lambda row: (row["serviceFault"] or {}).get("kind"), needed=False),
+    Column("fault", lambda row: _fault(row), needed=False),
 )
 _ENTRIES = (
     Column("entry", lambda row: row["sequence"], right=True),
@@ -115,7 +115,7 @@ def _print_exchange(row: Mapping[str, Any]) -> None:
             ("received", utc(row["receivedAt"])),
             ("operation", row["operation"]),
             ("Charge", row["chargeId"]),
-            ("fault", (row["serviceFault"] or {}).get("kind")),
+            ("fault", _fault(row)),
             ("duration", f"{row['durationMicroseconds'] / 1_000:.1f} ms"),
         ]
     )
@@ -164,3 +164,9 @@ def _journal(options: argparse.Namespace) -> int:
     if after == options.after and not options.json:
         print("no entries", file=sys.stderr)
     return 0
+
+
+def _fault(row: Mapping[str, Any]) -> str | None:
+    """The kind of the service fault that was used for a request."""
+    fault = row["serviceFault"]
+    return None if fault is None else str(fault["kind"]) + ("" if fault["applied"] else ", without effect")

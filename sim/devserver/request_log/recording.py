@@ -12,7 +12,7 @@ from leyden.server.http.request_parsing import headers_by_name
 from leyden.server.ports import ADDED_HEADERS
 from leyden.server.system.clock import elapsed_ns
 from leyden.service_faults.connection import connection_of
-from leyden.service_faults.service_faults import APPLIED, CLIENT_LEFT, OF_SERVICE
+from leyden.service_faults.service_faults import APPLIED, CLIENT_LEFT, OF_SERVICE, UNCHANGED
 from leyden.world.components import CONTROL_PATH
 from leyden.world.present_run import respond
 from leyden.world.request_log import KEPT_BYTES
@@ -113,7 +113,7 @@ def _record(
         response,
         size,
         is_complete,
-        None if fault is None else (fault["id"], fault["kind"]),
+        None if fault is None else (fault["id"], fault["kind"], UNCHANGED not in scope),
         client,
         service_status,
         service_body,

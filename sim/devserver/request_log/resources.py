@@ -69,7 +69,7 @@ class RequestRows:
             "status": row.status,
             "durationMicroseconds": (row.ended_ns - row.started_ns) // 1_000,
             "chargeId": charge_id,
-            "serviceFault": None if row.fault is None else dict(zip(("id", "kind"), row.fault, strict=True)),
+            "serviceFault": None if row.fault is None else dict(zip(("id", "kind", "applied"), row.fault, strict=True)),
             "client": None if row.client is None else mask.text(row.client.decode("latin-1")),
         }
 

@@ -56,7 +56,7 @@ function Detail({ id }) {
   return html`
     <div class="title"><h2 class="mono">${data.method} ${data.path}</h2>
       <div class="row"><${Status} row=${data} /><span class="hint">${milliseconds(data.durationMicroseconds)}</span>
-        ${data.serviceFault && html`<${Pill} status=${`fault ${data.serviceFault.kind}`} tone="open" />`}</div></div>
+        ${data.serviceFault && html`<${Pill} status=${`fault ${data.serviceFault.kind}${data.serviceFault.applied ? "" : ", without effect"}`} tone="open" />`}</div></div>
     <${Facts} rows=${[
       ["number", String(data.id)], ["operation", data.operation && html`<${Link} to=${`requests?operation=${data.operation}`}><code>${data.operation}</code></${Link}>`],
       ["sandbox time", html`<time>${instant(data.at)}</time>`], ["received", html`<time>${instant(data.receivedAt)}</time> <span class="hint">real time</span>`],
