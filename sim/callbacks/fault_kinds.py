@@ -60,6 +60,15 @@ class FaultRow(TypedDict):
     until: NotRequired[int]
 
 
+class FaultFieldRefused(ValueError):
+    """A refusal because of some fields of a fault. `text` has `{}` in the place of their names."""
+
+    def __init__(self, text: str, *fields: str) -> None:
+        super().__init__(text.format(", ".join(fields)))
+        self.fields = fields
+        self.text = text
+
+
 @dataclass(frozen=True, slots=True)
 class FaultSpec:
     """A fault for the next `count` attempts (None: all until it is cleared) that match all of
@@ -94,7 +103,8 @@ class FaultSpec:
         if not limits and self.operation is not None and self.event is not None:
             _one_of(f"event of {self.operation}", self.event, known[self.operation])
         if limits and (self.event, self.charge, self.attempt) != (None, None, None):
-            raise ValueError("rate_limit refuses requests, not callbacks: address it by operation alone")
+            given = [name for name in ("event", "charge", "attempt") if getattr(self, name) is not None]
+            raise FaultFieldRefused("rate_limit refuses requests, not callbacks: leave out {}", *given)
         check_count("attempt", self.attempt)
         check_count("count", self.count)
         if headers is not None:

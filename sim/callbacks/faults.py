@@ -12,6 +12,7 @@ from leyden.callbacks.fault_kinds import (
     HOLDING_KINDS,
     KINDS,
     RATE_LIMIT,
+    FaultFieldRefused,
     FaultRow,
     FaultSpec,
     fault_resource,
@@ -139,18 +140,19 @@ class Faults:
 
     def add(self, spec: FaultSpec) -> FaultRow:
         """Store a fault and return its row. Raises `ValueError` for one that could never apply or change anything."""
+        row = spec.row(uuid4_from(self._rng), self._clock.now(), self._known)
         charge = None if spec.charge is None else self._charges.row(spec.charge)
         if charge is not None and charge["callback_url"] is None:
-            raise ValueError(
+            raise FaultFieldRefused(
                 "this Charge has no callbackUrl, so no callback of it is sent: create it with a callbackUrl, or"
-                " inject the fault without a Charge"
+                " leave out {}",
+                "charge",
             )
         if spec.kind == "old_secret" and not any(self._earlier_secret(row["id"]) for row in self._projects.projects):
             raise ValueError(
                 "there is no earlier secret that could sign: rotate the webhook secret first (POST"
                 " /sandbox/v1/webhook-secret/rotate)"
             )
-        row = spec.row(uuid4_from(self._rng), self._clock.now(), self._known)
         self._faults.put(row)
         self._journal.note("fault_added", row["id"], fault=spec.kind)
         return row

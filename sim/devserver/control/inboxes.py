@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from leyden.callbacks.fault_kinds import FaultFieldRefused
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.receivers import Receiver
@@ -12,7 +13,7 @@ from leyden.callbacks.replies import parse_reply
 from leyden.devserver.control.charge_ids import check_charge_id
 from leyden.devserver.control.pages import Page, page
 from leyden.server.contract.bind import handles
-from leyden.server.errors import NotFound, SemanticConflict
+from leyden.server.errors import FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
@@ -115,6 +116,10 @@ class InboxControl:
             # The document's names are those of the fault's fields, except for this one.
             named = {"charge" if name == "chargeId" else name: value for name, value in wanted.items()}
             row = self._world.faults.add(FaultSpec(**named))
+        except FaultFieldRefused as refused:
+            fields = ["chargeId" if name == "charge" else name for name in refused.fields]
+            detail = refused.text.format(", ".join(fields))
+            raise SemanticConflict(detail, field_errors=[FieldError(f"/{name}", detail) for name in fields]) from None
         except ValueError as error:
             raise SemanticConflict(str(error)) from None
         return fault_resource(row)

@@ -77,7 +77,7 @@ class Interceptors:
         if kind == "drop" and hop == 0:
             raise InterceptError("hop 0 is the payer, which cannot drop its own HTLC: give a later hop")
         if kind == "offline" and node is None and channel is None:
-            raise InterceptError("offline needs node=..., or channel=... for one channel of a node")
+            raise InterceptError("offline needs a node, or a channel if only that channel is offline")
         if node is not None and not 0 <= node < len(engine.graph.names):
             raise InterceptError(f"there is no node {node}")
         if channel is not None and not 0 <= channel < engine.graph.channels:

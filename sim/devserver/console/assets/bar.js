@@ -80,7 +80,7 @@ function Ignored({ world }) {
   const texts = [...(world.notes ?? []), ...world.ignoredFields];
   if (!texts.length) return null;
   return html`<${Popover} className="ignored" label=${html`<span class="faults on">${texts.length} ${texts.length === 1 ? "note" : "notes"}</span>`} title="Notes">
-    ${world.ignoredFields.length > 0 && html`<p class="hint">Requests had fields that their operations do not know:</p>`}
+    ${world.ignoredFields.length > 0 && html`<p class="hint">Requests had names that their operations do not know:</p>`}
     <ul class="plain" id="ignored">${texts.map((text) => html`<li key=${text}>${text}</li>`)}</ul></${Popover}>`;
 }
 
