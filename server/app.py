@@ -28,6 +28,7 @@ from leyden.server.http.corrections import shown
 from leyden.server.http.pipeline import BodyLimitMiddleware, Handler, PathEndpoint, PipelineContext, send_problem
 from leyden.server.spelling import closest_path
 
+BASE_PATH = "leyden.base_path"  # in the scope of a request: the start of its URL's path, which `path` does not have
 _ROUTE = "leyden.route"
 # The page's own policy is a `meta` element, in which browsers ignore `frame-ancestors`.
 _PAGE_HEADERS = {"content-security-policy": "frame-ancestors 'none'", "referrer-policy": "no-referrer"}
@@ -184,7 +185,7 @@ def build_app(main: ApiMount, lazy_mounts: Sequence[LazyMount], pipeline: Pipeli
         [
             *lazy,
             *mount_routes(main, pipeline),
-            Route("/", PublicPage(lambda _: RedirectResponse(main.docs_path), pipeline)),
+            Route("/", PublicPage(lambda scope: RedirectResponse(scope.get(BASE_PATH, "") + main.docs_path), pipeline)),
         ],
         redirect_slashes=False,
         default=no_route,

@@ -194,6 +194,11 @@ def test_the_page_of_a_created_sandbox_and_the_servers_page_use_their_own_key(an
         server.enter("Body", "{}")
         created = json.loads(server.send("201 Created"))
         server.check()
+        for start in (created["url"], f"{created['url']}/"):
+            assert httpx2.get(start).headers["location"] in (
+                f"{created['url']}/docs",
+                f"/sandboxes/{created['id']}/docs",
+            )
         page = DocsPage(anywhere, created["url"])
         page.open("docs")
         page.try_it("createCharge")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from starlette.types import Scope
 
 from leyden.devserver.sandboxes.registry import SandboxRegistry
+from leyden.server.app import BASE_PATH
 from leyden.server.errors import Problem, Unauthorized
 from leyden.world.world import World
 
@@ -28,7 +29,7 @@ def below_url(registry: SandboxRegistry, scope: Scope) -> tuple[Scope, str | Non
     sandbox_id, slash, rest = path.removeprefix(URL_PREFIX).partition("/")
     if registry.of_id(sandbox_id) is None and registry.ended(sandbox_id) is None:
         return scope, None
-    return {**scope, "path": slash + rest or "/"}, sandbox_id
+    return {**scope, "path": slash + rest or "/", BASE_PATH: URL_PREFIX + sandbox_id}, sandbox_id
 
 
 def route(registry: SandboxRegistry, scope: Scope, sandbox_id: str | None, header: bytes) -> Route:

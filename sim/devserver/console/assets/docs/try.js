@@ -44,7 +44,7 @@ function Body({ body: { mediaType, examples } }) {
   }
   return html`${examples.length > 1 && html`<${Field} label="Example" name="" wide onChange=${choose}>
       ${examples.map(([title], place) => html`<option key=${place} value=${place}>${title || `Example ${place + 1}`}</option>`)}</${Field}>`}
-    <${Field} label="Body" name="body" wide rows=${Math.min(16, shown.split("\n").length + 1)} spellcheck=${false} value=${shown} hint=${hint} onInput=${(event) => setText(event.target.value)} />`;
+    <${Field} label="Body" name="body" wide rows=${Math.min(16, Math.max(6, shown.split("\n").length + 1))} spellcheck=${false} value=${shown} hint=${hint} onInput=${(event) => setText(event.target.value)} />`;
 }
 
 /** The request that the form describes. */
