@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from tests.conftest import LONGEST
 
 ROOT = Path(__file__).parents[2]
@@ -103,7 +101,6 @@ ALLOWED = {
 }
 # This file, and the one that writes a user's project with modules of these names.
 OWNERS_OF_THE_NAMES = {"test_architecture.py", "test_example_project.py"}
-ids = {"ids": lambda path: str(path.relative_to(ROOT))}
 
 
 def name_of(path: Path) -> str:
@@ -181,28 +178,37 @@ def layer_of(module: str) -> int:
     return found
 
 
-@pytest.mark.parametrize("path", IMPORTING, **ids)
-def test_nothing_is_imported_by_the_name_of_its_folder(path: Path) -> None:
-    """`server`, `sim` and `specs` are common names: only `leyden` is installed."""
+def imports_by_the_name_of_a_folder(path: Path) -> Iterator[str]:
     for name in imports_of(path):
         folder, _, rest = name.partition(".")
         right = {"sim": "leyden", "server": "leyden.server", "specs": "leyden.specs"}.get(folder)
-        assert right is None, f"{path} imports {name}: its name is {right}{'.' if rest else ''}{rest}"
+        if right is not None:
+            yield f"{path} imports {name}: its name is {right}{'.' if rest else ''}{rest}"
     quoted = re.search(r"\b(?:from|import) (?:sim|server|specs)\b", path.read_text().replace("\\n", "\n"))
-    assert quoted is None or path.name in OWNERS_OF_THE_NAMES, f"{path}: {quoted} in a text"
+    if quoted is not None and path.name not in OWNERS_OF_THE_NAMES:
+        yield f"{path}: {quoted} in a text"
 
 
-@pytest.mark.parametrize("path", SOURCES, **ids)
-def test_imports_point_downward(path: Path) -> None:
+def test_nothing_is_imported_by_the_name_of_its_folder() -> None:
+    """`server`, `sim` and `specs` are common names: only `leyden` is installed."""
+    assert [found for path in IMPORTING for found in imports_by_the_name_of_a_folder(path)] == []
+
+
+def imports_that_point_upward(path: Path) -> Iterator[str]:
     module = name_of(path)
     own = layer_of(module)
-    assert own >= 0, f"{path}: give {module} a place in LAYERS"
+    if own < 0:
+        yield f"{path}: give {module} a place in LAYERS"
     for imported in modules_imported(path):
-        assert not module.startswith("server") or imported.startswith(("server", "specs")), (
-            f"{path} imports {imported}: the service knows nothing of the simulation around it"
-        )
-        if imported:  # `leyden` itself names the public classes and imports none of them before they are asked for
-            assert layer_of(imported) <= own, f"{path} imports {imported}, which stands above it"
+        if module.startswith("server") and not imported.startswith(("server", "specs")):
+            yield f"{path} imports {imported}: the service knows nothing of the simulation around it"
+        # `leyden` itself names the public classes and imports none of them before they are asked for.
+        if imported and layer_of(imported) > own:
+            yield f"{path} imports {imported}, which stands above it"
+
+
+def test_imports_point_downward() -> None:
+    assert [found for path in SOURCES for found in imports_that_point_upward(path)] == []
 
 
 def imported_by_each() -> dict[str, set[str]]:
@@ -260,20 +266,24 @@ def test_no_folders_import_each_other() -> None:
     assert circles(graph) == FOLDER_CIRCLES
 
 
-@pytest.mark.parametrize("path", SOURCES, **ids)
-def test_time_and_randomness_come_from_the_ports(path: Path) -> None:
+def uses_of_the_system(path: Path) -> Iterator[str]:
     where = str(path.relative_to(ROOT))
     if where.startswith("server/system/"):
         return
     for name in imports_of(path):
         top = name.split(".")[0]
-        assert top not in OUTSIDE_ONLY_SYSTEM or (where, top) in ALLOWED, f"{where} imports {name}"
-    assert facts_of(path).clock_calls == (), f"{where} reads the system clock in these lines"
+        if top in OUTSIDE_ONLY_SYSTEM and (where, top) not in ALLOWED:
+            yield f"{where} imports {name}"
+    for line in facts_of(path).clock_calls:
+        yield f"{where} reads the system clock in line {line}"
 
 
-@pytest.mark.parametrize("path", SOURCES, **ids)
-def test_no_module_keeps_state(path: Path) -> None:
-    assert facts_of(path).state == (), path
+def test_time_and_randomness_come_from_the_ports() -> None:
+    assert [found for path in SOURCES for found in uses_of_the_system(path)] == []
+
+
+def test_no_module_keeps_state() -> None:
+    assert [f"{path}:{found}" for path in SOURCES for found in facts_of(path).state] == []
 
 
 def test_the_reference_model_imports_nothing_of_the_service() -> None:
