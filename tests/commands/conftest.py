@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from leyden.__main__ import main
 from tests.support.served import Client, served_leyden
 
 Leyden = Callable[..., subprocess.CompletedProcess[str]]
@@ -25,18 +30,31 @@ def server() -> Iterator[Client]:
 
 @pytest.fixture
 def leyden(server: Client, tmp_path: Path) -> Leyden:
-    """Runs `leyden` with these arguments in an empty directory; `LEYDEN_URL` names the server."""
+    """Runs `leyden` with these arguments in an empty directory; `LEYDEN_URL` names the server.
+
+    It runs in this process, as in one of its own whose output is read by a program: starting Python takes longer than
+    most commands.
+    """
 
     def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "leyden", *words],
-            cwd=tmp_path,
-            env={**NO_VARIABLES, "LEYDEN_URL": server.url, "PYTHONIOENCODING": "utf-8", **variables},
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=60,
-            check=False,
-        )
+        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        with (
+            mock.patch.dict(os.environ, {**NO_VARIABLES, "LEYDEN_URL": server.url, **variables}, clear=True),
+            mock.patch.object(sys, "__stdout__", None),  # no terminal, which has a width
+            contextlib.chdir(tmp_path),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore", ResourceWarning)  # the end of a process closes its connection
+            try:
+                status: object = main(words)
+            except SystemExit as wrong_arguments:
+                status = wrong_arguments.code
+            out.flush(), err.flush()
+        [printed, said] = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+        assert isinstance(status, int)
+        return subprocess.CompletedProcess(words, status, printed, said)
 
     return run
