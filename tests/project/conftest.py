@@ -1,4 +1,4 @@
-"""The environment of the core alone, made once for all tests that need it."""
+"""The environment of the core alone: the one that the image has, so that it is installed once in a run."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.core_environment import CORE_VARIABLE, CoreEnvironment, NoRegistry, core_environment
+from tests.support.containerfile import install_as_the_image
+from tests.support.core_environment import CORE_VARIABLE, CoreEnvironment, copy_pytest
+from tests.support.package_registries import once, shared_folder
 
 
 @pytest.fixture(scope="session")
 def core(tmp_path_factory: pytest.TempPathFactory) -> CoreEnvironment:
     """The environment of the core. Skips where pip reaches no package registry, except in CI."""
     if CORE_VARIABLE in os.environ:
-        return core_environment(Path(os.environ[CORE_VARIABLE]))
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # the workers share it
-    try:
-        return core_environment(folder / "core-environment")
-    except NoRegistry as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"pip reaches no package registry: {error}")
+        return CoreEnvironment(Path(os.environ[CORE_VARIABLE]))
+    folder = shared_folder(tmp_path_factory, "image")
+    install_as_the_image(folder)
+    environment = CoreEnvironment(folder)
+    once(folder / "pytest", lambda: copy_pytest(environment))
+    return environment

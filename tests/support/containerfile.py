@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.core_environment import ROOT
+from tests.support.core_environment import ROOT, CoreEnvironment
 from tests.support.package_registries import once, run_installation
 
 CONTAINERFILE = ROOT / "server" / "Containerfile"
@@ -24,7 +24,7 @@ def instructions(name: str) -> list[str]:
 
 def install_as_the_image(folder: Path) -> Path:
     """Run the COPY instructions and the RUN instruction of the first stage, into `folder`. Returns the environment."""
-    environment = folder / "leyden"
+    environment = CoreEnvironment(folder).python.parents[1]
 
     def install() -> None:
         with tempfile.TemporaryDirectory() as build:

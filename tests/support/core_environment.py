@@ -1,24 +1,20 @@
-"""An environment that holds the built wheel and the packages that the core requires, and nothing else."""
+"""An environment that holds Leyden and the packages that the core requires, and nothing else."""
 
 from __future__ import annotations
 
-import fcntl
 import os
-import re
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 # Names a folder with an environment that is tried instead of one with the newest versions.
 CORE_VARIABLE = "LEYDEN_CORE_ENVIRONMENT"
-_UNREACHABLE = re.compile("Failed to establish|name resolution|ConnectionError|ProxyError|Read timed out|SSLError")
-
-
-class NoRegistry(Exception):
-    """pip reached no package registry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +68,24 @@ def build_wheel(folder: Path) -> Path:
     return folder / done.stdout.split()[-1]
 
 
-def core_environment(folder: Path) -> CoreEnvironment:
-    """The environment in `folder`, which is made by the first process that asks for it. Raises `NoRegistry`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        environment = CoreEnvironment(folder)
-        if not (folder / "complete").exists():
-            wheel = build_wheel(folder)
-            subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "core")], check=True)
-            _pip_install(environment, str(wheel))
-            _pip_install(environment, "--no-compile", "--target", str(folder / "pytest"), "pytest", "pytest-xdist")
-            (folder / "complete").touch()
-        return environment
-
-
-def _pip_install(environment: CoreEnvironment, *arguments: str) -> None:
-    options = ("--quiet", "--disable-pip-version-check", "--retries", "1")
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "--python", environment.python, "install", *options, *arguments],
-        cwd=environment.folder,
-        env=environment.variables(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    if done.returncode != 0:
-        if _UNREACHABLE.search(done.stderr):
-            raise NoRegistry(done.stderr[-2_000:])
-        raise AssertionError(done.stderr[-4_000:])
+def copy_pytest(environment: CoreEnvironment) -> None:
+    """Copy the pytest and pytest-xdist of this environment, and what they require, to their place in that one."""
+    target = environment.folder / "pytest"
+    wanted, copied = ["pytest", "pytest-xdist"], set[str]()
+    while wanted:
+        name = wanted.pop()
+        if name in copied:
+            continue
+        copied.add(name)
+        package = distribution(name)
+        for requirement in map(Requirement, package.requires or ()):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                wanted.append(requirement.name)
+        for file in package.files or ():
+            if ".." not in file.parts and "__pycache__" not in file.parts:
+                (target / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(str(package.locate_file(file)), target / file)
+    program = environment.pytest_program
+    program.parent.mkdir()
+    program.write_text(f"#!{environment.python}\nimport sys\n\nimport pytest\n\nsys.exit(pytest.console_main())\n")
+    program.chmod(0o755)

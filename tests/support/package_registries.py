@@ -48,7 +48,7 @@ def python_tools(folder: Path, *packages: str) -> Path:
     def install() -> None:
         environment = folder / "environment"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
-        options = ("--quiet", "--disable-pip-version-check", "--retries", "1")
+        options = ("--quiet", "--disable-pip-version-check", "--no-compile")
         python = str(environment / "bin" / "python")
         run_installation([sys.executable, "-m", "pip", "--python", python, "install", *options, *packages], folder)
 
@@ -81,8 +81,7 @@ def once(folder: Path, install: Callable[[], None]) -> Path:
 
 def run_installation(command: Sequence[str], folder: Path) -> None:
     """Run a command that installs. Skips where it reaches no registry, except in CI."""
-    # Compiling takes half of the time, and a registry that is not there is not asked for long.
-    variables = {**os.environ, "PIP_NO_COMPILE": "1", "PIP_RETRIES": "1"}
+    variables = {**os.environ, "PIP_RETRIES": "1"}  # a registry that is not there is not asked for long
     done = subprocess.run(
         command, cwd=folder, env=variables, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False
     )
