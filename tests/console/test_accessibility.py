@@ -1,16 +1,24 @@
-"""axe finds nothing serious on the console and the documentation pages, at three widths, light and dark."""
+"""axe finds nothing serious on the console and the documentation pages, at three widths, light and dark.
+
+In the profile `suite` each view of the console is checked once at each width, and in each of both colour schemes; in
+`deep`, in each scheme at each width.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import pytest
 
 from leyden import Sandbox
 from tests.support.axe import NoAxe, axe_source, violations
 from tests.support.browser import Tab
-from tests.support.console_page import ConsolePage
+from tests.support.console_page import WIDTHS, ConsolePage
 from tests.support.docs_page import SEARCH, TRY, DocsPage
+
+DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
+SCHEMES = ("dark", "light")
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +33,7 @@ def axe(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("width", [390, 768, 1280])
-def test_axe_finds_nothing_serious(console: ConsolePage, sandbox: Sandbox, axe: str, width: int) -> None:
+def test_axe_finds_nothing_serious(console: ConsolePage, sandbox: Sandbox, axe: str) -> None:
     paid = sandbox.charges.create(amount="1000", description="<b>Tea</b>", callbackUrl="http://inbox.localhost/paid")
     sandbox.ask("POST", "/sandbox/v1/payments", {"request": paid.request})
     open_one = sandbox.charges.create(amount="250000", description="Coffee")
@@ -43,24 +50,24 @@ def test_axe_finds_nothing_serious(console: ConsolePage, sandbox: Sandbox, axe: 
         requests requests/1 faults faults/callbacks time network journal journal/1 search?text=tea sandboxes
     """.split()
 
-    def check(what: str) -> None:
-        for scheme in ("dark", "light"):
+    def check(what: str, width: int, schemes: Sequence[str]) -> None:
+        for scheme in schemes:
             console.tab.prefer(scheme)
-            assert violations(console.tab, axe) == [], (what, scheme)
+            assert violations(console.tab, axe) == [], (what, width, scheme)
 
-    console.resize(width, 900)
     try:
-        for view in views:
-            console.open(view)
-            console.until("!!document.querySelector('main h2') && !document.body.innerText.includes('Loading')")
-            check(view)
+        for number, view in enumerate(views):
+            for turn, width in enumerate(console.open_at_widths(view, number)):
+                check(view, width, SCHEMES if DEEP else [SCHEMES[(number + turn) % 2]])
         console.open("charges/new")
         console.fill("charge", amount="x")
         console.click("Create")
         console.says("/amount")
         console.click("1 fault")
         console("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        check("everything open")
+        for width in WIDTHS:
+            console.resize(width, 900)
+            check("everything open", width, SCHEMES)
     finally:
         console.resize(1280, 800)
         console.tab.prefer("light")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from tests.support.browser import Tab
 
+WIDTHS = (390, 768, 1280)  # in pixels
 LIST = "document.querySelector('.list')"
 TABLE = "document.querySelector('.list table')"
 DETAIL = "document.querySelector('.detail')"
@@ -75,8 +77,19 @@ class ConsolePage:
         self("dispatchEvent(new Event('focus'))")
 
     def resize(self, width: int, height: int) -> None:
-        """From now on show the page in a window of this size, in pixels."""
+        """From now on show the page in a window of this size, in pixels, and wait until it is drawn so."""
         self.tab.resize(width, height)
+        self("new Promise((done) => { requestAnimationFrame(() => { requestAnimationFrame(done); }); })")
+
+    def open_at_widths(self, path: str, number: int) -> Iterator[int]:
+        """Load a view and show it at each width of `WIDTHS`. `number` chooses the first one, at which it is loaded."""
+        first = number % len(WIDTHS)
+        for width in (*WIDTHS[first:], *WIDTHS[:first]):
+            self.resize(width, 900)
+            if width == WIDTHS[first]:
+                self.open(path)
+                self.until("!!document.querySelector('main h2') && !document.body.innerText.includes('Loading')")
+            yield width
 
     def create_charge(self, **fields: str) -> None:
         """Create a charge with the form, and wait until the page shows it."""
