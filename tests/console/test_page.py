@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import httpx2
-import pytest
 
 from leyden import Sandbox
 from tests.support.browser import Tab
@@ -262,7 +261,7 @@ def test_keys_go_through_the_list(console: ConsolePage, sandbox: Sandbox) -> Non
     for number in range(3):
         sandbox.charges.create(amount="1000", description=f"Tea {number}")
     console.refresh()
-    console.shows("Tea 0", TABLE)
+    console.shows("Tea 2", TABLE)  # with the newest the list is complete
     console.tab.press("j")
     console.shows("Tea 2", DETAIL)
     console.tab.press("j")
@@ -301,8 +300,7 @@ def test_the_theme_follows_the_system_or_the_switch(console: ConsolePage) -> Non
         console.tab.prefer("light")
 
 
-@pytest.mark.parametrize("width", [390, 768, 1280])
-def test_no_view_scrolls_sideways_with_hostile_texts(console: ConsolePage, sandbox: Sandbox, width: int) -> None:
+def test_no_view_scrolls_sideways_with_hostile_texts(console: ConsolePage, sandbox: Sandbox) -> None:
     text = "<img src=x onerror='document.title=\"taken\"'>" + "W" * 400 + "\u202egnp.exe"
     charge = sandbox.charges.create(
         amount="500000000", description=text, internalId="x" * 255, callbackUrl="http://inbox.localhost/" + "y" * 300
@@ -313,20 +311,19 @@ def test_no_view_scrolls_sideways_with_hostile_texts(console: ConsolePage, sandb
     )
     sandbox.advance("1s")
     delivery = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"][0]["id"]
-    console.resize(width, 900)
+    views = ("charges", f"charges/{charge.id}", "charges/new", "charges/pay", "static-charges",
+             f"static-charges/{link.id}", "static-charges/new", "callbacks", "callbacks/inboxes",
+             "callbacks/inboxes/inbox", f"callbacks/{delivery}", "requests", "requests/1", "journal",
+             "journal/1", "search?text=onerror", "faults", "time", "sandboxes")  # fmt: skip
+    parts = "[...document.querySelectorAll('main, .list, .detail, .padded')]"
+    wide = f"{parts}.filter((one) => one.scrollWidth > one.clientWidth)"
     try:
-        for path in ("charges", f"charges/{charge.id}", "charges/new", "charges/pay", "static-charges",
-                     f"static-charges/{link.id}", "static-charges/new", "callbacks", "callbacks/inboxes",
-                     "callbacks/inboxes/inbox", f"callbacks/{delivery}", "requests", "requests/1", "journal",
-                     "journal/1", "search?text=onerror", "faults", "time", "sandboxes"):  # fmt: skip
-            console.open(path)
-            console.until("!!document.querySelector('main h2') && !document.body.innerText.includes('Loading')")
-            assert console("document.documentElement.scrollWidth <= innerWidth"), path
-            parts = "[...document.querySelectorAll('main, .list, .detail, .padded')]"
-            wide = f"{parts}.filter((one) => one.scrollWidth > one.clientWidth)"
-            assert console(f"{wide}.map((one) => one.className)") == []
-            assert console("document.title").endswith("Leyden console")
-            assert console("document.querySelectorAll('img, b').length") == 0
+        for number, view in enumerate(views):
+            for width in console.open_at_widths(view, number):
+                assert console("document.documentElement.scrollWidth <= innerWidth"), (view, width)
+                assert console(f"{wide}.map((one) => one.className)") == [], (view, width)
+            assert console("document.title").endswith("Leyden console"), view
+            assert console("document.querySelectorAll('img, b').length") == 0, view
     finally:
         console.resize(1280, 800)
 

@@ -57,7 +57,8 @@ export function Table({ label, list, columns, to, keyOf = (row) => row.id, selec
     if (top < node.scrollTop) node.scrollTop = top;
     if (top + 2 * ROW_PX > node.scrollTop + node.clientHeight) node.scrollTop = top + 2 * ROW_PX - node.clientHeight;
   };
-  useEffect(() => {
+  // Before the page is painted: a key acts on the rows that are shown.
+  useLayoutEffect(() => {
     if (!primary) return undefined;
     focusedTable.step = (by) => {
       const next = place < 0 ? (by > 0 ? 0 : -1) : place + by;
