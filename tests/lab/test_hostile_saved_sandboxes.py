@@ -9,6 +9,7 @@ import random
 import stat
 import warnings
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ TEXTS = [
 ]  # fmt: skip
 
 
-def saved(network: str = "line:4") -> dict[str, Any]:
+@cache
+def saved(network: str) -> dict[str, Any]:
     """A saved sandbox with an action of every kind but `response`."""
     sandbox = Sandbox(seed=7, network=network)
     charge = sandbox.charges.create(amount="250000", description="Coffee", callbackUrl="http://shop.localhost/paid")
@@ -47,9 +49,6 @@ def saved(network: str = "line:4") -> dict[str, Any]:
     sandbox.step()
     sandbox.run()
     return json.loads(json.dumps(sandbox.fork("again", reseed=5).snapshot()))  # type: ignore[no-any-return]
-
-
-SAVED = {network: saved(network) for network in ("direct", "line:4")}
 
 
 def assert_only_expected_statements(program: str) -> None:
@@ -79,7 +78,7 @@ def program_of(snapshot: dict[str, Any]) -> str | None:
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_no_text_of_an_action_log_becomes_code(text: str) -> None:
     written = 0
-    whole = SAVED["line:4"]
+    whole = saved("line:4")
     for number in range(len(places(whole["action_log"]))):
         snapshot = {**whole, "action_log": deepcopy(whole["action_log"])}
         container, key = places(snapshot["action_log"])[number]
@@ -95,7 +94,7 @@ def test_no_text_of_an_action_log_becomes_code(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["x=1", "lambda", "__debug__", "\ufb01", 'a"b', "\n"])
 def test_no_name_of_an_argument_becomes_code(name: str) -> None:
-    snapshot = deepcopy(SAVED["line:4"])
+    snapshot = deepcopy(saved("line:4"))
     for _, facts, _ in snapshot["action_log"]["actions"]:
         if "named" in facts:
             facts["named"] = {name: ATTACK, "fi": 1}
@@ -108,7 +107,7 @@ def test_no_name_of_an_argument_becomes_code(name: str) -> None:
     "call", ["save", "network.graph.__class__", f'network["x"].drain() or {ATTACK} or sb.network["y"].drain', "x()"]
 )
 def test_an_action_calls_nothing_but_the_sandbox(call: str) -> None:
-    snapshot = deepcopy(SAVED["line:4"])
+    snapshot = deepcopy(saved("line:4"))
     for _, facts, _ in snapshot["action_log"]["actions"]:
         if "call" in facts:
             facts["call"] = call
@@ -117,7 +116,7 @@ def test_an_action_calls_nothing_but_the_sandbox(call: str) -> None:
 
 def test_a_sandbox_that_is_created_again_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    snapshot = deepcopy(SAVED["line:4"])
+    snapshot = deepcopy(saved("line:4"))
     snapshot["label"] = TEXTS[0]
     for _, facts, _ in snapshot["action_log"]["actions"]:
         if "payer" in facts:
@@ -143,7 +142,7 @@ def test_a_wallet_with_quotation_marks_in_its_name_is_in_the_script() -> None:
 def test_a_mutated_file_is_loaded_or_refused_in_one_line_with_its_name(network: str, tmp_path: Path) -> None:
     path = tmp_path / "case.json"
     refused = 0
-    for data in mutated(SAVED[network], 360):
+    for data in mutated(saved(network), 360):
         path.write_bytes(data)
         loaded: list[Sandbox] = []
         why = refusal(lambda: loaded.append(Sandbox.load(path)))  # noqa: B023
@@ -155,6 +154,7 @@ def test_a_mutated_file_is_loaded_or_refused_in_one_line_with_its_name(network: 
     assert 100 < refused < 360
 
 
+@cache
 def rich() -> dict[str, Any]:
     """A saved sandbox in the middle of payments and callbacks."""
     sandbox = Sandbox(seed=3, network="line:4")
@@ -179,7 +179,6 @@ def use(sandbox: Sandbox) -> None:
         sandbox.table(name)
 
 
-ROWS = rich()
 CHANGES: dict[str, Any] = {
     "payments.amount_msat": ..., "receivers.script": [{"status": 200}], "projects.webhook_secrets": None,
     "invoices.payable_until_ms": ..., "charges.expires_at": "x", "charges.created_at": 5e-324,
@@ -193,7 +192,7 @@ CHANGES: dict[str, Any] = {
 @pytest.mark.parametrize("place", CHANGES)
 def test_a_row_that_no_sandbox_writes_is_refused_when_it_is_loaded(place: str) -> None:
     table, _, field = place.partition(".")
-    snapshot = deepcopy(SAVED["direct"] if not ROWS["tables"][table]["rows"] else ROWS)
+    snapshot = deepcopy(saved("direct") if not rich()["tables"][table]["rows"] else rich())
     if CHANGES[place] is ...:
         del snapshot["tables"][table]["rows"][0][1][field]
     else:
@@ -217,7 +216,7 @@ def test_a_row_that_no_sandbox_writes_is_refused_when_it_is_loaded(place: str) -
 )
 def test_a_part_that_no_sandbox_writes_is_refused_when_it_is_loaded(part: str, changed: dict[str, Any]) -> None:
     with pytest.raises(ForkError, match="is no saved sandbox"):
-        Sandbox.from_snapshot({**ROWS, part: {**ROWS[part], **changed}})
+        Sandbox.from_snapshot({**rich(), part: {**rich()[part], **changed}})
 
 
 @pytest.mark.filterwarnings("ignore::leyden.json_files.VersionWarning")
@@ -226,7 +225,7 @@ def test_a_sandbox_that_is_loaded_from_changed_rows_can_be_used() -> None:
     rng = random.Random(5)
     used = 0
     for _ in range(80):
-        snapshot = {**ROWS, "tables": deepcopy(ROWS["tables"])}
+        snapshot = {**rich(), "tables": deepcopy(rich()["tables"])}
         container, key = rng.choice(places(snapshot["tables"]))
         match rng.randrange(3):
             case 0:
