@@ -113,7 +113,7 @@ def test_a_fault_that_could_never_apply_is_refused_and_the_error_names_the_corre
         ({"kind": "drop", "event": "charge.eaten"}, "charge.completed"),
         ({"kind": "drop", "operation": "createCharge"}, "chargeUpdated"),
         ({"kind": RATE_LIMIT, "operation": "chargeUpdated"}, "createCharge"),
-        ({"kind": RATE_LIMIT, "attempt": 2}, "operation alone"),
+        ({"kind": RATE_LIMIT, "attempt": 2}, "leave out attempt"),
         ({"kind": "drop", "attempt": 0}, "whole number from 1"),
         ({"kind": "drop", "count": True}, "whole number from 1"),
         ({"kind": "drop", "delay": "1s"}, "leave it out"),
