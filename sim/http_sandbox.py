@@ -19,6 +19,7 @@ from typing import Any, Self
 from urllib.parse import urlencode
 
 from leyden.arguments import span_ms
+from leyden.delivery_replays import DeliveryReplays
 from leyden.errors import ApiError
 from leyden.http_requests import OverHttp, ask
 from leyden.http_resources import (
@@ -61,7 +62,7 @@ def _admin(token: str | None) -> dict[str, str]:
     return {} if token is None else {"authorization": f"Bearer {token}"}
 
 
-class HttpSandbox(OverHttp):
+class HttpSandbox(DeliveryReplays, OverHttp):
     """A sandbox of a server. `created` is the resource that its creation, fork or import answered.
 
     `url` is its base URL, `server_url` that of the server; with the API key both lead to it. `charges` and

@@ -155,16 +155,18 @@ class Outbox:
         secrets = self._secrets(row["project"])[: attempt.secret_count]
         return sign(valid_secrets(secrets, attempt.at), row["id"], attempt.timestamp_s, row["body"])
 
-    def replay(self, delivery_id: str) -> DeliveryRow:
-        """Send the callback again now, under the same id; if that fails, its retry schedule starts again.
+    def replay(self, delivery_id: str, when_ms: int | None = None) -> DeliveryRow:
+        """Send the callback again now or at `when_ms`, under the same id; if that fails, its retry schedule starts
+        again.
 
-        A pending delivery becomes due at once; one in flight is left as it is. A replay ignores an earlier 410.
-        Returns the row. Raises `LookupError` for an unknown id.
+        A pending delivery becomes due then; one in flight is left as it is. A replay ignores an earlier 410. Returns
+        the row. Raises `LookupError` for an unknown id.
         """
         row = self._rows.existing(delivery_id)
         if is_in_flight(row):
             return row
-        row = {**row, "status": PENDING, "due_at": self._clock.now(), "replayed_from": AttemptLog(row).attempt_count}
+        due_at = self._clock.now() if when_ms is None else when_ms
+        row = {**row, "status": PENDING, "due_at": due_at, "replayed_from": AttemptLog(row).attempt_count}
         with self._store.commit():
             self._rows.put(row)
             self._journal.note("callback_replayed", delivery_id, resource=row["resource_id"])

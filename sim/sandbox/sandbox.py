@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 
 from leyden.arguments import Spelled, checked_path, checked_seed, checked_text, whole_number
 from leyden.callbacks.receivers import Receiver
+from leyden.delivery_replays import DeliveryReplays
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ForkError, NotebookError
 from leyden.extras import require
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from leyden.lightning.topology.graph import Graph
 
 
-class Sandbox(Views, Spelled):
+class Sandbox(Views, DeliveryReplays, Spelled):
     """A charge service with its Lightning node, payers, receivers and clock.
 
     Time moves only by `run`, `advance`, `advance_to` and `step`. `seed` (a whole number from 0 to 9007199254740991;

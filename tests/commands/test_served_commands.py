@@ -77,6 +77,21 @@ def test_a_delivery_is_shown_with_the_answers(leyden: Leyden, server: Client) ->
     assert shown[-1].split() == ["body:", "later"]
 
 
+def test_deliveries_are_sent_again_later(leyden: Leyden, server: Client) -> None:
+    for name in ("first", "second"):
+        created(server, callbackUrl=f"http://{name}.localhost/paid", expiresIn=1)
+    lines(leyden, "advance", "1m")
+    ids = [line.split()[0] for line in lines(leyden, "deliveries", "list", "--limit", "2")[1:]]
+    assert fields(lines(leyden, "deliveries", "replay", ids[0], "--delay", "1h"))["status"] == "pending"
+    assert lines(leyden, "deliveries", "replay", *ids, "--at", "2999-01-01T00:00:00Z") == [
+        "replayed: 2",
+        *(f"  {delivery}" for delivery in ids),
+    ]
+    assert fields(lines(leyden, "deliveries", "show", ids[1]))["next attempt"] == "2999-01-01 00:00:00Z"
+    assert "abc" in refusal(leyden, "deliveries", "replay", ids[0], "abc")
+    lines(leyden, "deliveries", "replay", *ids)
+
+
 def test_json_is_the_response_of_the_api(leyden: Leyden, server: Client) -> None:
     charge = created(server)
     for words, path in (
@@ -330,7 +345,7 @@ def test_an_unknown_id_is_named(leyden: Leyden, words: tuple[str, ...], line: st
         ("advance --to noon", "leyden advance: --to: expected a time"),
         ("pay lnbcrt1 --outcome setle", "leyden pay: argument --outcome: setle is none of settle,"),
         ("pay lnbcrt1 --delay soon", "leyden pay: argument --delay: 'soon' is not a duration"),
-        ("deliveries replay", "leyden deliveries replay: give the id of a delivery, or a filter"),
+        ("deliveries replay", "leyden deliveries replay: give the ids of deliveries, or a filter"),
         ("clock --url localhost", "leyden clock: --url: 'localhost' is not a base URL"),
     ],
 )

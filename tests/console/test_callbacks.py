@@ -101,6 +101,36 @@ def test_many_are_sent_again_at_once(console: ConsolePage, sandbox: Sandbox) -> 
     console.until(f"[...{TABLE}.querySelectorAll('td.few')].map((one) => one.textContent).join() === '2,2'")
 
 
+def test_chosen_ones_are_sent_again(console: ConsolePage, sandbox: Sandbox) -> None:
+    for _ in range(3):
+        pay(sandbox)
+    console.open("callbacks")
+    console.statuses("delivered,delivered,delivered")
+    for row in (0, 2):
+        console(f"{TABLE}.querySelectorAll('td.check input')[{row}].click()")
+    console.shows("2 chosen")
+    console.click("Send these again")
+    console.says("2 callbacks are sent again.")
+    console.until(f"[...{TABLE}.querySelectorAll('td.few')].map((one) => one.textContent).join() === '2,1,2'")
+    console.until("!document.getElementById('chosen')")
+
+
+def test_a_callback_is_scheduled_ahead(console: ConsolePage, sandbox: Sandbox) -> None:
+    pay(sandbox)
+    console.open("callbacks")
+    console.click("charge.completed", TABLE)
+    console.until(f"!!{DETAIL}?.querySelector('form.again')")
+    console(f"{DETAIL}.querySelector('form.again input').value = '2031-02-03 04:05'")
+    console.click("Send again", DETAIL)
+    console.says("The callback is sent again at 2031-02-03 04:05:00.")
+    console.shows("next attempt at 2031-02-03 04:05:00", DETAIL)
+    console(f"{DETAIL}.querySelector('form.again input').value = 'soon'")
+    console.click("Send again", DETAIL)
+    console.shows("/delay", DETAIL)
+    console.open("time")
+    console.shows("2031-02-03 04:05:00", "document.getElementById('due')")
+
+
 def test_an_inbox_shows_its_posts_with_the_objections(console: ConsolePage, sandbox: Sandbox) -> None:
     sandbox.faults.add("bad_signature")
     pay(sandbox)

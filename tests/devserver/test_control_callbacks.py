@@ -6,6 +6,7 @@ import json
 import threading
 import time
 import zipfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from standardwebhooks.webhooks import Webhook
 from leyden import Sandbox
 from leyden.callbacks.faults import KINDS
 from leyden.callbacks.replies import Reply
+from leyden.delivery_replays import DeliveryReplays
 from leyden.devserver.argument_types import callback_timeout
 from leyden.errors import ApiError
+from leyden.http_sandbox import HttpSandbox
 from leyden.world.config import packaged_contract
 from tests.support.lists import listed
 from tests.support.served import ROOT, Client, listening_receiver, served_leyden
@@ -511,3 +514,96 @@ def test_attempts_that_were_stored_without_headers_are_read(without_headers: Pat
         sandbox.run()
         last = listed(sandbox.ask, "/sandbox/v1/deliveries")[0]["attempts"][-1]
         assert last["answerHeaders"] == [["x-late", "yes"]]
+
+
+# Later, and chosen ones
+
+
+def test_a_callback_is_scheduled_ahead(sandbox: Sandbox, tmp_path: Path) -> None:
+    def due(box: Sandbox) -> list[tuple[str, str, str]]:
+        return [(one["at"], one["kind"], one["id"]) for one in box.ask("GET", "/sandbox/v1/clock/due")["data"]]
+
+    with Sandbox(seed=7, data=tmp_path) as kept:
+        delivery = only_delivery(kept, paid(kept))
+        path = f"/sandbox/v1/deliveries/{delivery['id']}/replay"
+        again = kept.ask("POST", path, {"at": "2030-01-01T02:00:00Z"})
+        assert (again["status"], again["dueAt"], again["replayedFrom"]) == ("pending", "2030-01-01T02:00:00.000Z", 1)
+        kept.ask("POST", path, {"delay": "1h"})
+        planned = due(kept)
+        [(at, *event)] = planned
+        assert (at, event) == (
+            kept.ask("GET", f"/sandbox/v1/deliveries/{delivery['id']}")["dueAt"],
+            ["callback", delivery["id"]],
+        )
+    with Sandbox(seed=7, data=tmp_path) as kept:
+        assert due(kept) == planned
+        kept.advance("59m")
+        assert len(kept.receiver("shop").inbox) == 1
+        kept.advance("1m")
+        assert [post.webhook_id for post in kept.receiver("shop").inbox] == [delivery["id"]] * 2
+        assert only_delivery(kept, delivery["chargeId"])["attempts"][1]["at"] == at
+
+
+def test_a_time_that_is_not_possible_is_refused(sandbox: Sandbox) -> None:
+    delivery = only_delivery(sandbox, paid(sandbox))
+    for path in (f"deliveries/{delivery['id']}/replay", "deliveries/replay"):
+        for body, match in (
+            ({"at": "1999-01-01T00:00:00Z"}, "at"),
+            ({"at": "2030-01-01T00:00:00Z"}, "give a later instant"),
+            ({"at": "2031-01-01T00:00:00Z", "delay": 5}, "give one of them"),
+            ({"delay": "soon"}, "/delay"),
+        ):
+            with pytest.raises(ApiError, match=match):
+                sandbox.ask("POST", f"/sandbox/v1/{path}", body)
+    assert only_delivery(sandbox, delivery["chargeId"]) == delivery
+
+
+def test_chosen_deliveries_are_sent_again_together_or_not_at_all(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").answers([200, 200, 200, "timeout"])
+    one, two, other = (only_delivery(sandbox, paid(sandbox)) for _ in range(3))
+    sandbox.charges.create(amount="1000", description="tea", callbackUrl=HOOK, expiresIn=1)
+    sandbox.advance("1s")
+    in_flight = listed(sandbox.ask, "/sandbox/v1/deliveries")[0]
+    for ids, pointer in (([one["id"], "msg_0"], "msg_0"), ([in_flight["id"], one["id"]], in_flight["id"])):
+        with pytest.raises(ApiError, match=pointer):
+            sandbox.ask("POST", "/sandbox/v1/deliveries/replay", {"ids": ids})
+    for body in ({"ids": [one["id"]], "status": "delivered"}, {"ids": []}, {"ids": [one["id"]] * 2}):
+        with pytest.raises(ApiError, match="ids"):
+            sandbox.ask("POST", "/sandbox/v1/deliveries/replay", body)
+    assert len(sandbox.receiver("shop").inbox) == 4
+
+    chosen = [two["id"], one["id"]]
+    answer = sandbox.ask("POST", "/sandbox/v1/deliveries/replay", {"ids": chosen, "delay": "1m"})
+    assert answer == {"replayed": 2, "ids": chosen}
+    sandbox.advance("1m")
+    again = [post.webhook_id for post in sandbox.receiver("shop").inbox if post.repeated and post.webhook_id in chosen]
+    assert again == chosen
+    assert len(only_delivery(sandbox, other["chargeId"])["attempts"]) == 1
+
+
+def test_those_that_match_a_filter_are_sent_again_later(sandbox: Sandbox) -> None:
+    one, two = paid(sandbox), paid(sandbox)
+    assert sandbox.ask("POST", "/sandbox/v1/deliveries/replay", {"status": "delivered", "delay": 60})["replayed"] == 2
+    assert {only_delivery(sandbox, charge)["status"] for charge in (one, two)} == {"pending"}
+    sandbox.run()
+    assert [len(only_delivery(sandbox, charge)["attempts"]) for charge in (one, two)] == [2, 2]
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+def test_python_sends_callbacks_again_now_and_later(sandbox: Sandbox, is_served: bool) -> None:
+    url = sandbox.serve() if is_served else ""
+    created = {"id": "", "name": None, "url": url, "serverUrl": url, "apiKey": "leyden", "webhookSecret": "", "seed": 7}
+    box: DeliveryReplays = HttpSandbox(created) if is_served else sandbox
+    charges = [paid(sandbox), paid(sandbox)]
+    ids = [only_delivery(sandbox, charge)["id"] for charge in charges]
+    at = datetime(2030, 1, 1, 15, tzinfo=UTC)
+    for when in (at, "2030-01-01T15:00:00Z", round(at.timestamp() * 1_000)):
+        assert box.replay_delivery(ids[0], at=when)["dueAt"] == "2030-01-01T15:00:00.000Z"
+    assert box.replay_deliveries(ids, delay=timedelta(hours=1)) == {"replayed": 2, "ids": ids}
+    assert box.replay_deliveries(charge=charges[0], status="pending", delay="1m")["ids"] == ids[:1]
+    sandbox.run("61s")
+    assert [len(only_delivery(sandbox, charge)["attempts"]) for charge in charges] == [2, 1]
+    with pytest.raises(ApiError, match="msg_0"):
+        box.replay_deliveries([*ids, "msg_0"])
+    with pytest.raises(ApiError, match="404"):
+        box.replay_delivery("a/b")

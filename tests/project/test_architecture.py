@@ -55,7 +55,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.system",),
     ("arguments", "errors", "extras", "json_files", "repr_tables", "rng"),
     ("http_requests",),
-    ("http_resources",),
+    ("delivery_replays", "http_resources"),
     ("http_sandbox",),
     ("world.interrupts", "world.time", "world.loopback", "world.merged_openapi"),
     ("world.event_journal", "lightning"),

@@ -71,9 +71,12 @@ def _describe_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _describe_replay(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", metavar="ID", help="the id of one delivery")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="the ids of deliveries: all are sent again, or none")
     _add_filters(parser)
     parser.add_argument("--all", action="store_true", help="every delivery")
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument("--at", metavar="TIME", help="when, by the clock of the sandbox: such as 2030-01-01T12:00:00Z")
+    when.add_argument("--delay", metavar="SPAN", help="how long after now, such as 90s, 5m or 1h30m")
     add_connection(parser)
     parser.set_defaults(run=_replay)
 
@@ -85,7 +88,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    raw = Client(options)("GET", f"{_PATH}/{segment(options.id)}", what=_what(options))
+    raw = Client(options)("GET", f"{_PATH}/{segment(options.id)}", what=_what(options.id))
     if options.json:
         print_raw(raw)
     else:
@@ -94,17 +97,19 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    filters = _filters(options)
-    if (options.id is not None) + bool(filters) + options.all != 1:
-        options.parser.error("give the id of a delivery, or a filter such as --status exhausted, or --all")
-    if options.id is not None:
-        path = f"{_PATH}/{segment(options.id)}/replay"
-        raw = Client(options)("POST", path, what=_what(options))
+    filters, time = _filters(options), without_none({"at": options.at, "delay": options.delay})
+    if bool(options.ids) + bool(filters) + options.all != 1:
+        options.parser.error("give the ids of deliveries, or a filter such as --status exhausted, or --all")
+    if len(options.ids) == 1:
+        [delivery_id] = options.ids
+        path = f"{_PATH}/{segment(delivery_id)}/replay"
+        raw = Client(options)("POST", path, time, what=_what(delivery_id))
     else:
-        raw = Client(options)("POST", f"{_PATH}/replay", filters)
+        chosen = {"ids": options.ids} if options.ids else filters
+        raw = Client(options)("POST", f"{_PATH}/replay", {**chosen, **time})
     if options.json:
         print_raw(raw)
-    elif options.id is not None:
+    elif len(options.ids) == 1:
         _print_delivery(orjson.loads(raw))
     else:
         result = orjson.loads(raw)
@@ -114,8 +119,8 @@ def _replay(options: argparse.Namespace) -> int:
     return 0
 
 
-def _what(options: argparse.Namespace) -> tuple[str, str]:
-    return f"delivery {options.id}", "leyden deliveries list"
+def _what(delivery_id: str) -> tuple[str, str]:
+    return f"delivery {delivery_id}", "leyden deliveries list"
 
 
 def _print_delivery(delivery: Mapping[str, Any]) -> None:
@@ -165,8 +170,8 @@ COMMANDS = (
     ),
     Command(
         "replay",
-        "send one delivery again, or those that a filter selects",
+        "send deliveries again, now or later: those named, or those that a filter selects",
         _describe_replay,
-        ("leyden deliveries replay DELIVERY", "leyden deliveries replay --status exhausted"),
+        ("leyden deliveries replay DELIVERY --delay 1h", "leyden deliveries replay --status exhausted"),
     ),
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from leyden.devserver.control.charge_ids import check_charge_id
 from leyden.devserver.control.pages import Page, created_between, page
+from leyden.devserver.control.spans import span_ms
 from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
@@ -17,8 +18,9 @@ from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
 from leyden.server.spelling import closest
-from leyden.server.timestamps import to_iso
+from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.async_moves import hold_events
+from leyden.world.time.clock import LAST_MS
 from leyden.world.world import World
 
 # No further check of a receiver begins after this time: a client waits for the report.
@@ -56,26 +58,29 @@ class CallbackControl:
         """One delivery, with the exact bytes of its attempts."""
         return _delivery(self._find(call.path["id"]), self._world)
 
-    @handles(raises=(NotFound, Conflict), needs=("path.id",))
+    @handles(raises=(NotFound, Conflict, SemanticConflict), needs=("path.id",))
     def replay_delivery(self, call: Request) -> dict[str, Any]:
-        """Send one delivery's message again."""
+        """Send one delivery's message again, now or later."""
         row = self._find(call.path["id"])
-        if is_in_flight(row):
-            raise Conflict("an attempt of this delivery is in flight: wait for its response, then try again")
-        if not self._world.service.outbox.has_rule(row):
-            raise Conflict(
-                f"the callback {row['rule'][:60]!r} is not in the spec: serve the spec with which it was made"
-            )
-        return _delivery(self._world.service.outbox.replay(row["id"]), self._world)
+        when_ms = self._when(call.body)
+        reason = self._not_replayable(row)
+        if reason is not None:
+            raise Conflict(reason)
+        return _delivery(self._world.service.outbox.replay(row["id"], when_ms), self._world)
 
     @handles(raises=(SemanticConflict,))
     async def replay_deliveries(self, call: Request) -> dict[str, Any]:
-        """Send again each delivery that matches the filter, is not in flight, and whose callback is in the spec.
+        """Send again the deliveries of a list, or each one that matches the filter, is not in flight, and whose
+        callback is in the spec.
 
-        The deliveries are divided: each part is one commit, and other requests are answered in between. A process that
-        is killed in the middle has replayed the first of them. Every delivery that is counted is committed.
+        Those of a list are one commit. Those of a filter are divided: each part is one commit, and other requests are
+        answered in between. A process that is killed in the middle has replayed the first of them. Every delivery that
+        is counted is committed.
         """
         self._check_event(call.body.get("event"), "/event")
+        when_ms = self._when(call.body)
+        if call.body.get("ids") is not None:
+            return self._replay_listed(call.body, when_ms)
         world, slices, filters = self._world, self._world.slices(), self._filters(call.body)
         outbox, replayed = world.service.outbox, 0
         ids: list[str] = []
@@ -87,8 +92,8 @@ class CallbackControl:
                     break  # a reset
                 rows = [row for row in outbox.rows.page_up(filters, after, _REPLAYED_AT_ONCE) if row.doc_id <= last]
                 for row in rows:
-                    if not is_in_flight(row) and outbox.has_rule(row):
-                        outbox.replay(row["id"])
+                    if self._not_replayable(row) is None:
+                        outbox.replay(row["id"], when_ms)
                         replayed += 1
                         ids += [row["id"]] if replayed <= _SHOWN_IDS else []
             if len(rows) < _REPLAYED_AT_ONCE:
@@ -185,6 +190,42 @@ class CallbackControl:
             raise NotFound("this sandbox has no delivery with this id: list the deliveries")
         return row
 
+    def _replay_listed(self, body: Mapping[str, Any], when_ms: int | None) -> dict[str, Any]:
+        """Replay the deliveries with these ids, all of them or none."""
+        ids: list[str] = body["ids"]
+        if any(body.get(name) is not None for name in ("chargeId", "status", "event")):
+            raise _refusal("/ids", "ids and a filter are given: give either the ids or the filter")
+        outbox = self._world.service.outbox
+        with self._world.exclusive():
+            for place, delivery_id in enumerate(ids):
+                row = outbox.delivery(delivery_id)
+                reason = "this sandbox has no delivery with this id" if row is None else self._not_replayable(row)
+                if reason is not None:
+                    raise _refusal(f"/ids/{place}", f"{delivery_id[:60]!r}: {reason}; nothing was sent")
+            for delivery_id in ids:
+                outbox.replay(delivery_id, when_ms)
+        return {"replayed": len(ids), "ids": ids}
+
+    def _not_replayable(self, row: DeliveryRow) -> str | None:
+        """Why the delivery cannot be sent again, or None."""
+        if is_in_flight(row):
+            return "an attempt of this delivery is in flight: wait for its response, then try again"
+        if not self._world.service.outbox.has_rule(row):
+            return f"the callback {row['rule'][:60]!r} is not in the spec: serve the spec with which it was made"
+        return None
+
+    def _when(self, body: Mapping[str, Any]) -> int | None:
+        """The instant that the body of a replay asks for; None is now."""
+        at, delay, now = body.get("at"), body.get("delay"), self._world.clock.now()
+        if at is None:
+            return None if delay is None else min(now + span_ms(delay), LAST_MS)
+        if delay is not None:
+            raise _refusal("/delay", "at and delay are given: give one of them")
+        at_ms = parse_iso(at)
+        if at_ms < now:
+            raise _refusal("/at", f"the sandbox's clock is at {to_iso(now)} already: give a later instant, or none")
+        return at_ms
+
     def _check_event(self, event: str | None, pointer: str) -> None:
         """Raise `SemanticConflict` for an event that no callback of the contract has."""
         rules = [rule for operation in self._world.config.contract.operations.values() for rule in operation.callbacks]
@@ -192,8 +233,7 @@ class CallbackControl:
         if event is not None and event not in known:
             near = closest(event, known)
             mend = f"choose one of {', '.join(known)}" if near is None else f"did you mean {near}?"
-            detail = f"no callback has the event {event[:60]!r}: {mend}"
-            raise SemanticConflict(detail, field_errors=[FieldError(pointer, detail)])
+            raise _refusal(pointer, f"no callback has the event {event[:60]!r}: {mend}")
 
     def _hopeless(self, wanted: Mapping[str, Any]) -> str | None:
         """Why no more deliveries about the Charge can be in the state waited for, or None while they can."""
@@ -267,6 +307,10 @@ class CallbackControl:
         """The number of deliveries with this status and this event; None is any."""
         counts = self._world.service.outbox.rows.counts("status", "event").items()
         return sum(count for (one, other), count in counts if status in (None, one) and event in (None, other))
+
+
+def _refusal(pointer: str, detail: str) -> SemanticConflict:
+    return SemanticConflict(detail, field_errors=[FieldError(pointer, detail)])
 
 
 def _delivery(row: DeliveryRow, world: World, *, bodies: bool = True) -> dict[str, Any]:

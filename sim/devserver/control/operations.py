@@ -10,6 +10,7 @@ import orjson
 
 from leyden.devserver.control.pages import Page, created_between, page
 from leyden.devserver.control.sandbox_state import clock_state, sandbox_state
+from leyden.devserver.control.spans import span_ms as to_span_ms
 from leyden.errors import ClockError, PayerError
 from leyden.lightning.engine.htlc import PaymentNotHeld
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
@@ -22,7 +23,7 @@ from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 from leyden.world.async_moves import advance_to, run_until_idle, run_until_next_event
 from leyden.world.snapshots.snapshots import check_not_waiting
-from leyden.world.time.clock import LAST_MS, Fired
+from leyden.world.time.clock import Fired
 from leyden.world.time.process_clock import requested_start
 from leyden.world.world import World
 
@@ -96,7 +97,7 @@ class ControlPlane:
             with world.lock:
                 check_not_waiting(world)  # the request may be that of the receiver: it would wait for itself
             if given == "by":
-                span_ms = _span_ms(value)
+                span_ms = to_span_ms(value)
                 ran = await advance_to(world, lambda clock: clock.now() + span_ms)
             elif given == "to":
                 instant_ms = parse_iso(value)
@@ -244,14 +245,6 @@ class ControlPlane:
             return _payment(resolve(payment["id"]))
         except PaymentNotHeld as refused:  # over a network the payer learns later that the receiver no longer holds it
             raise Conflict(str(refused)) from None
-
-
-def _span_ms(value: str | float) -> int:
-    # The schema bounds the digits of a text, but not the sum of its parts. Time ends before a span that is too long.
-    try:
-        return parse_duration(value)
-    except ValueError:
-        return LAST_MS
 
 
 def _fired(event: Fired) -> dict[str, Any]:

@@ -5,8 +5,8 @@ import { grouped, instant } from "../format.js";
 import { Choices, ListDetail, Table, Tools } from "../lists.js";
 import { Code, Confirmed, Facts, Headers, Json, More, Outcome, Pill, Section, Unavailable } from "../parts.js";
 import { Link, navigate, setFilter } from "../router.js";
-import { html } from "../ui.js";
-import { DeliveryCard } from "./deliveries.js";
+import { html, useState } from "../ui.js";
+import { DeliveryCard, SendAgain } from "./deliveries.js";
 
 export const name = "callbacks";
 export const path = "callbacks";
@@ -27,7 +27,9 @@ export function Panel({ route: { id, query } }) {
 
 // Deliveries
 
-const COLUMNS = [
+/** The columns; the boxes choose deliveries: `chosen` has their ids. */
+const columns = (chosen, choose) => [
+  { title: "Choose", kind: "check", hidden: true, cell: (delivery) => html`<input type="checkbox" aria-label=${`Choose ${delivery.event} of ${instant(delivery.createdAt)}`} checked=${chosen.has(delivery.id)} onChange=${() => choose(delivery.id)} />` },
   { title: "Event", kind: "main", cell: (delivery) => delivery.event },
   { title: "Status", kind: "status", cell: (delivery) => html`<${Pill} status=${delivery.status} />` },
   { title: "Attempts", kind: "number few", cell: (delivery) => grouped(delivery.attempts.length) },
@@ -41,14 +43,23 @@ function DeliveryList({ choices, open, query }) {
   const filters = new URLSearchParams(filter).toString();
   const list = usePages(`/sandbox/v1/deliveries${filters && `?${filters}`}`);
   const action = useAction();
+  const [chosen, setChosen] = useState(new Set());
+  const choose = (id) => setChosen((former) => new Set(former.has(id) ? [...former].filter((one) => one !== id) : [...former, id]));
+  const sendChosen = async (when) => {
+    const later = Object.keys(when).length > 0;
+    const said = ({ replayed }) => `${replayed === 1 ? "One callback" : `${grouped(replayed)} callbacks`} ${later ? "will be sent again." : replayed === 1 ? "is sent again." : "are sent again."}`;
+    if (await action.run("POST", "/sandbox/v1/deliveries/replay", { body: { ids: [...chosen], ...when }, said })) setChosen(new Set());
+  };
   const again = () => action.run("POST", "/sandbox/v1/deliveries/replay", { body: filter, said: ({ replayed }) => (replayed === 1 ? "One callback is sent again." : `${grouped(replayed)} callbacks are sent again.`) });
   const which = filters ? "All callbacks that match the filters" : "All callbacks of the sandbox";
   return html`<${ListDetail} label="Callbacks" back="callbacks" open=${open} list=${html`
       <div class="head"><h2>Callbacks</h2>${choices}<span class="far"><${Confirmed} label="Send all again" verb="Send" question="${which} are sent again, with the same ids: a receiver must not process one twice." onConfirm=${again} /></span></div>
       <${Tools}><${Choices} label="Status" value=${status} options=${STATUSES.map((one) => [one, one || "all"])} onChoose=${(value) => setFilter({ status: value })} />
         ${[["event", event], ["chargeId", chargeId]].filter(([, value]) => value).map(([one, value]) => html`<button type="button" key=${one} onClick=${() => setFilter({ [one]: "" })}>${one} <code>${value}</code> ×</button>`)}</${Tools}>
+      ${chosen.size > 0 && html`<div class="tools" id="chosen"><span>${grouped(chosen.size)} chosen</span><${SendAgain} label="Send these again" busy=${action.busy} onSend=${sendChosen} />
+        <button type="button" class="quiet" onClick=${() => setChosen(new Set())}>Choose none</button></div>`}
       <${Outcome} of=${action} />
-      <${Table} label="Callbacks" list=${list} columns=${COLUMNS} to=${(delivery) => `callbacks/${delivery.id}`} selected=${open}
+      <${Table} label="Callbacks" list=${list} columns=${columns(chosen, choose)} to=${(delivery) => `callbacks/${delivery.id}`} selected=${open}
         empty=${filters ? "No callback matches the filters." : "No callback yet: one is sent when a charge with a callback URL reaches a final state."} />`}>
     ${open && html`<${Detail} key=${open} id=${open} />`}
   </${ListDetail}>`;

@@ -16,14 +16,28 @@ export function Deliveries({ deliveries, none }) {
 /** Where a callback goes, its attempts and its body, and the button that sends it again. */
 export function DeliveryCard({ delivery }) {
   const action = useAction();
-  const again = () => action.run("POST", `/sandbox/v1/deliveries/${delivery.id}/replay`, { said: "The callback is sent again." });
+  const again = (when) => action.run("POST", `/sandbox/v1/deliveries/${delivery.id}/replay`, {
+    body: Object.keys(when).length ? when : undefined, said: ({ dueAt }) => (dueAt && Object.keys(when).length ? `The callback is sent again at ${instant(dueAt)}.` : "The callback is sent again."),
+  });
   return html`
-      <div class="row"><span class="url grow">${delivery.url}</span><button type="button" onClick=${again} disabled=${action.busy}>Send again</button></div>
+      <div class="row"><span class="url grow">${delivery.url}</span><${SendAgain} busy=${action.busy} onSend=${again} /></div>
       <${Outcome} of=${action} />
       ${delivery.dueAt && html`<p class="hint">next attempt at ${instant(delivery.dueAt)}</p>`}
       <ol class="attempts">${delivery.attempts.map((attempt) => html`<li key=${attempt.number}><${Attempt} attempt=${attempt} body=${delivery.body} /></li>`)}</ol>
       <${More} summary="request body"><${Json} value=${delivery.body} label="request body" /></${More}>
       <p class="hint">id <${Code} text=${delivery.id} /></p>`;
+}
+
+/** The button that sends again, and the time for it: `onSend` gets `{}`, `{at}` or `{delay}`. */
+export function SendAgain({ label = "Send again", busy, onSend }) {
+  const submit = (event) => {
+    event.preventDefault();
+    const text = new FormData(event.target).get("when").trim();
+    onSend(text === "" ? {} : /^\d{4}-\d/.test(text) ? { at: text.replace(" ", "T").replace(/(T\d\d:\d\d)$/, "$1:00").replace(/(T[\d:.]+)$/, "$1Z") } : { delay: text });
+  };
+  return html`<form class="row again" onSubmit=${submit}>
+    <input name="when" size="12" placeholder="now" autocomplete="off" spellcheck=${false} aria-label="When to send again" title="Empty: now. A span such as 5m, or a time of the sandbox such as 2030-01-01 12:00:00" />
+    <button disabled=${busy}>${label}</button></form>`;
 }
 
 /** One attempt: when, what came back, and what was sent and answered. */
