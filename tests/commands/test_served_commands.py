@@ -81,7 +81,7 @@ def test_deliveries_are_sent_again_later(leyden: Leyden, server: Client) -> None
     for name in ("first", "second"):
         created(server, callbackUrl=f"http://{name}.localhost/paid", expiresIn=1)
     lines(leyden, "advance", "1m")
-    ids = [line.split()[0] for line in lines(leyden, "deliveries", "list", "--limit", "2")[1:]]
+    ids = [line.split()[0] for line in lines(leyden, "deliveries", "list")[1:3]]
     assert fields(lines(leyden, "deliveries", "replay", ids[0], "--delay", "1h"))["status"] == "pending"
     assert lines(leyden, "deliveries", "replay", *ids, "--at", "2999-01-01T00:00:00Z") == [
         "replayed: 2",
@@ -95,9 +95,9 @@ def test_deliveries_are_sent_again_later(leyden: Leyden, server: Client) -> None
 def test_json_is_the_response_of_the_api(leyden: Leyden, server: Client) -> None:
     charge = created(server)
     for words, path in (
-        (("charges", "show", charge["id"]), f"/v0/charges/{charge['id']}"),
-        (("charges", "list", "--limit", "1"), "/v0/charges?limit=1"),
-        (("static-charges", "list"), "/v0/static-charges"),
+        (("charges", "show", charge["id"]), f"/sandbox/v1/charges/{charge['id']}"),
+        (("charges", "list", "--limit", "1"), "/sandbox/v1/charges?limit=1"),
+        (("static-charges", "list"), "/sandbox/v1/static-charges"),
         (("payments", "list"), "/sandbox/v1/payments"),
         (("deliveries", "list", "--bodies"), "/sandbox/v1/deliveries?bodies=true"),
         (("clock",), "/sandbox/v1/clock"),
@@ -105,6 +105,21 @@ def test_json_is_the_response_of_the_api(leyden: Leyden, server: Client) -> None
     ):
         [line] = lines(leyden, *words, "--json")
         assert json.loads(line) == server.ok("GET", path), words
+
+
+def test_reading_charges_and_static_charges_leaves_the_journal_as_it_is(leyden: Leyden, server: Client) -> None:
+    charge = created(server, description="an unusual description")
+    link = server.ok("POST", "/v0/static-charges", {"minAmount": "1000", "maxAmount": "5000", "description": "Tips"})
+    before = server.ok("GET", "/sandbox/v1")["journalHash"]
+    shown = lines(leyden, "charges", "show", charge["id"])
+    assert "issues the invoice" in "\n".join(shown[shown.index("events") :])
+    assert "scheduled" in shown
+    assert len(lines(leyden, "charges", "list", "--text", "UNUSUAL")) == 2
+    lines(leyden, "static-charges", "show", link["data"]["id"])
+    lines(leyden, "static-charges", "list")
+    assert leyden("charges", "list", "--static-charge", link["data"]["id"]).stdout == ""
+    assert "there is no Static Charge" in refusal(leyden, "charges", "list", "--static-charge", charge["id"])
+    assert server.ok("GET", "/sandbox/v1")["journalHash"] == before
 
 
 def test_a_list_with_all_pages_is_one_row_on_each_line(leyden: Leyden, server: Client) -> None:
@@ -402,6 +417,6 @@ def test_what_is_no_leyden_is_not_believed(leyden: Leyden) -> None:
 
 def test_a_lost_answer_is_one_line(leyden: Leyden, server: Client) -> None:
     server.ok("POST", "/sandbox/v1/service-faults", {"kind": "connection_reset"})
-    line = refusal(leyden, "charges", "list")
+    line = refusal(leyden, "charges", "create", "--amount", "1000", "--description", "Tea")
     assert "gave no answer" in line
     assert "service fault" in line

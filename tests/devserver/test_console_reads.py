@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from leyden import Sandbox
-from leyden.devserver.control import search
+from leyden.devserver.control import pages, search
+from leyden.server.system.work_slices import MAX_STEPS
 from tests.support.hosted import Hosted, in_server
 from tests.support.lists import listed
 
@@ -111,8 +113,47 @@ def test_a_search_finds_every_kind_by_what_a_person_has_of_it(sandbox: Sandbox) 
     assert few["complete"] is False
 
 
+def test_lists_of_charges_are_searched(sandbox: Sandbox) -> None:
+    made = [charge(sandbox, description=f"Tea {number}", internalId=f"order-{number % 2}") for number in range(5)]
+    static = tips(sandbox)
+
+    def found(query: str, kind: str = "charges") -> list[str]:
+        return [row["id"] for row in listed(sandbox.ask, f"{CONTROL}/{kind}?{query}")]
+
+    every = [row["id"] for row in reversed(made)]
+    assert found("text=tEA&limit=2") == every
+    assert found("text=order-1") == [made[3]["id"], made[1]["id"]]
+    assert found("text=tea&internalId=order-1&status=pending") == [made[3]["id"], made[1]["id"]]
+    for text in (made[2]["id"], made[2]["invoice"]["request"][30:80]):
+        assert found(f"text={text}") == [made[2]["id"]]
+    assert found("text=cake") == found("text=tea&status=expired") == []
+    assert found("text=ANA%40localhost", "static-charges") == found("text=tips", "static-charges") == [static["id"]]
+    assert found("text=cake", "static-charges") == []
+
+
+def test_other_requests_are_answered_while_a_list_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "READ_AT_ONCE", 1)
+    count = 3 * MAX_STEPS
+
+    async def scenario(server: Hosted) -> None:
+        for _ in range(count):
+            await server.ok("POST", "/v0/charges", {"amount": "1000", "description": "tea"}, key="leyden")
+        searching = asyncio.create_task(server.ok("GET", f"{CONTROL}/charges?text=nothing", key="leyden"))
+        await asyncio.sleep(0)
+        await server.ok("GET", f"{CONTROL}/clock", key="leyden")
+        assert not searching.done()
+        assert await searching == {"data": [], "next": None}
+        searching = asyncio.create_task(server.ok("GET", f"{CONTROL}/charges?text=tea&limit=1000", key="leyden"))
+        await asyncio.sleep(0)
+        await server.ok("POST", f"{CONTROL}/reset", {}, key="leyden")
+        assert not searching.done()
+        assert await searching == {"data": [], "next": None}, "those of the new run"
+
+    in_server(scenario)
+
+
 def test_a_search_finds_requests_and_other_requests_are_answered_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_READ_AT_ONCE", 5)
+    monkeypatch.setattr(search, "READ_AT_ONCE", 5)
 
     async def scenario(server: Hosted) -> None:
         for number in range(30):

@@ -12,8 +12,9 @@ from leyden.commands.parser import Command, add_commands
 from leyden.commands.served.client import Client, add_connection, segment
 from leyden.commands.served.fields import add_filters, amount, filters, whole, without_none
 from leyden.commands.served.lists import add_paging, print_list
-from leyden.commands.served.output import Column, msat, print_fields, print_raw, utc
+from leyden.commands.served.output import Column, Table, msat, print_fields, print_raw, utc
 
+_PATH = "/sandbox/v1/charges"  # its reads are no events of the journal, unlike those of the service
 LISTING = "leyden charges list"
 COLUMNS = (
     Column("id", lambda row: row["id"]),
@@ -21,6 +22,13 @@ COLUMNS = (
     Column("amount (msat)", lambda row: f"{int(row['amount']):,}", right=True),
     Column("created", lambda row: utc(row["createdAt"]), needed=False),
     Column("description", lambda row: row["description"], shrinks=True),
+)
+
+_EVENTS = (
+    Column("at", lambda row: utc(row["at"])),
+    Column("event", lambda row: row["text"]),
+    Column("answer", lambda row: row["response"], needed=False),
+    Column("detail", lambda row: row["detail"], shrinks=True, needed=False),
 )
 
 
@@ -45,6 +53,7 @@ def _describe_create(parser: argparse.ArgumentParser) -> None:
 def _describe_list(parser: argparse.ArgumentParser) -> None:
     add_filters(parser, "pending", "completed", "expired", "error")
     parser.add_argument("--static-charge", metavar="ID", help="only the payments of this Static Charge")
+    parser.add_argument("--text", metavar="TEXT", help="only those with this text in an id, a text or the invoice")
     add_paging(parser)
     add_connection(parser)
     parser.set_defaults(run=_list)
@@ -76,21 +85,28 @@ def _create(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    path, what = "/v0/charges", None
+    client, query = Client(options), filters(options)
     if options.static_charge is not None:
-        path = f"/v0/static-charges/{segment(options.static_charge)}/charges"
         what = (f"Static Charge {options.static_charge}", "leyden static-charges list")
+        client("GET", f"/sandbox/v1/static-charges/{segment(options.static_charge)}", what=what)
+        query["staticChargeId"] = options.static_charge
+    query["text"] = options.text
     none = "no Charges: leyden charges create makes one"
-    return print_list(options, Client(options), path, COLUMNS, query=filters(options), none=none, what=what)
+    return print_list(options, client, _PATH, COLUMNS, query=query, none=none)
 
 
 def _show(options: argparse.Namespace) -> int:
     what = (f"Charge {options.id}", LISTING)
-    return _print(options, Client(options)("GET", f"/v0/charges/{segment(options.id)}", what=what))
+    raw = Client(options)("GET", f"{_PATH}/{segment(options.id)}", what=what)
+    if options.json:
+        print_raw(raw)
+    else:
+        _print_inspected(orjson.loads(raw))
+    return 0
 
 
 def _fail(options: argparse.Namespace) -> int:
-    path = f"/sandbox/v1/charges/{segment(options.id)}/fail"
+    path = f"{_PATH}/{segment(options.id)}/fail"
     raw = Client(options)(
         "POST", path, without_none({"reason": options.reason}), what=(f"Charge {options.id}", LISTING)
     )
@@ -107,6 +123,17 @@ def _print(options: argparse.Namespace, raw: bytes) -> int:
     else:
         _print_charge(orjson.loads(raw)["data"])
     return 0
+
+
+def _print_inspected(found: Mapping[str, Any]) -> None:
+    """A Charge, what happened to it, and what is scheduled."""
+    _print_charge(found["charge"])
+    for title, events in (("events", found["timeline"]), ("scheduled", found["scheduled"])):
+        if events:
+            print(f"\n{title}")
+            Table(_EVENTS).print(events)
+    if found["omitted"]:
+        print(f"{found['omitted']:,} events in the middle are left out: leyden journal has them")
 
 
 def _print_charge(charge: Mapping[str, Any]) -> None:

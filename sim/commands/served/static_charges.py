@@ -16,6 +16,7 @@ from leyden.commands.served.output import Column, msat, print_fields, print_raw,
 
 LISTING = "leyden static-charges list"
 _PATH = "/v0/static-charges"
+_INSPECTED = "/sandbox/v1/static-charges"  # its reads are no events of the journal, unlike those of the service
 _COLUMNS = (
     Column("id", lambda row: row["id"]),
     Column("status", lambda row: row["status"]),
@@ -78,6 +79,7 @@ def _describe_create(parser: argparse.ArgumentParser) -> None:
 
 def _describe_list(parser: argparse.ArgumentParser) -> None:
     add_filters(parser, "active", "disabled", "expired")
+    parser.add_argument("--text", metavar="TEXT", help="only those with this text in an id, a text or the address")
     add_paging(parser)
     add_connection(parser)
     parser.set_defaults(run=_list)
@@ -104,11 +106,18 @@ def _create(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     none = "no Static Charges: leyden static-charges create makes one"
-    return print_list(options, Client(options), _PATH, _COLUMNS, query=filters(options), none=none)
+    query = {**filters(options), "text": options.text}
+    return print_list(options, Client(options), _INSPECTED, _COLUMNS, query=query, none=none)
 
 
 def _show(options: argparse.Namespace) -> int:
-    return _print(options, Client(options)("GET", f"{_PATH}/{segment(options.id)}", what=_what(options)))
+    raw = Client(options)("GET", f"{_INSPECTED}/{segment(options.id)}", what=_what(options))
+    if options.json:
+        print_raw(raw)
+    else:
+        shown = orjson.loads(raw)
+        _print_static_charge(shown["staticCharge"], shown["payUrl"])
+    return 0
 
 
 def _update(options: argparse.Namespace) -> int:
@@ -125,8 +134,12 @@ def _what(options: argparse.Namespace) -> tuple[str, str]:
 def _print(options: argparse.Namespace, raw: bytes) -> int:
     if options.json:
         print_raw(raw)
-        return 0
-    link = orjson.loads(raw)["data"]
+    else:
+        _print_static_charge(orjson.loads(raw)["data"])
+    return 0
+
+
+def _print_static_charge(link: Mapping[str, Any], pay_url: str | None = None) -> None:
     print_fields(
         [
             ("id", link["id"]),
@@ -142,9 +155,9 @@ def _print(options: argparse.Namespace, raw: bytes) -> int:
             ("created", utc(link["createdAt"])),
             ("expires", utc(link["expiresAt"])),
             ("LNURL", link["invoice"]["request"]),
+            ("stands for", pay_url),
         ]
     )
-    return 0
 
 
 COMMANDS = (

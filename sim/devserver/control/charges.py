@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from leyden.devserver.control.pages import Page, created_between, page
+from leyden.devserver.control.pages import Page, created_between, searched_page
 from leyden.lightning.bolt11.codec import decode
 from leyden.server.charges.rows import StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource
 from leyden.server.contract.bind import handles
 from leyden.server.errors import NotFound
 from leyden.server.http.request import Request
+from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
@@ -22,12 +24,13 @@ class ChargeControl:
         self._world = world
 
     @handles(needs=("key", "query.limit"), recorded=False)
-    def list_sandbox_charges(self, call: Request) -> Page:
+    async def list_sandbox_charges(self, call: Request) -> Page:
         """One page of the Charges that match the filters, the newest first."""
         names = {"status": "status", "internalId": "internal_id", "staticChargeId": "static_charge_id"}
-        filters = self._filters(call, names)
-        table, bounds = self._world.service.charges.charges, created_between(call)
-        return page(call, lambda after, limit: table.page(filters, after, limit, **bounds), charge_resource)
+        while True:
+            found = await self._page(call, "charge", self._world.service.charges.charges, names, charge_resource)
+            if found is not None:
+                return found
 
     @handles(raises=(NotFound,), needs=("key", "path.id"), recorded=False)
     def inspect_charge(self, call: Request) -> dict[str, Any]:
@@ -48,11 +51,14 @@ class ChargeControl:
         }
 
     @handles(needs=("key", "query.limit"), recorded=False)
-    def list_sandbox_static_charges(self, call: Request) -> Page:
+    async def list_sandbox_static_charges(self, call: Request) -> Page:
         """One page of the Static Charges that match the filters, the newest first."""
-        filters = self._filters(call, {"status": "status", "internalId": "internal_id"})
-        table, bounds = self._world.service.static_charges.static_charges, created_between(call)
-        return page(call, lambda after, limit: table.page(filters, after, limit, **bounds), self._static_charge)
+        names = {"status": "status", "internalId": "internal_id"}
+        while True:
+            table = self._world.service.static_charges.static_charges
+            found = await self._page(call, "static_charge", table, names, self._static_charge)
+            if found is not None:
+                return found
 
     @handles(raises=(NotFound,), needs=("key", "path.id"), recorded=False)
     def inspect_static_charge(self, call: Request) -> dict[str, Any]:
@@ -61,10 +67,35 @@ class ChargeControl:
         row = static_charges.find(call)
         return {"staticCharge": self._static_charge(row), "payUrl": static_charges.pay_url(row["id"])}
 
+    async def _page(
+        self,
+        call: Request,
+        kind: str,
+        table: TypedTable[Any],
+        names: Mapping[str, str],
+        show: Callable[[Any], dict[str, Any]],
+    ) -> Page | None:
+        """A page of a table; None after a reset in between."""
+        world, bounds, filters = self._world, created_between(call), self._filters(call, names)
+        service = world.service
+
+        def read(after: int | None, limit: int) -> list[Any]:
+            with world.lock:
+                return table.page(filters, after, limit, **bounds)
+
+        return await searched_page(
+            call,
+            read,
+            show,
+            kind=kind,
+            slices=world.slices(),
+            is_former=lambda: world.service is not service,
+        )
+
     def _static_charge(self, row: StaticChargeRow) -> dict[str, Any]:
         return self._world.service.static_charges.show(row)
 
-    def _filters(self, call: Request, names: dict[str, str]) -> dict[str, Any]:
+    def _filters(self, call: Request, names: Mapping[str, str]) -> dict[str, Any]:
         given = {field: call.query[name] for name, field in names.items() if call.query.get(name) is not None}
         return {"project": call.project, **given}
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from leyden.server.charges.lists import query_instant
 from leyden.server.http.request import Request
+from leyden.world.ports import Slices
 
 Page = dict[str, Any]
+
+READ_AT_ONCE = 100
+# What a text is searched in, by kind of row: ids, texts, invoices and hashes.
+SEARCHED_FIELDS = {
+    "charge": ("id", "description", "internal_id", "request", "payment_hash", "callback_url", "static_charge_id"),
+    "static_charge": ("id", "description", "internal_id", "identifier", "callback_url", "success_message"),
+    "payment": ("id", "payment_hash", "request", "payer", "reason"),
+    "delivery": ("id", "resource_id", "endpoint_id", "url", "event"),
+}
 
 
 def page(call: Request, read: Callable[[int | None, int], Sequence[Any]], show: Callable[[Any], Any]) -> Page:
@@ -20,6 +30,41 @@ def page(call: Request, read: Callable[[int | None, int], Sequence[Any]], show: 
         "data": [show(row) for row in rows[:limit]],
         "next": f"{rows[limit - 1].doc_id:016x}" if len(rows) > limit else None,
     }
+
+
+async def searched_page(
+    call: Request,
+    read: Callable[[int | None, int], Sequence[Any]],
+    show: Callable[[Any], Any],
+    *,
+    kind: str,
+    slices: Slices,
+    is_former: Callable[[], bool],
+) -> Page | None:
+    """The same with only the rows that have `query.text` in one of the `SEARCHED_FIELDS`, in upper or lower case. Other
+    requests are answered while it reads. None if `is_former()` in between: the rows are of a run that was reset."""
+    text = call.query.get("text")
+    if text is None:
+        return page(call, read, show)
+    after, limit, fields = call.query.get("after"), call.query["limit"], SEARCHED_FIELDS[kind]
+    last, found = None if after is None else int(after, 16), []
+    text = text.lower()
+    while len(found) <= limit:
+        rows = read(last, READ_AT_ONCE)
+        found += [row for row in rows if has_text(row, fields, text)]
+        if len(rows) < READ_AT_ONCE:
+            break
+        last = rows[-1].doc_id
+        if slices.is_over():
+            await slices.pause()
+            if is_former():
+                return None
+    return page(call, lambda _after, most: found[:most], show)
+
+
+def has_text(row: Mapping[str, Any], fields: tuple[str, ...], text: str) -> bool:
+    """Whether one of the fields has the text, which is in lower case."""
+    return any(isinstance(value := row.get(field), str) and text in value.lower() for field in fields)
 
 
 def created_between(call: Request) -> dict[str, int]:

@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from leyden.devserver.control.pages import READ_AT_ONCE, SEARCHED_FIELDS, has_text
 from leyden.devserver.request_log.resources import RequestRows
 from leyden.server.contract.bind import handles
 from leyden.server.http.request import Request
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
-_READ_AT_ONCE = 100
 _MOST_READ = 200_000  # rows of each kind
-# What is searched in the rows of each kind: ids, texts, invoices and hashes.
-_FIELDS = {
-    "charge": ("id", "description", "internal_id", "request", "payment_hash", "callback_url", "static_charge_id"),
-    "static_charge": ("id", "description", "internal_id", "identifier", "callback_url", "success_message"),
-    "payment": ("id", "payment_hash", "request", "payer", "reason"),
-    "delivery": ("id", "resource_id", "endpoint_id", "url", "event"),
-}
 
 _Show = Callable[[Mapping[str, Any]], dict[str, Any]]
 
@@ -49,9 +42,11 @@ class SearchControl:
             after, read = None, 0
             while len(of_kind) <= limit and read < _MOST_READ:
                 with world.lock:
-                    rows = table.page(None, after, _READ_AT_ONCE)
-                    of_kind += [{"kind": kind, **show(row)} for row in rows if _has(row, _FIELDS[kind], text)]
-                if len(rows) < _READ_AT_ONCE:
+                    rows = table.page(None, after, READ_AT_ONCE)
+                    of_kind += [
+                        {"kind": kind, **show(row)} for row in rows if has_text(row, SEARCHED_FIELDS[kind], text)
+                    ]
+                if len(rows) < READ_AT_ONCE:
                     break
                 after, read = rows[-1].doc_id, read + len(rows)
                 if slices.is_over():
@@ -100,7 +95,3 @@ def _request(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _result(row_id: str, title: str, at_ms: int, status: str, charge_id: str | None) -> dict[str, Any]:
     return {"id": row_id, "title": title, "at": to_iso(at_ms), "status": status, "chargeId": charge_id}
-
-
-def _has(row: Mapping[str, Any], fields: tuple[str, ...], text: str) -> bool:
-    return any(isinstance(value := row.get(field), str) and text in value.lower() for field in fields)

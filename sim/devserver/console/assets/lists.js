@@ -25,11 +25,11 @@ export function ListDetail({ label, back, open, list, children }) {
  * The rows of `list` (of `usePages`, or `{rows}`) as a table: only the rows in view are in the document.
  *
  * `columns`: `{title, cell: (row) => content, kind}`, where `kind` is `main` (takes the free width), `number`, `time`, `status`,
- * `text`, `action`, and also `wide` (left out where the list is narrow). The `main` column is the link to `to(row)`. A list that a text
- * filters has `loaded`, the number of its rows without the filter. A table with `primary` has the keys `j` and `k`.
+ * `text`, `action`, and also `wide` (left out where the list is narrow). The `main` column is the link to `to(row)`.
+ * A table with `primary` has the keys `j` and `k`.
  */
 export function Table({ label, list, columns, to, keyOf = (row) => row.id, selected = null, empty, primary = true }) {
-  const { rows, problem, loading = false, complete = true, loaded = rows.length, more, show } = list;
+  const { rows, problem, loading = false, complete = true, more, show } = list;
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 800 });
   useLayoutEffect(() => {
@@ -49,7 +49,7 @@ export function Table({ label, list, columns, to, keyOf = (row) => row.id, selec
   useEffect(() => {
     show?.(first, last);
     if (!complete && !loading && !problem && last >= rows.length - SPARE_ROWS) more?.();
-  }, [first, last, rows.length, loaded, complete, loading, problem]);
+  }, [first, last, rows.length, complete, loading, problem]);
   const place = selected === null ? -1 : rows.findIndex((row) => keyOf(row) === selected);
   const scrollTo = (index) => {
     const node = box.current;
