@@ -156,8 +156,7 @@ class Outbox:
         return sign(valid_secrets(secrets, attempt.at), row["id"], attempt.timestamp_s, row["body"])
 
     def replay(self, delivery_id: str, when_ms: int | None = None) -> DeliveryRow:
-        """Send the callback again now or at `when_ms`, under the same id; if that fails, its retry schedule starts
-        again.
+        """Send the callback again, now or at `when_ms`, under the same id; if that fails, its retries start again.
 
         A pending delivery becomes due then; one in flight is left as it is. A replay ignores an earlier 410. Returns
         the row. Raises `LookupError` for an unknown id.
