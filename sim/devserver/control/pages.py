@@ -47,7 +47,8 @@ async def searched_page(
     if text is None:
         return page(call, read, show)
     after, limit, fields = call.query.get("after"), call.query["limit"], SEARCHED_FIELDS[kind]
-    last, found = None if after is None else int(after, 16), []
+    last = None if after is None else int(after, 16)
+    found: list[Any] = []
     text = text.lower()
     while len(found) <= limit:
         rows = read(last, READ_AT_ONCE)
