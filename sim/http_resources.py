@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, Self
 
 from leyden.arguments import span_from
@@ -44,14 +44,14 @@ class HttpResource(OverHttp):
         return str(self.data["status"])
 
     @property
+    def created_at(self) -> datetime:
+        """The instant of its creation, in UTC."""
+        return datetime.fromisoformat(self.data["createdAt"]).astimezone(UTC)
+
+    @property
     def request(self) -> str:
         """The payment request for a payer: a BOLT11 invoice or an LNURL."""
         return str(self.data["invoice"]["request"])
-
-    def update(self, /, **fields: Any) -> Self:
-        """PATCH the given fields, by the API's names. Raises `ApiError` when the service refuses."""
-        self._sandbox.ask("PATCH", self._path, fields)
-        return self
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HttpResource) and other.id == self.id
@@ -71,9 +71,35 @@ class HttpCharge(HttpResource):
         """The amount in millisatoshis."""
         return int(self.data["amount"])
 
+    @property
+    def expires_at(self) -> datetime:
+        """The instant of its expiry, in UTC: from then on it cannot be paid."""
+        return datetime.fromisoformat(self.data["expiresAt"]).astimezone(UTC)
+
     def fail(self, reason: str = "failed on request") -> Self:
         """Let the node fail the invoice: a pending Charge goes to `error`. Raises `ApiError` 409 in any other state."""
         self._sandbox.ask("POST", f"/sandbox/v1/charges/{self.id}/fail", {"reason": reason})
+        return self
+
+
+class HttpStaticCharge(HttpResource):
+    """A Static Charge: one LNURL code that many payers can use."""
+
+    @property
+    def slots(self) -> int:
+        """The number of slots used by payments so far."""
+        return int(self.data["slots"])
+
+    @property
+    def charges(self) -> list[HttpCharge]:
+        """The Charges that payers requested from it, oldest first."""
+        self.data  # noqa: B018  raises for an unknown id
+        rows = [*self._sandbox.pages("/sandbox/v1/charges", staticChargeId=self.id)]
+        return [HttpCharge(self._sandbox, "/v0/charges", row["id"]) for row in reversed(rows)]
+
+    def update(self, /, **fields: Any) -> Self:
+        """PATCH the given fields, by the API's names. Raises `ApiError` when the service refuses."""
+        self._sandbox.ask("PATCH", self._path, fields)
         return self
 
 
@@ -224,6 +250,18 @@ class HttpWallet(OverHttp):
         if comment is not None:
             order["comment"] = comment
         return HttpPayment(self._sandbox, self._sandbox.ask("POST", "/sandbox/v1/payments", order)["id"])
+
+    def scan(
+        self,
+        what: HttpResource | str,
+        *,
+        amount: int | str | None = None,
+        comment: str = "",
+        outcome: str = "settle",
+        delay: Span = 0,
+    ) -> HttpPayment:
+        """Pay a Static Charge, an LNURL or a Lightning address, as `pay` does: without an `amount` the least one."""
+        return self.pay(what, amount=amount, outcome=outcome, delay=delay, comment=comment or None)
 
 
 class HttpPayment(OverHttp):

@@ -13,27 +13,30 @@ drawings, scripts and the simulated network's objects are those of `leyden.Sandb
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from leyden.arguments import span_ms
+from leyden.arguments import checked_path, checked_text, span_ms, whole_number
 from leyden.delivery_replays import DeliveryReplays
-from leyden.errors import ApiError
+from leyden.errors import ApiError, ForkError
 from leyden.http_requests import OverHttp, ask
 from leyden.http_resources import (
     HttpCharge,
     HttpCollection,
     HttpFaults,
     HttpPayers,
-    HttpResource,
     HttpServiceFaults,
+    HttpStaticCharge,
     HttpWallet,
     Instant,
     Span,
     wire_value,
 )
+from leyden.json_files import shown, write_private
 from leyden.server.timestamps import parse_iso, to_iso
 
 _PAGE = 1_000
@@ -80,7 +83,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         self.seed: int = created["seed"]
         self._admin_token = admin_token
         self.charges = HttpCollection(self, "/v0/charges", HttpCharge)
-        self.static_charges = HttpCollection(self, "/v0/static-charges", HttpResource)
+        self.static_charges = HttpCollection(self, "/v0/static-charges", HttpStaticCharge)
         self.faults = HttpFaults(self, "/sandbox/v1/faults")
         self.service_faults = HttpServiceFaults(self, "/sandbox/v1/service-faults")
         self.payers = HttpPayers(self, "/sandbox/v1/payers")
@@ -93,6 +96,15 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         Raises `ApiError` for any status but 2xx.
         """
         return ask(self.url, method, target, body, {"apikey": self.api_key})
+
+    def path(self, operation_id: str) -> str:
+        """The path template of an operation, as the server's specification has it. Raises `ValueError` when it has no
+        such operation."""
+        checked_text("operation_id", operation_id)
+        for path, item in self.ask("GET", "/openapi.json")["paths"].items():
+            if any(isinstance(one, dict) and one.get("operationId") == operation_id for one in item.values()):
+                return str(path)
+        raise ValueError(f"the specification of {self.url} has no operation {operation_id!r}: see /openapi.json")
 
     def pages(self, target: str, **filters: Any) -> Iterator[Any]:
         """The rows of a list of the service or the control plane, page after page."""
@@ -111,10 +123,21 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         """The present instant of the sandbox, ISO 8601 in UTC."""
         return str(self.ask("GET", "/sandbox/v1/clock")["now"])
 
-    def run(self, until: Span = "idle") -> list[dict[str, Any]]:
+    def run(self, until: Span = "idle", *, events: int | None = None) -> list[dict[str, Any]]:
         """Run until nothing is scheduled (`idle`), through the next instant (`next_event`), or for a span; returns what
-        fired. `events` of `Sandbox.run` is not there: the control plane does not count single events."""
-        return self._advance({"until": until}) if until in ("idle", "next_event") else self.advance(until)
+        fired. `events=10` instead runs one instant after another until ten events have run, or all: a server runs all
+        events of an instant together, so more may run than that.
+
+        Raises `ValueError` for a negative number of events, or for `events` with `until`.
+        """
+        if events is None:
+            return self._advance({"until": until}) if until in ("idle", "next_event") else self.advance(until)
+        if until != "idle":
+            raise ValueError(f"run({until!r}, events={events}) has two ends: give one of them")
+        count, fired = whole_number("events", events, 0), []
+        while len(fired) < count and (found := self._advance({"until": "next_event"})):
+            fired += found
+        return fired
 
     def advance(self, by: Span) -> list[dict[str, Any]]:
         """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order."""
@@ -136,6 +159,10 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         """The wallet of a payer, by name."""
         return HttpWallet(self, name)
 
+    def payments(self, **filters: Any) -> list[dict[str, Any]]:
+        """The payments, oldest first; `filters` are the query parameters of `GET /sandbox/v1/payments`."""
+        return list(self.pages("/sandbox/v1/payments", **filters))[::-1]
+
     def deliveries(self, **filters: Any) -> list[dict[str, Any]]:
         """The callbacks, oldest first; `filters` are the query parameters of `GET /sandbox/v1/deliveries`."""
         return list(self.pages("/sandbox/v1/deliveries", **filters))[::-1]
@@ -156,6 +183,20 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         return f"/sandbox/v1/inboxes/{name}?limit={_PAGE}&after={after}"
 
     # The sandbox as a whole
+
+    @property
+    def label(self) -> str:
+        """The name of the sandbox; its id, if it has none."""
+        return self.name or self.id
+
+    def journal(self) -> list[dict[str, Any]]:
+        """The entries of the event journal that the server has, in order."""
+        entries: list[dict[str, Any]] = []
+        last = 0
+        while found := self.ask("GET", f"/sandbox/v1/journal?limit={_PAGE}&after={last}"):
+            entries += found
+            last = found[-1]["sequence"]
+        return entries
 
     @property
     def journal_hash(self) -> str:
@@ -188,6 +229,22 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         """The whole state: what `Sandbox.from_snapshot` and `POST /sandbox/v1/sandboxes/import` take."""
         state: dict[str, Any] = self.ask("GET", "/sandbox/v1/export")
         return state
+
+    def save(self, path: str | Path) -> Path:
+        """Write the whole state to a file, for `Sandbox.load` and `leyden replay`. Raises `ForkError` when the file
+        cannot be written."""
+        path, text = checked_path("path", path), json.dumps(self.export()) + "\n"
+        try:
+            write_private(path, text)
+        except OSError as error:
+            raise ForkError(f"{shown(path)} cannot be written: {error.strerror}; choose another path") from None
+        return Path(path)
+
+    def diff(self, other: str) -> list[dict[str, Any]]:
+        """The fields that differ from a snapshot of this sandbox, by its id: `table`, `id`, `field`, and the values
+        `here` and `there`; the first 1,000."""
+        rows: list[dict[str, Any]] = self.ask("POST", "/sandbox/v1/diff", {"snapshot": other})["differences"]
+        return rows
 
     def delete(self) -> None:
         """End the sandbox on the server. One that has ended already stays so. Needs the admin token of the server."""
