@@ -134,7 +134,8 @@ class HttpSandbox(DeliveryReplays, OverHttp):
             return self._advance({"until": until}) if until in ("idle", "next_event") else self.advance(until)
         if until != "idle":
             raise ValueError(f"run({until!r}, events={events}) has two ends: give one of them")
-        count, fired = whole_number("events", events, 0), []
+        count = whole_number("events", events, 0)
+        fired: list[dict[str, Any]] = []
         while len(fired) < count and (found := self._advance({"until": "next_event"})):
             fired += found
         return fired

@@ -107,7 +107,7 @@ def test_chosen_ones_are_sent_again(console: ConsolePage, sandbox: Sandbox) -> N
     console.open("callbacks")
     console.statuses("delivered,delivered,delivered")
     for row in (0, 2):
-        console(f"{TABLE}.querySelectorAll('td.check input')[{row}].click()")
+        console(f"{TABLE}.querySelectorAll('td.box input')[{row}].click()")
     console.shows("2 chosen")
     console.click("Send these again")
     console.says("2 callbacks are sent again.")

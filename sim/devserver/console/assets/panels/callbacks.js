@@ -29,7 +29,7 @@ export function Panel({ route: { id, query } }) {
 
 /** The columns; the boxes choose deliveries: `chosen` has their ids. */
 const columns = (chosen, choose) => [
-  { title: "Choose", kind: "check", hidden: true, cell: (delivery) => html`<input type="checkbox" aria-label=${`Choose ${delivery.event} of ${instant(delivery.createdAt)}`} checked=${chosen.has(delivery.id)} onChange=${() => choose(delivery.id)} />` },
+  { title: "Choose", kind: "box", hidden: true, cell: (delivery) => html`<input type="checkbox" aria-label=${`Choose ${delivery.event} of ${instant(delivery.createdAt)}`} checked=${chosen.has(delivery.id)} onChange=${() => choose(delivery.id)} />` },
   { title: "Event", kind: "main", cell: (delivery) => delivery.event },
   { title: "Status", kind: "status", cell: (delivery) => html`<${Pill} status=${delivery.status} />` },
   { title: "Attempts", kind: "number few", cell: (delivery) => grouped(delivery.attempts.length) },
