@@ -21,7 +21,7 @@ UNCOVERS = {
     RESET: "creates a second charge because the answer to the first was lost: it repeats without an `Idempotency-Key`,"
     " or with another one",
     "slow_first_byte": "waits without a limit, or gives up and creates a second charge",
-    "slow_body": "limits the wait for the first byte only, and hangs while the body arrives",
+    "slow_body": "limits the wait for the first byte, or for each part, and hangs while the body arrives",
     "truncated_body": "reads half a body as the whole, or crashes on it",
     KEY_IN_USE: "takes 409 for its repeated request as the end, although the first request is in progress",
     STALE_READ: "takes the first read after a change for the truth, or goes back from `completed` to `pending`",

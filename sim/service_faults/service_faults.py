@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractContextManager
+from math import ceil
 from typing import Any, TypedDict, cast
 
 import orjson
@@ -38,7 +39,7 @@ from leyden.service_faults.responses import HEADER, Response, changed_response, 
 # response began, and the response of the service, which the client may have got in another form or not at all.
 APPLIED, UNCHANGED = "leyden.service_fault", "leyden.service_fault_unchanged"
 CLIENT_LEFT, OF_SERVICE = "leyden.client_left", "leyden.service_response"
-_PARTS = 10  # of a slow body
+_PARTS, _LONGEST_PAUSE_S = 10, 0.5  # of a slow body: at least so many, and a limit on each read never ends it
 _MAX_ANSWERS = 1_000
 _MAX_PRESENT = 400  # Charges, and Static Charges, that are remembered when a rule is added
 _KEPT_BYTES = 64 * 1024  # of the body of a request that does not reach the service
@@ -279,7 +280,7 @@ class ServiceFaults:
             return connection.close()
         if kind == "slow_body" and response.body:
             await _send_start(send, response)
-            size = -(-len(response.body) // _PARTS)
+            size = max(1, len(response.body) // max(_PARTS, ceil(delay_s / _LONGEST_PAUSE_S)))
             parts = [response.body[start : start + size] for start in range(0, len(response.body), size)]
             for number, part in enumerate(parts, 1):
                 await connection.wait(delay_s / len(parts))

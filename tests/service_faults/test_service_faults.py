@@ -281,24 +281,27 @@ def test_a_truncated_body_is_a_protocol_error(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "delay", "late"),
+    ("kind", "delay", "timeout_s", "late"),
     [
-        ("slow_first_byte", "5001ms", True),
-        ("slow_first_byte", "5s", False),
-        ("slow_body", "51s", True),
-        ("slow_body", "50s", False),
+        ("slow_first_byte", "5001ms", 5, True),
+        ("slow_first_byte", "5s", 5, False),
+        ("slow_body", "1200ms", 0.1, True),  # in ten or eleven parts
+        ("slow_body", "1s", 0.1, False),
+        ("slow_body", "60s", 0.4, True),  # one every half second
+        ("slow_body", "60s", 0.5, False),
     ],
 )
 def test_in_process_a_slow_response_reaches_the_client_s_own_timeout(
-    sandbox: Sandbox, kind: str, delay: str, late: bool
+    sandbox: Sandbox, kind: str, delay: str, timeout_s: float, late: bool
 ) -> None:
     sandbox.service_faults.add(kind, delay=delay)
     now = sandbox.now
     if late:
         with pytest.raises(httpx2.ReadTimeout):
-            create(sandbox)
+            sandbox.http.post(CHARGES, json=TEA, timeout=timeout_s)
     else:
-        assert create(sandbox).json()["data"]["amount"] == "21000"
+        answer = sandbox.http.post(CHARGES, json=TEA, timeout=timeout_s)
+        assert answer.json()["data"]["amount"] == "21000"
     assert len(sandbox.charges) == 1
     assert sandbox.now == now
 

@@ -211,7 +211,7 @@ CASES: tuple[Case, ...] = (
         "slow-body",
         "a body that arrives in small parts for a long time",
         "it gives up after its timeout for the whole response, and repeats the request",
-        "it gave up a body with pauses of a fifth of the limit, a later answer told it of the Charge, and there is one",
+        "it gave up a body with pauses of half a second, a later answer told it of the Charge, and there is one",
         ({"kind": "slow_body", "operation": _CREATE},),
         succeeds,
         NO_TOTAL_TIMEOUT,
