@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from leyden.arguments import checked_list, span_from
+from leyden.arguments import checked_list, checked_text, span_from
 from leyden.server.timestamps import to_iso
 
 _PATH = "/sandbox/v1/deliveries"
@@ -38,7 +38,7 @@ class DeliveryReplays:
 
         Raises `ApiError` 404 for an unknown id, 409 while an attempt is in flight and for an instant that has passed.
         """
-        path = f"{_PATH}/{quote(delivery_id, safe='')}/replay"
+        path = f"{_PATH}/{quote(checked_text('delivery_id', delivery_id), safe='')}/replay"
         delivery: dict[str, Any] = self.ask("POST", path, _time(at, delay))
         return delivery
 
@@ -57,7 +57,9 @@ class DeliveryReplays:
 
         Raises `ApiError` 409 with the id that is unknown or in flight.
         """
-        charge_id = charge if isinstance(charge, str) or charge is None else charge.id
+        charge_id = charge if isinstance(charge, str) or charge is None else getattr(charge, "id", None)
+        if charge is not None and not isinstance(charge_id, str):
+            raise TypeError(f"charge={charge!r:.60} is no Charge: give one of this sandbox, or its id")
         given = {
             "ids": None if ids is None else list(checked_list("ids", ids)),
             "chargeId": charge_id,
