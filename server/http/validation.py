@@ -118,7 +118,7 @@ def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldEr
         return [FieldError(f"{pointer}/{name}", detail[:_MAX_LENGTH])]
     if kind == "additionalProperties":
         return [
-            FieldError(f"{pointer}/{name}"[:_MAX_LENGTH], unknown_name(name, known, "a field of this object"))
+            FieldError(child(pointer, name)[:_MAX_LENGTH], unknown_name(name, known, "a field of this object"))
             for name in error.kind.unexpected[:_MAX_ERRORS]
         ]
     schema = _schema_at(rule.schema, names)

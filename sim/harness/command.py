@@ -31,6 +31,8 @@ from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.system.clock import system_time_ms
 
+_FINITE = frozenset({"conformance", "obligations"})  # engines that end by themselves
+
 
 class HarnessError(LeydenError):
     """The options cannot be used together, or a directory or cluster cannot be used; the text says what to do."""
@@ -45,10 +47,10 @@ def fuzz(options: argparse.Namespace) -> int:
     items not reached are listed then, and after every conformance run. The files to be written are checked before.
     """
     seconds = options.seconds
-    if seconds is None and options.examples is None and set(options.engines) != {"conformance"}:
+    if seconds is None and options.examples is None and not set(options.engines) <= _FINITE:
         seconds = DEFAULT_SECONDS
     config = CampaignConfig(
-        engines=options.engines,
+        engines=(*options.engines, "obligations") if getattr(options, "deep", False) else options.engines,
         seed=options.seed,
         seconds=seconds,
         examples=options.examples,
@@ -219,12 +221,18 @@ def _print_report(config: CampaignConfig, report: CampaignReport, options: argpa
     missing = report.coverage.missing()
     for what in report.coverage.unchecked:
         print(f"not checked: {printable(what)}")
-    if missing and (set(config.engines) == {"conformance"} or options.require_full_coverage):
+    finite = set(config.engines) <= _FINITE
+    if report.coverage.obligations:
+        print(report.coverage.asked())
+        not_asked = report.coverage.not_asked() if finite or options.require_full_coverage else []
+        print(*(f"  not asked: {printable(name)}\n" for name in not_asked), sep="", end="")
+    if missing and (finite or options.require_full_coverage):
         print(f"\nDeclared coverage items that were not reached: {len(missing)}")
         print(*(f"  {TITLES[item[0]]}: {printable(item_name(item))}" for item in missing), sep="\n")
     if not report.violations:
         print(f"{sum(report.coverage.runs.values())} runs, {_totals(report)}")
-    return 1 if report.violations or (options.require_full_coverage and missing) else 0
+    lost = missing or report.coverage.not_asked()
+    return 1 if report.violations or (options.require_full_coverage and lost) else 0
 
 
 def _check_report(path: Path) -> None:

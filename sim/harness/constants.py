@@ -4,8 +4,8 @@ from __future__ import annotations
 
 API_KEY = "leyden"
 NO_KEY = "nobody"  # in the place of an API key that was not given: no target accepts it
-ENGINES = ("conformance", "random-walk", "state-machine", "schemathesis")
-DEFAULT_ENGINES = ("conformance", "random-walk", "state-machine")
+ENGINES = ("conformance", "obligations", "random-walk", "state-machine", "schemathesis")
+DEFAULT_ENGINES = ("conformance", "obligations", "random-walk", "state-machine")
 DEFAULT_SECONDS = 10.0
 EXPORT_FORMATS = {"pytest": ".py", "curl": ".sh", "notebook": ".ipynb"}  # with the endings of the files
 PACKAGED_SPEC = "packaged"  # in the place of a file: the specification of this Leyden

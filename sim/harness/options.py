@@ -43,6 +43,10 @@ def _describe_fuzz(fuzz: argparse.ArgumentParser) -> None:
 
 def _describe_conformance(conformance: argparse.ArgumentParser) -> None:
     _add_target(conformance)
+    conformance.add_argument(
+        "--deep", action="store_true",
+        help="also ask every obligation that is derived from the documents; this takes about half a minute",
+    )  # fmt: skip
     conformance.set_defaults(
         run=_run("fuzz"), engines=("conformance",), seed=0, seconds=None, examples=None, workers=1, cluster=None,
         keep_going=True,

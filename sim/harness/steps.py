@@ -41,6 +41,12 @@ Step = TypedDict(
         "event": str,
         "attempt": int,
         "operation": str,
+        "method": str,
+        "target": str,
+        "headers": list[list[str]],
+        "raw": str,
+        "steps": list["Step"],
+        "obligation": str,
     },
     total=False,
 )

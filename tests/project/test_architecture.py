@@ -71,7 +71,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("harness.session",),
     ("harness.executors",),
     ("harness.runs",),
-    ("harness.conformance", "harness.reports"),
+    ("harness.conformance", "harness.obligations", "harness.reports"),
     ("harness.engines",),
     ("harness", "pytest_plugin"),
     ("commands",),

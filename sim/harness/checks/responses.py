@@ -67,6 +67,13 @@ def problem(response: Response, wanted: int, code: str, rule: str, where: str) -
     return body
 
 
+def pointers(wanted: frozenset[str] | None, body: Any, where: str) -> None:
+    """`errors` of a problem document names the wanted places and no others [errors]."""
+    if wanted is not None:
+        observed = sorted({one["pointer"] for one in body["errors"]})
+        same(sorted(wanted), observed, "errors_are_problems", "errors", f"{where}: pointers")
+
+
 def success(response: Response, rule: str, where: str) -> Any:
     """A 200 with the envelope [envelope]. Returns its `data`."""
     status(response, 200, "lifecycle", rule, where)

@@ -8,6 +8,7 @@ from itertools import count
 
 from leyden.extras import require
 from leyden.harness.conformance.conformance import run_conformance
+from leyden.harness.engines.obligations import declared_obligations, run_obligations
 from leyden.harness.engines.random_walk import random_walk
 from leyden.harness.engines.results import CampaignConfig, CampaignReport, FoundViolation
 from leyden.harness.engines.shrink import shrink
@@ -25,7 +26,8 @@ def run_campaign(
 ) -> CampaignReport:
     """Run the engines until the limits of the config are reached.
 
-    The conformance run comes first and is always completed; then the engine that has used the least time is next.
+    The conformance run comes first and is always completed; then the engine that has used the least time is next. The
+    obligations get twice the time of another engine until all are asked.
     `now` returns real milliseconds. `progress` is called after each part. Raises `MissingExtra` if an engine needs a
     package that is not installed.
     """
@@ -36,6 +38,8 @@ def run_campaign(
     at = now()
     ends_at = None if config.seconds is None else at + round(1_000 * config.seconds)
     targets = {name: config.make() for name in config.engines}
+    if "obligations" in config.engines:
+        report.coverage.obligations = declared_obligations()
     parts = {name: _ENGINES[name](config, target) for name, target in targets.items()}
     spent_ms = {name: -1 if name == "conformance" else 0 for name in parts}
     while parts:
@@ -51,7 +55,7 @@ def run_campaign(
                 case = shrink(result.case, targets[name], result.violation)[0] if shrinks else result.case
                 report.add(FoundViolation(name, case))
         before, at = at, now()
-        spent_ms[name] += at - before if name != "conformance" else 0
+        spent_ms[name] += round(_SHARES.get(name, 1) * (at - before))
         progress(report)
         if (ends_at is not None and at >= ends_at) or (config.stop_early and report.violations):
             return report
@@ -60,6 +64,10 @@ def run_campaign(
 
 def _conformance(config: CampaignConfig, target: Target) -> Iterator[CaseResult]:
     return run_conformance(target, _overlays(config, target), seed=config.seed + 1)
+
+
+def _obligations(config: CampaignConfig, target: Target) -> Iterator[CaseResult]:
+    return run_obligations(config, target, _overlays(config, target) if target.network else config.overlays)
 
 
 def _random_walk(config: CampaignConfig, target: Target) -> Iterator[CaseResult]:
@@ -84,11 +92,14 @@ def _schemathesis(config: CampaignConfig, target: Target) -> Iterator[CaseResult
     return run_schemathesis(config, target)
 
 
+# By how much the time of an engine counts.
+_SHARES = {"conformance": 0.0, "obligations": 0.5}
 # The packages that engines need besides those of the core.
 _PACKAGES = {"state-machine": "hypothesis", "schemathesis": "schemathesis"}
 
 _ENGINES: dict[str, Callable[[CampaignConfig, Target], Iterator[CaseResult]]] = {
     "conformance": _conformance,
+    "obligations": _obligations,
     "random-walk": _random_walk,
     "state-machine": _state_machine,
     "schemathesis": _schemathesis,
@@ -107,5 +118,6 @@ def split(config: CampaignConfig, workers: int) -> list[CampaignConfig]:
     parts = []
     for number in range(workers):
         engines = [name for name in config.engines if name != "conformance" or number == 0]
-        parts.append(replace(config, engines=engines, seed=config.seed * workers + number, examples=examples))
+        seed, part = config.seed * workers + number, (number, workers)
+        parts.append(replace(config, engines=engines, seed=seed, examples=examples, part=part))
     return [part for part in parts if part.engines]

@@ -31,7 +31,8 @@ class CampaignConfig:
 
     `examples` is the number of runs of each engine (cases, for Schemathesis), `seconds` the real time for all engines;
     at least one of the two limits the campaign. With `overlays` None each run chooses its own. `make` creates the
-    target. `stop_early` ends the campaign at the first violation; without it one violation of each key is kept.
+    target. `part` says which of how many parts of the obligations it asks.
+    `stop_early` ends the campaign at the first violation; without it one violation of each key is kept.
     """
 
     engines: Sequence[str] = DEFAULT_ENGINES
@@ -40,6 +41,7 @@ class CampaignConfig:
     examples: int | None = None
     overlays: tuple[str, ...] | None = None
     stop_early: bool = False
+    part: tuple[int, int] = (0, 1)
     make: Callable[[], Target] = InProcess
 
 

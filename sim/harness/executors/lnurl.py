@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import quote
 
 from leyden.harness.checks import responses as checks
-from leyden.harness.model.records import Charge, StaticCharge
+from leyden.harness.model.records import StaticCharge
 from leyden.harness.session.session import Session
+from leyden.harness.session.wallet import bind_child, expected_invoice, expected_pay_request, expected_proof
 from leyden.harness.steps import Step, StepImpossible
 
 
 def _check_pay_request(session: Session, static: StaticCharge, operation: str, path: str, where: str) -> None:
     error = not session.model.ledger.can_issue_invoice(static)
     body = checks.wallet_response(session.request(operation, path, key=None), error, where)
-    if body is None:
-        return
-    expected = {
-        "tag": "payRequest",
-        "callback": f"{session.target.base_url}/lnurlp/{static.id}/invoice",
-        "minSendable": static.min_msat,
-        "maxSendable": static.max_msat,
-        "metadata": static.metadata,
-        "commentAllowed": 150,
-    }
-    if static.metadata is None:
-        checks.metadata(body.get("metadata"), static, where)
-        expected["metadata"] = static.metadata = body["metadata"]
-    checks.same(expected, body, "echo", "lnurl-pay", where)
+    if body is not None:
+        checks.same(expected_pay_request(session, static, body, where), body, "echo", "lnurl-pay", where)
 
 
 def pay_request(session: Session, step: Step) -> None:
@@ -58,25 +46,8 @@ def invoice(session: Session, step: Step) -> None:
     body = checks.wallet_response(response, charge is None, where)
     if body is None or charge is None:
         return
-    _bind_child(session, charge, where)
-    expected: dict[str, Any] = {
-        "pr": charge.request,
-        "routes": [],
-        "disposable": static.allowed == 1,
-        "verify": f"{session.target.base_url}/lnurlp/{static.id}/verify/{charge.payment_hash}",
-    }
-    if static.success_message:
-        expected["successAction"] = {"tag": "message", "message": static.success_message}
-    checks.same(expected, body, "invoice_agrees", "lnurl-pay", where)
-
-
-def _bind_child(session: Session, charge: Charge, where: str) -> None:
-    """The newest Charge of the Static Charge belongs to the new invoice."""
-    static = charge.parent
-    assert static is not None
-    path = f"/v0/static-charges/{static.id}/charges?limit=1"
-    data = checks.success(session.request("listStaticChargeCharges", path, key=static.project), "child-charges", "list")
-    session.bind_charge(charge, data[0] if isinstance(data, list) and data else None, where)
+    bind_child(session, charge, where)
+    checks.same(expected_invoice(session, charge), body, "invoice_agrees", "lnurl-pay", where)
 
 
 def verify(session: Session, step: Step) -> None:
@@ -90,14 +61,4 @@ def verify(session: Session, step: Step) -> None:
     body = checks.wallet_response(response, charge.parent is not static, where)
     if body is None:
         return
-    settled = charge.status == "completed"
-    if settled and charge.preimage is None:
-        checks.proof(body.get("preimage"), charge.payment_hash, where)
-        charge.preimage = body["preimage"]
-    expected = {
-        "status": "OK",
-        "settled": settled,
-        "preimage": charge.preimage if settled else None,
-        "pr": charge.request,
-    }
-    checks.same(expected, body, "lifecycle", "lnurl-pay", where)
+    checks.same(expected_proof(charge, body, where), body, "lifecycle", "lnurl-pay", where)

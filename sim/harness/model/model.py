@@ -20,8 +20,8 @@ from leyden.harness.model.rules import (
     MAX_SIGNING,
     RETENTION_MS,
     Interpretation,
-    body_error,
-    has_decimal_point,
+    body_errors,
+    decimal_points,
     is_idempotency_key,
     number_or_none,
 )
@@ -34,15 +34,15 @@ Body = Mapping[str, Any]
 class ExpectedResponse:
     """The expected response: its status, the `code` of an error, and the `rule`, an entry of DECISIONS.md.
 
-    `pointer` is the JSON pointer of the invalid field, which a 400 must name. `record` is what a 200 shows;
-    `replays` is the exact body of an earlier response; `record_body`
+    `pointers` are the places that `errors` of a problem document names, no others; None if they are not determined.
+    `record` is what a 200 shows; `replays` is the exact body of an earlier response; `record_body`
     takes the body of this one.
     """
 
     status: int
     code: str = ""
     rule: str = ""
-    pointer: str = ""
+    pointers: frozenset[str] | None = None
     record: Charge | StaticCharge | None = None
     replays: bytes | None = None
     record_body: Callable[[bytes], None] | None = None
@@ -113,19 +113,21 @@ class Model:
         expected_response.record_body = record_body
         return expected_response
 
-    def _rejected(self, kind: str, body: Body) -> ExpectedResponse | None:
+    def rejected(self, kind: str, body: Body) -> ExpectedResponse | None:
         """The response to an invalid body, whatever the state is."""
-        error = body_error(kind, body, self.interpretation)
-        if error is not None:
-            return ExpectedResponse(400, "invalid_request", error[1], error[0] and f"/{error[0]}")
-        return ExpectedResponse(409, "not_possible", "statuses") if has_decimal_point(kind, body) else None
+        errors = body_errors(kind, body, self.interpretation)
+        if errors:
+            return ExpectedResponse(400, "invalid_request", next(iter(errors.values())), frozenset(errors))
+        points = frozenset(decimal_points(kind, body))
+        return ExpectedResponse(409, "not_possible", "statuses", points) if points else None
 
     def create(self, kind: str, label: str, project: str, body: Body, key: str | None) -> ExpectedResponse:
         """POST /v0/charges (`kind` charge) or /v0/static-charges (static) with a valid API key and a JSON body."""
         if key is not None and not is_idempotency_key(key):
-            return ExpectedResponse(400, "invalid_request", "idempotency")
+            pointers = frozenset({"header.Idempotency-Key"})
+            return ExpectedResponse(400, "invalid_request", "idempotency", pointers)
         create = self._new_charge if kind == "charge" else self._new_static
-        return self._rejected(kind, body) or self._idempotent(
+        return self.rejected(kind, body) or self._idempotent(
             project, kind, key, body, lambda: create(label, project, body)
         )
 
@@ -183,7 +185,7 @@ class Model:
 
     def change_static(self, static: StaticCharge, project: str, body: Body) -> ExpectedResponse:
         """PATCH /v0/static-charges/{id} [static-updates]."""
-        rejected = self._rejected("changes", body)
+        rejected = self.rejected("changes", body)
         if rejected is not None:
             return rejected
         if static.project != project:

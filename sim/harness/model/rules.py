@@ -76,9 +76,7 @@ def instant(text: str, *, up: bool = False) -> int:
     return -(-since // timedelta(milliseconds=1)) if up else since // timedelta(milliseconds=1)
 
 
-# Request bodies. Each function returns the first invalid field and the rule that says so, or None.
-
-BodyError = tuple[str, str] | None
+# Request bodies
 
 
 def _amount(value: Any, interpretation: Interpretation) -> bool:
@@ -154,21 +152,28 @@ _REQUIRED = {"charge": ("amount", "description"), "static": ("minAmount", "maxAm
 _CLEARABLE = frozenset({"successMessage", "allowedSlots", "internalId", "callbackUrl"})
 
 
-def body_error(kind: str, body: Mapping[str, Any], interpretation: Interpretation) -> BodyError:
-    """The error for the status 400 in the body of a new Charge (`kind` charge), of a new Static Charge (static), or of
-    changes to one (changes)."""
+def body_errors(kind: str, body: Mapping[str, Any], interpretation: Interpretation) -> dict[str, str]:
+    """The errors for the status 400 in the body of a new Charge (`kind` charge), of a new Static Charge (static), or of
+    changes to one (changes): for each place, as a JSON pointer (RFC 6901), the rule that says so."""
     if has_lone_surrogate(body):
-        return "", "statuses"
-    if interpretation.strict and (extra := next((name for name in body if name not in FIELDS[kind]), None)) is not None:
-        return extra, "request-bodies"
-    for name in _REQUIRED[kind]:
-        if name not in body:
-            return name, "request-bodies"
-    errors = (_field_error(kind, name, body[name], interpretation) for name in body if name in FIELDS[kind])
-    return next(filter(None, errors), None)
+        return {"": "statuses"}
+    found = {pointer(name): "request-bodies" for name in _REQUIRED[kind] if name not in body}
+    for name, value in body.items():
+        if name in FIELDS[kind]:
+            rule = _field_error(kind, name, value, interpretation)
+        else:
+            rule = "request-bodies" if interpretation.strict else None
+        if rule is not None:
+            found[pointer(name)] = rule
+    return found
 
 
-def _field_error(kind: str, name: str, value: Any, interpretation: Interpretation) -> BodyError:
+def pointer(name: str) -> str:
+    """The JSON pointer of a member of the body."""
+    return "/" + name.replace("~", "~0").replace("/", "~1")
+
+
+def _field_error(kind: str, name: str, value: Any, interpretation: Interpretation) -> str | None:
     strict, change = interpretation.strict, kind == "changes"
     # In a change null clears a field, also with `strict`.
     if change and value is None and name in _CLEARABLE:
@@ -193,12 +198,12 @@ def _field_error(kind: str, name: str, value: Any, interpretation: Interpretatio
             valid, rule = _optional_number(value, MAX_SLOTS, interpretation), "allowed-slots"
         case _:
             valid, rule = _address(value, strict), "identifier"
-    return None if valid else (name, rule)
+    return None if valid else rule
 
 
-def has_decimal_point(kind: str, body: Mapping[str, Any]) -> bool:
-    """Whether a number in a body without errors has a decimal point, which is a 409 [statuses]."""
-    return any(type(body.get(name)) is float for name in FIELDS[kind])
+def decimal_points(kind: str, body: Mapping[str, Any]) -> list[str]:
+    """The places of the numbers with a decimal point in a body without errors, which is a 409 [statuses]."""
+    return [pointer(name) for name in FIELDS[kind] if type(body.get(name)) is float]
 
 
 def number_or_none(value: Any) -> int | None:

@@ -78,12 +78,16 @@ def out_of_reach(item: CoverageItem) -> str:
 
 @dataclass(slots=True)
 class Coverage:
-    """The first case of each engine that reached an item; the numbers of runs and steps; what was not checked."""
+    """The first case of each engine that reached an item; the numbers of runs and steps; what was not checked.
+
+    `obligations` are the names of those that the campaign has to ask.
+    """
 
     reached: dict[CoverageItem, dict[str, str]] = field(default_factory=dict)
     runs: Counter[str] = field(default_factory=Counter)
     steps: Counter[str] = field(default_factory=Counter)
     unchecked: dict[str, None] = field(default_factory=dict)
+    obligations: tuple[str, ...] = ()
 
     def add(
         self, engine: str, case: str, observed: Iterable[CoverageItem], *, done: int = 0, unchecked: Iterable[str] = ()
@@ -103,6 +107,11 @@ class Coverage:
         self.runs += other.runs
         self.steps += other.steps
         self.unchecked.update(other.unchecked)
+        self.obligations = self.obligations or other.obligations
+
+    def not_asked(self) -> list[str]:
+        """The names of the obligations that no case has asked."""
+        return [name for name in self.obligations if ("obligation", name) not in self.reached]
 
     def missing(self) -> list[CoverageItem]:
         """The declared items that can be reached and were not."""
@@ -112,6 +121,11 @@ class Coverage:
         """The number of items that were reached, and of those that can be reached."""
         within = [item for item in declared() if not out_of_reach(item)]
         return sum(item in self.reached for item in within), len(within)
+
+    def asked(self) -> str:
+        """How many obligations were asked, in words."""
+        asked = len(self.obligations) - len(self.not_asked())
+        return f"{asked} of {len(self.obligations)} obligations of the documents asked"
 
     # Formats
 
@@ -123,6 +137,7 @@ class Coverage:
             "declared": within,
             "engines": {name: {"runs": self.runs[name], "steps": self.steps[name]} for name in self.runs},
             "notChecked": list(self.unchecked),
+            "obligations": {"declared": len(self.obligations), "notAsked": self.not_asked()},
             "items": [
                 {
                     "kind": item[0],
@@ -167,6 +182,8 @@ class Coverage:
         lines = [f"{reached} of {within} coverage items reached"]
         lines += [f"  {name}: {self.runs[name]} runs, {self.steps[name]} steps" for name in self.runs]
         lines += [f"  not checked: {what}" for what in self.unchecked]
+        if self.obligations:
+            lines += ["", self.asked(), *(f"  not asked: {name}" for name in self.not_asked())]
         for title, rows in self._tables():
             lines += ["", title, "", markdown(("what", *self.runs), rows)]
         return "\n".join(lines) + "\n"
@@ -183,6 +200,8 @@ class Coverage:
             "th,td{border-color:#444}}</style>",
             tag("h1", f"{reached} of {within} coverage items reached"),
         ]
+        if self.obligations:
+            parts += [tag("h2", self.asked()), *(tag("p", f"not asked: {name}") for name in self.not_asked())]
         for title, rows in self._tables():
             head = tag("tr", *(tag("th", name, scope="col") for name in ("what", *self.runs)))
             body = [

@@ -26,6 +26,20 @@ _OPERATION = {"enum": list(OPERATIONS)}
 _BY: dict[str, Any] = {"by?": _TEXT}
 _CREATE = {"as": _TEXT, "body": _OBJECT, "idempotency_key?": {"type": "string", "pattern": "^[ -~]*$"}, **_BY}
 
+_TARGET = {"type": "string", "pattern": "^/[!-~]*$"}
+_HEADERS = {
+    "type": "array",
+    "items": {
+        "type": "array",
+        "prefixItems": [
+            {"type": "string", "pattern": "^[A-Za-z0-9-]+$"},
+            {"type": "string", "pattern": "^[\\u0020-\\u007e\\u00a0-\\u00ff\\t]*$"},
+        ],
+        "minItems": 2,
+        "maxItems": 2,
+    },
+}
+
 # The members of a step by its `do`; a name that ends with `?` may be left out.
 _STEPS: Mapping[str, Mapping[str, Any]] = {
     "create_charge": _CREATE,
@@ -78,6 +92,17 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "replay": {"charge": _TEXT},
     "restart": {},
     "odd": {"operation": _OPERATION, "kind": _TEXT},
+    "request": {
+        "method?": {"type": "string", "pattern": "^[A-Za-z]{1,20}$"}, "target": _TARGET, "headers?": _HEADERS,
+        "body?": {}, "raw?": {"type": "string", "pattern": "^[\\u0000-\\u00ff]*$"}, "as?": _TEXT,
+    },
+    "fill": {
+        "of": {"enum": ["charges", "statics", "children"]}, "as": _TEXT, "static?": _TEXT,
+        "count": {"type": "integer", "minimum": 0, "maximum": 100_000},
+    },
+    "pages": {
+        "target": _TARGET, "headers?": _HEADERS, "steps?": {"type": "array", "items": {"$ref": "#/$defs/step"}},
+    },
 }  # fmt: skip
 
 
@@ -86,7 +111,7 @@ def _step(name: str, members: Mapping[str, Any]) -> dict[str, Any]:
         "if": {"properties": {"do": {"const": name}}},
         "then": {
             "properties": {key.rstrip("?"): schema for key, schema in members.items()},
-            "propertyNames": {"enum": ["do", *(key.rstrip("?") for key in members)]},
+            "propertyNames": {"enum": ["do", "obligation", *(key.rstrip("?") for key in members)]},
             "required": [key for key in members if not key.endswith("?")],
         },
     }
@@ -119,7 +144,7 @@ CASE_SCHEMA: dict[str, Any] = {
     "$defs": {
         "step": {
             "type": "object",
-            "properties": {"do": {"enum": list(_STEPS)}},
+            "properties": {"do": {"enum": list(_STEPS)}, "obligation": _TEXT},
             "required": ["do"],
             "allOf": [_step(name, members) for name, members in _STEPS.items()],
         }

@@ -32,6 +32,9 @@ _UNCHECKED = {
     "replay": "replays of deliveries",
     "restart": "restarts",
     "spare_key": "rotation of API keys",
+    "request": "obligations of the documents: their answers depend on everything that the service has",
+    "fill": "obligations of the documents: their answers depend on everything that the service has",
+    "pages": "obligations of the documents: their answers depend on everything that the service has",
 }
 
 

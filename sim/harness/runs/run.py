@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from traceback import walk_tb
 
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.constants import NO_KEY
-from leyden.harness.executors import lnurl, service, world
+from leyden.harness.executors import lnurl, requests, service, world
 from leyden.harness.model.records import Charge
 from leyden.harness.session.observe import check_deliveries, check_everything, check_received_requests
 from leyden.harness.session.session import Session
@@ -18,7 +19,7 @@ from leyden.harness.targets.target import SECOND_PROJECT
 _HARNESS = Path(__file__).parents[1]
 # An executor does the step of its name, first to the model and then to the service, and compares the results. If what
 # the step refers to does not exist, it raises `StepImpossible` without any effect: any subset of a case is a case.
-EXECUTORS: Mapping[str, Callable[[Session, Step], None]] = public_functions(lnurl, service, world)
+EXECUTORS: Mapping[str, Callable[[Session, Step], None]] = public_functions(lnurl, requests, service, world)
 
 
 class Run(Session):
@@ -42,6 +43,8 @@ class Run(Session):
             self._records = False
             self.done += 1
             self.catch_up()
+            if "obligation" in step:
+                self.reached["obligation", step["obligation"]] = None
         except StepImpossible:
             self._records = False
             return False
@@ -53,6 +56,15 @@ class Run(Session):
             text = f"{type(error).__name__}: {error}"
             raise ContractViolation("errors_are_problems", "statuses", step["do"], "a response", text) from error
         return True
+
+    def do_within(self, step: Step) -> None:
+        """Do a step within another one, if what it refers to exists."""
+        self.delivery_cache.clear()
+        with suppress(StepImpossible):
+            EXECUTORS[step["do"]](self, step)
+        records, self._records = self._records, False
+        self.catch_up()
+        self._records = records
 
     @staticmethod
     def _is_from_service(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from leyden.harness.model.model import ExpectedResponse, Model
 from leyden.harness.model.records import Charge, Delivery, Payment, StaticCharge
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import Interpretation, instant, iso
-from leyden.harness.steps import StepImpossible
+from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response, Target
 
 T = TypeVar("T")
@@ -34,7 +34,8 @@ class Request(NamedTuple):
 class Session:
     """A target from its start, and the model. Everything that checks raises `ContractViolation`.
 
-    `reached` has the coverage items, `unchecked` names what cannot be checked at this target, `requests` are those of
+    `cursors` has the last row of the page that each cursor came with, `cursor` is the latest one. `reached` has the
+    coverage items, `unchecked` names what cannot be checked at this target, `requests` are those of
     the steps. `delivery_cache` is valid for one step; `checked_requests` counts the checked callbacks by receiver.
     """
 
@@ -53,6 +54,8 @@ class Session:
         self.hashes: dict[str, Charge] = {}
         self.delivery_cache: dict[str, list[Any]] = {}
         self.checked_requests: dict[str, int] = {}
+        self.cursors: dict[str, Charge | StaticCharge] = {}
+        self.cursor: str | None = None
         self.done = 0
         self.requests: list[Request] = []
         self.last: tuple[Request, Response] | None = None
@@ -85,6 +88,10 @@ class Session:
     def payment(self, label: str) -> Payment:
         """The payment with this label."""
         return _labelled(self.model.ledger.payments, label)
+
+    def do_within(self, step: Step) -> None:
+        """Do a step within another one; a session alone does none. Raises `StepImpossible`."""
+        raise StepImpossible(step["do"])
 
     # Requests
 
@@ -157,10 +164,7 @@ class Session:
         checks.same(None, replayed, "echo", rule, f"{where}: Idempotent-Replayed")
         if expected.status >= 400:
             body = checks.problem(response, expected.status, expected.code, rule, where)
-            if expected.pointer and expected.pointer not in [one["pointer"] for one in body["errors"]]:
-                raise ContractViolation(
-                    "errors_are_problems", "statuses", f"{where}: pointer", expected.pointer, body["errors"]
-                )
+            checks.pointers(expected.pointers, body, where)
             data = None
         else:
             data = checks.success(response, rule, where)

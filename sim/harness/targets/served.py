@@ -41,7 +41,7 @@ class HttpTarget:
             self._certificates = self._certificates or httpx2.create_ssl_context(trust_env=False)
             self._client = httpx2.Client(timeout=30, trust_env=False, verify=self._certificates)
         try:
-            response = self._client.request(method, self.url + target, headers=[*headers], content=body)
+            response = self._client.request(method, self.url + target, headers=_encoded(headers), content=body)
         except httpx2.HTTPError as error:
             raise TargetError(f"{self.url}{target} does not respond: {error}") from None
         names_and_values = {name.lower(): value for name, value in response.headers.items()}
@@ -56,6 +56,10 @@ class HttpTarget:
         if self._client is not None:
             self._client.close()
             self._client = None
+
+
+def _encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers]
 
 
 class ServedLeyden(HttpTarget):

@@ -1,0 +1,96 @@
+"""The response headers: which the service sends, with which values, and that it sends no others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
+
+from leyden.harness.checks.violations import ContractViolation, difference
+from leyden.harness.targets.target import Response
+
+# Not compared: the HTTP server writes them for the connection or for the message as a whole (RFC 9110, 6.6.1 and 7.6.1;
+# RFC 9112, 6), and a run in process has none of them.
+TRANSPORT: Mapping[str, str] = {
+    "connection": "of the connection",
+    "date": "the real time",
+    "keep-alive": "of the connection",
+    "server": "the name of the HTTP server",
+    "transfer-encoding": "of the connection",
+}
+_MAX_NAMED, _MAX_LENGTH = 8, 40  # names in Leyden-Ignored, and characters of each
+_STRING = r'%?"(?:[^"\\]|\\.)*"'
+_ITEM = re.compile(rf"({_STRING}|more)((?:;[a-z-]+=(?:{_STRING}|[0-9]+))*)(?:, |$)", re.ASCII)
+_PARAMETER = re.compile(rf";([a-z-]+)=({_STRING}|[0-9]+)", re.ASCII)
+
+
+def complete(
+    response: Response,
+    where: str,
+    *,
+    media: str | None,
+    names: Mapping[str, str | None],
+    ignored: Sequence[str] = (),
+    known: Sequence[str] = (),
+    omits_body: bool = False,
+) -> None:
+    """The headers of a response are `content-type`, `content-length` and those of `names`, with these values (None: any
+    text), `leyden-ignored` if names are `ignored`, and no others. `known` are the names that may be meant."""
+    observed = {name: value for name, value in response.headers.items() if name not in TRANSPORT}
+    wanted: dict[str, str | None] = dict(names)
+    if media is not None:
+        wanted["content-type"] = media
+        if "content-length" in observed or "transfer-encoding" not in response.headers:
+            wanted["content-length"] = None if omits_body else str(len(response.body))
+    if ignored:
+        wanted["leyden-ignored"] = None
+    if media is None and observed.get("content-length") == "0":
+        del observed["content-length"]
+    filled = {name: observed.get(name, "(present)") if value is None else value for name, value in wanted.items()}
+    if filled != observed:
+        check = "errors_are_problems" if response.status >= 400 else "lifecycle"
+        raise ContractViolation(check, "statuses", f"{where}: headers", *difference(filled, observed))
+    if ignored:
+        _named(observed["leyden-ignored"], ignored, known, where)
+
+
+def _named(text: str, ignored: Sequence[str], known: Sequence[str], where: str) -> None:
+    """The names in `Leyden-Ignored` [request-bodies], in the order of the request, and what was probably meant."""
+    items, at = [], 0
+    while at < len(text) and (found := _ITEM.match(text, at)) is not None:
+        items.append((_decoded(found[1]), {name: _decoded(value) for name, value in _PARAMETER.findall(found[2])}))
+        at = found.end()
+    named = ignored[:_MAX_NAMED]
+    expected: list[str] = [*named, *(["more"] if len(ignored) > len(named) else [])]
+    observed = [_whole(name, expected[index : index + 1]) for index, (name, _) in enumerate(items)]
+    rule, place = "request-bodies", f"{where}: Leyden-Ignored"
+    if at < len(text) or observed != expected:
+        raise ContractViolation("echo", rule, place, expected, text)
+    if len(ignored) > len(named) and items[-1][1] != {"count": str(len(ignored) - len(named))}:
+        raise ContractViolation("echo", rule, place, f"more;count={len(ignored) - len(named)}", text)
+    for name, parameters in items[: len(named)]:
+        meant = parameters.get("did-you-mean")
+        same_letters = [one for one in known if one not in ignored and _letters(one) == _letters(name)]
+        if (meant is not None and meant not in known) or (same_letters and meant not in same_letters):
+            raise ContractViolation("echo", rule, place, f"did-you-mean={same_letters or known}", text)
+        if not set(parameters) <= {"did-you-mean", "always"}:
+            raise ContractViolation("echo", rule, place, "did-you-mean or always", text)
+
+
+def _letters(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _whole(name: str, expected: Sequence[str]) -> str:
+    """The expected name if the observed one is this name, cut off at 40 characters."""
+    for one in expected:
+        if len(one) > _MAX_LENGTH and len(name) <= _MAX_LENGTH and one.startswith(name.removesuffix("...")):
+            return one
+    return name
+
+
+def _decoded(text: str) -> str:
+    """The value of a String, a Display String, a Token or an Integer of RFC 9651."""
+    if text.startswith("%"):
+        return unquote(text[2:-1], errors="replace")
+    return re.sub(r"\\(.)", r"\1", text[1:-1]) if text.startswith('"') else text

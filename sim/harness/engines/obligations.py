@@ -1,0 +1,38 @@
+"""The obligations of the documents as an engine: its cases in a seeded order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from leyden.harness.engines.results import CampaignConfig
+from leyden.harness.obligations.derive import all_obligations, obligation_cases
+from leyden.harness.runs.cases import Case, CaseResult, play
+from leyden.harness.targets.target import Target
+from leyden.rng import RandomStreams
+
+UNCHECKED = "obligations of the documents: their answers depend on everything that the service has"
+
+
+def declared_obligations() -> tuple[str, ...]:
+    """The names of all obligations."""
+    return tuple(one.id for one in all_obligations())
+
+
+def run_obligations(config: CampaignConfig, target: Target, overlays: tuple[str, ...] | None) -> Iterator[CaseResult]:
+    """Run the cases one after another, each from a fresh start, up to its first violation.
+
+    With `overlays` None each case has its own; otherwise those with these overlays or none are run with these.
+    """
+    if not target.controlled:
+        yield CaseResult(Case((), name="obligations"), unchecked={UNCHECKED: None})
+        return
+    cases = obligation_cases()
+    if overlays is not None:
+        cases = [replace(case, overlays=overlays) for case in cases if case.overlays in ((), overlays)]
+    stream = RandomStreams(config.seed).stream("obligations")
+    cases = [case for _, case in sorted(((stream.below(2**32), case) for case in cases), key=lambda one: one[0])]
+    part, parts = config.part
+    for case in islice(cases[part::parts], config.examples):
+        yield play(replace(case, seed=config.seed + 1), target)

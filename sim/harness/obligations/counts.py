@@ -1,0 +1,155 @@
+"""Obligations of numbers: pages, sums, open invoices, attempts in flight, signing secrets and the ends of the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from leyden.harness.obligations.obligation import Obligation, document_of, resolved
+from leyden.harness.obligations.scenes import ROWS
+from leyden.harness.steps import Step
+
+_LARGEST = "500000000"
+_DAY_MS = 86_400_000
+# Times at which calendars and counters change.
+_STARTS = (
+    "1971-01-01T00:00:00", "2028-02-28T23:59:59.500", "2100-02-28T23:59:59.500", "2400-02-28T23:59:59.999",
+    "2038-01-19T03:14:07.999", "2106-02-07T06:28:15.500", "2029-12-31T23:59:59.999", "2999-12-01T00:00:00.001",
+)  # fmt: skip
+
+
+def count_obligations() -> Iterator[Obligation]:
+    """Numbers around the bounds that the document declares."""
+    limit = document_of()["components"]["parameters"]["Limit"]["schema"]
+    yield from _pages(limit["maximum"], limit["default"])
+    yield from _sums()
+    yield from _open_invoices()
+    yield from _in_flight()
+    yield from _secrets()
+    yield from _times()
+
+
+def _pages(most: int, default: int) -> Iterator[Obligation]:
+    source = "#/components/parameters/Limit/schema"
+    for of, path in (("charges", "/v0/charges"), ("statics", "/v0/static-charges"),
+                     ("children", "/v0/static-charges/{s1}/charges")):  # fmt: skip
+        for bound, sizes in ((default, ("", f"?limit={default}")), (most, (f"?limit={most}", f"?limit={most - 1}"))):
+            steps: list[Step] = [
+                {"do": "create_static", "as": "s1",
+                 "body": {"minAmount": "1000", "maxAmount": "2000", "description": "tips"}}
+            ]  # fmt: skip
+            # One row less than a full page, a full page, one more.
+            already = 1 if of == "statics" else 0
+            for offset, count in ((-1, bound - 1 - already), (0, 1), (1, 1)):
+                steps.append({"do": "fill", "of": of, "static": "s1", "count": count, "as": f"{of}{offset}"})
+                for size in sizes:
+                    steps.append({"do": "pages", "target": f"{path}{size}", "headers": [["apikey", "{key}"]]})
+            yield Obligation(f"{path} query.limit", "rows", f"{bound}-1, {bound}, {bound}+1", source, tuple(steps),
+                             scene="pages-changed")  # fmt: skip
+
+
+def _sums() -> Iterator[Obligation]:
+    """Balances above 2^31 and 2^32."""
+    steps: list[Step] = []
+    for number in range(1, 11):
+        body = {"amount": _LARGEST, "description": "dear"}
+        steps += [{"do": "create_charge", "as": f"c{number}", "body": body}]
+        outcome: Step = {"do": "pay", "as": f"p{number}", "charge": f"c{number}"}
+        steps += [{**outcome, "amount": 2 * int(_LARGEST)} if number % 3 == 0 else outcome, {"do": "wallet"}]
+    yield Obligation("getWallet", "sum", "past 2^31 and 2^32", "#/components/schemas/Wallet/properties/balance",
+                     tuple(steps), scene="sums-changed")  # fmt: skip
+    link = {"minAmount": "1000", "maxAmount": _LARGEST, "description": "x", "callbackUrl": "http://r1.inbox.localhost/"}
+    more: list[Step] = [{"do": "create_static", "as": "s1", "body": link}]
+    for number in range(1, 11):
+        more += [{"do": "invoice", "static": "s1", "as": f"c{number}", "amount": _LARGEST},
+                 {"do": "pay", "as": f"p{number}", "charge": f"c{number}"}, {"do": "wallet"}]  # fmt: skip
+    yield Obligation("getWallet", "sum", "of a Static Charge", "#/components/schemas/Wallet/properties/balance",
+                     tuple(more), scene="sums-changed")  # fmt: skip
+
+
+def _open_invoices() -> Iterator[Obligation]:
+    """More open invoices than slots, for each number of slots up to five, and dozens of them."""
+    source = "#/components/schemas/StaticCharge/properties/status/x-lifecycle"
+    for overlays in ((), ("reserve-on-issue",), ("count-on-settle",)):
+        for slots, invoices in ((1, 1), (1, 2), (2, 3), (3, 3), (3, 4), (4, 6), (5, 7), (2, 40), (33, 34)):
+            body = {"minAmount": "1000", "maxAmount": "2000", "description": "tickets", "allowedSlots": slots,
+                    "callbackUrl": "http://r1.inbox.localhost/", "expiresIn": 600}  # fmt: skip
+            steps: list[Step] = [{"do": "create_static", "as": "s1", "body": body}]
+            steps += [{"do": "invoice", "static": "s1", "as": f"c{n}", "amount": "1000"} for n in range(invoices)]
+            steps += [
+                {"do": "pay", "as": f"p{n}", "charge": f"c{n}"} for n in reversed(range(min(invoices, slots + 2)))
+            ]
+            steps += [
+                {"do": "invoice", "static": "s1", "as": "late", "amount": "1000"},
+                {"do": "pages", "target": "/v0/static-charges/{s1}/charges?limit=7&status=pending",
+                 "headers": [["apikey", "{key}"]]},
+                {"do": "patch", "static": "s1", "body": {"allowedSlots": slots + 1}},
+                {"do": "invoice", "static": "s1", "as": "again", "amount": "1000"},
+                {"do": "pay", "as": "pagain", "charge": "again"},
+                {"do": "advance", "by": 301_000},
+                {"do": "pages", "target": "/v0/static-charges/{s1}/charges?limit=7&status=expired",
+                 "headers": [["apikey", "{key}"]]},
+            ]  # fmt: skip
+            yield Obligation("requestInvoice", "open-invoices", f"{invoices} of {slots} slots", source, tuple(steps),
+                             scene="slots-changed", overlays=overlays)  # fmt: skip
+
+
+def _in_flight() -> Iterator[Obligation]:
+    """Attempts in flight around the number that a service sends at once, and their order."""
+    source = "#/paths/~1v0~1charges/post/callbacks/chargeUpdated"
+    for count in (7, 8, 9, 17):
+        for reply in ("timeout", {"status": 500, "delay": 2}, {"status": 200, "delay": 14.999}):
+            steps: list[Step] = [{"do": "receiver", "host": "r1.inbox", "always": reply}]
+            body = {"amount": "1000", "description": "x", "callbackUrl": "http://r1.inbox.localhost/", "expiresIn": 60}
+            steps += [{"do": "create_charge", "as": f"c{n}", "body": body} for n in range(count)]
+            steps += [{"do": "advance", "to": ["expiry", "c0"], "offset": 0}]
+            steps += [{"do": "advance", "by": by} for by in (1_999, 1, 13_000, 1, 15_000, 400_000, _DAY_MS)]
+            case = f"{count} {reply if isinstance(reply, str) else reply['status']}"
+            yield Obligation("chargeUpdated", "in-flight", case, source, tuple(steps), scene="flight-changed")
+
+
+def _secrets() -> Iterator[Obligation]:
+    """Rotations of the webhook secret, and the end of the day for which the earlier ones sign."""
+    source = "#/components/parameters/WebhookSignature"
+    for rotations in (1, 2, 3, 4):
+        for gap in (0, 3_600_000):
+            steps: list[Step] = []
+            for number in range(rotations):
+                steps += [{"do": "rotate"}, *_told(f"c{number}"), {"do": "advance", "by": gap}]
+            remaining = _DAY_MS - gap * rotations
+            for number, by in enumerate((remaining - 1, 1, 1, gap, gap, gap, gap)):
+                steps += [{"do": "advance", "by": by}, *_told(f"d{number}")]
+            yield Obligation("webhook-signature", "secrets", f"{rotations} rotations, {gap} ms apart", source,
+                             tuple(steps), scene="secrets-changed")  # fmt: skip
+
+
+def _told(label: str) -> list[Step]:
+    body = {"amount": "1000", "description": "x", "callbackUrl": "http://r1.inbox.localhost/"}
+    return [{"do": "create_charge", "as": label, "body": body}, {"do": "fail", "charge": label}]
+
+
+def _times() -> Iterator[Obligation]:
+    """The same steps at the times at which calendars change, with every bound of an expiry."""
+    charge = resolved(document_of(), document_of()["components"]["schemas"]["ChargeRequest"])
+    number = next(one for one in charge["properties"]["expiresIn"]["anyOf"] if one.get("type") == "integer")
+    url = "http://r1.inbox.localhost/"
+    for text in _STARTS:
+        start_ms = round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1_000)
+        steps: list[Step] = []
+        for index, seconds in enumerate((1, 2, 3_600, 86_400, number["maximum"] - 1, number["maximum"])):
+            body = {"amount": "1000", "description": "x", "callbackUrl": url, "expiresIn": seconds}
+            steps.append({"do": "create_charge", "as": f"c{index}", "body": body})
+            link = {"minAmount": "1000", "maxAmount": "2000", "description": "x", "expiresIn": seconds}
+            steps += [{"do": "create_static", "as": f"s{index}", "body": link},
+                      {"do": "invoice", "static": f"s{index}", "as": f"d{index}", "amount": "1000"}]  # fmt: skip
+        steps += [{"do": "advance", "by": 1}, {"do": "pay", "as": "p", "charge": "c2"}]
+        for label in ("c0", "c1", "s1", "c3", "s4", "c5"):
+            steps += [{"do": "advance", "to": ["expiry", label], "offset": offset} for offset in (-1, 0)]
+        steps += [{"do": "list", "of": "charges", "query": {"createdAfter": f"{text[:19]}Z"}},
+                  {"do": "list", "of": "statics", "query": {"createdBefore": f"{text[:19]}.999Z"}}]  # fmt: skip
+        yield Obligation("clock", "start", text, "the harness's list of times", tuple(steps), scene=f"at {start_ms}")
+
+
+def scene_obligation() -> Obligation:
+    """The scene of the lists by itself, with the journal of its steps."""
+    return Obligation("scene", "rows", "", "the harness's scene", (*ROWS, {"do": "wallet"}), scene="scene-changed")

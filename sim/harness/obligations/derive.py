@@ -1,0 +1,91 @@
+"""All obligations, and the cases that ask them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import cast
+
+from leyden.harness.generators.generators import START_MS
+from leyden.harness.obligations.counts import count_obligations, scene_obligation
+from leyden.harness.obligations.fields import field_obligations, foreign_field_obligations, pair_obligations
+from leyden.harness.obligations.obligation import Obligation
+from leyden.harness.obligations.queries import list_obligations, query_obligations
+from leyden.harness.obligations.scenes import SHARED, scene_of, start_of
+from leyden.harness.obligations.sequences import fault_obligations, sequence_obligations
+from leyden.harness.obligations.wire import (
+    header_obligations,
+    id_obligations,
+    key_obligations,
+    method_obligations,
+)
+from leyden.harness.runs.cases import Case
+from leyden.harness.steps import Step
+
+# The overlays that change request bodies: their fields are asked again.
+_BODY_OVERLAYS = ("strict", "lenient")
+
+
+@lru_cache(maxsize=1)
+def all_obligations() -> tuple[Obligation, ...]:
+    """Every obligation; no two have the same id."""
+    found: dict[str, Obligation] = {}
+    counts: Counter[str] = Counter()
+    for one in _derived():
+        counts[one.id] += 1
+        if one.id in found and one != found[one.id]:
+            raise AssertionError(f"two obligations have the name {one.id!r}: give them another case or kind")
+        found[one.id] = one
+    return tuple(found.values())
+
+
+def _derived() -> Iterator[Obligation]:
+    yield from chain(
+        field_obligations(),
+        foreign_field_obligations(),
+        pair_obligations(),
+        query_obligations(),
+        list_obligations(),
+        method_obligations(),
+        id_obligations(),
+        key_obligations(),
+        header_obligations(),
+        count_obligations(),
+        sequence_obligations(),
+        fault_obligations(),
+        (scene_obligation(),),
+    )
+    for overlay in _BODY_OVERLAYS:
+        yield from field_obligations((overlay,))
+        yield from pair_obligations((overlay,))
+    # The overlay that refuses unknown fields.
+    yield from foreign_field_obligations(("strict",))
+
+
+def obligation_cases(obligations: Sequence[Obligation] | None = None) -> list[Case]:
+    """Cases that ask all obligations: those of one scene and the same overlays share a case, up to a number."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Obligation]] = {}
+    for one in all_obligations() if obligations is None else obligations:
+        if one.steps:
+            groups.setdefault((one.scene, one.overlays), []).append(one)
+    cases = []
+    for (scene, overlays), members in groups.items():
+        size = SHARED.get(scene, 1)
+        for first in range(0, len(members), size):
+            cases.append(_case(scene, overlays, members[first : first + size]))
+    return cases
+
+
+def _case(scene: str, overlays: tuple[str, ...], members: Sequence[Obligation]) -> Case:
+    steps: list[Step] = [*scene_of(scene)]
+    for number, one in enumerate(members):
+        renamed = [cast("Step", {**step, "as": f"n{number}-{index}"}) if step.get("as") == "new" else step
+                   for index, step in enumerate(one.steps)]  # fmt: skip
+        steps += [*renamed[:-1], {**renamed[-1], "obligation": one.id}]
+    start = start_of(scene)
+    return Case(
+        tuple(steps), seed=1, start_ms=START_MS + 500 if start is None else start, overlays=overlays,
+        name=f"obligations: {members[0].id}{f' and {len(members) - 1} more' if len(members) > 1 else ''}",
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""Scenes: the steps before an obligation. An obligation changes what it finds as it likes; the model follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from leyden.harness.obligations.obligation import document_of
+from leyden.harness.steps import Step
+
+BY_SECOND = "second"
+
+
+def _charge(label: str, **body: object) -> Step:
+    return {"do": "create_charge", "as": label, "body": {"amount": "1000", "description": "tea", **body}}
+
+
+def _static(label: str, **body: object) -> Step:
+    fields = {"minAmount": "1000", "maxAmount": "500000000", "description": "tips", **body}
+    return {"do": "create_static", "as": label, "body": fields}
+
+
+def _invoice(label: str, static: str = "s1") -> Step:
+    return {"do": "invoice", "static": static, "as": label, "amount": "2000"}
+
+
+_LATER: Step = {"do": "advance", "by": 700}
+
+
+def _spread(steps: list[Step]) -> list[Step]:
+    """The steps with time between them, so that no two rows have the same time."""
+    return [each for step in steps for each in (step, _LATER)]
+
+
+# Every state of every resource, rows of the second project, and texts that are easy to confuse.
+ROWS: tuple[Step, ...] = (
+    *_spread(
+        [
+            _charge("c3", expiresIn=1, internalId="a"),
+            _static("s3", expiresIn=1, internalId="A"),
+            _charge("c1", internalId="a"),
+            _static("s1", internalId="a", identifier="ana@shop.example"),
+            _charge("c2", internalId="A"),
+            _static("s2", internalId="a", allowedSlots=1),
+            _charge("c4", internalId=" a"),
+            {**_charge("c21", internalId="a"), "by": BY_SECOND},
+            {**_static("s21", internalId="a", identifier="ben@shop.example"), "by": BY_SECOND},
+            _charge("c5", internalId="a b"),
+        ]
+    ),
+    {"do": "pay", "as": "p2", "charge": "c2"},
+    {"do": "fail", "charge": "c4"},
+    *_spread([_invoice("c12", "s2"), _invoice("c11"), _invoice("c14")]),
+    {"do": "pay", "as": "p12", "charge": "c12"},
+    {"do": "pay", "as": "p14", "charge": "c14"},
+    {"do": "patch", "static": "s1", "body": {"internalId": "b"}},
+    _invoice("c13"),
+    {"do": "patch", "static": "s1", "body": {"internalId": "a"}},
+    {"do": "advance", "by": 3_000},
+)
+_TEXTS = ("a", "a+b", "a%2Fb", "a&b=c", "caf\u00e9", "cafe\u0301", "", "a\u2028b", "007", "b", "a")
+SCENES: Mapping[str, tuple[Step, ...]] = {
+    "empty": (),
+    "rows": ROWS,
+    "lists": (
+        *ROWS,
+        *_spread([_charge(f"d{n}", internalId=text) for n, text in enumerate(_TEXTS)]),
+        *_spread([_static(f"t{n}", internalId=text) for n, text in enumerate(_TEXTS)]),
+        _invoice("c15"),
+        {"do": "fail", "charge": "c15"},
+    ),
+}
+# The steps of one case that come after those of a scene. A scene that is not here has one obligation for each case.
+SHARED: Mapping[str, int] = {"rows": 80, "lists": 150, "empty": 25}
+
+
+def scene_of(name: str) -> tuple[Step, ...]:
+    """The steps of a scene; `NAME-changed` is a scene for one obligation alone."""
+    return SCENES.get(name.partition("-changed")[0], ())
+
+
+def start_of(name: str) -> int | None:
+    """The time at which a scene starts, in ms, if it has one of its own: `at TIME`."""
+    return int(name.removeprefix("at ")) if name.startswith("at ") else None
+
+
+def has_overlay_rows(overlays: tuple[str, ...]) -> bool:
+    """Whether the document with these overlays has the bodies of the scene `rows`."""
+    return "paths" in document_of(overlays)

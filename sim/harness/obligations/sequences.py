@@ -1,0 +1,97 @@
+"""Obligations of sequences: three answers and events of one delivery, and pairs of the fields of a fault rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations, product
+from typing import Any
+
+from leyden.harness.obligations.obligation import Obligation, resolved
+from leyden.harness.steps import Step
+from leyden.world.config import packaged_contract
+
+_WEEK_MS = 7 * 86_400_000
+_EVENTS: Mapping[str, Any] = {
+    "200": 200, "500": 500, "410": 410, "timeout": "timeout", "redirect": 302,
+    "429 later": {"status": 429, "headers": {"Retry-After": "9"}}, "replay": None,
+}  # fmt: skip
+_CAUSES = ("pay", "fail", "expire")
+# Values of the fields of a fault rule that match the first delivery of the case, and others.
+_FIELDS: Mapping[str, tuple[Any, ...]] = {
+    "event": ("charge.completed", "charge.expired"),
+    "attempt": (1, 2, 3),
+    "chargeId": ("c1", "c2", "s1"),
+    "count": (1, 2, 3),
+}
+
+
+def sequence_obligations() -> Iterator[Obligation]:
+    """All sequences of three of the answers and events of a delivery."""
+    source = "#/paths/~1v0~1charges/post/callbacks/chargeUpdated/{$request.body#~1callbackUrl}/x-delivery"
+    for number, names in enumerate(product(_EVENTS, repeat=3)):
+        if names[0] == "replay":
+            continue
+        host, label, cause = f"q{number}.inbox", f"q{number}", _CAUSES[number % 3]
+        body = {"amount": "1000", "description": "x", "callbackUrl": f"http://{host}.localhost/hook", "expiresIn": 60}
+        steps: list[Step] = [
+            {"do": "receiver", "host": host, "answers": [_EVENTS[names[0]]]},
+            {"do": "create_charge", "as": label, "body": body},
+        ]
+        if cause == "pay":
+            steps.append({"do": "pay", "as": f"p{label}", "charge": label})
+        elif cause == "fail":
+            steps.append({"do": "fail", "charge": label})
+        else:
+            steps.append({"do": "advance", "to": ["expiry", label], "offset": 0})
+        for name in names[1:]:
+            if name == "replay":
+                steps += [{"do": "receiver", "host": host, "answers": [500]}, {"do": "replay", "charge": label}]
+            else:
+                steps += [{"do": "receiver", "host": host, "answers": [_EVENTS[name]]},
+                          {"do": "advance", "by": 16_000}, {"do": "advance", "by": 400_000}]  # fmt: skip
+        steps.append({"do": "advance", "by": _WEEK_MS})
+        yield Obligation(
+            "chargeUpdated", "sequence", f"{cause}: {', '.join(names)}", source, tuple(steps), scene="empty"
+        )
+
+
+def fault_obligations() -> Iterator[Obligation]:
+    """Every kind of fault with every field of a rule and every pair of fields."""
+    document = packaged_contract("sandbox").document
+    rule = resolved(document, document["components"]["schemas"]["FaultCreate"])
+    names = [name for name in rule["properties"] if name in _FIELDS]
+    source = "sandbox.openapi.yaml#/components/schemas/FaultCreate"
+    for number, kind in enumerate(rule["properties"]["kind"]["enum"]):
+        if kind == "rate_limit":
+            continue  # it refuses requests; the odd requests ask it
+        choices: list[Mapping[str, Any]] = [{name: value} for name in names for value in _FIELDS[name]]
+        for first, second in combinations(names, 2):
+            # Over the kinds, each pair of fields has each pair of values.
+            pairs = [*product(_FIELDS[first], _FIELDS[second])]
+            value, other = pairs[number % len(pairs)]
+            choices.append({first: value, second: other})
+        for fields in choices:
+            case = " ".join(f"{name}={value}" for name, value in fields.items())
+            yield Obligation(f"fault {kind}", "fault-fields", case, source, tuple(_fault_steps(kind, fields)),
+                             scene="fault-changed")  # fmt: skip
+
+
+def _fault_steps(kind: str, fields: Mapping[str, Any]) -> Iterator[Step]:
+    url = "http://r1.inbox.localhost/hook"
+    charge = {"amount": "1000", "description": "x", "callbackUrl": url, "expiresIn": 60}
+    link = {"minAmount": "1000", "maxAmount": "2000", "description": "x", "callbackUrl": url}
+    if kind == "old_secret":
+        yield {"do": "rotate"}
+    for label in ("c1", "c2"):
+        yield {"do": "create_charge", "as": label, "body": charge}
+    yield {"do": "create_static", "as": "s1", "body": link}
+    yield {"do": "invoice", "static": "s1", "as": "c3", "amount": "1000"}
+    rule: Any = {"do": "fault", "kind": kind, **fields}
+    if "chargeId" in rule:
+        rule["charge"] = rule.pop("chargeId")
+    yield rule
+    yield {"do": "receiver", "host": "r1.inbox", "answers": [500, 500, 200, 500]}
+    yield {"do": "pay", "as": "p1", "charge": "c1"}
+    yield {"do": "pay", "as": "p3", "charge": "c3"}
+    for by in (1_000, 15_000, 400_000, _WEEK_MS):
+        yield {"do": "advance", "by": by}

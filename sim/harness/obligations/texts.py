@@ -1,0 +1,185 @@
+"""Lists of the harness's own: texts, dates and header values that implementations are known to confuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+# Texts that a service must keep as they are, by what could change them.
+TEXTS = {
+    "empty": "",
+    "blank": " ",
+    "blank-before": " tea",
+    "blank-after": "tea ",
+    "tab-after": "tea\t",
+    "line-end": "tea\n",
+    "carriage-return": "te\r\na",
+    "two-blanks": "te  a",
+    "upper-case": "TEA",
+    "dotless": "I\u0131i\u0130",
+    "sharp-s": "stra\u00dfe",
+    "composed": "caf\u00e9",
+    "decomposed": "cafe\u0301",
+    "ligature": "\ufb01n",
+    "wide": "\uff54\uff45\uff41",
+    "greek-final": "\u03a3\u03c3\u03c2",
+    "combining-only": "\u0301",
+    "emoji-joined": "\U0001f469\u200d\U0001f4bb",
+    "outside-bmp": "\U0001d11e",
+    "right-to-left": "\u202eabc",
+    "zero-width": "te\u200ba",
+    "no-break-space": "te\u00a0a",
+    "byte-order-mark": "\ufefftea",
+    "line-separator": "te\u2028a",
+    "null-character": "te\u0000a",
+    "control": "te\u001f\u007fa",
+    "percent-encoded": "te%2Fa",
+    "percent": "100%",
+    "plus": "te+a",
+    "ampersand": "te&a=b",
+    "slash": "te/a",
+    "question": "te?a#b",
+    "quotes": "te\"a'b",
+    "backslash": "te\\a\\n",
+    "braces": "{0}{tea}${tea}%s",
+    "markup": "<b>te&amp;a</b>",
+    "number": "0",
+    "digits": "007",
+    "null-word": "null",
+    "json": '{"a":[1]}',
+    "semicolon": "te;a,b",
+}
+# For each instant a date-time of RFC 3339, by its form.
+DATES = {
+    "utc": "2030-01-01T00:00:02Z",
+    "lower-case": "2030-01-01t00:00:02z",
+    "fraction-1": "2030-01-01T00:00:02.7Z",
+    "fraction-3": "2030-01-01T00:00:02.000Z",
+    "fraction-6": "2030-01-01T00:00:02.000001Z",
+    "fraction-9": "2030-01-01T00:00:01.999999999Z",
+    "offset-plus": "2030-01-01T05:30:02+05:30",
+    "offset-minus": "2029-12-31T19:00:02-05:00",
+    "offset-zero": "2030-01-01T00:00:02+00:00",
+    "offset-minus-zero": "2030-01-01T00:00:02-00:00",
+    "offset-largest": "2030-01-01T23:59:02+23:59",
+    "offset-24": "2030-01-02T00:00:02+24:00",
+    "offset-60-minutes": "2030-01-01T01:00:02+00:60",
+    "offset-hours": "2030-01-01T05:00:02+05",
+    "offset-no-colon": "2030-01-01T05:30:02+0530",
+    "offset-none": "2030-01-01T00:00:02",
+    "date-only": "2030-01-01",
+    "no-seconds": "2030-01-01T00:00Z",
+    "blank-for-t": "2030-01-01 00:00:02Z",
+    "basic": "20300101T000002Z",
+    "leap-day": "2028-02-29T00:00:00Z",
+    "no-leap-day": "2030-02-29T00:00:00Z",
+    "leap-century": "2400-02-29T00:00:00Z",
+    "no-leap-century": "2100-02-29T00:00:00Z",
+    "february-30": "2028-02-30T00:00:00Z",
+    "april-31": "2030-04-31T00:00:00Z",
+    "december-31": "2030-12-31T23:59:59Z",
+    "month-0": "2030-00-01T00:00:00Z",
+    "month-13": "2030-13-01T00:00:00Z",
+    "day-0": "2030-01-00T00:00:00Z",
+    "hour-24": "2030-01-01T24:00:00Z",
+    "minute-60": "2030-01-01T00:60:00Z",
+    "second-61": "2030-01-01T00:00:61Z",
+    "leap-second": "2029-12-31T23:59:60Z",
+    "before-1970": "1969-12-31T23:59:59Z",
+    "year-0001": "0001-01-01T00:00:00Z",
+    "year-0000": "0000-01-01T00:00:00Z",
+    "end-of-clock": "2999-12-31T23:59:59.999Z",
+    "year-9999": "9999-12-31T23:59:59.999Z",
+    "beyond-9999": "9999-12-31T23:59:59-01:00",
+    "year-10000": "10000-01-01T00:00:00Z",
+    "year-of-two-digits": "30-01-01T00:00:02Z",
+    "unix-time": "1893456002",
+    "blank-before": " 2030-01-01T00:00:02Z",
+    "blank-after": "2030-01-01T00:00:02Z ",
+    "fraction-empty": "2030-01-01T00:00:02.Z",
+    "fraction-comma": "2030-01-01T00:00:02,5Z",
+    "arabic-digits": "٢٠٣٠-01-01T00:00:02Z",
+    "week": "2030-W01-2T00:00:02Z",
+    "word": "now",
+    "empty": "",
+}
+# Values of a whole number in a query, beside those at its bounds.
+NUMBER_TEXTS = (
+    "", "-", "+", "+1", "-1", "-0", "00", "01", "007", " 1", "1 ", "1.0", "1.", ".5", "1e1", "1E0", "0x1", "1_0", "1,0",
+    "\uff11", "\u0663", "\u00b2", "true", "null", "NaN", "Infinity", "one", "1;2", "[1]", '"1"', "9" * 18, "9" * 19,
+    "1" + "0" * 40, "2147483648", "4294967297", "9007199254740993", "18446744073709551617",
+)  # fmt: skip
+# Values of the header Accept; the model decides which of them allow JSON (RFC 9110, 12.5.1).
+ACCEPTS = (
+    "*/*", "application/json", "Application/JSON", "application/*", "application/problem+json", "text/html",
+    "text/html, application/json;q=0.5", "text/html, */*;q=0.1", "application/json;q=0", "application/json;q=0.0",
+    "application/json;q=0.000", "application/json;q=0.001", "application/json;q=1.000", "*/*;q=0",
+    "*/*;q=0, application/json", "application/*;q=0, */*", "application/json;q=0, */*", "application/*;q=0.5",
+    "application/json; charset=utf-8", "application/json ; q=0.4", "application/jsonp", "application/xml", "json",
+    "application/json,", ",application/json", "text/*", "image/png, image/*;q=0.8", "application/vnd.api+json",
+    "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8",
+)  # fmt: skip
+CONTENT_TYPES = (
+    "application/json", "Application/JSON", "application/json; charset=utf-8", "application/json;charset=UTF-8",
+    'application/json; charset="utf-8"', "application/json; charset=iso-8859-1", "application/json; charset=utf-16",
+    "application/json ", "application/jsonp", "application/json5", "application/problem+json",
+    "application/vnd.api+json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json",
+    "text/plain", "json",
+    "application/*", "*/*", "", "application/xml", "application/json, application/json", "application/octet-stream",
+)  # fmt: skip
+# JSON texts, by what could be read in them. `{}` stands for the members of a valid body.
+JSON_TEXTS = {
+    "blanks": " \t\r\n{{{}}} \n",
+    "comment": "{{{} /* x */}}",
+    "trailing-comma": "{{{},}}",
+    "single-quotes": "{{{}, 'x': 1}}",
+    "two-values": "{{{}}} {{}}",
+    "trailing-text": "{{{}}} x",
+    "array": "[{{{}}}]",
+    "text": '"{{}}"',
+    "nan": '{{{}, "x": NaN}}',
+    "infinity": '{{{}, "x": -Infinity}}',
+    "leading-zero": '{{{}, "x": 01}}',
+    "plus": '{{{}, "x": +1}}',
+    "point-first": '{{{}, "x": .5}}',
+    "huge-exponent": '{{{}, "x": 1e400}}',
+    "long-number": '{{{}, "x": ' + "9" * 400 + "}}",
+    "escape": '{{{}, "x": "\\u0041\\/"}}',
+    "bad-escape": '{{{}, "x": "\\x41"}}',
+    "surrogate-pair": '{{{}, "x": "\\ud83d\\ude00"}}',
+    "lone-surrogate": '{{{}, "x": "\\ud83d"}}',
+    "lone-surrogate-name": '{{{}, "\\ude00": 1}}',
+    "control-character": '{{{}, "x": "\x01"}}',
+    "repeated-name": '{{{}, "x": 1, "x": 1}}',
+    "repeated-name-escaped": '{{{}, "x": 1, "\\u0078": 2}}',
+    "repeated-name-inside": '{{{}, "x": {{"y": 1, "y": 1}}}}',
+    "prototype": '{{{}, "__proto__": {{"admin": true}}}}',
+    "empty-name": '{{{}, "": 1}}',
+    "null": "null",
+    "number": "17",
+    "cut": '{{{}, "x": "te',
+    "byte-order-mark": "\u00ef\u00bb\u00bf{{{}}}",
+    "not-utf-8": '{{{}, "x": "\u00ff"}}',
+    "overlong-utf-8": '{{{}, "x": "\u00c0\u00af"}}',
+    "empty": "",
+    "blank": " ",
+}
+
+
+def near_misses(text: str) -> Iterator[tuple[str, str]]:
+    """Texts that a careless comparison takes for this one, each with its kind."""
+    yield "other-case", text.swapcase()
+    yield "upper-case", text.upper()
+    yield "lower-case", text.lower()
+    yield "blank-before", f" {text}"
+    yield "blank-after", f"{text} "
+    yield "tab-after", f"{text}\t"
+    yield "longer", f"{text}{text[-1:] or 'x'}"
+    yield "shorter", text[:-1]
+    yield "without-first", text[1:]
+    yield "prefixed", f"x{text}"
+    yield "quoted", f'"{text}"'
+    yield "comma", f"{text},"
+    yield "twice", f"{text},{text}"
+    yield "null-character", f"{text}\x00"
+    yield "wildcard", "*"
+    yield "percent-wildcard", f"{text[:-1]}%"
