@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from typing import Any
@@ -168,3 +169,9 @@ def test_a_server_logs_each_of_them_once(sandbox: Sandbox, caplog: pytest.LogCap
         'POST /v0/charges: "unit" is ignored; it is always "msats"',
         'POST /v0/charges: %"%1b[31m" is ignored',
     ]
+
+
+def test_the_pointer_of_a_refused_field_is_escaped() -> None:
+    with Sandbox(overlays=["strict"]) as sandbox:
+        errors = json.loads(create(sandbox, **{"a/b~": 1}).body)["errors"]
+    assert [one["pointer"] for one in errors] == ["/a~1b~0"]  # RFC 6901, 3
