@@ -37,7 +37,7 @@ def _create(session: Session, step: Step, kind: str, operation: str, path: str) 
     model = session.model
     expected_response = model.limited(operation) or model.create(kind, step["as"], project, body, key)
     headers = [] if key is None else [("Idempotency-Key", key)]
-    response = session.request(operation, path, key=project, body=body, headers=headers)
+    response = session.request(operation, path, key=project, body=body, more=headers)
     where = f"create {step['as']}"
     data = session.check_response(expected_response, response, where)
     if isinstance(expected_response.record, Charge):

@@ -319,6 +319,13 @@ def ignored_names(one: Operation, body: Mapping[str, Any], strict: bool, has_key
     return [*names, "Idempotency-Key"] if has_key and one.method == "PATCH" else names
 
 
+def names_in(one: Operation, query: str, body: Mapping[str, Any], has_key: bool, strict: bool) -> tuple[str, ...]:
+    """The names that a request has and its operation ignores: of the query of a wallet, of the body, and the header."""
+    known = _QUERY.get(one.name, ())
+    unknown = [name for name, _ in parse_qsl(query, keep_blank_values=True) if name not in known] if one.wallet else []
+    return (*dict.fromkeys(unknown), *ignored_names(one, body, strict and not one.wallet, has_key))
+
+
 def known_names(one: Operation) -> tuple[str, ...]:
     """The names that a request may have: the fields of its body, or the parameters of its query."""
     return FIELDS.get(_BODIES.get(one.name, ""), ()) if one.body is not None else _QUERY.get(one.name, ())

@@ -150,6 +150,17 @@ def _times() -> Iterator[Obligation]:
         yield Obligation("clock", "start", text, "the harness's list of times", tuple(steps), scene=f"at {start_ms}")
 
 
+def jitter_obligation() -> Obligation:
+    """Over a hundred retries, whose delays are compared as a whole at the end of the case."""
+    body = {"amount": "1000", "description": "x", "callbackUrl": "http://r1.inbox.localhost/"}
+    steps: list[Step] = [{"do": "receiver", "host": "r1.inbox", "always": 500}]
+    for number in range(12):
+        steps += [{"do": "create_charge", "as": f"c{number}", "body": body}, {"do": "fail", "charge": f"c{number}"}]
+    source = "#/paths/~1v0~1charges/post/callbacks/chargeUpdated"
+    steps += [{"do": "advance", "by": 7 * _DAY_MS}, {"do": "wallet"}]
+    return Obligation("chargeUpdated", "jitter", "", source, tuple(steps), scene="jitter-changed")
+
+
 def scene_obligation() -> Obligation:
     """The scene of the lists by itself, with the journal of its steps."""
     return Obligation("scene", "rows", "", "the harness's scene", (*ROWS, {"do": "wallet"}), scene="scene-changed")

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import cast
 
 from leyden.harness.generators.generators import START_MS
-from leyden.harness.obligations.counts import count_obligations, scene_obligation
+from leyden.harness.obligations.counts import count_obligations, jitter_obligation, scene_obligation
 from leyden.harness.obligations.fields import field_obligations, foreign_field_obligations, pair_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.queries import list_obligations, query_obligations
@@ -55,7 +55,7 @@ def _derived() -> Iterator[Obligation]:
         count_obligations(),
         sequence_obligations(),
         fault_obligations(),
-        (scene_obligation(),),
+        (scene_obligation(), jitter_obligation()),
     )
     for overlay in _BODY_OVERLAYS:
         yield from field_obligations((overlay,))

@@ -80,6 +80,8 @@ def _compare(session: Session, sent: SentRequest, expected: ExpectedAnswer, resp
         return
     if isinstance(value, ExpectedResponse):
         data = session.check_response(value, response, where)
+        if status == 200:
+            session.same_text(expected.operation, response.json["message"], f"{where}: message")
         if isinstance(value.record, Charge):
             session.bind_charge(value.record, data, where)
         elif isinstance(value.record, StaticCharge) and value.record.id is None:
@@ -145,6 +147,7 @@ def _compare_value(session: Session, value: Any, response: Response, where: str)
             _compare_page(session, value, data, response.json["next"], where)
         case Charge() | StaticCharge():
             checks.same(value.resource(), checks.success(response, "paths", where), "echo", "client-fields", where)
+            session.same_text(type(value).__name__, response.json["message"], f"{where}: message")
         case int():
             data = checks.success(response, "wallet", where)
             checks.same({"unit": "msats", "balance": str(value)}, data, "lifecycle", "wallet", where)
@@ -162,4 +165,6 @@ def _compare_page(session: Session, page: Page, data: Any, following: Any, where
         raise ContractViolation("lifecycle", "lists", f"{where}: next", expected, following)
     session.cursor = following
     if following is not None:
+        known = session.cursors.get(following, page.rows[-1])
+        checks.same(known.id, page.rows[-1].id, "lifecycle", "lists", f"{where}: a cursor of its own for each row")
         session.cursors[following] = page.rows[-1]

@@ -8,17 +8,21 @@ from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
+from leyden.harness.checks import headers
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.charges import CoverageItem, row_name
+from leyden.harness.model.http import known_names, names_in
 from leyden.harness.model.model import ExpectedResponse, Model
 from leyden.harness.model.records import Charge, Delivery, Payment, StaticCharge
-from leyden.harness.model.requests import OPERATIONS
+from leyden.harness.model.requests import OPERATIONS, Operation
 from leyden.harness.model.rules import Interpretation, instant, iso
 from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response, Target
 
 T = TypeVar("T")
+# These are answered before the fields of a request are read, so `Leyden-Ignored` names none.
+_BEFORE_FIELDS = frozenset({401, 406, 413, 415, 429})
 _JSON = (("Content-Type", "application/json"),)
 
 
@@ -34,9 +38,10 @@ class Request(NamedTuple):
 class Session:
     """A target from its start, and the model. Everything that checks raises `ContractViolation`.
 
-    `cursors` has the last row of the page that each cursor came with, `cursor` is the latest one. `reached` has the
-    coverage items, `unchecked` names what cannot be checked at this target, `requests` are those of
-    the steps. `delivery_cache` is valid for one step; `checked_requests` counts the checked callbacks by receiver.
+    `cursors` has the last row of the page that each cursor came with, `cursor` is the latest one. `retry_offsets` has
+    the place of each retry within its bounds, from -1 to 1. `reached` has the coverage items, `unchecked` names what
+    cannot be checked at this target, `requests` are those of the steps. `delivery_cache` is valid for one step;
+    `checked_requests` counts the checked callbacks by receiver.
     """
 
     def __init__(
@@ -54,6 +59,10 @@ class Session:
         self.hashes: dict[str, Charge] = {}
         self.delivery_cache: dict[str, list[Any]] = {}
         self.checked_requests: dict[str, int] = {}
+        self.requests_seen: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+        self.retry_offsets: list[float] = []
+        self.delivery_ids: dict[str, Charge] = {}
         self.cursors: dict[str, Charge | StaticCharge] = {}
         self.cursor: str | None = None
         self.done = 0
@@ -102,10 +111,10 @@ class Session:
         *,
         key: str | None = PROJECT,
         body: Any = None,
-        headers: Sequence[tuple[str, str]] = (),
+        more: Sequence[tuple[str, str]] = (),
     ) -> Response:
         """Send a request to the charge service. `key` is the name of a project, or any API key, or None."""
-        sent = list(headers)
+        sent = list(more)
         if key is not None:
             sent.append(("apikey", self.target.keys.get(key, key)))
         if body is not None:
@@ -113,15 +122,41 @@ class Session:
         one = OPERATIONS[operation]
         response = self.send(one.method, path, sent, encoded(body))
         self.reached[("response", operation, str(response.status))] = None
-        if one.wallet:
+        if self.target.controlled:
+            fields = body if isinstance(body, dict) else {}
+            has_key = any(name.lower() == "idempotency-key" for name, _ in more)
+            self._check_headers(one, path.partition("?")[2], fields, has_key, response)
+        elif one.wallet:  # another implementation may send more headers
             origin = response.headers.get("access-control-allow-origin")
             checks.same("*", origin, "lifecycle", "lnurl-pay", f"{operation}: CORS")
         return response
 
+    def _check_headers(
+        self, one: Operation, query: str, body: Mapping[str, Any], has_key: bool, response: Response
+    ) -> None:
+        """The complete set of the headers of a response."""
+        status = response.status
+        names: dict[str, str | None] = {}
+        if one.wallet and status == 200:
+            names["access-control-allow-origin"] = "*"
+        if status in {401, 429}:
+            names["www-authenticate" if status == 401 else "retry-after"] = None
+        if "idempotent-replayed" in response.headers:
+            names["idempotent-replayed"] = "true"  # whether it is due depends on the earlier requests
+        ignored: tuple[str, ...] = ()
+        if status not in _BEFORE_FIELDS:
+            ignored = names_in(one, query, body, has_key, self.model.interpretation.strict)
+        unused = [name for name in known_names(one) if name not in body]
+        media = "application/json" if status < 400 else "application/problem+json"
+        headers.complete(response, one.name, media=media, names=names, ignored=ignored, known=unused)
+
     def control(self, method: str, path: str, body: Any = None, *, project: str = PROJECT) -> Response:
         """Send a request to the control plane."""
-        headers = [("apikey", self.target.keys[project]), *(_JSON if body is not None else ())]
-        return self.send(method, f"/sandbox/v1{path}", headers, encoded(body))
+        sent = [("apikey", self.target.keys[project]), *(_JSON if body is not None else ())]
+        response = self.send(method, f"/sandbox/v1{path}", sent, encoded(body))
+        media = "application/json" if response.status < 400 else "application/problem+json"
+        headers.complete(response, f"{method} {path}", media=media, names={})
+        return response
 
     def send(self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes) -> Response:
         """Send a request; it is recorded if it belongs to a step and does not only check."""
@@ -131,7 +166,26 @@ class Session:
         self.last = (request, Response(0, {}, b""))
         response = self.target.send(method, path, headers, body)
         self.last = (request, response)
+        if response.status >= 400:
+            self._check_law(request, response)
         return response
+
+    def _check_law(self, request: Request, response: Response) -> None:
+        """Each request has an id of its own, and each code one title [errors]."""
+        body = response.json
+        if not isinstance(body, dict) or "request_id" not in body or "idempotent-replayed" in response.headers:
+            return
+        where = f"{request.method} {request.path[:120]}"
+        name, code = str(body["request_id"]), str(body.get("code"))
+        if name in self.requests_seen:
+            other = f"{name}, which {self.requests_seen[name]} has"
+            raise ContractViolation("errors_are_problems", "errors", f"{where}: request_id", "a unique id", other)
+        self.requests_seen[name] = where
+        self.same_text(code, str(body.get("title")), f"{where}: title")
+
+    def same_text(self, key: str, text: str, where: str) -> None:
+        """A text that does not depend on the request is the same in every response of a run."""
+        checks.same(self.texts.setdefault(key, text), text, "echo", "envelope", where)
 
     def control_ok(self, method: str, path: str, body: Any = None, *, project: str = PROJECT) -> Any:
         """The JSON of the control plane's response, whose status must be 200."""
@@ -215,6 +269,8 @@ class Session:
             raise ContractViolation(
                 "callback_contract", "callback-delivery", where, bounds, text or "no further attempt"
             )
+        if low < high:
+            self.retry_offsets.append((2 * due_at - low - high) / (high - low))
         return due_at
 
     # Checks
