@@ -18,7 +18,8 @@ def is_leap_year(year: int) -> bool:
 
 
 def instant_of(text: str) -> int | None:
-    """The time of a text in ms since 1970; None if it is no date-time. Less than a millisecond is cut off.
+    """The time of a text in ms since 1970; None if it is no date-time. A fraction of a millisecond is rounded up: both
+    filters compare whole milliseconds with it.
 
     A leap second is the second after it; it is at the end of a day in UTC (RFC 3339, 5.7).
     """
@@ -40,7 +41,8 @@ def instant_of(text: str) -> int | None:
     at_s = ((days * 24 + hour) * 60 + minute - offset) * 60 + second
     if second == 60 and at_s % 86_400:
         return None
-    return at_s * 1_000 + int((found[7] or "0").ljust(3, "0")[:3])
+    fraction = found[7] or "0"
+    return at_s * 1_000 + int(fraction.ljust(3, "0")[:3]) + any(one != "0" for one in fraction[3:])
 
 
 def _days(year: int, month: int, day: int) -> int:

@@ -23,6 +23,7 @@ from leyden.harness.model.rules import BODY_LIMIT, FIELDS, MAX_INTERNAL_ID, is_i
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 _LIMIT = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _CURSOR = re.compile(r"[0-9a-f]{16}", re.ASCII)
+_PARAMETER = re.compile(r';\s*([^\s;="]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)', re.ASCII)
 MAX_PAGE, DEFAULT_PAGE = 1_000, 100  # [lists]
 _STATES = {
     "listCharges": ("pending", "completed", "expired", "error"),
@@ -56,9 +57,9 @@ class ExpectedAnswer:
     """The answer that a request must get.
 
     `operation` is empty without one. `pointers` are the places that a 400 names; None if they are not determined.
-    `allow` is the header of a 204 or 405. `ignored` are the names in `Leyden-Ignored`, `unused` the known names that
-    the request does not have, one of which may be meant. `value` is what a 200 shows: an `ExpectedResponse`, a
-    resource, a `Page`, a balance, a `WalletAnswer`.
+    `allow` is the header of a 204 or 405. `cors`: any origin may read it [lnurl-pay]. `ignored` are the names in
+    `Leyden-Ignored`, `unused` the known names that the request does not have, one of which may be meant. `value` is
+    what a 200 shows: an `ExpectedResponse`, a resource, a `Page`, a balance, a `WalletAnswer`.
     """
 
     status: int
@@ -66,6 +67,7 @@ class ExpectedAnswer:
     operation: str = ""
     pointers: frozenset[str] | None = None
     allow: tuple[str, ...] = ()
+    cors: bool = False
     ignored: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     value: Any = None
@@ -113,12 +115,19 @@ class HttpModel:
         ]
         if not matches:
             return ExpectedAnswer(404, "not_found")
+        answer = self._at_path(matches, query, request)
+        answer.cors = any(one.wallet for one, _ in matches)
+        return answer
+
+    def _at_path(
+        self, matches: Sequence[tuple[Operation, dict[str, str]]], query: str, request: SentRequest
+    ) -> ExpectedAnswer:
         allow = allowed_methods([one for one, _ in matches])
         method = "GET" if request.method == "HEAD" else request.method
         found = next(((one, parameters) for one, parameters in matches if one.method == method), None)
         if found is None:
             if request.method == "OPTIONS":
-                return ExpectedAnswer(204, allow=allow, value=any(one.wallet for one, _ in matches))
+                return ExpectedAnswer(204, allow=allow)
             return ExpectedAnswer(405, "method_not_allowed", allow=allow)
         answer = self._operation(*found, query, request)
         answer.operation = found[0].name
@@ -140,7 +149,7 @@ class HttpModel:
         if one.body is not None and not is_json_type(request.header("content-type") or ""):
             return ExpectedAnswer(415, "unsupported_media_type")
         accept = request.header("accept")
-        if accept is not None and not accepts_json(accept):
+        if accept and not accepts_json(accept):
             return ExpectedAnswer(406, "not_acceptable")
         strict = self._is_strict(one)
         body = parse_json(request.body) if request.body.strip() else None
@@ -160,7 +169,7 @@ class HttpModel:
         values, pointers, unknown = self._query(one, query)
         key = request.header("idempotency-key")
         if key is not None and one.method == "POST" and not is_idempotency_key(key):
-            pointers.append("header.Idempotency-Key")
+            pointers.append("header.idempotency-key")
         ignored = (*unknown, *ignored_names(one, fields, self._is_strict(one), key is not None))
         unused = tuple(name for name in known_names(one) if name not in values and name not in fields)
         if pointers:
@@ -293,10 +302,11 @@ def allowed_methods(operations: Sequence[Operation]) -> tuple[str, ...]:
 
 
 def is_json_type(text: str) -> bool:
-    """Whether a Content-Type is JSON in UTF-8 (RFC 8259, 8.1)."""
-    media, *parameters = [part.strip() for part in text.lower().split(";")]
-    charsets = [one.partition("=")[2].strip().strip('"') for one in parameters if one.startswith("charset")]
-    return media == JSON_TYPE and all(one in {"", "utf-8"} for one in charsets)
+    """Whether a Content-Type is JSON in UTF-8 (RFC 9110, 8.3.1; RFC 8259, 8.1)."""
+    media, _, rest = text.partition(";")
+    charsets = [value.strip().strip('"').lower() for name, value in _PARAMETER.findall(f";{rest}")
+                if name.lower() == "charset"]  # fmt: skip
+    return media.strip().lower() == JSON_TYPE and all(one in {"", "utf-8"} for one in charsets)
 
 
 def accepts_json(accept: str) -> bool:

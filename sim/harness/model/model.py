@@ -124,7 +124,7 @@ class Model:
     def create(self, kind: str, label: str, project: str, body: Body, key: str | None) -> ExpectedResponse:
         """POST /v0/charges (`kind` charge) or /v0/static-charges (static) with a valid API key and a JSON body."""
         if key is not None and not is_idempotency_key(key):
-            pointers = frozenset({"header.Idempotency-Key"})
+            pointers = frozenset({"header.idempotency-key"})
             return ExpectedResponse(400, "invalid_request", "idempotency", pointers)
         create = self._new_charge if kind == "charge" else self._new_static
         return self.rejected(kind, body) or self._idempotent(

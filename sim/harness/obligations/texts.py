@@ -110,7 +110,7 @@ NUMBER_TEXTS = (
 )  # fmt: skip
 # Values of the header Accept; the model decides which of them allow JSON (RFC 9110, 12.5.1).
 ACCEPTS = (
-    "*/*", "application/json", "Application/JSON", "application/*", "application/problem+json", "text/html",
+    "", "*/*", "application/json", "Application/JSON", "application/*", "application/problem+json", "text/html",
     "text/html, application/json;q=0.5", "text/html, */*;q=0.1", "application/json;q=0", "application/json;q=0.0",
     "application/json;q=0.000", "application/json;q=0.001", "application/json;q=1.000", "*/*;q=0",
     "*/*;q=0, application/json", "application/*;q=0, */*", "application/json;q=0, */*", "application/*;q=0.5",
@@ -123,8 +123,9 @@ CONTENT_TYPES = (
     'application/json; charset="utf-8"', "application/json; charset=iso-8859-1", "application/json; charset=utf-16",
     "application/json ", "application/jsonp", "application/json5", "application/problem+json",
     "application/vnd.api+json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json",
-    "text/plain", "json",
-    "application/*", "*/*", "", "application/xml", "application/json, application/json", "application/octet-stream",
+    "text/plain", "json", 'application/json; x="a; charset=latin-1"', "application/json; profile=x; charset=utf-8",
+    "application/json; x-charset=utf-16", "application/json; charset=", "application/json;", "", "application/xml",
+    "application/json, application/json", "application/octet-stream",
 )  # fmt: skip
 # JSON texts, by what could be read in them. `{}` stands for the members of a valid body.
 JSON_TEXTS = {
