@@ -184,5 +184,6 @@ def restart(session: Session, step: Step) -> None:
     receivers = session.model.outbox.receivers
     scripts = {host: {"answers": one.answers, "always": one.always} for host, one in receivers.items()}
     session.target.restart(scripts)
+    session.requests_seen.clear()  # the ids of requests are counted from each start
     session.reached["policy", "restart", "resumed"] = None
     session.model.changed.update(dict.fromkeys(session.model.ledger.resources))

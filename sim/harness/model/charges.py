@@ -49,6 +49,13 @@ class ModelLedger:
     def _row(self, resource: str, state: str, trigger: str, when: str, then: str) -> None:
         self.reached.append(("row", resource, state, trigger, when, then))
 
+    def _event(self, resource: Charge | StaticCharge, trigger: str) -> None:
+        resource.history.append((self._timeline.now, trigger, resource.status))
+
+    def invoice_requested(self, static: StaticCharge) -> None:
+        """The Static Charge issues an invoice."""
+        self._event(static, "invoice_requested")
+
     # Creation and time
 
     def open(self, charge: Charge) -> None:
@@ -56,6 +63,7 @@ class ModelLedger:
         self.charges[charge.label] = charge
         self._changed(charge)
         self._row("Charge", "(creation)", "created", "", "pending")
+        self._event(charge, "created")
         self._timeline.schedule(charge.expires_at, EXPIRY, lambda: self._expire(charge))
 
     def open_static(self, static: StaticCharge) -> None:
@@ -63,6 +71,7 @@ class ModelLedger:
         self.static_charges[static.label] = static
         self._changed(static)
         self._row("StaticCharge", "(creation)", "created", "", "active")
+        self._event(static, "created")
         if static.expires_at is not None:
             self._timeline.schedule(static.expires_at, EXPIRY, lambda: self._expire_static(static))
 
@@ -75,6 +84,7 @@ class ModelLedger:
     def _end_unpaid(self, charge: Charge, trigger: str, status: str) -> None:
         self._row("Charge", "pending", trigger, "", status)
         charge.status = status
+        self._event(charge, trigger)
         self._cancel(charge)
         if charge.parent is None:
             self._outbox.notify(charge, f"charge.{status}")
@@ -83,6 +93,7 @@ class ModelLedger:
     def _expire_static(self, static: StaticCharge) -> None:
         self._row("StaticCharge", static.status, "expiry_reached", "", "expired")
         static.status = "expired"
+        self._event(static, "expiry_reached")
         self._changed(static)
         for child in static.children:
             self._cancel(child)
@@ -120,6 +131,7 @@ class ModelLedger:
             self._resolve(payment, "failed")
         elif payment.outcome == "hold":
             payment.status, charge.invoice, charge.held = "held", "held", payment
+            payment.held_at = self._timeline.now
         else:
             self._settle(charge, payment)
 
@@ -149,11 +161,13 @@ class ModelLedger:
             free = "slot_free" if parent.status == "active" else ""
             self._row("StaticCharge", parent.status, "payment_settled", free, parent.status)
             parent.slots += 1
+            self._event(parent, "payment_settled")
             self._changed(parent)
         when = "at_or_before_expiry" if self._interpretation.payable_at_expiry else "before_expiry"
         self._row("Charge", "pending", "payment_settled", when, "completed")
         charge.status, charge.invoice, charge.held = "completed", "settled", None
         charge.confirmed_at = self._timeline.now
+        self._event(charge, "payment_settled")
         self.balances[charge.project] = self.balances.get(charge.project, 0) + payment.amount_msat
         self._resolve(payment, "succeeded")
         self._outbox.notify(charge, "charge.completed")
@@ -218,6 +232,7 @@ class ModelLedger:
         """The last slot is used: no other invoice can be paid [last-slot], except with `count-on-settle`."""
         self._row("StaticCharge", "active", "slots_filled", "", "disabled")
         static.status = "disabled"
+        self._event(static, "slots_filled")
         self._changed(static)
         if not self._interpretation.count_on_settle:
             for child in static.children:
@@ -236,6 +251,7 @@ class ModelLedger:
         else:
             self._row("StaticCharge", "disabled", "slots_reopened", "slot_free", "active")
             static.status = "active"
+            self._event(static, "slots_reopened")
             self._changed(static)
 
     def rejects_changes(self, static: StaticCharge) -> bool:

@@ -237,6 +237,7 @@ class Model:
             metadata=static.metadata,
         )
         static.children.append(charge)
+        self.ledger.invoice_requested(static)
         self.ledger.open(charge)
         return charge
 

@@ -14,7 +14,7 @@ from leyden.harness.model.rules import iso
 
 @dataclass(slots=True, eq=False)
 class StaticCharge:
-    """A Static Charge; `label` is its name in the steps."""
+    """A Static Charge; `label` is its name in the steps, `history` its events: the time, the trigger, the new state."""
 
     label: str
     project: str
@@ -34,6 +34,7 @@ class StaticCharge:
     link: str | None = None
     metadata: str | None = None
     children: list[Charge] = field(default_factory=list)
+    history: list[tuple[int, str, str]] = field(default_factory=list)
 
     @property
     def full(self) -> bool:
@@ -63,7 +64,8 @@ class StaticCharge:
 
 @dataclass(slots=True, eq=False)
 class Charge:
-    """A Charge. `invoice` is the state of its invoice at the node: open, held, settled or cancelled."""
+    """A Charge. `invoice` is the state of its invoice at the node: open, held, settled or cancelled. `history` has its
+    events: the time, the trigger, the new state."""
 
     label: str
     project: str
@@ -84,6 +86,7 @@ class Charge:
     preimage: str | None = None
     metadata: str | None = None
     delivery: Delivery | None = None
+    history: list[tuple[int, str, str]] = field(default_factory=list)
 
     def resource(self) -> dict[str, Any]:
         """The `data` of the response to GET."""
@@ -125,6 +128,7 @@ class Payment:
     created_at: int
     status: str = "in_flight"
     resolved_at: int | None = None
+    held_at: int | None = None
     id: str | None = None
 
 

@@ -11,6 +11,7 @@ from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.constants import NO_KEY
 from leyden.harness.executors import lnurl, requests, service, world
 from leyden.harness.model.records import Charge
+from leyden.harness.session.journal import check_journal
 from leyden.harness.session.observe import check_deliveries, check_everything, check_received_requests
 from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible, public_functions
@@ -91,3 +92,5 @@ class Run(Session):
         """Compare every resource and delivery, the lists, the balances and the clock. Raises `ContractViolation`."""
         self.delivery_cache.clear()
         check_everything(self)
+        if self.target.controlled and ("policy", "restart", "resumed") not in self.reached:
+            check_journal(self)  # a restart begins another journal

@@ -16,7 +16,7 @@ from leyden.harness.model.http import known_names, names_in
 from leyden.harness.model.model import ExpectedResponse, Model
 from leyden.harness.model.records import Charge, Delivery, Payment, StaticCharge
 from leyden.harness.model.requests import OPERATIONS, Operation
-from leyden.harness.model.rules import Interpretation, instant, iso
+from leyden.harness.model.rules import Interpretation, has_lone_surrogate, instant, iso
 from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response, Target
 
@@ -38,10 +38,11 @@ class Request(NamedTuple):
 class Session:
     """A target from its start, and the model. Everything that checks raises `ContractViolation`.
 
-    `cursors` has the last row of the page that each cursor came with, `cursor` is the latest one. `retry_offsets` has
-    the place of each retry within its bounds, from -1 to 1. `reached` has the coverage items, `unchecked` names what
-    cannot be checked at this target, `requests` are those of the steps. `delivery_cache` is valid for one step;
-    `checked_requests` counts the checked callbacks by receiver.
+    `sent` has the method, the target and the status of each request, for the journal. `cursors` has the last row of the
+    page that each cursor came with, `cursor` is the latest one. `retry_offsets` has the place of each retry within its
+    bounds, from -1 to 1. `reached` has the coverage items, `unchecked` names what cannot be checked at this target,
+    `requests` are those of the steps. `delivery_cache` is valid for one step; `checked_requests` counts the checked
+    callbacks by receiver.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Session:
         self.hashes: dict[str, Charge] = {}
         self.delivery_cache: dict[str, list[Any]] = {}
         self.checked_requests: dict[str, int] = {}
+        self.sent: list[tuple[str, str, int]] = []
         self.requests_seen: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self.retry_offsets: list[float] = []
@@ -144,7 +146,7 @@ class Session:
         if "idempotent-replayed" in response.headers:
             names["idempotent-replayed"] = "true"  # whether it is due depends on the earlier requests
         ignored: tuple[str, ...] = ()
-        if status not in _BEFORE_FIELDS:
+        if status not in _BEFORE_FIELDS and not has_lone_surrogate(body):
             ignored = names_in(one, query, body, has_key, self.model.interpretation.strict)
         unused = [name for name in known_names(one) if name not in body]
         media = "application/json" if status < 400 else "application/problem+json"
@@ -166,6 +168,7 @@ class Session:
         self.last = (request, Response(0, {}, b""))
         response = self.target.send(method, path, headers, body)
         self.last = (request, response)
+        self.sent.append((method, path, response.status))
         if response.status >= 400:
             self._check_law(request, response)
         return response
