@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from posixpath import dirname, relpath
@@ -54,7 +55,10 @@ def operation_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
         bound = {
             operation.method.upper(): (operation, mount.handlers[operation.operation_id]) for operation in operations
         }
-        routes.append(Route(path, PathEndpoint(bound, pipeline, mount.contract.depth_limit)))
+        route = Route(path, PathEndpoint(bound, pipeline, mount.contract.depth_limit))
+        # `$` also matches before a line end, and a path may end with one (%0A).
+        route.path_regex = re.compile(route.path_regex.pattern.removesuffix("$") + r"\Z")
+        routes.append(route)
     return sorted(routes, key=lambda route: "{" in route.path)
 
 
@@ -178,7 +182,7 @@ def build_app(main: ApiMount, lazy_mounts: Sequence[LazyMount], pipeline: Pipeli
         near = closest_path(path, templates)
         mend = f"did you mean {near}?" if near is not None else f"the paths are listed at {main.docs_path}"
         problem = NotFound(f"no operation has the path {shown(path)}: {mend}")
-        await send_problem(send, problem, pipeline.next_request_id())
+        await send_problem(send, problem, pipeline.next_request_id(), omit_body=scope["method"] == "HEAD")
 
     limit = max(main.contract.body_limit, *(mount.body_limit for mount in lazy_mounts), 0)
     return Router(

@@ -129,7 +129,8 @@ class BodyLimitMiddleware:
         scope[BODY] = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         if too_long:
             problem = PayloadTooLarge(f"the body is larger than {self._limit} bytes: send less")
-            return await send_problem(send, problem, self._pipeline.next_request_id())
+            omit_body = scope["method"] == "HEAD"
+            return await send_problem(send, problem, self._pipeline.next_request_id(), omit_body=omit_body)
         return await self._app(scope, receive, send)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -18,10 +19,15 @@ from leyden.harness.engines.random_walk import random_walk
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.engines.shrink import shrink
 from leyden.harness.engines.state_machine import search, search_settings, state_machine
+from leyden.harness.generators import existing
+from leyden.harness.generators.generators import LARGE, ROWS, random_run_config
+from leyden.harness.model.dates import instant_of
 from leyden.harness.model.faults import HOLDING
-from leyden.harness.model.rules import OVERLAYS
+from leyden.harness.model.model import Model
+from leyden.harness.model.rules import OVERLAYS, Interpretation
 from leyden.harness.runs.cases import Case, play, replay
 from leyden.harness.targets.target import InProcess
+from leyden.rng import RandomStreams
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.http.projects import Projects
@@ -182,3 +188,26 @@ def test_a_violation_names_what_differs() -> None:
     violation = ContractViolation("echo", "DECISIONS not-given", "c1", {"internalId": ""}, {"internalId": None})
     assert str(violation) == "c1: expected {'internalId': ''}, observed {'internalId': None} (DECISIONS not-given)"
     assert violation.as_dict()["check"] == "echo"
+
+
+def test_most_runs_are_small_and_some_have_more_rows_than_a_page() -> None:
+    choices = [RandomStreams(seed).stream("walk") for seed in range(2_000)]
+    sizes = Counter(random_run_config(one).size for one in choices)
+    assert set(sizes) == {1, 3, LARGE}
+    assert sizes[1] > sum(sizes.values()) * 0.8
+    target = InProcess()
+    fill = ({"do": "fill", "of": "charges", "count": ROWS, "as": "row"}, {"do": "get", "what": "row_1000"},
+            {"do": "pages", "target": "/v0/charges?limit=1000", "headers": [["apikey", "{key}"]]})  # fmt: skip
+    result = play(Case(fill), target)
+    assert (result.violation, result.done) == (None, 3)
+
+
+def test_filters_are_drawn_from_the_rows_of_the_run() -> None:
+    model = Model(Interpretation(), 0, lambda delivery, number, low, high: low)
+    model.create("charge", "c1", "default", {"amount": "1000", "description": "tea", "internalId": "Order 7"}, None)
+    stream = RandomStreams(1).stream("filters")
+    found = [dict(existing.filters(stream, model, "charges")) for _ in range(300)]
+    texts = {one["internalId"] for one in found if "internalId" in one}
+    assert {"Order 7", "ORDER 7", "order 7", " Order 7", "Order 7 ", "Order 7x", "Order "} <= texts
+    times = {instant_of(one["createdAfter"]) for one in found if "createdAfter" in one}
+    assert {-1_000, -1, 0, 1, 1_000} <= times

@@ -76,8 +76,15 @@ def test_a_key_that_is_sent_twice_is_unauthorized(sandbox: Sandbox) -> None:
 
 
 def test_an_unknown_path(sandbox: Sandbox) -> None:
-    for target in ("/v0/charge", "/v1/charges", "/v0/charges/", "/v0/charges/a/b", "/%00", "/v0//charges"):
+    paths = ("/v0/charge", "/v1/charges", "/v0/charges/", "/v0/charges/a/b", "/%00", "/v0//charges", "/v0/charges%0A")
+    for target in paths:
         refused(sandbox, send(sandbox, "GET", target, KEY), 404)
+
+
+def test_a_refused_head_has_no_body(sandbox: Sandbox) -> None:
+    for target, body, status in (("/v0/charge", b"", 404), ("/v0/charges", b" " * 65_537, 413)):
+        answer = send(sandbox, "HEAD", target, KEY, body=body)
+        assert (answer.status, answer.body) == (status, b"")  # RFC 9110, 9.3.2
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "TRACE", "PATCH", "FOO"])

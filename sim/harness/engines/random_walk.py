@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from leyden.harness.generators.choices import one_in, pick
-from leyden.harness.generators.generators import STEPS, next_step, random_run_config
+from leyden.harness.generators.choices import Choices, one_in, pick
+from leyden.harness.generators.generators import LARGE, ROWS, STEPS, next_step, random_run_config
+from leyden.harness.generators.run_config import RunConfig
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.cases import Case, CaseResult, play
+from leyden.harness.runs.run import Run
+from leyden.harness.steps import Step
 from leyden.harness.targets.target import Target
 from leyden.rng import RandomStreams
 from leyden.server.errors import ContractError
+
+
+def _steps(choices: Choices, run: Run, config: RunConfig) -> Iterator[Step]:
+    """The steps of a run; a large one may begin with more rows than the largest page has."""
+    if config.size == LARGE and one_in(choices, 4):
+        yield {"do": "fill", "of": pick(choices, ("charges", "statics")), "count": ROWS, "as": "row"}
+    for _ in range(STEPS * config.size):
+        yield next_step(choices, run.model, config)
 
 
 def random_walk(seed: int, target: Target, *, overlays: Sequence[str] | None = None, disks: bool = True) -> CaseResult:
@@ -27,7 +38,7 @@ def random_walk(seed: int, target: Target, *, overlays: Sequence[str] | None = N
     )
     case = Case((), seed, config.start_ms, config.overlays, config.disk, name=f"random-walk-{seed}")
     try:
-        return play(case, target, lambda run: (next_step(choices, run.model, config) for _ in range(STEPS)))
+        return play(case, target, lambda run: _steps(choices, run, config))
     except ContractError:
         # The target serves another document than the overlay was written for: this combination does not exist.
         if not config.overlays:

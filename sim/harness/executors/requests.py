@@ -53,10 +53,10 @@ def fill(session: Session, step: Step) -> None:
     for number in range(step["count"]):
         if of == "children":
             static = session.static(step["static"])
-            sent = SentRequest("GET", f"/lnurlp/{static.id}/invoice?amount=1000", (), b"", f"{label}-{number}")
+            sent = SentRequest("GET", f"/lnurlp/{static.id}/invoice?amount=1000", (), b"", f"{label}_{number}")
         else:
             body = encoded({**amounts, "description": f"{number}"})
-            sent = SentRequest("POST", path, typed, body, f"{label}-{number}")
+            sent = SentRequest("POST", path, typed, body, f"{label}_{number}")
         send(session, sent)
     session.model.changed.clear()
 

@@ -11,13 +11,15 @@ from leyden.harness.model.model import Model
 from leyden.harness.steps import Step, public_functions
 
 START_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
-STEPS = 30  # of a run
+STEPS = 30  # of a run of size 1
+LARGE = 8  # the largest size
+ROWS = 1_001  # that one run in four of the largest size begins with: more than the largest page
 
 GENERATORS: Mapping[str, StepGenerator] = public_functions(requests, payments, world)
 _ALWAYS = ("create_charge", "pay", "advance_to", "advance")
 # The subjects of runs, each with its generators; a generator that is named twice is chosen twice as often.
 SUBJECTS: dict[str, tuple[str, ...]] = {
-    "links": ("create_static", "invoice", "invoice", "pay_child", "patch", "pay_request", "verify", "list"),
+    "links": ("create_static", "invoice", "invoice", "pay_child", "patch", "pay_request", "verify", "pages"),
     "slots": ("create_slots", "create_slots", "invoice", "invoice", "pay_child", "pay_child", "patch_slots", "resolve",
               "hold_child", "pay_request"),
     "money": ("pay_unusually", "pay_unusually", "hold", "resolve", "resolve", "fail", "short_charge", "wallet"),
@@ -28,8 +30,8 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
                "create_static", "patch"),
     "keys": ("idempotent", "idempotent", "repeat_idempotent", "repeat_idempotent", "repeat_idempotent",
              "advance_to_retention_end", "advance_to_retention_end", "get", "rotate_key"),
-    "reads": ("get", "list", "list", "wallet", "create_static", "invoice", "pay_child"),
-    "odd requests": ("odd_request", "odd_request", "odd_request", "rate_limit"),
+    "reads": ("get", "list", "pages", "pages", "request", "wallet", "create_static", "invoice", "pay_child"),
+    "odd requests": ("odd_request", "odd_request", "request", "request", "rate_limit"),
     "restarts": ("restart", "receiver", "short_charge", "hold", "resolve", "create_slots",
                  "invoice", "pay_child", "idempotent", "repeat_idempotent"),
 }  # fmt: skip
@@ -53,7 +55,9 @@ def random_run_config(
     start_ms = START_MS + pick(choices, (0, 1, 500, 999, 86_399_999))
     names = [*_ALWAYS, *(name for subject in subjects for name in SUBJECTS[subject])]
     usable = tuple(name for name in names if controlled or name not in _CONTROLLED)
-    return RunConfig(usable, start_ms, tuple(overlays), disks and "restarts" in subjects)
+    # Most runs are small, some have dozens of rows and open invoices.
+    size = LARGE if one_in(choices, 24) else 3 if one_in(choices, 8) else 1
+    return RunConfig(usable, start_ms, tuple(overlays), disks and "restarts" in subjects, size)
 
 
 def next_step(choices: Choices, model: Model, config: RunConfig) -> Step:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leyden.harness.generators import bodies
+from leyden.harness.generators import bodies, existing
 from leyden.harness.generators.choices import Choices, one_in, pick
 from leyden.harness.generators.run_config import (
     RunConfig,
@@ -13,7 +13,6 @@ from leyden.harness.generators.run_config import (
     random_static,
 )
 from leyden.harness.model.model import Model
-from leyden.harness.model.rules import iso
 from leyden.harness.steps import Step
 
 
@@ -21,18 +20,21 @@ def create_charge(choices: Choices, model: Model, config: RunConfig) -> Step | N
     """Create a Charge; one time in eight with an invalid body."""
     if one_in(choices, 8):
         return invalid_charge(choices, model, config)
-    if len(model.ledger.charges) > 12:
+    if len(model.ledger.charges) > 12 * config.size:
         return None
-    return by_either_project(
-        choices, {"do": "create_charge", "as": config.label("c"), "body": bodies.charge_body(choices)}
-    )
+    body = existing.texts_from_rows(choices, model, bodies.charge_body(choices))
+    return by_either_project(choices, {"do": "create_charge", "as": config.label("c"), "body": body})
 
 
 def short_charge(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     """Create a Charge with a callback that expires soon."""
     body = {"amount": pick(choices, bodies.AMOUNTS), "description": "tea", "expiresIn": pick(choices, (1, 2, 60))}
     body["callbackUrl"] = bodies.URL.format(n=1 + choices.below(3))
-    return {"do": "create_charge", "as": config.label("c"), "body": body} if len(model.ledger.charges) < 12 else None
+    return (
+        {"do": "create_charge", "as": config.label("c"), "body": body}
+        if len(model.ledger.charges) < 12 * config.size
+        else None
+    )
 
 
 def invalid_charge(choices: Choices, model: Model, config: RunConfig) -> Step | None:
@@ -45,19 +47,21 @@ def create_static(choices: Choices, model: Model, config: RunConfig) -> Step | N
     """Create a Static Charge; one time in eight with an invalid body."""
     if one_in(choices, 8):
         return invalid_static(choices, model, config)
-    if len(model.ledger.static_charges) > 5:
+    if len(model.ledger.static_charges) > 5 * config.size:
         return None
-    return by_either_project(
-        choices, {"do": "create_static", "as": config.label("s"), "body": bodies.static_body(choices)}
-    )
+    body = existing.texts_from_rows(choices, model, bodies.static_body(choices))
+    return by_either_project(choices, {"do": "create_static", "as": config.label("s"), "body": body})
 
 
 def create_slots(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     """Create a Static Charge with one or two slots."""
-    if len(model.ledger.static_charges) > 3:
+    if len(model.ledger.static_charges) > 3 * config.size:
         return None
     body: dict[str, Any] = {"minAmount": "1000", "maxAmount": "2000", "description": "tickets"}
-    body |= {"allowedSlots": 1 + choices.below(2), "callbackUrl": bodies.URL.format(n=1 + choices.below(3))}
+    body |= {
+        "allowedSlots": 1 + choices.below(2 * config.size),
+        "callbackUrl": bodies.URL.format(n=1 + choices.below(3)),
+    }
     if one_in(choices, 3):
         body["expiresIn"] = pick(choices, (1, 60, 300, 301))
     return {"do": "create_static", "as": config.label("s"), "body": body}
@@ -84,8 +88,14 @@ def patch(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     if static is None:
         return None
     body = bodies.changes(choices)
-    if one_in(choices, 4):
-        body = bodies.with_one_error(choices, body, "changes")
+    match choices.below(8):
+        case 0 | 1:
+            body = bodies.with_one_error(choices, body, "changes")
+        case 2:
+            other = random_static(choices, model) or static
+            body = {"minAmount": str(other.min_msat), "maxAmount": str(static.max_msat + pick(choices, (-1, 0, 1)))}
+        case 3:
+            body = existing.texts_from_rows(choices, model, body)
     return by_either_project(choices, {"do": "patch", "static": static.label, "body": body})
 
 
@@ -97,25 +107,9 @@ def get(choices: Choices, model: Model, config: RunConfig) -> Step | None:
 
 def list_(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     """Read a list, sometimes with filters around existing values."""
-    query: dict[str, Any] = {}
-    if choices.below(2):
-        query["limit"] = 1 + choices.below(3)
     of = pick(choices, ("charges", "statics", "children"))
     static = random_static(choices, model)
-    match choices.below(6):
-        case 0:
-            query["status"] = pick(
-                choices, ("active", "disabled") if of == "statics" else ("pending", "completed", "expired")
-            )
-        case 1:
-            query["internalId"] = pick(choices, ("order-1", "stage-2", "", "nobody"))
-        case 2 | 3:
-            charge = random_charge(choices, model)
-            if charge is not None:
-                at = charge.created_at + pick(choices, (-1, 0, 1))
-                query[pick(choices, ("createdAfter", "createdBefore"))] = iso(at)
-                if choices.below(2):
-                    query["status"] = "active" if of == "statics" else charge.status
+    query = dict(existing.filters(choices, model, of))
     step: Step = {"do": "list", "of": of, "query": query}
     if of == "children":
         if static is None:
@@ -125,6 +119,46 @@ def list_(choices: Choices, model: Model, config: RunConfig) -> Step | None:
             step["by"] = "second"
         return step
     return by_either_project(choices, step)
+
+
+_LISTS = {"charges": "/v0/charges", "statics": "/v0/static-charges"}
+
+
+def pages(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Read all pages of a list, sometimes with a change after the first one."""
+    of = pick(choices, ("charges", "statics", "children"))
+    static = random_static(choices, model)
+    if of == "children" and static is None:
+        return None
+    path = _LISTS.get(of) or f"/v0/static-charges/{{{static.label if static is not None else ''}}}/charges"
+    target = f"{path}?{existing.query_of(existing.filters(choices, model, of))}".rstrip("?")
+    is_second = of == "children" and static is not None and static.project != "default"
+    key = "{second}" if is_second or one_in(choices, 8) else "{key}"
+    step: Step = {"do": "pages", "target": target, "headers": [["apikey", key]]}
+    if choices.below(2):
+        makers = (create_charge, invoice, patch, create_static)
+        changed = pick(choices, makers)(choices, model, config)
+        step["steps"] = [] if changed is None else [changed]
+    return step
+
+
+_PATHS = ("/v0/charges/{{{}}}", "/v0/static-charges/{{{}}}", "/v0/static-charges/{{{}}}/charges", "/lnurlp/{{{}}}")
+
+
+def request(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Read what exists by an id, with near misses of the id, of the API key, of the method and of the query."""
+    if not model.ledger.resources:
+        return None
+    label = pick(choices, model.ledger.resources).label
+    target = pick(choices, _PATHS).format(label)
+    match choices.below(8):
+        case 0:
+            target += pick(choices, ("0", "%20", "/", "%0A", "x"))
+        case 1:
+            target += pick(choices, ("?", "?limit=1", "?after=", "?colour=blue", "?status=pending", "?limit=-"))
+    key = pick(choices, ("{key}", "{key}", "{key}", "{second}", "{key}x", "{key} ", "", "LEYDEN"))
+    method = pick(choices, ("GET", "GET", "GET", "HEAD", "OPTIONS", "DELETE", "PUT"))
+    return {"do": "request", "method": method, "target": target, "headers": [["apikey", key]]}
 
 
 def wallet(choices: Choices, model: Model, config: RunConfig) -> Step | None:
@@ -141,9 +175,9 @@ def pay_request(choices: Choices, model: Model, config: RunConfig) -> Step | Non
 def invoice(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     """Request an invoice, mostly with a valid amount."""
     static = random_static(choices, model)
-    if static is None or len(model.ledger.charges) > 16:
+    if static is None or len(model.ledger.charges) > 16 * config.size:
         return None
-    amounts = [str(static.min_msat), str(static.max_msat)]
+    amounts = [str(static.min_msat), str(static.max_msat), str((static.min_msat + static.max_msat) // 2)]
     if one_in(choices, 4):
         amounts = [str(static.min_msat - 1), str(static.max_msat + 1), *bodies.INVALID_QUERY_AMOUNTS]
     step: Step = {"do": "invoice", "static": static.label, "as": config.label("c"), "amount": pick(choices, amounts)}
@@ -176,6 +210,8 @@ def idempotent(choices: Choices, model: Model, config: RunConfig) -> Step | None
     bodies = [*tea, {"amount": "1001", "description": "tea"}, {"amount": "1", "description": "tea"}]
     body = pick(choices, bodies if kind == "charge" else tips)
     key = pick(choices, ("k1", "k2", "x" * 255, "x" * 256, "two words", ""))
+    if one_in(choices, 3):
+        key = existing.idempotency_key(choices, config) or key
     step = by_either_project(
         choices, {"do": f"create_{kind}", "as": config.label(kind[0]), "body": body, "idempotency_key": key}
     )
@@ -190,5 +226,7 @@ def repeat_idempotent(choices: Choices, model: Model, config: RunConfig) -> Step
     step = pick(choices, config.idempotent_steps).copy()
     if one_in(choices, 4) and step.pop("by", None) is None:
         step["by"] = "second"
+    if one_in(choices, 3):
+        step["body"] = existing.changed_body(choices, step["body"])
     step["as"] = config.label(step["as"][0])
     return step

@@ -15,13 +15,15 @@ from leyden.harness.steps import Step
 class RunConfig:
     """What a run consists of: the names of its generators, its start, its overlays, and whether its data is on disk.
 
-    Swarm testing: a run has only some of the generators, so that those it has get more steps.
+    `size` is how many times as many rows and steps it has as most runs. Swarm testing: a run has only some of the
+    generators, so that those it has get more steps.
     """
 
     generators: tuple[str, ...]
     start_ms: int
     overlays: tuple[str, ...] = ()
     disk: bool = False
+    size: int = 1
     counts: dict[str, int] = field(default_factory=dict)
     idempotent_steps: list[Step] = field(default_factory=list)
 

@@ -97,7 +97,7 @@ class HttpModel:
         model: Model,
         projects: Mapping[str, str],
         by_id: Callable[[str], Resource | None],
-        cursors: Mapping[str, Resource],
+        cursors: Mapping[tuple[type, str], Resource],
     ) -> None:
         self._model = model
         self._projects = projects
@@ -242,7 +242,8 @@ class HttpModel:
             rows = [*parent.children]
         rows = [one for one in rows if one.project == project and one.id is not None]
         if "after" in values:
-            last = self._cursors.get(values["after"])
+            kind = StaticCharge if name == "listStaticCharges" else Charge
+            last = self._cursors.get((kind, values["after"]))
             if last is None or last not in rows:
                 return ExpectedAnswer(200)  # which page a text has that no page came with is not determined
             rows = rows[: rows.index(last)]

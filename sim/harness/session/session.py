@@ -38,7 +38,7 @@ class Request(NamedTuple):
 class Session:
     """A target from its start, and the model. Everything that checks raises `ContractViolation`.
 
-    `sent` has the method, the target and the status of each request, for the journal. `cursors` has the last row of the
+    `sent` has each request with the status of its response, for the journal. `cursors` has the last row of the
     page that each cursor came with, `cursor` is the latest one. `retry_offsets` has the place of each retry within its
     bounds, from -1 to 1. `reached` has the coverage items, `unchecked` names what cannot be checked at this target,
     `requests` are those of the steps. `delivery_cache` is valid for one step; `checked_requests` counts the checked
@@ -60,12 +60,12 @@ class Session:
         self.hashes: dict[str, Charge] = {}
         self.delivery_cache: dict[str, list[Any]] = {}
         self.checked_requests: dict[str, int] = {}
-        self.sent: list[tuple[str, str, int]] = []
+        self.sent: list[tuple[Request, int]] = []
         self.requests_seen: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self.retry_offsets: list[float] = []
         self.delivery_ids: dict[str, Charge] = {}
-        self.cursors: dict[str, Charge | StaticCharge] = {}
+        self.cursors: dict[tuple[type, str], Charge | StaticCharge] = {}
         self.cursor: str | None = None
         self.done = 0
         self.requests: list[Request] = []
@@ -168,7 +168,7 @@ class Session:
         self.last = (request, Response(0, {}, b""))
         response = self.target.send(method, path, headers, body)
         self.last = (request, response)
-        self.sent.append((method, path, response.status))
+        self.sent.append((request, response.status))
         if response.status >= 400:
             self._check_law(request, response)
         return response
