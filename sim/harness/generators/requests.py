@@ -110,6 +110,8 @@ def list_(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     of = pick(choices, ("charges", "statics", "children"))
     static = random_static(choices, model)
     query = dict(existing.filters(choices, model, of))
+    if "limit" in query:
+        query["limit"] = min(1_000, query["limit"])  # the step is for valid requests
     step: Step = {"do": "list", "of": of, "query": query}
     if of == "children":
         if static is None:
