@@ -13,11 +13,13 @@ import pytest
 from distributed import LocalCluster
 
 from leyden.__main__ import main
-from leyden.harness.engines import campaign
+from leyden.harness.engines import campaign, obligations
 from leyden.harness.engines.campaign import run_campaign, split
 from leyden.harness.engines.results import CampaignConfig
+from leyden.harness.obligations import derive
 from leyden.harness.reports import coverage
 from leyden.harness.runs.cases import CaseResult, read_case
+from leyden.harness.targets.target import InProcess
 from leyden.server.charges.charges import ChargeService
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
@@ -209,3 +211,32 @@ def test_violations_with_one_key_count_once(monkeypatch: pytest.MonkeyPatch) -> 
     keys = [found.key for found in report.violations]
     assert keys
     assert len(keys) == len(set(keys))
+
+
+def test_the_deep_conformance_run_counts_the_obligations_and_names_those_not_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = next(one for one in derive.all_obligations() if one.id.startswith("getWallet header.apikey key absent"))
+    monkeypatch.setattr(campaign, "run_conformance", lambda *_, **__: iter(()))
+    monkeypatch.setattr(obligations, "obligation_cases", lambda: derive.obligation_cases([asked]))
+    monkeypatch.setattr(campaign, "declared_obligations", lambda: (asked.id,))
+    monkeypatch.setattr(coverage, "declared", list)
+    report = tmp_path / "coverage.json"
+    words = ["conformance", "--deep", "--require-full-coverage", "--report", str(report)]
+    assert main(words) == 0
+    assert "1 of 1 obligations of the documents asked" in capsys.readouterr().out
+    assert json.loads(report.read_text())["obligations"] == {"declared": 1, "notAsked": []}
+    monkeypatch.setattr(campaign, "declared_obligations", lambda: (asked.id, "createCharge body.colour keyword:not"))
+    assert main(words) == 1
+    output = capsys.readouterr().out
+    assert "1 of 2 obligations of the documents asked" in output
+    assert "not asked: createCharge body.colour keyword:not" in output
+
+
+def test_the_processes_of_a_campaign_share_the_obligations() -> None:
+    parts = split(CampaignConfig(engines=("conformance", "obligations"), examples=1), 3)
+    assert [(part.engines, part.part) for part in parts] == [
+        (["conformance", "obligations"], (0, 3)), (["obligations"], (1, 3)), (["obligations"], (2, 3)),
+    ]  # fmt: skip
+    names = [result.case.name for part in parts for result in obligations.run_obligations(part, InProcess(), None)]
+    assert len(set(names)) == 3

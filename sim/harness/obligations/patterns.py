@@ -52,6 +52,16 @@ def _around(base: str) -> Iterator[Variant]:
     yield "pattern:twice", base + base
     yield "pattern:wide", "".join(chr(ord(one) + 0xFEE0) if "!" <= one <= "~" else one for one in base)
     yield "pattern:empty", ""
+    # Other spellings of a number.
+    yield "pattern:zero-before", f"0{base}"
+    yield "pattern:zeros-before", f"000{base}"
+    yield "pattern:plus-before", f"+{base}"
+    yield "pattern:minus-before", f"-{base}"
+    yield "pattern:point-after", f"{base}.0"
+    yield "pattern:exponent-after", f"{base}e0"
+    yield "pattern:separator-inside", f"{base[:1]}_{base[1:]}"
+    yield "pattern:comma-inside", f"{base[:1]},{base[1:]}"
+    yield "pattern:quoted", f'"{base}"'
 
 
 def _sequence(items: Any) -> tuple[str, list[Variant]]:

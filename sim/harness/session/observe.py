@@ -39,6 +39,12 @@ def check_everything(session: Session) -> None:
             ("listStaticCharges", "/v0/static-charges", session.statics_of(project)),
         ):
             check_list(session, operation, path, resources, {"limit": _PAGE}, project=project, check="isolation")
+            states = {one.status: None for one in resources}
+            if len(states) > 1:  # a filter selects by the present state, not by an earlier one
+                status = [*states][-1]
+                query = {"limit": _PAGE, "status": status}
+                some = [one for one in resources if one.status == status]
+                check_list(session, operation, path, some, query, project=project, check="lifecycle")
         check_wallet(session, project)
 
 
