@@ -178,8 +178,8 @@ def _idempotency_keys(one: DocumentedOperation, base: list[list[str]]) -> Iterat
     if declared is not None:
         variants = [*pattern_variants(declared["schema"]["pattern"])]
     for kind, text in variants:
-        if "\n" in text or "\x00" in text or not all(ord(character) < 256 for character in text):
-            continue  # no HTTP client sends these in a header
+        if not all(32 <= ord(character) < 256 and character != "\x7f" for character in text):
+            continue  # not in the value of a header (RFC 9110, 5.5)
         key = f"{text}"
         steps = [request_of(one, headers=[*typed, ["Idempotency-Key", key]]) for _ in range(2)]
         yield Obligation(place, kind, shown(text), one.source, tuple(steps))
