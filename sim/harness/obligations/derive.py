@@ -14,7 +14,7 @@ from leyden.harness.obligations.fields import field_obligations, foreign_field_o
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.queries import list_obligations, query_obligations
 from leyden.harness.obligations.scenes import SHARED, scene_of, start_of
-from leyden.harness.obligations.sequences import fault_obligations, sequence_obligations
+from leyden.harness.obligations.sequences import fault_obligations, reply_obligations, sequence_obligations
 from leyden.harness.obligations.wire import (
     header_obligations,
     id_obligations,
@@ -54,6 +54,7 @@ def _derived() -> Iterator[Obligation]:
         header_obligations(),
         count_obligations(),
         sequence_obligations(),
+        reply_obligations(),
         fault_obligations(),
         (scene_obligation(), jitter_obligation()),
     )

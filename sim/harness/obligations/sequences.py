@@ -55,6 +55,30 @@ def sequence_obligations() -> Iterator[Obligation]:
         )
 
 
+_STATUSES = (200, 201, 202, 203, 204, 206, 226, 299, 300, 301, 302, 303, 304, 307, 308, 399, 400, 401, 403, 404, 405,
+             408, 409, 411, 418, 422, 425, 429, 451, 499, 500, 501, 502, 503, 504, 599)  # fmt: skip
+
+
+def reply_obligations() -> Iterator[Obligation]:
+    """Each status of a receiver, and Retry-After around the delay of the schedule and around twice this delay."""
+    source = "#/paths/~1v0~1charges/post/callbacks/chargeUpdated/{$request.body#~1callbackUrl}/x-delivery"
+    replies: dict[str, Any] = {str(status): status for status in _STATUSES}
+    for status in (429, 500, 503):
+        for text in ("0", "1", "4", "5", "6", "7", "9", "10", "11", "3600", "99999999999", "-1", "1.5", "soon", ""):
+            replies[f"{status} Retry-After {text}"] = {"status": status, "headers": {"Retry-After": text}}
+    for number, (case, reply) in enumerate(replies.items()):
+        host, label = f"v{number}.inbox", f"v{number}"
+        body = {"amount": "1000", "description": "x", "callbackUrl": f"http://{host}.localhost/hook"}
+        steps: list[Step] = [
+            {"do": "receiver", "host": host, "answers": [reply, reply]},
+            {"do": "create_charge", "as": label, "body": body},
+            {"do": "fail", "charge": label},
+            {"do": "advance", "by": 20_000},
+            {"do": "advance", "by": 700_000},
+        ]
+        yield Obligation("chargeUpdated", "reply", case, source, tuple(steps), scene="empty")
+
+
 def fault_obligations() -> Iterator[Obligation]:
     """Every kind of fault with every field of a rule and every pair of fields."""
     document = packaged_contract("sandbox").document
