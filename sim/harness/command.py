@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Callable
@@ -23,9 +24,10 @@ from leyden.harness.reports.coverage import TITLES, Coverage, item_name
 from leyden.harness.reports.exports import EXPORTS, PRINTED
 from leyden.harness.runs.cases import Case, read_case, replay
 from leyden.harness.runs.specification import document_hash
-from leyden.harness.targets.served import ExternalService, ServedLeyden
+from leyden.harness.targets.adapter import NO_ADAPTER, load_adapter
+from leyden.harness.targets.served import ExternalService, ServedLeyden, target_at
 from leyden.harness.targets.target import SERVED, InProcess, Target
-from leyden.json_files import InputError, VersionWarning, read_text
+from leyden.json_files import VersionWarning, read_text
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
@@ -102,11 +104,14 @@ def _replay_target(case: Case, options: argparse.Namespace) -> Target:
     """The target that the options name. Raises `CaseError` for one with another specification than the case."""
     if options.spec is not None and options.target is not None:
         raise HarnessError("--spec is for a sandbox in this process: leave it out, or the URL")
-    if options.target is not None:
-        target = _target_factory(options)()
+    url = options.target
+    if url is None and options.spec is None and not case.is_reproduced:
+        url = case.target or None
+    if url is not None:
+        target = _target_of(case, url, options)
         served = target.specification(case.overlays)
         if served is not None and case.spec_hash != document_hash(served):
-            print(f"leyden replay: {options.target} has another specification than the case", file=sys.stderr)
+            print(f"leyden replay: {printable(url)} has another specification than the case", file=sys.stderr)
         return target
     if options.spec is None:
         return InProcess(case.contract())
@@ -115,6 +120,22 @@ def _replay_target(case: Case, options: argparse.Namespace) -> Target:
     if case.spec_hash != document_hash(target.specification(case.overlays)):
         print(f"leyden replay: {options.spec} is another specification than that of the case", file=sys.stderr)
     return target
+
+
+def _target_of(case: Case, url: str, options: argparse.Namespace) -> Target:
+    """The target at a URL: the kind of target that the case was found on, with the adapter of the options.
+
+    The adapter that a case names is not loaded by itself: it is a program, and a case may come from anybody.
+    """
+    if options.adapter is None and case.adapter not in ("", NO_ADAPTER):
+        name = printable(case.adapter)
+        raise HarnessError(
+            f"{options.case} was found with the adapter {name}, a program that is run: add --adapter"
+            f" {shlex.quote(name)}, or --adapter {NO_ADAPTER} to replay what needs none"
+        )
+    keys = {"api_key": options.api_key, "second_api_key": options.second_api_key}
+    print(f"leyden replay: at {printable(url)}", file=sys.stderr)
+    return target_at(case.found_on, url, **keys, adapter=options.adapter or case.adapter)
 
 
 def _without_violation(case: Case, target: Target) -> str:
@@ -159,25 +180,8 @@ def _target_factory(options: argparse.Namespace) -> Callable[[], Target]:
     keys = (options.target, options.api_key, options.second_api_key)
     if options.adapter is None:
         return partial(ServedLeyden, *keys)
-    return partial(ExternalService, *keys, adapter=_adapter(options.adapter))
-
-
-def _adapter(text: str) -> object | None:
-    """The adapter that `MODULE:NAME` names; a class is called without arguments."""
-    if text == "none":
-        return None
-    module, colon, name = text.partition(":")
-    if not colon:
-        raise InputError(f"{text!r} names no adapter: write module:object, or none")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        found = getattr(import_module(module), name)
-        adapter: object = found() if isinstance(found, type) else found
-    except Exception as error:  # the module is a user's program
-        why = printable(f"{type(error).__name__}: {error}")
-        raise InputError(f"the adapter {text!r} cannot be imported: {why}; correct the module") from error
-    return adapter
+    adapter = load_adapter(options.adapter)
+    return partial(ExternalService, *keys, adapter=adapter, adapter_name=options.adapter)
 
 
 class Progress:

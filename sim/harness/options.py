@@ -77,9 +77,9 @@ def _add_service(command: argparse.ArgumentParser) -> None:
         "--second-api-key", default=NO_KEY, metavar="KEY", help="another project's API key, for the isolation checks"
     )
     command.add_argument(
-        "--adapter", metavar="MODULE:NAME",
+        "--adapter", metavar="FILE",
         help="URL is another implementation; this object controls it with the methods pay, advance and inbox, as far as"
-        " it has them; `none` if it has none of them",
+        " it has them: FILE.py, FILE.py:NAME or MODULE:NAME; `none` if it has none of them",
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from pprint import pformat
 
 from leyden.harness.constants import API_KEY
 from leyden.harness.model.rules import iso
+from leyden.harness.reports.at_target import notebook_at_target, pytest_at_target, runs_at_target
 from leyden.harness.runs.cases import Case, play
 from leyden.harness.session.session import Request
 from leyden.harness.targets.target import EXTERNAL
@@ -28,7 +29,10 @@ class ExportError(LeydenError, ValueError):
 
 def as_pytest(case: Case) -> str:
     """A pytest file, which fails with the report of the violation as long as it occurs; without a violation it checks
-    the journal's hash too. Raises `ExportError` for a case that a sandbox in process does not reproduce."""
+    the journal's hash too. A case that a sandbox in process does not reproduce runs at its target (`at_target.py`).
+    Raises `ExportError` if the case has none."""
+    if runs_at_target(case):
+        return pytest_at_target(case, _title(case))
     _check_reproduced(case)
     document = pformat(case.document(), width=116, sort_dicts=False)
     text = (
@@ -86,7 +90,10 @@ def as_curl(case: Case) -> str:
 
 def as_notebook(case: Case) -> str:
     """A notebook (nbformat 4): the report, a sandbox with the same seed, a cell for each request, and the violation or
-    the journal's hash at the end. Raises `ExportError` for a case that a sandbox in process does not reproduce."""
+    the journal's hash at the end. A case that a sandbox in process does not reproduce runs at its target. Raises
+    `ExportError` if the case has none."""
+    if runs_at_target(case):
+        return notebook_at_target(case, _title(case))
     _check_reproduced(case)
     result = play(case)
     # Indented, because no text can end an indented block.

@@ -136,6 +136,8 @@ CASE_SCHEMA: dict[str, Any] = {
         "start": _TEXT,
         "disk": _FLAG,
         "foundOn": {"enum": ["", *TARGET_KINDS]},
+        "target": {"type": "string", "pattern": "^(https?://[!-~]+)?$"},
+        "adapter": {"type": "string", "maxLength": 1000},
         "steps": {"type": "array", "items": {"$ref": "#/$defs/step"}, "maxItems": MAX_STEPS},
         "expectation": _EXPECTATION,
         "journalHash": {"type": ["string", "null"], "pattern": "^[0-9a-f]{64}$"},

@@ -18,7 +18,7 @@ from leyden.harness.runs.run import Run
 from leyden.harness.runs.specification import Patch, contract_of, document_hash, patch_to, spec_hash
 from leyden.harness.session.session import Request
 from leyden.harness.steps import Step
-from leyden.harness.targets.served import ExternalService
+from leyden.harness.targets.served import ExternalService, HttpTarget, public_url
 from leyden.harness.targets.target import IN_PROCESS, SERVED, InProcess, Response, Target
 from leyden.json_files import WRONG_DATA, DocumentKind, shown, warn_of_version
 from leyden.server.contract.types import Contract
@@ -48,11 +48,12 @@ class Case:
     """Steps from a fresh start at `start_ms`; with `disk` the data is kept in a directory.
 
     `expectation` is the violation (`ContractViolation.as_dict()`), or None if there is none. `found_on` is the kind of
-    target that the case was run on (`Target.kind`), or empty. `journal_hash` is that of a sandbox in process with the
-    specification of this target, which got the requests of the steps and no others; it is None for a case with
-    restarts, and for a violation that this sandbox did not have. `spec_hash` identifies the specification;
-    `spec_patch` leads to it from the packaged one with the overlays. `version` is the Leyden that wrote the case;
-    `origin` is the file that it was read from, or empty.
+    target that the case was run on (`Target.kind`), or empty; of a target over HTTP, `target` is the URL without
+    secrets and `adapter` the name of the adapter. `journal_hash` is that of a sandbox in process with the specification
+    of this target, which got the requests of the steps and no others; it is None for a case with restarts, and for a
+    violation that this sandbox did not have. `spec_hash` identifies the specification; `spec_patch` leads to it from
+    the packaged one with the overlays. `version` is the Leyden that wrote the case; `origin` is the file that it was
+    read from, or empty.
     """
 
     steps: tuple[Step, ...]
@@ -64,6 +65,8 @@ class Case:
     spec_hash: str = ""
     spec_patch: Patch = ()
     found_on: str = ""
+    target: str = ""
+    adapter: str = ""
     expectation: Mapping[str, str] | None = None
     journal_hash: str | None = None
     version: str | None = VERSION
@@ -109,6 +112,8 @@ class Case:
             "start": iso(self.start_ms),
             "disk": self.disk,
             "foundOn": self.found_on,
+            "target": self.target,
+            "adapter": self.adapter,
             "steps": [dict(step) for step in self.steps],
             "expectation": None if self.expectation is None else dict(self.expectation),
             "journalHash": self.journal_hash,
@@ -159,6 +164,8 @@ def read_case(source: str | Path | Mapping[str, Any]) -> Case:
         spec_hash=document["specHash"],
         spec_patch=tuple(document.get("specPatch", ())),
         found_on=document.get("foundOn", ""),
+        target=document.get("target", ""),
+        adapter=document.get("adapter", ""),
         expectation=document["expectation"],
         journal_hash=document["journalHash"],
         version=version,
@@ -299,6 +306,8 @@ def with_result(case: Case, result: CaseResult, target: Target | None = None) ->
         spec_hash=spec_hash(case.overlays) if document is None else document_hash(document),
         spec_patch=() if document is None else tuple(patch_to(document, case.overlays)),
         found_on=target.kind,
+        target=public_url(target.url) if isinstance(target, HttpTarget) else "",
+        adapter=target.adapter_name if isinstance(target, HttpTarget) else "",
         expectation=result.expectation,
         journal_hash=None,
     )

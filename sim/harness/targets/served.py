@@ -5,12 +5,14 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
+from leyden.harness.targets.adapter import NO_ADAPTER, load_adapter
 from leyden.harness.targets.target import EXTERNAL, PROJECT, SECOND_PROJECT, SERVED, Headers, Response
 from leyden.server.errors import LeydenError
 from leyden.server.system.clock import random_seed
@@ -21,8 +23,12 @@ class TargetError(LeydenError):
 
 
 class HttpTarget:
-    """A target over HTTP, by its base URL. `second_api_key` is that of another project, if there is one."""
+    """A target over HTTP, by its base URL. `second_api_key` is that of another project, if there is one.
 
+    `adapter_name` is the name that its adapter was loaded by, if there is one.
+    """
+
+    adapter_name = ""
     shared = False
     restarts = False
     network = True
@@ -72,15 +78,10 @@ class ServedLeyden(HttpTarget):
     controlled = True
 
     def begin(self, seed: int, start_ms: int, overlays: Sequence[str], *, disk: bool = False) -> None:
-        """Reset the sandbox. Raises `TargetError` if its overlays or its clock are not as required."""
+        """Reset the sandbox. Raises `TargetError`, before the reset, if this is no served Leyden or its overlays or its
+        clock are not as required."""
         headers = [("apikey", self.keys[PROJECT]), ("Content-Type", "application/json")]
-        body = f'{{"seed":{seed},"start":"{iso(start_ms)}"}}'.encode()
-        response = self.send("POST", "/sandbox/v1/reset", headers, body)
-        state = response.json
-        if response.status != 200 or not isinstance(state, dict):
-            raise TargetError(
-                f"{self.url} cannot be reset ({response.status}): give the URL of a served Leyden and its API key"
-            )
+        state = self._state("GET", "/sandbox/v1", headers, b"")
         if sorted(state["overlays"]) != sorted(overlays):
             needed, actual = ", ".join(overlays) or "none", ", ".join(state["overlays"]) or "none"
             raise TargetError(
@@ -88,7 +89,19 @@ class ServedLeyden(HttpTarget):
             )
         if state["rate"]:
             raise TargetError(f"the clock of {self.url} is not paused: serve it with --rate 0")
-        self.base_url = state["publicUrl"]
+        body = f'{{"seed":{seed},"start":"{iso(start_ms)}"}}'.encode()
+        self.base_url = self._state("POST", "/sandbox/v1/reset", headers, body)["publicUrl"]
+
+    def _state(self, method: str, path: str, headers: Headers, body: bytes) -> dict[str, Any]:
+        """The state of the sandbox that a request to the control plane answers with."""
+        response = self.send(method, path, headers, body)
+        state = response.json
+        if response.status != 200 or not isinstance(state, dict) or not {"overlays", "publicUrl", "rate"} <= set(state):
+            raise TargetError(
+                f"{self.url} cannot be reset ({response.status}): give the URL of a served Leyden and its API key, or"
+                " --adapter for another implementation"
+            )
+        return state
 
     def specification(self, overlays: Sequence[str]) -> Mapping[str, Any]:
         """The document that it serves."""
@@ -103,22 +116,6 @@ class ServedLeyden(HttpTarget):
         return str(state["journalHash"])
 
 
-class Adapter(Protocol):
-    """What a QA team writes for its own system. Methods that it cannot have are left out.
-
-    An attribute `callback_url`, if there is one, replaces the callback URLs of the cases.
-    """
-
-    def pay(self, request: str) -> None:
-        """Pay a BOLT11 invoice in full."""
-
-    def advance(self, seconds: float) -> None:
-        """Advance the clock of the service."""
-
-    def inbox(self, url: str) -> Sequence[tuple[Mapping[str, str], str]]:
-        """The callbacks to this URL so far, as (headers, body), oldest first."""
-
-
 class ExternalService(HttpTarget):
     """Another implementation, by its base URL. What cannot be controlled is not checked, and the report says so.
 
@@ -128,9 +125,19 @@ class ExternalService(HttpTarget):
     kind = EXTERNAL
     controlled = False
 
-    def __init__(self, base_url: str, key: str, second_api_key: str = NO_KEY, *, adapter: object | None = None) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        key: str,
+        second_api_key: str = NO_KEY,
+        *,
+        adapter: object | None = None,
+        adapter_name: str = "",
+    ) -> None:
         super().__init__(base_url, key, second_api_key)
         self.adapter = adapter
+        self.adapter_name = adapter_name
+        self._is_known = False
         self.now_ms: int | None = None
         self._nonce = f"{random_seed():x}"
         self._runs = 0
@@ -141,7 +148,24 @@ class ExternalService(HttpTarget):
         return f"-{self._nonce}-{self._runs}"
 
     def begin(self, seed: int, start_ms: int, overlays: Sequence[str], *, disk: bool = False) -> None:
-        """Nothing: the service keeps its state."""
+        """Check with a harmless read that this is a charge service; it keeps its state. Raises `TargetError` if it is
+        none, or refuses the API key. Nothing was written then."""
+        if self._is_known:
+            return
+        answers = []
+        for path in ("/v0/wallet", "/v0/charges?limit=1"):
+            response = self.send("GET", path, [("apikey", self.keys[PROJECT])], b"")
+            answers.append(f"GET {path} with {response.status}")
+            if response.status == 200 and isinstance(response.json, dict) and "data" in response.json:
+                self._is_known = True
+                return
+        self.end()
+        if all(answer.endswith(("401", "403")) for answer in answers):
+            raise TargetError(f"{self.url} refuses the API key: give that of a project with --api-key")
+        raise TargetError(
+            f"{self.url} is no charge service: it answers {' and '.join(answers)}, without data; nothing was written:"
+            " check the URL"
+        )
 
     def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
         """Send a request over HTTP, and read the time of the service."""
@@ -156,3 +180,23 @@ class ExternalService(HttpTarget):
     def journal_hash(self) -> str | None:
         """None: there is no journal."""
         return None
+
+
+def public_url(url: str) -> str:
+    """A base URL without what may be secret: the user, the query and the fragment."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+
+
+def target_at(
+    kind: str, url: str, *, api_key: str = "", second_api_key: str = "", adapter: str = ""
+) -> ServedLeyden | ExternalService:
+    """The target at a URL: another implementation if `kind` is that or `adapter` names one, else a served Leyden.
+
+    `adapter` is loaded by `load_adapter`. Raises `InputError` if that cannot be done.
+    """
+    keys = (url, api_key or API_KEY, second_api_key or NO_KEY)
+    if adapter or kind == EXTERNAL:
+        name = adapter or NO_ADAPTER
+        return ExternalService(*keys, adapter=load_adapter(name), adapter_name=name)
+    return ServedLeyden(*keys)

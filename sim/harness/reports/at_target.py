@@ -1,0 +1,63 @@
+"""Exports of a case that only its target has: programs that run the steps there again, with the ids of its answers.
+
+Each reads the environment: LEYDEN_URL and LEYDEN_ADAPTER replace those of the case, LEYDEN_API_KEY and
+LEYDEN_SECOND_API_KEY are the API keys, which no case contains.
+"""
+
+from __future__ import annotations
+
+from pprint import pformat
+
+from leyden.harness.runs.cases import Case
+from leyden.harness.runs.describe import describe_step
+from leyden.lab.actions.source_text import comment
+from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
+from leyden.server.printable import printable
+from leyden.server.version import VERSION
+
+_WRITTEN_BY = comment(f"Written by Leyden {VERSION}.")
+_ENVIRONMENT = comment(
+    "LEYDEN_API_KEY and LEYDEN_SECOND_API_KEY are the API keys.\n"
+    "LEYDEN_URL and LEYDEN_ADAPTER replace those of the case."
+)
+_IMPORTS = "import os\n\nfrom leyden.harness.runs.at_target import target_of\n"
+
+
+def runs_at_target(case: Case) -> bool:
+    """Whether the case has a violation that only its target has, and steps to find it there."""
+    return not case.is_reproduced and case.target != "" and case.steps != ()
+
+
+def pytest_at_target(case: Case, title: str) -> str:
+    """A pytest file that fails with the report as long as the target has the violation."""
+    return (
+        f"{comment(title)}\n#\n{comment(case.describe())}\n#\n{_ENVIRONMENT}\n{_WRITTEN_BY}\n\n"
+        f"{_IMPORTS}from leyden.harness.runs.cases import read_case, replay\n\n"
+        f"{_case(case)}\n\n\n"
+        "def test_there_is_no_violation():\n"
+        "    case = read_case(CASE)\n"
+        "    replay(case, target_of(case, os.environ)).check()\n"
+    )
+
+
+def notebook_at_target(case: Case, title: str) -> str:
+    """A notebook with a cell for each step, which prints its requests and responses. The cell of the violation fails
+    as long as the target has it."""
+    report = "\n".join(f"    {printable(line)}".rstrip() for line in case.describe().split("\n"))
+    cells = [
+        Cell(MARKDOWN, f"# {title}\n\n{report}"),
+        Cell(
+            CODE,
+            f"{_ENVIRONMENT}\n{_WRITTEN_BY}\n{_IMPORTS}from leyden.harness.runs.at_target import PrintedRun\n"
+            f"from leyden.harness.runs.cases import read_case\n\n{_case(case)}\n"
+            "case = read_case(CASE)\nrun = PrintedRun(case, target_of(case, os.environ))",
+        ),
+    ]
+    for number, step in enumerate(case.steps):
+        cells.append(Cell(CODE, f"{comment(describe_step(step))}\nrun.do(case.steps[{number}])"))
+    cells.append(Cell(CODE, "run.finish()"))
+    return dumps(document(cells))
+
+
+def _case(case: Case) -> str:
+    return f"CASE = {pformat(case.document(), width=116, sort_dicts=False)}"

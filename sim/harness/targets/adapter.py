@@ -1,0 +1,77 @@
+"""Adapters: what a QA team writes to control its own system, and how an adapter is loaded by its name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Protocol
+
+from leyden.json_files import InputError
+from leyden.server.printable import printable
+
+NO_ADAPTER = "none"
+_NAMES = ("adapter", "Adapter")  # what a file without a name is searched for
+
+
+class Adapter(Protocol):
+    """What a QA team writes for its own system. Methods that it cannot have are left out.
+
+    An attribute `callback_url`, if there is one, replaces the callback URLs of the cases.
+    """
+
+    def pay(self, request: str) -> None:
+        """Pay a BOLT11 invoice in full."""
+
+    def advance(self, seconds: float) -> None:
+        """Advance the clock of the service."""
+
+    def inbox(self, url: str) -> Sequence[tuple[Mapping[str, str], str]]:
+        """The callbacks to this URL so far, as (headers, body), oldest first."""
+
+
+def load_adapter(text: str) -> object | None:
+    """The adapter that `FILE.py`, `FILE.py:NAME` or `MODULE:NAME` names, or None for `none`; a class is called without
+    arguments. A file without a name has an object `adapter` or a class `Adapter`.
+
+    The file or module is a program, which is run. Raises `InputError` if it cannot be loaded.
+    """
+    if text == NO_ADAPTER:
+        return None
+    place, colon, name = text.rpartition(":")
+    if not colon:
+        place, name = text, ""
+    if not place.endswith(".py") and (not colon or name.endswith(".py")):
+        place, name = text, ""
+    if not (place.endswith(".py") or (colon and name)):
+        raise InputError(
+            f"{printable(text)!r} names no adapter: write file.py, file.py:object, module:object, or {NO_ADAPTER}"
+        )
+    try:
+        module = _module_of_file(place) if place.endswith(".py") else _imported(place)
+        name = name or next((one for one in _NAMES if hasattr(module, one)), _NAMES[0])
+        found = getattr(module, name)
+        adapter: object = found() if isinstance(found, type) else found
+    except Exception as error:  # the module is a user's program
+        why = printable(f"{type(error).__name__}: {error}")
+        raise InputError(f"the adapter {printable(text)!r} cannot be imported: {why}; correct the module") from error
+    return adapter
+
+
+def _imported(name: str) -> ModuleType:
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    return import_module(name)
+
+
+def _module_of_file(place: str) -> ModuleType:
+    path = Path(place)
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

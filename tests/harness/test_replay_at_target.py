@@ -1,0 +1,141 @@
+"""A case of another implementation is run again there: by the command, by a pytest file and by a notebook."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from leyden.__main__ import main
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.reports.exports import as_notebook, as_pytest
+from leyden.harness.runs.cases import Case, play, read_case, with_result
+from leyden.harness.targets.served import ExternalService, TargetError, public_url, target_at
+from tests.support.http_servers import handling
+from tests.support.served import listening_receiver, served_leyden
+
+BODY = {"amount": "1000", "description": "tea", "internalId": ""}
+STEPS = ({"do": "create_charge", "as": "c1", "body": {"amount": "1000", "description": "tea"}},
+         {"do": "get", "what": "c1"}, {"do": "create_charge", "as": "c2", "body": BODY})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[str]:
+    """A service with another interpretation of the specification, which stands for another implementation."""
+    with served_leyden("--rate", "1", "--overlay", "strict", "--api-key", "key-1") as client:
+        yield client.url
+
+
+@pytest.fixture(scope="module")
+def mended() -> Iterator[str]:
+    with served_leyden("--rate", "1", "--api-key", "key-1") as client:
+        yield client.url
+
+
+@pytest.fixture
+def found(strict: str, tmp_path: Path) -> Path:
+    target = ExternalService(strict.replace("://", "://user:password@"), "key-1", adapter_name="none")
+    case = with_result(Case(STEPS), play(Case(STEPS), target), target)
+    path = tmp_path / "found.case.json"
+    path.write_text(case.dumps())
+    return path
+
+
+def test_a_case_remembers_its_target_without_secrets(found: Path, strict: str) -> None:
+    case = read_case(found)
+    assert (case.target, case.adapter, case.found_on) == (strict, "none", "another implementation")
+    assert "key-1" not in found.read_text()
+    assert public_url("https://ana:secret@shop.example:8443/pay/?token=x#y") == "https://shop.example:8443/pay"
+
+
+def test_the_command_runs_a_case_where_it_was_found(
+    found: Path, mended: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(found), "--api-key", "key-1"]) == 1
+    assert "Contract violation" in capsys.readouterr().out
+    assert main(["replay", str(found), mended, "--api-key", "key-1"]) == 0
+    assert "does not occur any more" in capsys.readouterr().out
+
+
+def test_the_pytest_file_fails_as_long_as_the_target_has_the_violation(
+    found: Path, mended: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEYDEN_API_KEY", "key-1")
+    space: dict[str, Any] = {}
+    exec(compile(as_pytest(read_case(found)), "test_case.py", "exec"), space)
+    with pytest.raises(AssertionError, match="Contract violation"):
+        space["test_there_is_no_violation"]()
+    monkeypatch.setenv("LEYDEN_URL", mended)
+    space["test_there_is_no_violation"]()
+
+
+def test_the_notebook_fails_as_long_as_the_target_has_the_violation(
+    found: Path, mended: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEYDEN_API_KEY", "key-1")
+    book = nbformat.reads(as_notebook(read_case(found)), as_version=4)
+    nbformat.validate(book)
+    cells = [cell.source for cell in book.cells if cell.cell_type == "code"]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), pytest.raises(ContractViolation, match="expected 200, observed 400"):
+        run_cells(cells)
+    assert "POST /v0/charges" in printed.getvalue()
+    monkeypatch.setenv("LEYDEN_URL", mended)
+    with contextlib.redirect_stdout(io.StringIO()):
+        run_cells(cells)
+
+
+def run_cells(cells: list[str]) -> None:
+    space: dict[str, Any] = {}
+    for source in cells:
+        exec(source, space)
+
+
+def test_an_adapter_that_a_case_names_is_not_run_by_itself(
+    found: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adapter = tmp_path / "shop adapter.py"
+    marker = os.fspath(tmp_path / "PWNED")
+    adapter.write_text(f"import pathlib\npathlib.Path({marker!r}).touch()\nclass Adapter: pass")
+    document = {**json.loads(found.read_text()), "adapter": os.fspath(adapter)}
+    found.write_text(json.dumps(document))
+    assert main(["replay", str(found), "--api-key", "key-1"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"--adapter '{adapter}'" in line
+    assert not (tmp_path / "PWNED").exists()
+    assert main(["replay", str(found), "--api-key", "key-1", "--adapter", os.fspath(adapter)]) == 1
+    assert (tmp_path / "PWNED").exists()
+
+
+def test_whoever_is_no_charge_service_gets_no_write(strict: str) -> None:
+    methods = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def respond(self) -> None:
+            methods.append(self.command)
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        do_GET = do_POST = respond
+
+        def log_message(self, *_: Any) -> None:
+            """Log nothing."""
+
+    with handling(Handler) as url:
+        for kind in ("another implementation", "served"):
+            with pytest.raises(TargetError, match=r"check the URL|give the URL of a served Leyden"):
+                play(Case(STEPS), target_at(kind, url))
+    assert set(methods) == {"GET"}
+    with pytest.raises(TargetError, match="refuses the API key: give that of a project with --api-key"):
+        play(Case(STEPS), target_at("another implementation", strict, api_key="wrong"))
+    with listening_receiver() as (url, _), pytest.raises(TargetError):
+        play(Case(STEPS), target_at("another implementation", url))
