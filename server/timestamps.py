@@ -12,6 +12,7 @@ from numbers import Integral, Real
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOSECONDS = re.compile(r"[.,][0-9]{6,}[1-9]")
+_HAS_TIME = re.compile(r"[0-9].*[^0-9W-]")  # what separates it from the date
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 MAX_INSTANT_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last instant with a four-digit year
@@ -44,6 +45,9 @@ def parse_iso(text: str, *, clamp: bool = False, up: bool = False) -> int:
     except ValueError:
         raise ValueError(f"{text!r} is not a date-time: write ISO 8601, for example 2030-01-01T09:00:00Z") from None
     if date_time.tzinfo is None:
+        if not _HAS_TIME.search(plain):
+            given = f"{date_time:%Y-%m-%dT%H:%M:%SZ}"
+            raise ValueError(f"{text!r} is a date without a time: write both, for example {given}")
         raise ValueError(f"{text!r} has no offset: add Z for UTC, for example 2030-01-01T09:00:00Z")
     # A subtraction of aware date-times also works on the first and the last day of the calendar.
     since_epoch = date_time - _EPOCH

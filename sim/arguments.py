@@ -222,7 +222,7 @@ class Spelled:
                 raise AttributeError(_no_attribute(self, name))
 
 
-def _no_attribute(value: object, name: str) -> str:
-    near = closest(name, [each for each in dir(type(value)) if not each.startswith("_")])
+def _no_attribute(value: Spelled, name: str) -> str:
+    near = closest(name, [each for each in {*dir(type(value)), *value._fields} if not each.startswith("_")])
     advice = "" if near is None or name.startswith("_") else f": did you mean {near}?"
     return f"{type(value).__name__} has no attribute {name}{advice}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from functools import lru_cache, partial
+from math import inf
 from typing import Any, cast
 
 import aiohttp
@@ -58,7 +59,7 @@ class ReceiverClient:
             url,
             data=body,
             headers=headers,
-            timeout=_client_timeout(request.timeout_ms, request.connect_timeout_ms),
+            timeout=client_timeout(request.timeout_ms, request.connect_timeout_ms),
             allow_redirects=False,
         )
 
@@ -109,5 +110,7 @@ async def _slow_body(request: CallbackRequest) -> AsyncIterator[bytes]:
 
 
 @lru_cache(maxsize=16)
-def _client_timeout(total_ms: int, connect_ms: int) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=total_ms / 1_000, connect=connect_ms / 1_000)
+def client_timeout(total_ms: int, connect_ms: int) -> aiohttp.ClientTimeout:
+    """The limits of an attempt, in ms: of the whole and of its connection."""
+    # By default aiohttp lets a timeout above five seconds end at the next whole second of the event loop's clock.
+    return aiohttp.ClientTimeout(total=total_ms / 1_000, connect=connect_ms / 1_000, ceil_threshold=inf)

@@ -248,8 +248,9 @@ class Sandbox(Views, DeliveryReplays, Spelled):
     def advance(self, by: Span) -> FiredEvents:
         """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order.
 
-        Every move of time waits for the responses of receivers on the network. Raises `ClockError` when such a receiver
-        moves time before it answers.
+        Time ends with the year 2999: a longer span ends there, and what is due later never runs. Every move of time
+        waits for the responses of receivers on the network. Raises `ClockError` when such a receiver moves time before
+        it answers.
         """
         return FiredEvents(advance(self.session, by))
 

@@ -233,6 +233,18 @@ def test_every_colour_has_contrast_on_white_and_on_near_black(colour: str) -> No
 # The timeline and the sequence
 
 
+def test_a_timeline_says_that_a_payment_is_in_flight() -> None:
+    with Sandbox(5, network="scale-free:60") as sb:
+        sb.traffic("20/min", count=150, amount="lognorm(20000000,1)")
+        sb.run("1h")
+        [charge_id] = sb.payments[sb.payments.status == "in_flight"].charge_id
+        charge = sb.charges[charge_id]
+        assert charge.timeline().text.splitlines()[-1].endswith("now, and a payment is in flight --")
+        assert "next event of the network" in sb.schedule().text
+        sb.run()
+        assert charge.timeline().text.splitlines()[-1].endswith("now, and nothing is scheduled --")
+
+
 def test_a_timeline_shows_a_sale_from_the_charge_to_the_callback() -> None:
     sandbox, charge_id = sold(answers=(500, 200))
     shown = [line.strip() for line in timeline(sandbox.world, charge_id).text.splitlines()][1:]

@@ -80,6 +80,7 @@ REFUSED: dict[str, Case] = {
     ),
     "attribute": (lambda sb, _: setattr(sb, "labels", 3), AttributeError, "labels", "did you mean label?"),
     "property": (lambda sb, _: setattr(sb, "label", 3), AttributeError, "label", "not set"),
+    "collection": (lambda sb, _: sb.chargs, AttributeError, "chargs", "did you mean charges?"),
     "figure set": (lambda sb, _: setattr(sb.kpi, "create", 3), AttributeError, "create", "did you mean created?"),
     "figure read": (lambda sb, _: sb.kpi.convertion, AttributeError, "convertion", "did you mean conversion?"),
     "advance": (lambda sb, _: sb.advance("0.0001s"), ValueError, "'0.0001s'", "1ms"),

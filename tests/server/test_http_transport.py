@@ -9,11 +9,13 @@ import sys
 from typing import Any
 
 import pytest
+from aiohttp.helpers import calculate_timeout_when
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.system.http_client import client_timeout
 from leyden.server.system.http_transport import HttpTransport
 from tests.support.transport_helpers import BODY, HEADERS, OK, Shop, Talk, http_transport, opened, send, sockets_watched
 
@@ -429,3 +431,10 @@ def test_an_invalid_address_that_cannot_be_a_name_is_refused(host: str) -> None:
 def test_every_number_is_the_address_that_the_c_library_reads(number: int, form: str) -> None:
     text = form.format(number)
     assert str(parse_host_address(text)) == socket.inet_ntoa(socket.inet_aton(text))
+
+
+@given(timeout_ms=st.integers(1, 60_000), now_s=st.floats(0, 1e6))
+def test_a_timeout_of_any_length_ends_at_its_own_instant(timeout_ms: int, now_s: float) -> None:
+    limit = client_timeout(timeout_ms, timeout_ms)
+    assert limit.total is not None
+    assert calculate_timeout_when(now_s, limit.total, limit.ceil_threshold) == now_s + timeout_ms / 1_000

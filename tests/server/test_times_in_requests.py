@@ -73,6 +73,11 @@ PLACES: tuple[tuple[str, str, Any], ...] = (
     ("post", "/sandbox/v1/network/interceptors", {**INTERCEPTOR, "delay": TEXT}),
     ("post", "/sandbox/v1/network/interceptors", {**INTERCEPTOR, "after": TEXT}),
     ("post", "/sandbox/v1/network/interceptors", {**INTERCEPTOR, "lasting": TEXT}),
+    *(
+        ("post", path, {name: TEXT})
+        for path in ("/sandbox/v1/deliveries/replay", "/sandbox/v1/deliveries/{id}/replay")
+        for name in ("at", "delay")
+    ),
     ("put", "/sandbox/v1/inboxes/{name}/script", {"rules": [{"say": DELAYED}]}),
     ("put", "/sandbox/v1/inboxes/{name}/script", {"answers": [DELAYED]}),
     ("put", "/sandbox/v1/inboxes/{name}/script", {"always": DELAYED}),
@@ -139,11 +144,23 @@ def sandbox() -> Iterator[Sandbox]:
         yield sandbox
 
 
+@pytest.fixture(scope="module")
+def with_delivery() -> Iterator[Sandbox]:
+    with Sandbox(seed=7) as sandbox:
+        sandbox.charges.create(amount="1000", description="Tea", callbackUrl="http://shop.localhost/", expiresIn=1)
+        sandbox.run("next_event")
+        yield sandbox
+
+
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: f"{place[1]} {path_of_text(place[2]) or ''}")
-def test_a_time_is_understood_or_refused(sandbox: Sandbox, place: tuple[str, str, Any]) -> None:
+def test_a_time_is_understood_or_refused(sandbox: Sandbox, with_delivery: Sandbox, place: tuple[str, str, Any]) -> None:
     method, path, body = place
-    link = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips").id
-    target = path.replace("{id}", link).replace("{name}", "shop")
+    if "/deliveries/" in path:
+        sandbox = with_delivery
+        known = sandbox.deliveries.id.iloc[0]
+    else:
+        known = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips").id
+    target = path.replace("{id}", known).replace("{name}", "shop")
 
     @given(near_valid())
     @example("2030-01-01T09:00:0/Z")
@@ -167,3 +184,12 @@ def test_the_parsers_return_a_value_of_the_calendar_or_raise_value_error(text: s
         assert 0 <= parse_iso(text, clamp=True) <= MAX_INSTANT_MS
     with contextlib.suppress(ValueError):
         assert abs(parse_duration(text)) <= MAX_INSTANT_MS
+
+
+@pytest.mark.parametrize(
+    ("text", "mended"), [("2030-01-02", "2030-01-02T00:00:00Z"), ("2030-W01-1", "2029-12-31T00:00:00Z")]
+)
+def test_a_date_without_a_time_gets_a_correction_that_works(text: str, mended: str) -> None:
+    with pytest.raises(ValueError, match=f"is a date without a time: write both, for example {mended}$"):
+        parse_iso(text)
+    assert parse_iso(mended)

@@ -45,6 +45,7 @@ _STATE_TONES = {PAYMENT_SETTLED: GOOD, EXPIRY_REACHED: WAIT, INVOICE_FAILED: BAD
 class ChargeEvents:
     """The events of a Charge so far, its scheduled events, and the present instant.
 
+    `in_flight`: a payment is on its way through the network, whose next event has no instant of its own here.
     `omitted` is the number of events left out in the middle, after the first `EVENTS_BEFORE_GAP` ones.
     """
 
@@ -53,6 +54,7 @@ class ChargeEvents:
     events: list[Event]
     scheduled: list[Event]
     now: int
+    in_flight: bool
     omitted: int
 
     @property
@@ -91,7 +93,8 @@ def charge_events(world: World, charge_id: str) -> ChargeEvents:
     shown = events[:EVENTS_BEFORE_GAP] + events[EVENTS_BEFORE_GAP + omitted :]
     scheduled = sorted(_scheduled_events(world, charge, invoice, payments, deliveries), key=_order)
     tone = state_tone(world.service.contract.lifecycles["Charge"], charge["status"])
-    return ChargeEvents(charge, tone, shown, scheduled, world.clock.now(), omitted)
+    in_flight = any(row["outcome"] is None and row["attempts"] for row in payments)
+    return ChargeEvents(charge, tone, shown, scheduled, world.clock.now(), in_flight, omitted)
 
 
 def state_tone(table: LifecycleTable, status: str) -> str:

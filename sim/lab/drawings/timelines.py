@@ -14,7 +14,8 @@ from leyden.world.world import World
 def timeline(world: World, charge_id: str) -> Drawing:
     """The timeline of a Charge: the events of its payers, the network's hops, the node, the service and the receiver.
 
-    Scheduled events are below the present. Raises `DrawingError` for an unknown id.
+    Scheduled events are below the present; those of the network are in the schedule only. Raises `DrawingError` for an
+    unknown id.
     """
     record = charge_events(world, charge_id)
     charge, rows = record.charge, LaneRows()
@@ -22,7 +23,8 @@ def timeline(world: World, charge_id: str) -> Drawing:
         if record.omitted and place == EVENTS_BEFORE_GAP:
             rows.omission(record.omitted, "events are left out here")
         rows.event(event)
-    rows.now(record.now, "now" if record.scheduled else "now, and nothing is scheduled")
+    idle = "a payment is in flight" if record.in_flight else "nothing is scheduled"
+    rows.now(record.now, "now" if record.scheduled else f"now, and {idle}")
     for event in record.scheduled:
         rows.event(event, ahead=True)
     title = f"{record.title}, {charge['status']}"
