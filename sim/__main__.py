@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     A file that cannot be used is a wrong argument.
 
-    `receiver-check` and `client-check` return 3 when they could not check everything.
+    The checks return 3 when they could not check everything, or could not test the target.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["--version"]:

@@ -17,8 +17,8 @@ sandbox where --url, --api-key and --admin-token do not. The defaults are
 http://127.0.0.1:8402 and leyden.
 
 Exit status: 0 for success; 1 for a failure, such as a request that the server
-refused; 2 for wrong arguments. receiver-check and client-check also have 3, when
-something could not be checked.
+refused; 2 for wrong arguments. The checks also have 3, when something could not
+be checked or the target could not be tested.
 
 leyden COMMAND --help lists the options of a command.
 

@@ -17,11 +17,13 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from leyden.extras import require
-from leyden.harness.constants import DEFAULT_SECONDS, EXPORT_FORMATS, PACKAGED_SPEC, REPORT_SUFFIXES
+from leyden.harness.constants import DEFAULT_SECONDS, EXPORT_FORMATS, PACKAGED_SPEC, REPORT_FORMATS
 from leyden.harness.engines.campaign import run_campaign, split
-from leyden.harness.engines.results import CampaignConfig, CampaignReport, FoundViolation
-from leyden.harness.reports.coverage import TITLES, Coverage, item_name
+from leyden.harness.engines.results import CampaignConfig
+from leyden.harness.reports.coverage import TITLES, item_name
 from leyden.harness.reports.exports import EXPORTS, PRINTED
+from leyden.harness.reports.formats import FORMATS
+from leyden.harness.reports.results import CampaignReport, FoundViolation
 from leyden.harness.runs.cases import Case, read_case, replay
 from leyden.harness.runs.specification import document_hash
 from leyden.harness.targets.adapter import NO_ADAPTER, load_adapter
@@ -45,8 +47,9 @@ class HarnessError(LeydenError):
 def fuzz(options: argparse.Namespace) -> int:
     """Run a campaign, or with the engine `conformance` alone the conformance run, and print its report.
 
-    Returns 0 if there is no violation, 1 otherwise; with `--require-full-coverage` 1 also for an item not reached. The
-    items not reached are listed then, and after every conformance run. The files to be written are checked before.
+    Returns 1 if there is a violation; with `--require-full-coverage` 1 also for an item not reached. Returns 3 if the
+    target was not tested completely, otherwise 0. The items not reached are listed then, and after every conformance
+    run. The files to be written are checked before.
     """
     seconds = options.seconds
     if seconds is None and options.examples is None and not set(options.engines) <= _FINITE:
@@ -60,8 +63,9 @@ def fuzz(options: argparse.Namespace) -> int:
         stop_early=not options.keep_going,
         make=_target_factory(options),
     )
-    for file in options.report:
-        _check_report(Path(file))
+    reports = [(Path(file), _format_of(Path(file), options.format)) for file in options.report]
+    for file, form in reports:
+        _check_report(file, form)
     if options.cases is not None:
         _check_directory(Path(options.cases))
     if options.target is not None and (options.workers > 1 or options.cluster):
@@ -70,7 +74,18 @@ def fuzz(options: argparse.Namespace) -> int:
         report = _run_in_processes(config, options.workers, options.cluster)
     else:
         report = run_campaign(config, system_time_ms, Progress(config))
-    return _print_report(config, report, options)
+    Progress(config).done(report)
+    for file, form in reports:
+        _write(file, _rendered(report, file, form))
+    if options.format is not None and not reports:
+        _write_cases(report, options.cases)
+        print(FORMATS[options.format](report), end="")
+    else:
+        _print_report(config, report, options)
+    lost = report.coverage.missing() or report.coverage.not_asked()
+    if report.violations or (options.require_full_coverage and lost):
+        return 1
+    return 3 if report.incomplete else 0
 
 
 def replay_case(options: argparse.Namespace) -> int:
@@ -203,23 +218,14 @@ class Progress:
 
     def _line(self, report: CampaignReport) -> str:
         runs, steps = sum(report.coverage.runs.values()), sum(report.coverage.steps.values())
-        return f"seed {self._seed}: {runs} runs, {steps} steps, {_totals(report)}"
+        return f"seed {self._seed}: {runs} runs, {steps} steps, {report.totals()}"
 
 
-def _totals(report: CampaignReport) -> str:
-    reached, declared = report.coverage.counted()
-    count = len(report.violations)
-    within = "" if reached == declared else " in them"
-    return f"{reached} of {declared} coverage items, {count or 'no'} violation{'' if count == 1 else 's'}{within}"
-
-
-def _print_report(config: CampaignConfig, report: CampaignReport, options: argparse.Namespace) -> int:
-    Progress(config).done(report)
-    for file in options.report:
-        _write(Path(file), _coverage_as(report.coverage, Path(file)))
-    folder = None if options.cases is None else Path(options.cases)
-    for number, found in enumerate(report.violations, 1):
-        path = None if folder is None else _write_case(folder, number, found)
+def _print_report(config: CampaignConfig, report: CampaignReport, options: argparse.Namespace) -> None:
+    if report.cut_short:
+        print(f"Cut short: {report.cut_short}.")
+    paths = _write_cases(report, options.cases)
+    for found, path in zip(report.violations, paths, strict=True):
         replay_command = "" if path is None else f"leyden replay {path}"
         print(f"\nFound by {found.engine}.\n{found.case.describe(replay_command)}")
     missing = report.coverage.missing()
@@ -233,17 +239,24 @@ def _print_report(config: CampaignConfig, report: CampaignReport, options: argpa
     if missing and (finite or options.require_full_coverage):
         print(f"\nDeclared coverage items that were not reached: {len(missing)}")
         print(*(f"  {TITLES[item[0]]}: {printable(item_name(item))}" for item in missing), sep="\n")
-    if not report.violations:
-        print(f"{sum(report.coverage.runs.values())} runs, {_totals(report)}")
-    lost = missing or report.coverage.not_asked()
-    return 1 if report.violations or (options.require_full_coverage and lost) else 0
+    if report.cut_short or not report.violations:
+        print(report.summary())
 
 
-def _check_report(path: Path) -> None:
+def _format_of(path: Path, given: str | None) -> str:
+    """The format of a report file. Raises `HarnessError` if neither `--format` nor the name's ending says it."""
+    endings = {ending: name for name, ending in REPORT_FORMATS.items()}
+    if given is None and path.suffix not in endings:
+        raise HarnessError(
+            f"--report {path}: the name must end with one of {', '.join(endings)}; or give --format, one of"
+            f" {', '.join(REPORT_FORMATS)}"
+        )
+    return given or endings[path.suffix]
+
+
+def _check_report(path: Path, form: str) -> None:
     """Raise `HarnessError` if the report cannot be written, before a long run."""
-    if path.suffix not in REPORT_SUFFIXES:
-        raise HarnessError(f"--report {path}: the name must end with one of {', '.join(REPORT_SUFFIXES)}")
-    if path.suffix == ".md":
+    if form == "markdown":
         try:
             replace_between_markers(read_text(path), "coverage", "")
         except LeydenError as error:
@@ -264,12 +277,16 @@ def _check_directory(folder: Path) -> None:
         raise HarnessError(f"{folder}: {nearest} is no directory that can be written; choose another for the cases")
 
 
-def _coverage_as(coverage: Coverage, file: Path) -> str:
-    if file.suffix == ".md":
-        return replace_between_markers(read_text(file), "coverage", coverage.summary())
-    if file.suffix == ".html":
-        return coverage.html()
-    return coverage.json() if file.suffix == ".json" else coverage.text()
+def _rendered(report: CampaignReport, file: Path, form: str) -> str:
+    text = FORMATS[form](report)
+    return replace_between_markers(read_text(file), "coverage", text) if form == "markdown" else text
+
+
+def _write_cases(report: CampaignReport, folder: str | None) -> list[Path | None]:
+    """Write the case of each violation to the directory, if there is one, and return the files."""
+    if folder is None:
+        return [None for _ in report.violations]
+    return [_write_case(Path(folder), number, found) for number, found in enumerate(report.violations, 1)]
 
 
 def _write_case(folder: Path, number: int, found: FoundViolation) -> Path:

@@ -9,4 +9,12 @@ DEFAULT_ENGINES = ("conformance", "obligations", "random-walk", "state-machine")
 DEFAULT_SECONDS = 10.0
 EXPORT_FORMATS = {"pytest": ".py", "curl": ".sh", "notebook": ".ipynb"}  # with the endings of the files
 PACKAGED_SPEC = "packaged"  # in the place of a file: the specification of this Leyden
-REPORT_SUFFIXES = (".txt", ".html", ".json", ".md")
+REPORT_FORMATS = {  # with the endings of the files
+    "text": ".txt",
+    "html": ".html",
+    "json": ".json",
+    "markdown": ".md",
+    "junit": ".xml",
+    "har": ".har",
+    "github": ".github",
+}

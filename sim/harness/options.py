@@ -15,6 +15,7 @@ from leyden.harness.constants import (
     EXPORT_FORMATS,
     NO_KEY,
     PACKAGED_SPEC,
+    REPORT_FORMATS,
 )
 
 
@@ -96,7 +97,16 @@ def _add_target(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="write the coverage to FILE: .txt, .html or .json; .md: replace the summary between the markers of a page",
+        help="write the report to FILE, in the format of its ending: .txt, .html (a page), .json, .xml (JUnit), .har"
+        " (the requests of each violation), .github (annotations of GitHub Actions); .md: replace the summary between"
+        " the markers of a page; repeatable",
+    )
+    command.add_argument(
+        "--format",
+        type=_format,
+        metavar="FORMAT",
+        help=f"the format of the files of --report, whatever their ending: {', '.join(REPORT_FORMATS)}; without"
+        " --report the report is printed in this format",
     )
     command.add_argument(
         "--require-full-coverage",
@@ -127,6 +137,12 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 10**9):
         raise argparse.ArgumentTypeError(f"{text!r} is not a count: give a whole number from 1")
     return int(text)
+
+
+def _format(text: str) -> str:
+    if text not in REPORT_FORMATS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a format: give one of {', '.join(REPORT_FORMATS)}")
+    return text
 
 
 def _engines(text: str) -> Sequence[str]:

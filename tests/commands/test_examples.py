@@ -109,7 +109,7 @@ def local(line: str, server: Client, receiver: str) -> list[str]:
         ("http://127.0.0.1:8402", server.url),
         ("http://localhost:3000/hook", receiver),
         ("http://localhost:3000", receiver),
-        ("--seconds 60", "--seconds 1"),
+        ("--seconds 60", "--seconds 1 --engines random-walk"),
         ("-- python", f"-- {shlex.quote(sys.executable)}"),
     ):
         line = line.replace(given, here)

@@ -153,7 +153,7 @@ def test_what_an_edited_document_declares_and_no_case_reaches_is_listed(
 def test_options_that_cannot_be_used_are_reported(
     words: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == (1 if why == "does not respond" else 2)
+    assert main(words) == (3 if why == "does not respond" else 2)
     assert why in capsys.readouterr().err
 
 

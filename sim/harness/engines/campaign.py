@@ -10,9 +10,11 @@ from leyden.extras import require
 from leyden.harness.conformance.conformance import run_conformance
 from leyden.harness.engines.obligations import declared_obligations, run_obligations
 from leyden.harness.engines.random_walk import random_walk
-from leyden.harness.engines.results import CampaignConfig, CampaignReport, FoundViolation
+from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.engines.shrink import shrink
+from leyden.harness.reports.results import CampaignReport, FoundViolation
 from leyden.harness.runs.cases import CaseResult
+from leyden.harness.targets.served import TargetError
 from leyden.harness.targets.target import Target
 
 _BATCH = 25  # runs of the state machine between two checks of the time
@@ -26,10 +28,11 @@ def run_campaign(
 ) -> CampaignReport:
     """Run the engines until the limits of the config are reached.
 
-    The conformance run comes first and is always completed; then the engine that has used the least time is next. The
-    obligations get twice the time of another engine until all are asked.
-    `now` returns real milliseconds. `progress` is called after each part. Raises `MissingExtra` if an engine needs a
-    package that is not installed.
+    The conformance run comes first; then the engine that has used the least time is next. The obligations get twice
+    the time of another engine until all are asked. `now` returns real milliseconds. `progress` is called after each
+    part. The report says so if the time limit, an interrupt, or a target that does not respond any more ended the
+    campaign before an engine had done its runs. Raises `MissingExtra` if an engine needs a package that is not
+    installed, and `TargetError` if no run was possible.
     """
     for name, package in _PACKAGES.items():
         if name in config.engines:
@@ -44,22 +47,47 @@ def run_campaign(
     spent_ms = {name: -1 if name == "conformance" else 0 for name in parts}
     while parts:
         name = min(parts, key=lambda one: spent_ms[one])
-        result = next(parts[name], None)
-        if result is None:
-            del parts[name]
-        else:
-            report.coverage.add(name, result.case.name, result.reached, done=result.done, unchecked=result.unchecked)
-            if result.violation is not None:
-                # What Schemathesis finds has no steps.
-                shrinks = name != "schemathesis"
-                case = shrink(result.case, targets[name], result.violation)[0] if shrinks else result.case
-                report.add(FoundViolation(name, case))
+        try:
+            result = next(parts[name], None)
+            if result is None:
+                del parts[name]
+            else:
+                _add(report, name, result, targets[name])
+        except TargetError as error:
+            if not report.coverage.runs:
+                raise
+            report.cut_short, report.incomplete = str(error), True
+            return report
+        except KeyboardInterrupt:
+            report.cut_short, report.incomplete = "it was interrupted", True
+            return report
         before, at = at, now()
         spent_ms[name] += round(_SHARES.get(name, 1) * (at - before))
         progress(report)
-        if (ends_at is not None and at >= ends_at) or (config.stop_early and report.violations):
+        if config.stop_early and report.violations:
+            return report
+        if ends_at is not None and at >= ends_at:
+            ended = [one for one in parts if one in _FINITE or config.examples is not None]
+            if ended:
+                limit = f"the time limit of {config.seconds:g} s ended {', '.join(ended)} before all runs were made"
+                report.cut_short = f"{limit}; give more --seconds"
+                # A search without an end goes on with the obligations as long as there is time.
+                searches = [one for one in config.engines if one not in _FINITE]
+                report.incomplete = ended != ["obligations"] or not searches
             return report
     return report
+
+
+def _add(report: CampaignReport, engine: str, result: CaseResult, target: Target) -> None:
+    """Add one result; its violation is shrunk."""
+    report.coverage.add(engine, result.case.name, result.reached, done=result.done, unchecked=result.unchecked)
+    if engine == "conformance":
+        report.cases[result.case.name] = result.violation is not None
+    if result.violation is not None:
+        case = result.case
+        if engine != "schemathesis":  # what it finds has no steps
+            case, result = shrink(case, target, result.violation)
+        report.add(FoundViolation(engine, case, tuple(result.exchanges), target.base_url if target.network else ""))
 
 
 def _conformance(config: CampaignConfig, target: Target) -> Iterator[CaseResult]:
@@ -92,6 +120,8 @@ def _schemathesis(config: CampaignConfig, target: Target) -> Iterator[CaseResult
     return run_schemathesis(config, target)
 
 
+# Engines that end by themselves.
+_FINITE = frozenset({"conformance", "obligations"})
 # By how much the time of an engine counts.
 _SHARES = {"conformance": 0.0, "obligations": 0.5}
 # The packages that engines need besides those of the core.

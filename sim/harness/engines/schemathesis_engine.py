@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -9,6 +10,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 from unittest import SkipTest
+from urllib.parse import urlsplit
 
 from hypothesis import given
 from hypothesis import seed as seeded
@@ -25,6 +27,7 @@ from leyden.harness.generators.generators import START_MS
 from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.rules import Interpretation
 from leyden.harness.runs.cases import Case, CaseResult
+from leyden.harness.session.session import Exchange, Request
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, InProcess, Response, Target
 from leyden.world.config import packaged_contract
 from leyden.world.merged_openapi import merged
@@ -39,7 +42,7 @@ class SchemathesisTarget:
     """A target for Schemathesis: a Leyden starts anew for each part; another service keeps its state.
 
     `reached` has the coverage items, `cases` is the number of checked responses, `unchecked` names what cannot be
-    checked at this target.
+    checked at this target. `recent` has the last requests since the start.
     """
 
     def __init__(self, target: Target, overlays: Sequence[str]) -> None:
@@ -53,6 +56,7 @@ class SchemathesisTarget:
         self.reached: dict[CoverageItem, None] = {}
         self.cases = 0
         self.unchecked: dict[str, None] = {}
+        self.recent: deque[Exchange] = deque(maxlen=_STEPS)
         self.invariants = self._new_invariants()
         if not target.controlled:
             self.unchecked["payments and time: Schemathesis only uses the control plane of a Leyden"] = None
@@ -64,6 +68,7 @@ class SchemathesisTarget:
         """Start anew, where the target can."""
         self.close()
         self._target.begin(_SEED, START_MS, self.overlays)
+        self.recent.clear()
         self.invariants = self._new_invariants()
 
     def close(self) -> None:
@@ -97,8 +102,15 @@ class SchemathesisTarget:
         headers = {name.lower(): values[0] for name, values in response.headers.items()}
         operation = str(case.operation.definition.raw["operationId"])
         self.cases += 1
+        seen = Response(response.status_code, headers, response.content)
+        url = urlsplit(response.request.url)
+        request = Request(
+            str(response.request.method), f"{url.path}{'?' * bool(url.query)}{url.query}",
+            tuple((str(name), str(value)) for name, value in response.request.headers.items()), sent,
+        )  # fmt: skip
+        self.recent.append(Exchange(request, seen, START_MS))
         try:
-            self.invariants.check(operation, sent, Response(response.status_code, headers, response.content))
+            self.invariants.check(operation, sent, seen)
         except ContractViolation as error:
             raise Failure(operation=case.operation.label, title=error.check, message=str(error)) from error
 
@@ -150,7 +162,10 @@ def run_schemathesis(config: CampaignConfig, service: Target) -> Iterator[CaseRe
         expectation = None if violation is None else violation.as_dict(2_000)
         case = Case((), overlays=target.overlays, name=f"schemathesis {name}", expectation=expectation)
         done = target.cases - before
-        return CaseResult(case, violation, reached=target.reached, unchecked=target.unchecked, done=done)
+        exchanges = [] if violation is None else [*target.recent]
+        return CaseResult(
+            case, violation, exchanges=exchanges, reached=target.reached, unchecked=target.unchecked, done=done
+        )
 
     for number in count():
         if config.examples is not None and target.cases >= config.examples:

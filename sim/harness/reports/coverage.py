@@ -17,7 +17,7 @@ from leyden.harness.model.charges import CoverageItem, row_name
 from leyden.harness.model.faults import FAULTS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.server.docs.tables import markdown
-from leyden.server.html import tag
+from leyden.server.html import Html, tag
 from leyden.world.config import packaged_contract
 
 TITLES = {
@@ -188,8 +188,8 @@ class Coverage:
             lines += ["", title, "", markdown(("what", *self.runs), rows)]
         return "\n".join(lines) + "\n"
 
-    def html(self) -> str:
-        """The coverage as an HTML page."""
+    def html(self, top: Iterable[Html] = ()) -> str:
+        """The coverage as an HTML page, with `top` above its tables."""
         reached, within = self.counted()
         parts = [
             "<!doctype html><meta charset=utf-8><title>Leyden coverage</title><style>body{font:15px/1.5 system-ui;"
@@ -199,6 +199,7 @@ class Coverage:
             "@media(prefers-color-scheme:dark){body{background:#161616;color:#eee}td.missing{background:#5b1f1d}"
             "th,td{border-color:#444}}</style>",
             tag("h1", f"{reached} of {within} coverage items reached"),
+            *top,
         ]
         if self.obligations:
             parts += [tag("h2", self.asked()), *(tag("p", f"not asked: {name}") for name in self.not_asked())]

@@ -16,7 +16,7 @@ from leyden.harness.runs.describe import describe_step, describe_violation
 from leyden.harness.runs.external import ExternalRun
 from leyden.harness.runs.run import Run
 from leyden.harness.runs.specification import Patch, contract_of, document_hash, patch_to, spec_hash
-from leyden.harness.session.session import Request
+from leyden.harness.session.session import Exchange, Request
 from leyden.harness.steps import Step
 from leyden.harness.targets.served import ExternalService, HttpTarget, public_url
 from leyden.harness.targets.target import IN_PROCESS, SERVED, InProcess, Response, Target
@@ -216,7 +216,8 @@ def _step_of_format_1(step: Mapping[str, Any]) -> Step:
 class CaseResult:
     """The result of a case, or of several runs of an engine.
 
-    `requests` are those of the steps, without those that only check. `revealed` is the request and the response in
+    `requests` are those of the steps, without those that only check; `exchanges` have their responses too, and at the
+    end the request that revealed a violation. `revealed` is the request and the response in
     which the violation was observed. `done` and `skipped` count the steps; a step is skipped if what it refers to does
     not exist.
     """
@@ -224,6 +225,7 @@ class CaseResult:
     case: Case
     violation: ContractViolation | None = None
     requests: list[Request] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
     revealed: tuple[Request, Response] | None = None
     reached: dict[CoverageItem, None] = field(default_factory=dict)
     unchecked: dict[str, None] = field(default_factory=dict)
@@ -249,6 +251,7 @@ def play(case: Case, target: Target | None = None, choose: Callable[[Run], Itera
     try:
         run = start_run(target, case)
         result.requests, result.reached, result.unchecked = run.requests, run.reached, run.unchecked
+        result.exchanges = run.exchanges
         for step in case.steps if choose is None else choose(run):
             steps.append(step)
             result.skipped += not run.do(step)
@@ -256,6 +259,8 @@ def play(case: Case, target: Target | None = None, choose: Callable[[Run], Itera
     except ContractViolation as error:
         result.violation = error
         result.revealed = None if run is None else run.last
+        if run is not None and run.last is not None and run.last[0] not in run.requests[-1:]:
+            result.exchanges.append(Exchange(*run.last, run.model.now))
     except WRONG_DATA as error:
         if not case.origin or isinstance(error, LeydenError):
             raise

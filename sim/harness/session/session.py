@@ -35,14 +35,22 @@ class Request(NamedTuple):
     body: bytes
 
 
+class Exchange(NamedTuple):
+    """A request with its response, and the time of the model, in ms, at which it was sent."""
+
+    request: Request
+    response: Response
+    at_ms: int
+
+
 class Session:
     """A target from its start, and the model. Everything that checks raises `ContractViolation`.
 
     `sent` has each request with the status of its response, for the journal. `cursors` has the last row of the
     page that each cursor came with, `cursor` is the latest one. `retry_offsets` has the place of each retry within its
     bounds, from -1 to 1. `reached` has the coverage items, `unchecked` names what cannot be checked at this target,
-    `requests` are those of the steps. `delivery_cache` is valid for one step; `checked_requests` counts the checked
-    callbacks by receiver.
+    `requests` are those of the steps, `exchanges` have their responses too. `delivery_cache` is valid for one step;
+    `checked_requests` counts the checked callbacks by receiver.
     """
 
     def __init__(
@@ -69,6 +77,7 @@ class Session:
         self.cursor: str | None = None
         self.done = 0
         self.requests: list[Request] = []
+        self.exchanges: list[Exchange] = []
         self.last: tuple[Request, Response] | None = None
         self._records = False
         if target.controlled:
@@ -169,6 +178,8 @@ class Session:
         response = self.target.send(method, path, headers, body)
         self.last = (request, response)
         self.sent.append((request, response.status))
+        if self._records:
+            self.exchanges.append(Exchange(request, response, self.model.now))
         if response.status >= 400:
             self._check_law(request, response)
         return response

@@ -19,7 +19,9 @@ from leyden.server.system.clock import random_seed
 
 
 class TargetError(LeydenError):
-    """A target that cannot be used with these options; the text says what to do."""
+    """A target that cannot be tested with these options; the text says what to do."""
+
+    exit_status = 3
 
 
 class HttpTarget:
@@ -39,6 +41,7 @@ class HttpTarget:
         self.keys: Mapping[str, str] = {PROJECT: key, SECOND_PROJECT: second_api_key}
         self._client: httpx2.Client | None = None
         self._certificates: ssl.SSLContext | None = None
+        self._keys_are_accepted = False
 
     def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
         """Send a request over HTTP. Raises `TargetError` if there is no response."""
@@ -52,6 +55,16 @@ class HttpTarget:
             raise TargetError(f"{self.url}{target} does not respond: {error}") from None
         names_and_values = {name.lower(): value for name, value in response.headers.items()}
         return Response(response.status_code, names_and_values, response.content)
+
+    def check_keys(self) -> None:
+        """Raise `TargetError` if the service does not accept an API key that was given; it is asked once."""
+        if self._keys_are_accepted:
+            return
+        options = {PROJECT: "--api-key", SECOND_PROJECT: "--second-api-key"}
+        for project, key in self.keys.items():
+            if key != NO_KEY and self.send("GET", "/v0/wallet", [("apikey", key)], b"").status == 401:
+                raise TargetError(f"{self.url} refuses the API key: give that of a project with {options[project]}")
+        self._keys_are_accepted = True
 
     def restart(self, scripts: Mapping[str, Any]) -> None:
         """Not possible. Raises `TargetError`."""
@@ -78,8 +91,9 @@ class ServedLeyden(HttpTarget):
     controlled = True
 
     def begin(self, seed: int, start_ms: int, overlays: Sequence[str], *, disk: bool = False) -> None:
-        """Reset the sandbox. Raises `TargetError`, before the reset, if this is no served Leyden or its overlays or its
-        clock are not as required."""
+        """Reset the sandbox. Raises `TargetError`, before the reset, if this is no served Leyden, or its keys, its
+        overlays or its clock are not as required."""
+        self.check_keys()
         headers = [("apikey", self.keys[PROJECT]), ("Content-Type", "application/json")]
         state = self._state("GET", "/sandbox/v1", headers, b"")
         if sorted(state["overlays"]) != sorted(overlays):
@@ -158,6 +172,7 @@ class ExternalService(HttpTarget):
             answers.append(f"GET {path} with {response.status}")
             if response.status == 200 and isinstance(response.json, dict) and "data" in response.json:
                 self._is_known = True
+                self.check_keys()
                 return
         self.end()
         if all(answer.endswith(("401", "403")) for answer in answers):
