@@ -89,14 +89,14 @@ def advance(session: Session, step: Step) -> None:
     when = session.model.now + step.get("by", 0)
     if "to" in step:
         kind, label = step["to"]
-        when = _scheduled_time(session.resource(label), kind) + step.get("offset", 0)
+        when = scheduled_time(session.resource(label), kind) + step.get("offset", 0)
     when = max(when, session.model.now)
     response = session.control_ok("POST", "/clock/advance", {"to": iso(when)})
     checks.same(iso(when), response["now"], "lifecycle", "clock-range", "clock")
     session.model.advance_to(when)
 
 
-def _scheduled_time(resource: Charge | StaticCharge, kind: str) -> int:
+def scheduled_time(resource: Charge | StaticCharge, kind: str) -> int:
     """A scheduled time in ms: the expiry of a resource, or the next attempt of a delivery."""
     delivery = resource.delivery if isinstance(resource, Charge) else None
     at = resource.expires_at if kind == "expiry" else None if delivery is None else delivery.due_at

@@ -11,31 +11,40 @@ from typing import Any
 
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.constants import NO_KEY
+from leyden.harness.executors.world import scheduled_time
 from leyden.harness.model.records import Charge, StaticCharge
 from leyden.harness.model.rules import LINK_EXPIRY_S, instant, iso
+from leyden.harness.runs.inbox import check_inbox
 from leyden.harness.runs.run import Run
-from leyden.harness.session.observe import parsed
-from leyden.harness.steps import Step
+from leyden.harness.steps import Step, StepImpossible
+from leyden.harness.targets.adapter import LEVERS, lever
 from leyden.harness.targets.served import ExternalService
+from leyden.harness.targets.target import PROJECT, SECOND_PROJECT
 
-_CLOCK_TOLERANCE_MS = 5_000  # between the times of resources and the Date header
+_TOLERANCE_MS = 5_000  # of times, for an adapter without now()
 _TRIES = 50
-_UNCHECKED = {
+_NEVER = {
     "list": "lists: they may contain more than this run created",
     "wallet": "balances: they may contain more than this run paid",
-    "settle": "held payments: the adapter cannot hold a payment",
-    "cancel": "held payments: the adapter cannot hold a payment",
-    "fail": "the state error: the adapter cannot make an invoice fail",
-    "receiver": "retries: the adapter cannot make a receiver fail",
+    "receiver": "retries: only a sandbox has scripted receivers",
     "fault": "faults: only a sandbox can inject them",
-    "rotate": "rotation of the webhook secret",
-    "replay": "replays of deliveries",
-    "restart": "restarts",
-    "spare_key": "rotation of API keys",
+    "replay": "replays of deliveries: only a sandbox has them",
+    "spare_key": "rotation of API keys: only a sandbox has it",
     "request": "obligations of the documents: their answers depend on everything that the service has",
     "fill": "obligations of the documents: their answers depend on everything that the service has",
     "pages": "obligations of the documents: their answers depend on everything that the service has",
 }
+_ALWAYS = (
+    "Lightning addresses: a name may be in use",
+    "429: only the control plane can cause it",
+    "payments of another amount, with a delay or without a route: no adapter has them",
+)
+# The methods of the adapter that a step needs. Without them it is not done.
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "pay": ("pay",), "advance": ("advance",), "fail": ("fail",), "settle": ("settle",), "cancel": ("cancel",),
+    "rotate": ("rotate", "secret"), "restart": ("restart",),
+}  # fmt: skip
 
 
 class ExternalRun(Run):
@@ -45,29 +54,43 @@ class ExternalRun(Run):
 
     def __init__(self, target: ExternalService, **start: Any) -> None:
         super().__init__(target, **start)
-        self.model.timeline.now = self._service_time()
+        self.unchecked.update(dict.fromkeys(not_checked(target)))
+        self.model.timeline.now = self._now() if target.tells_time else self._service_time()
         self._nonce = target.nonce()
+        secret = lever(target.adapter, "secret")
+        if secret is not None:
+            self.model.secrets[PROJECT] = [(secret(), None)]
 
     def _service_time(self) -> int:
         """The time of the service, in ms: that of a Charge which is created for this purpose."""
         response = self.request("createCharge", "/v0/charges", body={"amount": "1000", "description": "time check"})
         data = checks.success(response, "timestamps", "the first Charge")
-        return max(self._created_at(data, "the first Charge"), self.target.now_ms or 0)
+        return self._created_at(data, "the first Charge")
+
+    def _now(self) -> int:
+        now = self.target.now_ms
+        return self.model.now if now is None else now
 
     def do(self, step: Step) -> bool:
         """Do a step as far as this service and its adapter allow."""
-        if step["do"] in _UNCHECKED:
-            self.unchecked[_UNCHECKED[step["do"]]] = None
+        name = step["do"]
+        if name in _NEVER or any(lever(self.target.adapter, one) is None for one in _NEEDED.get(name, ())):
             return False
-        self.model.advance_to(max(self.model.now, self.target.now_ms or 0))
-        if step["do"] in {"pay", "advance"}:
-            return self._by_adapter(step)
+        self.model.advance_to(self._now())
+        if name in {"pay", "advance", "fail", "settle", "cancel", "rotate"}:
+            try:
+                done = self._by_adapter(step)
+            except StepImpossible:
+                return False
+            if done:
+                self.done += 1
+                self.delivery_cache.clear()
+                self.catch_up()
+            return done
         body = step.get("body", {})
-        if body.get("identifier"):
-            self.unchecked["Lightning addresses: a name may be in use"] = None
+        if body.get("identifier") or (name == "odd" and step["kind"] == "too-many"):
             return False
-        if body.get("expiresIn") in (1, 2):
-            self.unchecked["expiry times of one or two seconds"] = None
+        if body.get("expiresIn") in (1, 2) and not self.target.tells_time:
             return False
         address = getattr(self.target.adapter, "callback_url", None)
         if address and str(body.get("callbackUrl", "")).startswith("http://r"):
@@ -77,27 +100,45 @@ class ExternalRun(Run):
         return super().do(step)
 
     def _by_adapter(self, step: Step) -> bool:
-        """Pay in full or advance the clock by the adapter."""
-        method = getattr(self.target.adapter, step["do"], None)
-        if method is None:
-            self.unchecked[f"the effects of {step['do']}: the adapter has no {step['do']}()"] = None
-            return False
+        """Do a step with the adapter: first the service, then the model at the time of the service."""
+        ledger = self.model.ledger
+        method = lever(self.target.adapter, step["do"])
         if step["do"] == "advance":
-            if "by" not in step:
-                return False
-            seconds = -(-step["by"] // 1_000)
-            method(seconds)
-            self.request("getWallet", "/v0/wallet")
-            self.model.advance_to(max(self.model.now, self.target.now_ms or 0))
-        else:
-            charge = self.model.ledger.charges.get(step["charge"])
-            plain = step.get("outcome", "settle") == "settle" and not {"amount", "delay"} & set(step)
-            if charge is None or not plain:
+            to = self.model.now + step.get("by", 0)
+            if "to" in step:
+                to = scheduled_time(self.resource(step["to"][1]), step["to"][0]) + step.get("offset", 0)
+            assert method is not None
+            if to > self.model.now:
+                method((to - self.model.now) / 1_000)
+            if not self.target.tells_time:
+                self.request("getWallet", "/v0/wallet")  # its answer has the time
+            self.model.advance_to(max(self.model.now, self._now()))
+        elif step["do"] == "pay":
+            charge, outcome = self.charge(step["charge"]), step.get("outcome", "settle")
+            method = {"settle": method, "hold": lever(self.target.adapter, "hold")}.get(outcome)
+            if method is None or {"amount", "delay"} & set(step):
                 return False
             method(charge.request)
-            self.model.pay(step["as"], charge, "settle", None, 0)
-        self.done += 1
-        self.catch_up()
+            self.model.pay(step["as"], charge, outcome, None, 0)
+        elif step["do"] == "fail":
+            charge = self.charge(step["charge"])
+            if charge.project != PROJECT:
+                return False
+            assert method is not None
+            method(charge.id)
+            ledger.fail(charge)
+        elif step["do"] == "rotate":
+            assert method is not None
+            method()
+            secret = lever(self.target.adapter, "secret")
+            assert secret is not None
+            checks.new_secret(text := secret(), [known for known, _ in self.model.secrets[PROJECT]])
+            self.model.rotate(PROJECT, text)
+        else:
+            payment = self.payment(step["payment"])
+            assert method is not None
+            method(payment.charge.request)
+            (ledger.settle_held if step["do"] == "settle" else ledger.cancel_held)(payment)
         return True
 
     # Values that the service chooses; here these are also the times
@@ -122,57 +163,67 @@ class ExternalRun(Run):
 
     def _created_at(self, data: Any, where: str) -> int:
         text = data.get("createdAt") if isinstance(data, Mapping) else None
-        now = self.target.now_ms
         try:
             at = instant(str(text))
         except ValueError:
             at = -1
-        if at < 0 or text != iso(at) or (now is not None and abs(at - now) > _CLOCK_TOLERANCE_MS):
-            expected = "the present time" if now is None else f"about {iso(now)}"
-            raise ContractViolation("echo", "timestamps", f"{where}: createdAt", expected, text)
+        now = self.target.now_ms
+        if at < 0 or text != iso(at):
+            raise ContractViolation(
+                "echo", "timestamps", f"{where}: createdAt", "a time in UTC with milliseconds", text
+            )
+        if not self.target.tells_time:
+            self.target.set_time(at)  # the Date header may be of another clock
+        elif now is not None and abs(at - now) > _TOLERANCE_MS:
+            raise ContractViolation("echo", "timestamps", f"{where}: createdAt", f"about {iso(now)}", text)
         return at
 
     def check_resource(self, resource: Charge | StaticCharge) -> None:
-        """Compare a resource, except in the seconds around its expiry; a payment may take some time to arrive."""
-        if resource.expires_at is not None and abs(resource.expires_at - self.model.now) < _CLOCK_TOLERANCE_MS:
+        """Compare a resource, except about its expiry if the time is not known exactly, and its callbacks."""
+        if resource.expires_at is not None and not self._is_exact(resource.expires_at):
             return
         if isinstance(resource, Charge) and resource.status == "completed":
             self._await_payment(resource)
         super().check_resource(resource)
-        if isinstance(resource, Charge) and resource.delivery is not None:
-            self._check_inbox(resource)
+        inbox = lever(self.target.adapter, "inbox")
+        if isinstance(resource, Charge) and inbox is not None:
+            check_inbox(self, resource, inbox)
+
+    def _is_exact(self, at: int) -> bool:
+        """Whether the service is surely before or after this instant, on the same side as the model."""
+        if not self.target.tells_time:
+            return abs(at - self.model.now) >= _TOLERANCE_MS
+        return (self._now() >= at) == (self.model.now >= at)
 
     def _await_payment(self, charge: Charge) -> None:
+        """Take the time of a payment, which may take a moment, from the response; it must be about that of the step."""
         for _ in range(_TRIES):
             response = self.request("getChargeDetails", f"/v0/charges/{charge.id}", key=charge.project)
             data = (response.json or {}).get("data", {})
-            if data.get("status") == "completed":
+            if data.get("status") != "completed":
+                continue
+            try:
                 paid_at = instant(str(data.get("confirmedAt")))
-                if charge.created_at <= paid_at <= (self.target.now_ms or paid_at) + _CLOCK_TOLERANCE_MS:
-                    charge.confirmed_at = paid_at
+            except ValueError:
                 return
-
-    def _check_inbox(self, charge: Charge) -> None:
-        """The receiver got at least one callback about the Charge with the expected body."""
-        inbox = getattr(self.target.adapter, "inbox", None)
-        if inbox is None or charge.callback_url is None:
-            self.unchecked["callbacks: the adapter has no inbox()"] = None
+            if charge.confirmed_at is not None and abs(paid_at - charge.confirmed_at) <= _TOLERANCE_MS:
+                charge.confirmed_at = paid_at
+                if charge.delivery is not None and "confirmedAt" in charge.delivery.body:
+                    charge.delivery.body["confirmedAt"] = iso(paid_at)
             return
-        assert charge.delivery is not None
-        expected = {**charge.delivery.body}
-        if charge.confirmed_at is not None:
-            expected["confirmedAt"] = iso(charge.confirmed_at)
-        for _ in range(_TRIES):
-            bodies = [body for _, body in inbox(charge.callback_url) if str(charge.id) in body]
-            if bodies:
-                break
-            self.request("getWallet", "/v0/wallet")
-        observed = [parsed(body) for body in bodies]
-        if expected not in observed:
-            where = f"callbacks of {charge.label}"
-            raise ContractViolation("callback_contract", "callback-body", where, expected, observed or "none")
 
     def final_checks(self) -> None:
-        """Compare every resource of this run. Raises `ContractViolation`."""
+        """Compare every resource of this run and its callbacks. Raises `ContractViolation`."""
         for resource in self.model.ledger.resources:
             self.check_resource(resource)
+
+
+def not_checked(target: ExternalService) -> list[str]:
+    """What cannot be checked at this service with its adapter, the same in every run."""
+    found = [*_NEVER.values(), *_ALWAYS]
+    found += [
+        f"{what}: the adapter has no {name}()" for name, what in LEVERS.items() if lever(target.adapter, name) is None
+    ]
+    if target.keys[SECOND_PROJECT] == NO_KEY:
+        found.append("isolation of projects: give --second-api-key")
+    return list(dict.fromkeys(found))

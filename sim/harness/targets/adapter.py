@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import Any, Protocol
 
 from leyden.json_files import InputError
 from leyden.server.printable import printable
@@ -20,17 +20,64 @@ _NAMES = ("adapter", "Adapter")  # what a file without a name is searched for
 class Adapter(Protocol):
     """What a QA team writes for its own system. Methods that it cannot have are left out.
 
-    An attribute `callback_url`, if there is one, replaces the callback URLs of the cases.
+    An attribute `callback_url`, if there is one, replaces the callback URLs of the cases: that of a receiver which
+    answers 200 and keeps what it gets for `inbox`.
     """
 
     def pay(self, request: str) -> None:
-        """Pay a BOLT11 invoice in full."""
+        """Pay a BOLT11 invoice in full. A payment that the service refuses is no error."""
 
     def advance(self, seconds: float) -> None:
         """Advance the clock of the service."""
 
     def inbox(self, url: str) -> Sequence[tuple[Mapping[str, str], str]]:
-        """The callbacks to this URL so far, as (headers, body), oldest first."""
+        """The callbacks to this URL so far, as (headers, body), oldest first; the body as the text that was sent."""
+
+    def now(self) -> float:
+        """The time of the service, in seconds since 1970."""
+
+    def secret(self) -> str:
+        """The webhook secret that signs now, with its prefix `whsec_`."""
+
+    def fail(self, charge_id: str) -> None:
+        """Let the invoice of a Charge fail at the node. What is final already stays so."""
+
+    def hold(self, request: str) -> None:
+        """Pay a BOLT11 invoice, and let the node hold the payment."""
+
+    def settle(self, request: str) -> None:
+        """Settle the held payment of an invoice."""
+
+    def cancel(self, request: str) -> None:
+        """Cancel the held payment of an invoice."""
+
+    def rotate(self) -> None:
+        """Rotate the webhook secret; the former one signs, too, for a day."""
+
+    def restart(self) -> None:
+        """Stop the service and start it on its data."""
+
+
+# The methods of an adapter, and what is not checked without each.
+LEVERS: Mapping[str, str] = {
+    "pay": "payments",
+    "advance": "expiry and the end of retention",
+    "inbox": "callbacks",
+    "now": "the seconds about an expiry, and times of creation",
+    "secret": "signatures of callbacks",
+    "fail": "the state error",
+    "hold": "held payments",
+    "settle": "held payments that are settled",
+    "cancel": "held payments that are cancelled",
+    "rotate": "rotation of the webhook secret",
+    "restart": "restarts",
+}
+
+
+def lever(adapter: object | None, name: str) -> Callable[..., Any] | None:
+    """The method of an adapter; None if it has none of this name."""
+    found = getattr(adapter, name, None)
+    return found if callable(found) else None
 
 
 def load_adapter(text: str) -> object | None:

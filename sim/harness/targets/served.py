@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -12,7 +13,7 @@ import httpx2
 
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
-from leyden.harness.targets.adapter import NO_ADAPTER, load_adapter
+from leyden.harness.targets.adapter import NO_ADAPTER, lever, load_adapter
 from leyden.harness.targets.target import EXTERNAL, PROJECT, SECOND_PROJECT, SERVED, Headers, Response
 from leyden.server.errors import LeydenError
 from leyden.server.system.clock import random_seed
@@ -133,7 +134,8 @@ class ServedLeyden(HttpTarget):
 class ExternalService(HttpTarget):
     """Another implementation, by its base URL. What cannot be controlled is not checked, and the report says so.
 
-    `adapter` is an object with any of the methods of `Adapter`. The service's time is that of its `Date` header.
+    `adapter` is an object with any of the methods of `Adapter`. Without its
+    `now` the service's time is read from the `Date` header, which may be of another clock.
     """
 
     kind = EXTERNAL
@@ -152,7 +154,10 @@ class ExternalService(HttpTarget):
         self.adapter = adapter
         self.adapter_name = adapter_name
         self._is_known = False
-        self.now_ms: int | None = None
+        self.restarts = lever(adapter, "restart") is not None
+        self._now = lever(adapter, "now")
+        self._date_ms: int | None = None
+        self._offset_ms = 0
         self._nonce = f"{random_seed():x}"
         self._runs = 0
 
@@ -186,8 +191,34 @@ class ExternalService(HttpTarget):
         """Send a request over HTTP, and read the time of the service."""
         response = super().send(method, target, headers, body)
         if "date" in response.headers:
-            self.now_ms = round(parsedate_to_datetime(response.headers["date"]).timestamp() * 1_000)
+            with suppress(ValueError):
+                self._date_ms = round(parsedate_to_datetime(response.headers["date"]).timestamp() * 1_000)
         return response
+
+    @property
+    def tells_time(self) -> bool:
+        """Whether the adapter has `now()`."""
+        return self._now is not None
+
+    @property
+    def now_ms(self) -> int | None:
+        """The time of the service: that of the adapter, or else of the last Date header on the service's clock."""
+        if self._now is not None:
+            return round(float(self._now()) * 1_000)
+        return None if self._date_ms is None else self._date_ms + self._offset_ms
+
+    def set_time(self, at_ms: int) -> None:
+        """The service has shown this as the present time: later Date headers are read on its clock."""
+        if self._date_ms is not None:
+            self._offset_ms = at_ms - self._date_ms
+
+    def restart(self, scripts: Mapping[str, Any]) -> None:
+        """Restart the service with the adapter."""
+        restart = lever(self.adapter, "restart")
+        if restart is None:
+            super().restart(scripts)
+        else:
+            restart()
 
     def specification(self, overlays: Sequence[str]) -> None:
         """None: it may serve no document."""
