@@ -14,7 +14,7 @@ from tests.support.package_registries import once, shared_folder
 
 @pytest.fixture(scope="session")
 def core(tmp_path_factory: pytest.TempPathFactory) -> CoreEnvironment:
-    """The environment of the core. Skips where pip reaches no package registry, except in CI."""
+    """The environment of the core."""
     if CORE_VARIABLE in os.environ:
         return CoreEnvironment(Path(os.environ[CORE_VARIABLE]))
     folder = shared_folder(tmp_path_factory, "image")

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.core_environment import ROOT, CoreEnvironment
+from tests.support.core_environment import ROOT, CoreEnvironment, wheels_of_the_core
 from tests.support.package_registries import once, run_installation
 
 CONTAINERFILE = ROOT / "server" / "Containerfile"
@@ -23,7 +23,10 @@ def instructions(name: str) -> list[str]:
 
 
 def install_as_the_image(folder: Path) -> Path:
-    """Run the COPY instructions and the RUN instruction of the first stage, into `folder`. Returns the environment."""
+    """Run the COPY instructions and the RUN instruction of the first stage, into `folder`. Returns the environment.
+
+    The packages come from this environment, in the versions that it has.
+    """
     environment = CoreEnvironment(folder).python.parents[1]
 
     def install() -> None:
@@ -37,7 +40,9 @@ def install_as_the_image(folder: Path) -> Path:
                     else:
                         shutil.copy(path, target)
             command = instructions("RUN")[0].replace(TARGET, str(environment))
-            run_installation(["sh", "-ec", command.replace("python3 ", f"{sys.executable} ", 1)], Path(build))
+            command = command.replace("python3 ", f"{sys.executable} ", 1)
+            wheels = str(wheels_of_the_core(Path(build) / "wheels"))
+            run_installation(["sh", "-ec", command], Path(build), PIP_NO_INDEX="1", PIP_FIND_LINKS=wheels)
 
     once(folder, install)
     return environment

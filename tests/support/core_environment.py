@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
+import zipfile
+from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import distribution
+from importlib.metadata import Distribution, PackagePath, distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from tests.support.package_registries import unavailable
+
 ROOT = Path(__file__).parents[2]
 # Names a folder with an environment that is tried instead of one with the newest versions.
 CORE_VARIABLE = "LEYDEN_CORE_ENVIRONMENT"
+_WRITTEN_BY_PIP = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,26 @@ class CoreEnvironment:
         return {**kept, "PYTHONPATH": str(self.folder / "pytest")} if pytest else kept
 
 
+def required(requirements: Iterable[str]) -> list[Distribution]:
+    """The distributions of this environment that fulfil the requirements, and those that these require."""
+    wanted = [(Requirement(text), "") for text in requirements]
+    found: dict[tuple[str, str], Distribution] = {}
+    while wanted:
+        requirement, extra_of_parent = wanted.pop()
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra_of_parent}):
+            continue
+        for extra in ("", *requirement.extras):
+            if (requirement.name, extra) not in found:
+                package = found[requirement.name, extra] = distribution(requirement.name)
+                wanted += [(Requirement(text), extra) for text in package.requires or ()]
+    return [package for (_, extra), package in found.items() if extra == ""]
+
+
+def _files(package: Distribution) -> list[PackagePath]:
+    """What the package has on the import path, without bytecode."""
+    return [file for file in package.files or () if ".." not in file.parts and "__pycache__" not in file.parts]
+
+
 def build_wheel(folder: Path) -> Path:
     """Build the wheel of this checkout into `folder` and return its path."""
     checkout = folder / "checkout"
@@ -68,23 +95,35 @@ def build_wheel(folder: Path) -> Path:
     return folder / done.stdout.split()[-1]
 
 
+def wheels_of_the_core(folder: Path) -> Path:
+    """Pack the installed distributions that the core requires, and those that build it, into wheels in `folder`.
+
+    pip installs from them without a registry: it still reads every requirement, and finds nothing that none names.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    folder.mkdir()
+    for package in required([*project["project"]["dependencies"], *project["build-system"]["requires"]]):
+        kinds = re.findall(r"^Tag: (\S+)-(\S+)-(\S+)$", package.read_text("WHEEL") or "", re.MULTILINE)
+        if not kinds:
+            unavailable(f"{package.name} was not installed from a wheel: install it with pip")
+        tag = "-".join(".".join(dict.fromkeys(part)) for part in zip(*kinds, strict=True))
+        name = re.sub(r"[-_.]+", "_", package.name)
+        with zipfile.ZipFile(folder / f"{name}-{package.version}-{tag}.whl", "w") as wheel:
+            files = [file for file in _files(package) if file.name not in _WRITTEN_BY_PIP]
+            for file in files:
+                wheel.write(str(package.locate_file(file)), str(file))
+            [metadata] = {file.parent for file in files if len(file.parts) == 2 and file.name == "WHEEL"}
+            wheel.writestr(str(metadata / "RECORD"), "".join(f'"{file}",,\n' for file in files))
+    return folder
+
+
 def copy_pytest(environment: CoreEnvironment) -> None:
     """Copy the pytest and pytest-xdist of this environment, and what they require, to their place in that one."""
     target = environment.folder / "pytest"
-    wanted, copied = ["pytest", "pytest-xdist"], set[str]()
-    while wanted:
-        name = wanted.pop()
-        if name in copied:
-            continue
-        copied.add(name)
-        package = distribution(name)
-        for requirement in map(Requirement, package.requires or ()):
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                wanted.append(requirement.name)
-        for file in package.files or ():
-            if ".." not in file.parts and "__pycache__" not in file.parts:
-                (target / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(str(package.locate_file(file)), target / file)
+    for package in required(["pytest", "pytest-xdist"]):
+        for file in _files(package):
+            (target / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(str(package.locate_file(file)), target / file)
     program = environment.pytest_program
     program.parent.mkdir()
     program.write_text(f"#!{environment.python}\nimport sys\n\nimport pytest\n\nsys.exit(pytest.console_main())\n")

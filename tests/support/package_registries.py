@@ -79,9 +79,9 @@ def once(folder: Path, install: Callable[[], None]) -> Path:
     return folder
 
 
-def run_installation(command: Sequence[str], folder: Path) -> None:
-    """Run a command that installs. Skips where it reaches no registry, except in CI."""
-    variables = {**os.environ, "PIP_RETRIES": "1"}  # a registry that is not there is not asked for long
+def run_installation(command: Sequence[str], folder: Path, **variables: str) -> None:
+    """Run a command that installs, with these variables too. Skips where it reaches no registry, except in CI."""
+    variables = {**os.environ, "PIP_RETRIES": "1", **variables}  # a registry that is not there is not asked for long
     done = subprocess.run(
         command, cwd=folder, env=variables, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False
     )
