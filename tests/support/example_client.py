@@ -22,7 +22,7 @@ MISTAKES = (
     "ends at 409", "takes a lost answer for success", "honours Retry-After of 429 only", "reads any content type",
     "takes Date for the time", "polls without a pause", "logs the key in base64", "logs the key first of much output",
     "repeats 404", "ends at the first failure", "retries without a pause", "reads nothing as JSON",
-    "crashes at a reset", "hangs at a reset",
+    "crashes at a reset", "writes the time into the body", "hangs at a reset",
 )  # fmt: skip
 ATTEMPTS, TIMEOUT_S, PAUSE_S = 4, 1.0, 0.1
 URL, KEY = os.environ.get("LEYDEN_URL", ""), os.environ.get("LEYDEN_API_KEY", "")
@@ -58,6 +58,8 @@ def once(method: str, target: str, body: dict[str, Any] | None, key: str) -> Any
     headers = {"apikey": KEY, "content-type": "application/json"}
     if key and not makes("no key"):
         headers["Idempotency-Key"] = str(uuid.uuid4()) if makes("new key") else key
+    if body is not None and makes("writes the time into the body"):
+        body = {**body, "description": f"tea at {time.time()}"}
     end_s = time.monotonic() + TIMEOUT_S
     try:
         connection.request(method, target, None if body is None else json.dumps(body), headers)

@@ -25,7 +25,10 @@ from leyden.devserver.client_check.judgements import (
     waits,
 )
 from leyden.devserver.client_check.mistakes import (
+    AT_ONCE_MS,
     ENDLESS_RETRIES,
+    FEWEST_ATTEMPTS,
+    MOST_ATTEMPTS,
     NO_TIMEOUT,
     NO_TOTAL_TIMEOUT,
     REPEATS_REFUSED_REQUEST,
@@ -66,7 +69,7 @@ class Case:
             judged = unexercised_judgement(run, wanted, self.unexercised)
         if judged is None:
             judged = self.judge(run, wanted)
-        return [judged, *further_judgements(run)]
+        return [judged, *(one for one in further_judgements(run) if one.mistake is not judged.mistake)]
 
 
 _CREATE = "createCharge"
@@ -149,7 +152,8 @@ CASES: tuple[Case, ...] = (
         "outage",
         "503 to every request",
         "it repeats the request a few times, with growing pauses, and ends with an error",
-        "it sent the request 2 to 20 times, fewer than 5 of them within a second, and did not end with 0",
+        f"it sent the request 2 to {MOST_ATTEMPTS} times, from {FEWEST_ATTEMPTS} times on with a median pause of"
+        f" {AT_ONCE_MS} ms or more, and did not end with 0",
         ({"kind": "error", "status": 503, "retry_after": 0, "count": None},),
         ends,
         ENDLESS_RETRIES,

@@ -31,11 +31,26 @@ _PLAIN = CASES[0]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A case, its run and the judgement."""
+    """A case, its run and the judgements: the first is about what the case is for."""
 
     case: Case
     run: Run
-    judgement: Judgement
+    judgements: Sequence[Judgement]
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of the judgements."""
+        return max((judgement.verdict for judgement in self.judgements), key=VERDICTS.index)
+
+    @property
+    def found(self) -> str:
+        """What the client did, in one text."""
+        return "; ".join(judgement.found for judgement in self.judgements)
+
+    @property
+    def mistakes(self) -> list[Mistake]:
+        """The mistakes that the run shows, each once."""
+        return list(dict.fromkeys(one.mistake for one in self.judgements if one.mistake is not None))
 
 
 class FoundMistake(NamedTuple):
@@ -46,13 +61,13 @@ class FoundMistake(NamedTuple):
 
     @property
     def cases(self) -> list[str]:
-        """The names of the cases, each once."""
-        return list(dict.fromkeys(finding.case.name for finding in self.findings))
+        """The names of the cases."""
+        return [finding.case.name for finding in self.findings]
 
 
 @dataclass(frozen=True, slots=True)
 class ClientReport:
-    """The findings, and the grade with its reason; None if the command fails without a fault."""
+    """The finding of each case, and the grade with its reason; None if the command fails without a fault."""
 
     command: Sequence[str]
     findings: Sequence[Finding]
@@ -65,12 +80,8 @@ class ClientReport:
         return found_mistakes(self.findings)
 
     def count(self, verdict: str) -> int:
-        """How many cases have this verdict as their worst."""
-        worst: dict[str, int] = {}
-        for finding in self.findings:
-            rank = VERDICTS.index(finding.judgement.verdict)
-            worst[finding.case.name] = max(rank, worst.get(finding.case.name, 0))
-        return list(worst.values()).count(VERDICTS.index(verdict))
+        """How many cases have this verdict."""
+        return [finding.verdict for finding in self.findings].count(verdict)
 
     def reaches(self, grade: str) -> bool:
         """Whether there is a grade, and it is this one or better."""
@@ -95,7 +106,7 @@ def check_client(command: Sequence[str], *, only: Iterable[str] | None = None, l
                 wanted = run.charges
                 if run.exit_status != 0 or not wanted:
                     return ClientReport(command, [_plain_failure(run)], None, _why_no_grade(run))
-            findings += [Finding(case, run, judgement) for judgement in case.judgements(run, wanted)]
+            findings.append(Finding(case, run, case.judgements(run, wanted)))
     return ClientReport(command, findings, *grade(findings))
 
 
@@ -103,8 +114,7 @@ def found_mistakes(findings: Sequence[Finding]) -> list[FoundMistake]:
     """The mistakes of these findings, each once, the worst first."""
     by_name: dict[str, FoundMistake] = {}
     for finding in findings:
-        mistake = finding.judgement.mistake
-        if mistake is not None:
+        for mistake in finding.mistakes:
             known = by_name.get(mistake.name, FoundMistake(mistake, ()))
             by_name[mistake.name] = known._replace(findings=[*known.findings, finding])
     return sorted(by_name.values(), key=lambda one: SEVERITIES.index(one.mistake.severity))
@@ -158,7 +168,7 @@ def _served(
 
 def _plain_failure(run: Run) -> Finding:
     found = f"exit status {run.exit_status}, {run.charges} Charges"
-    return Finding(_PLAIN, run, Judgement(FAIL, found))
+    return Finding(_PLAIN, run, [Judgement(FAIL, found)])
 
 
 def _why_no_grade(run: Run) -> str:
@@ -174,7 +184,7 @@ def grade(findings: Sequence[Finding]) -> tuple[str, str]:
     names: dict[str, list[str]] = {severity: [] for severity in SEVERITIES}
     for found in found_mistakes(findings):
         names[found.mistake.severity].append(found.mistake.name)
-    skipped = [finding.case.name for finding in findings if finding.judgement.verdict == SKIPPED]
+    skipped = [finding.case.name for finding in findings if finding.judgements[0].verdict == SKIPPED]
     open_cases = f"not exercised: {', '.join(skipped)}"
     if names[CRITICAL]:
         return "F", f"it may charge twice: {', '.join(names[CRITICAL])}"
@@ -185,5 +195,5 @@ def grade(findings: Sequence[Finding]) -> tuple[str, str]:
         return "B", f"it could do better: {', '.join(names[MINOR])}{f'; {open_cases}' if skipped else ''}"
     if skipped:
         return "B", f"no mistake was found; {open_cases}"
-    run = list(dict.fromkeys(finding.case.name for finding in findings))
+    run = [finding.case.name for finding in findings]
     return "A", f"it did what a good client does in {'every case' if len(run) == len(CASES) else ' and '.join(run)}"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from http import HTTPStatus
-from itertools import pairwise
+from statistics import median_high
 from typing import NamedTuple
 
 from leyden.devserver.client_check.crashes import Crash, find_crash, is_misuse, json_error
 from leyden.devserver.client_check.mistakes import (
+    AT_ONCE_MS,
     BELIEVES_FIRST_READ,
     CRASHES,
     DOES_NOT_END,
@@ -18,10 +18,14 @@ from leyden.devserver.client_check.mistakes import (
     ENDS_AT_409,
     FAILS_AFTER_REPETITION,
     FALSE_SUCCESS,
+    FEWEST_ATTEMPTS,
+    FEWEST_READS,
     GIVES_UP,
     IGNORES_CONTENT_TYPE,
     IGNORES_RETRY_AFTER,
+    KEY_WITH_ANOTHER_BODY,
     MINOR,
+    MOST_ATTEMPTS,
     POLLS_WITHOUT_PAUSE,
     READS_HTML_AS_JSON,
     READS_NOTHING_AS_JSON,
@@ -35,7 +39,8 @@ from leyden.devserver.client_check.mistakes import (
     UNHANDLED_HTTP_ERROR,
     Mistake,
 )
-from leyden.devserver.client_check.runs import CHARGES, Run, SentRequest
+from leyden.devserver.client_check.repetitions import pauses_ms, repetitions, reused_key
+from leyden.devserver.client_check.runs import CHARGES, Run
 
 # From the best to the worst.
 SKIPPED, PASS, NOTICE, FAIL = VERDICTS = ("skipped", "pass", "notice", "fail")
@@ -43,11 +48,8 @@ SKIPPED, PASS, NOTICE, FAIL = VERDICTS = ("skipped", "pass", "notice", "fail")
 RETRY_AFTER_S = 2
 NOT_EXERCISED = "not exercised: "
 _EARLY_MS = 100  # a client's clock and the server's need not agree to the millisecond
-_MOST_ATTEMPTS = 20
-_RETRIES_IN_A_BURST, _READS_IN_A_BURST, _BURST_MS = 5, 20, 1_000
-_AT_ONCE, _AT_ONCE_MS = 3, 20  # this many requests, each sent so soon after the answer to the one before
-_ENDLESS = 3  # fewer requests are no evidence of repetitions without an end
-_SHOWN = 100
+_ENDLESS = 2  # fewer repetitions are no evidence of repetitions without an end
+_SHOWN, _SHOWN_RESPONSES = 100, 5
 
 
 class Judgement(NamedTuple):
@@ -79,16 +81,15 @@ def not_exercised(why: str) -> Judgement:
 
 
 class Succeeds:
-    """The run ends with success. `end` is the mistake when it gives up, `json` when it reads a body that is no JSON."""
+    """The run ends with success. `json` is the mistake when it reads a body that is no JSON."""
 
-    def __init__(self, end: Mistake = GIVES_UP, json: Mistake | None = None) -> None:
-        self._end = end
+    def __init__(self, json: Mistake | None = None) -> None:
         self._json = json
 
     def __call__(self, run: Run, wanted: int) -> Judgement:
         if run.exit_status == 0:
             return _success(run, wanted)
-        return _failure(run, self._end, self._json)
+        return _failure(run, wanted, self._json)
 
 
 def _success(run: Run, wanted: int) -> Judgement:
@@ -98,25 +99,32 @@ def _success(run: Run, wanted: int) -> Judgement:
         return Judgement(PASS, f"it succeeded, with {sent} {'request' if sent == 1 else 'requests'} for a Charge")
     if not run.requests:
         return mistaken(FALSE_SUCCESS, "it reported success, and no request of it arrived")
+    if wanted > 1:
+        return mistaken(FALSE_SUCCESS, f"it reported success, and no answers told it of all of its {wanted} Charges")
     return mistaken(FALSE_SUCCESS, "it reported success, and no answer said that the Charge is created")
 
 
-def _failure(run: Run, end: Mistake = GIVES_UP, json: Mistake | None = None) -> Judgement:
+def _failure(run: Run, wanted: int, json: Mistake | None = None) -> Judgement:
     """The judgement of a run that ended with an error, by what its output and its requests prove."""
-    crash = find_crash(run.output, run.exit_status)
-    parser = None if json is None else json_error(run.output)
+    crash, attempts = find_crash(run.output, run.exit_status), run.attempts(wanted)
+    is_repeated = len(attempts) > 1
+    # A client that repeated its request has gone on after an error that it wrote: only its last one ended it.
+    last = ("" if crash is None else crash.text) if is_repeated else run.output
+    parser = None if json is None else json_error(last)
     if json is not None and parser is not None:
-        how = "it gave up" if crash is None else "it crashed"
+        how = _ended(run) if crash is None else "it crashed"
         return mistaken(json, f"{how}: {_short(parser if crash is None else crash.text)}")
+    reused = reused_key(run)
+    if reused is not None and reused.is_refused and (crash is None or str(HTTPStatus.CONFLICT.value) in crash.text):
+        return mistaken(KEY_WITH_ANOTHER_BODY, f"{reused.found}; {_how_it_ended(run)}")
     if crash is not None:
-        return mistaken(
-            UNHANDLED_HTTP_ERROR if _names_status(crash, run) else CRASHES, f"it crashed: {_short(crash.text)}"
-        )
-    if run.repetition is not None:
-        statuses = ", ".join(str(request.status or "none") for request in run.creations[:_RETRIES_IN_A_BURST])
-        found = f"it repeated the request (the responses: {statuses}), and ended with exit status {run.exit_status}"
+        return mistaken(UNHANDLED_HTTP_ERROR if _names_status(crash, run) else CRASHES, _how_it_ended(run))
+    if is_repeated:
+        statuses = ", ".join(str(request.status or "none") for request in attempts[:_SHOWN_RESPONSES])
+        more = ", ..." if len(attempts) > _SHOWN_RESPONSES else ""
+        found = f"it sent the request {len(attempts)} times (the responses: {statuses}{more}), and {_ended(run, '')}"
         return mistaken(FAILS_AFTER_REPETITION, found)
-    return mistaken(end, f"it gave up with exit status {run.exit_status}")
+    return mistaken(GIVES_UP, f"it did not repeat the request that failed, and {_ended(run, '')}")
 
 
 def _names_status(crash: Crash, run: Run) -> bool:
@@ -125,9 +133,13 @@ def _names_status(crash: Crash, run: Run) -> bool:
     return any(str(request.status) in numbers for request in run.requests if request.status is not None)
 
 
+def _ended(run: Run, subject: str = "it ") -> str:
+    return f"{subject}ended with exit status {run.exit_status}"
+
+
 def _how_it_ended(run: Run) -> str:
     crash = find_crash(run.output, run.exit_status)
-    return f"it gave up with exit status {run.exit_status}" if crash is None else f"it crashed: {_short(crash.text)}"
+    return _ended(run) if crash is None else f"it crashed: {_short(crash.text)}"
 
 
 def _short(text: str) -> str:
@@ -164,14 +176,16 @@ def ignores_unknown_fields(run: Run, wanted: int) -> Judgement:
 
 def repeats_after_409(run: Run, wanted: int) -> Judgement:
     """The run repeats its request again after the 409 for its first repetition."""
-    statuses = [request.status for request in run.creations]
     judged = succeeds(run, wanted)
-    if judged.mistake is FALSE_SUCCESS:
+    if judged.mistake in (FALSE_SUCCESS, KEY_WITH_ANOTHER_BODY):
         return judged
-    if HTTPStatus.CONFLICT not in statuses:
+    attempts = run.attempts(wanted)
+    # Only the 409 of the fault says that the first request is in progress.
+    conflicts = [one for one in attempts if one.status == HTTPStatus.CONFLICT and one.is_faulty]
+    if not conflicts:
         return not_exercised("it did not repeat the request with its key after the lost answer, and so got no 409")
-    if judged.verdict != PASS and statuses[-1] == HTTPStatus.CONFLICT:
-        return mistaken(ENDS_AT_409, _how_it_ended(run))
+    if judged.verdict != PASS and attempts[-1] is conflicts[-1]:
+        return mistaken(ENDS_AT_409, f"it did not repeat the request after the 409; {_how_it_ended(run)}")
     return judged
 
 
@@ -190,17 +204,19 @@ def is_refused(run: Run, wanted: int) -> Judgement:
 
 def _repeated(run: Run, wanted: int) -> str | None:
     """What a run did that sent a refused request again; None if it did not."""
-    for (method, path), requests in run.by_target().items():
-        keys = Counter(request.idempotency_key for request in requests if request.idempotency_key is not None)
-        if len(requests) > max(wanted, 1) or any(count > 1 for count in keys.values()):
-            what = "the refused request" if method == "POST" else f"the refused {method} {path}"
-            return f"it sent {what} {len(requests)} times"
+    for one in repetitions(run, wanted):
+        if one.are_any:
+            first, sent = one.requests[0], len(one.requests)
+            if first.method == "POST" and one.needed > 1:
+                return f"it sent {sent} requests for {one.needed} Charges, and they were refused"
+            what = "the refused request" if first.method == "POST" else f"the refused {first.method} {first.path}"
+            return f"it sent {what} {sent} times"
     return None
 
 
 def waits(run: Run, wanted: int) -> Judgement:
     """The run repeats its request after the time that `Retry-After` says."""
-    failed, again = run.failed_creation, run.repetition
+    failed, again = run.failed_creation, run.repetition(wanted)
     if failed is None or again is None:
         return succeeds(run, wanted)
     waited_ms = again.at_ms - failed.at_ms
@@ -216,16 +232,16 @@ def ends(run: Run, wanted: int) -> Judgement:
     if run.exit_status == 0:
         return mistaken(FALSE_SUCCESS, "it reported success, and every request failed")
     # What it sends first fails, and so nothing else is sent: but a client may begin with a read.
-    requests = max(run.by_target().values(), key=len)
-    times = [request.at_ms for request in requests]
-    if len(times) > _MOST_ATTEMPTS:
-        return mistaken(ENDLESS_RETRIES, f"it sent the request {len(times)} times")
-    if _is_burst(times, _RETRIES_IN_A_BURST):
-        return mistaken(RETRIES_WITHOUT_PAUSE, f"it sent {_RETRIES_IN_A_BURST} requests within a second")
-    if len(requests) >= _AT_ONCE and all(pause < _AT_ONCE_MS for pause in _pauses_ms(requests)):
-        return mistaken(RETRIES_WITHOUT_PAUSE, f"it sent {len(requests)} requests without a pause")
-    if len(requests) == 1:
-        return _failure(run)
+    longest = max(repetitions(run, wanted), key=lambda one: len(one.requests))
+    requests = longest.requests
+    if not longest.are_any:
+        return _failure(run, wanted)
+    if len(requests) > MOST_ATTEMPTS * longest.needed:
+        return mistaken(ENDLESS_RETRIES, f"it sent {len(requests)} requests")
+    pauses = pauses_ms(requests)
+    if len(pauses) >= FEWEST_ATTEMPTS - 1 and (pause_ms := median_high(pauses)) < AT_ONCE_MS:
+        found = f"it sent {len(requests)} requests, with a median pause of {pause_ms} ms after an answer"
+        return mistaken(RETRIES_WITHOUT_PAUSE, found)
     crash = find_crash(run.output, run.exit_status)
     if crash is not None and is_misuse(crash):
         return mistaken(CRASHES, f"it crashed: {_short(crash.text)}")
@@ -235,12 +251,14 @@ def ends(run: Run, wanted: int) -> Judgement:
 def reads_again(run: Run, wanted: int) -> Judgement:
     """The run reads a Charge again that does not show its payment yet."""
     reads = [request for request in run.requests if request.method == "GET"]
-    stale = [number for number, request in enumerate(reads) if request.is_faulty]
-    if run.exit_status == 0 and stale[-1] == len(reads) - 1:
+    is_last_stale = reads[-1].is_faulty
+    if run.exit_status == 0 and is_last_stale:
         return not_exercised("it ended with 0 before a read showed the payment")
-    if run.exit_status != 0 and stale[-1] == len(reads) - 1 and find_crash(run.output, run.exit_status) is None:
-        return mistaken(BELIEVES_FIRST_READ, f"it gave up with exit status {run.exit_status}")
-    judged = Succeeds(end=BELIEVES_FIRST_READ)(run, wanted)
+    if run.exit_status != 0 and find_crash(run.output, run.exit_status) is None:
+        if is_last_stale:
+            return mistaken(BELIEVES_FIRST_READ, f"its last read did not show the payment, and {_ended(run)}")
+        return mistaken(FAILS_AFTER_REPETITION, f"it read again after a read without the payment, and {_ended(run)}")
+    judged = succeeds(run, wanted)
     return judged._replace(found="it read the Charge again, and succeeded") if judged.verdict == PASS else judged
 
 
@@ -248,7 +266,7 @@ def reads_the_content_type(run: Run, wanted: int) -> Judgement:
     """The run does not take an answer of another content type for the answer of the service."""
     judged = succeeds(run, wanted)
     lists = any(request.path == CHARGES for request in run.reads_after_failure)
-    if judged.verdict == PASS and run.repetition is None and not lists:
+    if judged.verdict == PASS and run.repetition(wanted) is None and not lists:
         return mistaken(IGNORES_CONTENT_TYPE, "it took the answer, whose Content-Type was text/html, for the service's")
     return judged
 
@@ -273,12 +291,14 @@ def common_judgement(run: Run, wanted: int, endless: Mistake | None) -> Judgemen
 
 
 def _shows_endless(run: Run, wanted: int, endless: Mistake) -> bool:
-    """Whether the requests of a run that did not end show this cause: repetitions, or none of a slow request."""
+    """Whether the requests of a run that did not end show this cause: repetitions, or a slow answer that it awaits."""
     if endless is REPEATS_REFUSED_REQUEST:
         return _repeated(run, wanted) is not None
     if endless is ENDLESS_RETRIES:
-        return any(len(requests) >= _ENDLESS for requests in run.by_target().values())
-    return run.failed_creation is not None and run.repetition is None and run.requests[-1] is run.failed_creation
+        return any(len(one.requests) >= one.needed + _ENDLESS for one in repetitions(run, wanted))
+    failed = run.failed_creation
+    # One whose client closed the connection is not what it waits for.
+    return failed is not None and run.requests[-1] is failed and not failed.has_left
 
 
 def unexercised_judgement(run: Run, wanted: int, unexercised: str) -> Judgement | None:
@@ -291,21 +311,20 @@ def unexercised_judgement(run: Run, wanted: int, unexercised: str) -> Judgement 
 
 
 def further_judgements(run: Run) -> Iterator[Judgement]:
-    """What else is wrong in any case, however the run ends: the key in the output, reads without a pause."""
+    """What else is wrong in any case, however the run ends."""
     if run.shows_key:
         yield mistaken(SHOWS_API_KEY, "its output has the API key, or a long part of it")
+    reused = reused_key(run)
+    if reused is not None:
+        yield mistaken(KEY_WITH_ANOTHER_BODY, reused.found)
     for (method, path), requests in run.by_target().items():
-        if method != "POST" and _is_burst([request.at_ms for request in requests], _READS_IN_A_BURST):
-            yield mistaken(POLLS_WITHOUT_PAUSE, f"it sent {method} {path} {_READS_IN_A_BURST} times within a second")
-
-
-def _pauses_ms(requests: Sequence[SentRequest]) -> list[int]:
-    """The time between the answer to each request and the next request."""
-    return [
-        later.at_ms - (early.at_ms if early.answered_at_ms is None else early.answered_at_ms)
-        for early, later in pairwise(requests)
-    ]
-
-
-def _is_burst(times: Sequence[int], count: int) -> bool:
-    return any(late - early < _BURST_MS for early, late in zip(times, times[count - 1 :], strict=False))
+        if method == "POST":
+            continue
+        reads = [request for request in requests if request.succeeded]
+        pauses = pauses_ms(reads)
+        # The shorter pauses show what the client asks for: the others are longer on a busy machine.
+        if len(pauses) >= FEWEST_READS - 1 and (pause_ms := pauses[len(pauses) // 4]) < AT_ONCE_MS:
+            found = (
+                f"it sent {method} {path} {len(reads)} times, a quarter of them {pause_ms} ms or less after an answer"
+            )
+            yield mistaken(POLLS_WITHOUT_PAUSE, found)

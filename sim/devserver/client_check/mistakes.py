@@ -6,6 +6,11 @@ from typing import NamedTuple
 
 CRITICAL, SERIOUS, MINOR = SEVERITIES = ("critical", "serious", "minor")
 
+# A request is sent at once if it arrives so soon after the answer to the one before; fewer requests than these are no
+# evidence. A busy machine makes a pause longer, and none shorter than the client's own.
+AT_ONCE_MS, FEWEST_ATTEMPTS, FEWEST_READS = 50, 3, 5
+MOST_ATTEMPTS = 20
+
 
 class Mistake(NamedTuple):
     """What a client does wrong: `title` continues a sentence that begins with "it"."""
@@ -33,7 +38,7 @@ SECOND_CHARGE_WITH_NEW_KEY = Mistake(
 FALSE_SUCCESS = Mistake(
     "false-success",
     SERIOUS,
-    "reports success although no request succeeded",
+    "reports success although no answer told it that its Charges exist",
     "end with an error, or repeat the request, when there is no answer that says what was created",
 )
 NO_TIMEOUT = Mistake(
@@ -57,20 +62,29 @@ DOES_NOT_END = Mistake(
 ENDLESS_RETRIES = Mistake(
     "endless-retries",
     SERIOUS,
-    "repeats a request without an end, or for longer than a run may take, while the service is down",
+    f"repeats a request more than {MOST_ATTEMPTS} times, or until a run is over, while the service is down",
     "bound the number of attempts, to five for example, and the time of all of them",
 )
 RETRIES_WITHOUT_PAUSE = Mistake(
     "retries-without-pause",
     SERIOUS,
-    "repeats a failed request at once, again and again",
+    f"repeats a failed request at once: of {FEWEST_ATTEMPTS} requests or more, the median pause after an answer is"
+    f" below {AT_ONCE_MS} ms",
     "wait before each repetition, twice as long each time, with a random part",
 )
 POLLS_WITHOUT_PAUSE = Mistake(
     "polls-without-pause",
     SERIOUS,
-    "sends the same request again and again without a pause",
+    f"sends the same read again and again: of {FEWEST_READS} reads or more, a quarter come less than {AT_ONCE_MS} ms"
+    " after an answer",
     "wait between two reads of the same Charge, or receive callbacks",
+)
+KEY_WITH_ANOTHER_BODY = Mistake(
+    "key-with-another-body",
+    SERIOUS,
+    "sends the same Idempotency-Key with another body, which the service refuses with 409 after a first success",
+    "build the body once, with its times and random values, and send it with each repetition; send a new key with a"
+    " new request",
 )
 REPEATS_REFUSED_REQUEST = Mistake(
     "repeats-refused-request",
@@ -134,7 +148,7 @@ ENDS_AT_409 = Mistake(
 BELIEVES_FIRST_READ = Mistake(
     "believes-first-read",
     MINOR,
-    "takes a read that does not show the payment yet for the truth",
+    "ends with an error after a read that does not show the payment yet",
     "read again after a pause",
 )
 IGNORES_CONTENT_TYPE = Mistake(
@@ -152,8 +166,8 @@ GIVES_UP = Mistake(
 FAILS_AFTER_REPETITION = Mistake(
     "fails-after-repetition",
     MINOR,
-    "repeats a failed request, and ends with an error all the same",
-    "repeat the request with the same body and the same Idempotency-Key, and use the answer to the repetition",
+    "repeats a request, and ends with an error all the same",
+    "use the answer to the repetition",
 )
 
 MISTAKES: tuple[Mistake, ...] = tuple(value for value in tuple(globals().values()) if isinstance(value, Mistake))

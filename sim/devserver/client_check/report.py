@@ -40,17 +40,19 @@ def _mistake(found: FoundMistake) -> dict[str, object]:
 
 
 def _case(finding: Finding) -> dict[str, object]:
-    case, judgement, run = finding.case, finding.judgement, finding.run
+    case, run = finding.case, finding.run
     return {
         "name": case.name,
         "title": case.title,
         "good": case.good,
         "proves": case.proves,
-        "verdict": judgement.verdict,
-        "mistake": None if judgement.mistake is None else judgement.mistake.name,
-        "severity": judgement.severity,
-        "found": judgement.found,
-        "mend": judgement.mend,
+        "verdict": finding.verdict,
+        "found": finding.found,
+        "mistakes": [
+            {"name": one.mistake.name, "severity": one.severity, "found": one.found, "mend": one.mend}
+            for one in finding.judgements
+            if one.mistake is not None
+        ],
         "exitStatus": run.exit_status,
         "seconds": round(run.elapsed_s, 2),
         "charges": run.charges,
@@ -69,8 +71,7 @@ def report_text(report: ClientReport) -> str:
     width = max(len(finding.case.name) for finding in report.findings)
     lines = [f"Client check of {printable(' '.join(report.command))}", ""]
     for finding in report.findings:
-        judgement = finding.judgement
-        lines.append(f"{judgement.verdict:7} {finding.case.name:{width}}  {printable(judgement.found)}")
+        lines.append(f"{finding.verdict:7} {finding.case.name:{width}}  {printable(finding.found)}")
     for number, found in enumerate(report.mistakes, 1):
         lines += ["", *_mistake_text(number, found)]
     grade = "No grade" if report.grade is None else f"Grade {report.grade}"

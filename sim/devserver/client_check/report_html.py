@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import escape
-from itertools import groupby
 
 from leyden.devserver.client_check.check import ClientReport, Finding
 from leyden.devserver.client_check.judgements import PASS, VERDICTS
@@ -36,8 +35,8 @@ def _page(report: ClientReport) -> Iterator[str]:
     )
     shows_mistake = {found.cases[0] for found in report.mistakes}
     yield "<section><h2>Cases</h2>"
-    for name, members in groupby(report.findings, lambda finding: finding.case.name):
-        yield from _details(list(members), is_open=name in shows_mistake or report.grade is None)
+    for finding in report.findings:
+        yield from _details(finding, is_open=finding.case.name in shows_mistake or report.grade is None)
     yield "</section>"
     yield report_end(
         f"Leyden {escape(VERSION)}. A: no mistakes, and every case was exercised. B: minor mistakes at most. "
@@ -45,19 +44,17 @@ def _page(report: ClientReport) -> Iterator[str]:
     )
 
 
-def _details(findings: Sequence[Finding], is_open: bool) -> Iterator[str]:
+def _details(finding: Finding, is_open: bool) -> Iterator[str]:
     """A case, with all that its run shows."""
-    case, run = findings[0].case, findings[0].run
-    judgements = [finding.judgement for finding in findings]
-    worst = max((judgement.verdict for judgement in judgements), key=VERDICTS.index)
-    yield summary(case.name, case.title, worst, worst, is_open=is_open)
+    case, run = finding.case, finding.run
+    yield summary(case.name, case.title, finding.verdict, finding.verdict, is_open=is_open)
     yield f'<div class="inside"><dl><dt>A good client</dt><dd>{escape(case.good)}</dd>'
-    for judgement in judgements:
+    for judgement in finding.judgements:
         yield f"<dt>This one</dt><dd>{shown(judgement.found)}"
         if judgement.mistake is not None:
             yield f" (<code>{escape(judgement.mistake.name)}</code>, {escape(judgement.severity)})"
         yield "</dd>"
-    if worst == PASS:
+    if finding.verdict == PASS:
         yield f"<dt>A pass proves</dt><dd>{escape(case.proves)}</dd>"
     ended = "ended by the check" if run.exit_status is None else f"exit status {run.exit_status}"
     yield f"<dt>Run</dt><dd>{ended}, {run.elapsed_s:.1f} s, {run.charges} Charges</dd></dl>"
@@ -78,7 +75,8 @@ def _requests(run: Run) -> Iterator[str]:
         answer = "no response" if request.status is None else str(request.status)
         partial = "" if request.is_complete or request.status is None else ", not to its end"
         key = "" if request.idempotency_key is None else f"  Idempotency-Key: {request.idempotency_key}"
-        line = f"{request.at_ms - start_ms:6} ms  {request.method} {request.path}  {answer}{partial}{key}"
+        left = ", the client closed the connection" if request.has_left else ""
+        line = f"{request.at_ms - start_ms:6} ms  {request.method} {request.path}  {answer}{partial}{left}{key}"
         yield shown(line) + "\n"
     if len(run.requests) > _SHOWN_REQUESTS:
         yield f"... and {len(run.requests) - _SHOWN_REQUESTS} more\n"

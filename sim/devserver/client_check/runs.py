@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leyden.json_files import InputError
 from leyden.server.system.clock import stopwatch, system_time_ms
+from leyden.service_faults.connection import connection_of
 from leyden.service_faults.responses import HEADER as FAULT_HEADER
 from leyden.world.world import World
 
@@ -21,15 +22,17 @@ URL_VARIABLE, KEY_VARIABLE, CASE_VARIABLE = "LEYDEN_URL", "LEYDEN_API_KEY", "LEY
 CHARGES = "/v0/charges"
 
 _OUTPUT_CHARS = 200_000
+_KEPT_BYTES = 64 * 1024  # of the body of a request; the service takes no longer one
 _KEY_PART = 16  # characters of the key in a row that nobody should see
 
 
 @dataclass(slots=True, eq=False)
 class SentRequest:
-    """A request of the client: the real time of its arrival, and its `Idempotency-Key` if it has one.
+    """A request of the client: the real time of its arrival, its `Idempotency-Key` if it has one, and its body.
 
-    `status` is None until the response begins; it `is_complete` when the whole body was sent, at `answered_at_ms`.
-    `is_faulty` is a response whose headers say that a fault changed it.
+    `body` is None if it did not arrive whole. `status` is None until the response begins; it `is_complete` when the
+    whole body was sent, from `answered_at_ms` on. `is_faulty` is a response whose headers say that a fault changed it.
+    A client that `has_left` closed the connection before the end of the response.
     """
 
     at_ms: int
@@ -40,6 +43,8 @@ class SentRequest:
     is_complete: bool = False
     answered_at_ms: int | None = None
     is_faulty: bool = False
+    body: bytes | None = None
+    has_left: bool = False
 
     @property
     def succeeded(self) -> bool:
@@ -75,15 +80,25 @@ class Run:
         """The first request for a Charge that a fault kept from its plain response."""
         return next((one for one in self.creations if one.is_faulty or not one.succeeded), None)
 
-    @property
-    def repetition(self) -> SentRequest | None:
-        """The request that repeats the failed creation: the next one with its key, or else the next one."""
+    def attempts(self, wanted: int) -> list[SentRequest]:
+        """The failed creation and its repetitions: the later requests with its key.
+
+        Without one, requests with no key or another one are repetitions if there are more requests than the `wanted`
+        Charges need: those with the same body, or else all.
+        """
         failed = self.failed_creation
         if failed is None:
-            return None
+            return []
         later = self.creations[self.creations.index(failed) + 1 :]
-        same = (one for one in later if one.idempotency_key == failed.idempotency_key)
-        return next(same, later[0] if later else None)
+        key = failed.idempotency_key
+        same = [one for one in later if key is not None and one.idempotency_key == key]
+        if not same and len(self.creations) > max(wanted, 1):
+            same = [one for one in later if one.body == failed.body] or later
+        return [failed, *same]
+
+    def repetition(self, wanted: int) -> SentRequest | None:
+        """The request that repeats the failed creation."""
+        return next(iter(self.attempts(wanted)[1:]), None)
 
     @property
     def reads_after_failure(self) -> list[SentRequest]:
@@ -125,16 +140,33 @@ class RequestRecorder:
             )
             self.requests.setdefault(key, []).append(sent)
 
+            connection, body = connection_of(scope), bytearray()
+
+            async def read() -> Message:
+                message = await receive()
+                if message["type"] == "http.request" and len(body) <= _KEPT_BYTES:
+                    body.extend(message.get("body", b""))
+                    if not message.get("more_body") and len(body) <= _KEPT_BYTES:
+                        sent.body = bytes(body)
+                return message
+
             async def record(message: Message) -> None:
-                if message["type"] == "http.response.start":
+                if connection.is_closed:
+                    sent.has_left = True
+                elif message["type"] == "http.response.start":
                     sent.status = message["status"]
                     sent.is_faulty = any(name == FAULT_HEADER for name, _ in message["headers"])
-                await send(message)
-                if message["type"] == "http.response.body" and not message.get("more_body"):
+                elif not message.get("more_body"):
+                    # Before it is sent: the next request of the client can arrive at once.
                     sent.is_complete, sent.answered_at_ms = True, system_time_ms()
+                await send(message)
 
-            return await self.app(scope, receive, record)
+            return await self.app(scope, read, record)
         return await self.app(scope, receive, send)
+
+    def recorded(self, key: str) -> tuple[SentRequest, ...]:
+        """The requests with this API key, as they are: what happens to them later does not change these."""
+        return tuple(replace(one) for one in self.requests.get(key, ()))
 
 
 def run_command(
@@ -164,14 +196,15 @@ def run_command(
     try:
         output, _ = process.communicate(timeout=limit_s)
         exit_status = process.returncode
+        requests = recorder.recorded(key)
     except subprocess.TimeoutExpired:
+        requests = recorder.recorded(key)  # before its connections are closed by this check
         _end(process)
         output, _ = process.communicate()
         exit_status = None
     except BaseException:
         _end(process)
         raise
-    requests = tuple(recorder.requests.get(key, ()))
     with world.lock:
         ids = [row["id"] for row in world.service.charges.charges]
         return Run(
