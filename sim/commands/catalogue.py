@@ -292,6 +292,12 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
             _replay,
             ("leyden replay findings/CASE.case.json", "leyden replay checkout.json http://127.0.0.1:8402"),
         ),
+        Command(
+            "adapter",
+            "write or check an adapter, by which the harness controls another implementation of the service",
+            _harness("adapter"),
+            ("leyden adapter --new shop.py", "leyden adapter --check shop.py http://127.0.0.1:9000"),
+        ),
     ),
     "Documents and tools": (
         Command(

@@ -69,6 +69,24 @@ def _describe_replay(again: argparse.ArgumentParser) -> None:
     again.set_defaults(run=_run("replay_case"))
 
 
+def _describe_adapter(command: argparse.ArgumentParser) -> None:
+    action = command.add_mutually_exclusive_group(required=True)
+    action.add_argument("--new", metavar="FILE", help="write a template of an adapter to this new file")
+    action.add_argument(
+        "--check", metavar="FILE",
+        help="try each method of an adapter on the service at URL, where this creates and pays Charges, and show the"
+        " types of the answers",
+    )  # fmt: skip
+    action.add_argument(
+        "--call",
+        metavar="FILE",
+        help="call one method of an adapter with these texts and print its answer, for scripts",
+    )
+    command.add_argument("words", nargs="*", metavar="URL | METHOD ...", help="the URL to check, or the method to call")
+    command.add_argument("--api-key", default=API_KEY, metavar="KEY", help="a project's API key (default: %(default)s)")
+    command.set_defaults(run=lambda options: int(import_module("leyden.harness.adapter_command").adapter(options)))
+
+
 def _add_service(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "target", nargs="?", metavar="URL", help="the base URL of a served Leyden (default: a sandbox in this process)"
@@ -159,4 +177,5 @@ DESCRIBE: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "fuzz": _describe_fuzz,
     "conformance": _describe_conformance,
     "replay": _describe_replay,
+    "adapter": _describe_adapter,
 }

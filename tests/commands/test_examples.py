@@ -107,6 +107,7 @@ def local(line: str, server: Client, receiver: str) -> list[str]:
     """The words of an example, with addresses and files that exist, and a shorter run."""
     for given, here in (
         ("http://127.0.0.1:8402", server.url),
+        ("http://127.0.0.1:9000", server.url),
         ("http://localhost:3000/hook", receiver),
         ("http://localhost:3000", receiver),
         ("--seconds 60", "--seconds 1 --engines random-walk"),
@@ -120,6 +121,8 @@ def local(line: str, server: Client, receiver: str) -> list[str]:
 def test_any_other_example_works(server: Client, receiver: str, tmp_path: Path, line: str) -> None:
     words = local(line, server, receiver)
     (tmp_path / "my_client.py").write_text(CLIENT)
+    if "--check" in words:
+        (tmp_path / "shop.py").write_text("class Adapter:\n    def now(self):\n        return 1.0\n")
     saved_sandbox(server, tmp_path)
     (tmp_path / "findings").mkdir()
     (tmp_path / "findings" / "CASE.case.json").write_text(Case(({"do": "advance", "by": 1_000},)).dumps())

@@ -73,7 +73,7 @@ def test_the_pytest_file_fails_as_long_as_the_target_has_the_violation(
     exec(compile(as_pytest(read_case(found)), "test_case.py", "exec"), space)
     with pytest.raises(AssertionError, match="Contract violation"):
         space["test_there_is_no_violation"]()
-    monkeypatch.setenv("LEYDEN_URL", mended)
+    monkeypatch.setenv("LEYDEN_TARGET", mended)
     space["test_there_is_no_violation"]()
 
 
@@ -88,7 +88,7 @@ def test_the_notebook_fails_as_long_as_the_target_has_the_violation(
     with contextlib.redirect_stdout(printed), pytest.raises(ContractViolation, match="expected 200, observed 400"):
         run_cells(cells)
     assert "POST /v0/charges" in printed.getvalue()
-    monkeypatch.setenv("LEYDEN_URL", mended)
+    monkeypatch.setenv("LEYDEN_TARGET", mended)
     with contextlib.redirect_stdout(io.StringIO()):
         run_cells(cells)
 

@@ -1,6 +1,6 @@
 """Exports of a case that only its target has: programs that run the steps there again, with the ids of its answers.
 
-Each reads the environment: LEYDEN_URL and LEYDEN_ADAPTER replace those of the case, LEYDEN_API_KEY and
+Each reads the environment: LEYDEN_TARGET and LEYDEN_ADAPTER replace those of the case, LEYDEN_API_KEY and
 LEYDEN_SECOND_API_KEY are the API keys, which no case contains.
 """
 
@@ -18,7 +18,7 @@ from leyden.server.version import VERSION
 _WRITTEN_BY = comment(f"Written by Leyden {VERSION}.")
 _ENVIRONMENT = comment(
     "LEYDEN_API_KEY and LEYDEN_SECOND_API_KEY are the API keys.\n"
-    "LEYDEN_URL and LEYDEN_ADAPTER replace those of the case."
+    "LEYDEN_TARGET and LEYDEN_ADAPTER replace those of the case."
 )
 _IMPORTS = "import os\n\nfrom leyden.harness.runs.at_target import target_of\n"
 

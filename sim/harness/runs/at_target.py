@@ -15,12 +15,12 @@ HttpService = ServedLeyden | ExternalService
 def target_of(case: Case, environment: Mapping[str, str]) -> HttpService:
     """The target over HTTP that a case was run on, with the API keys of the environment.
 
-    `LEYDEN_API_KEY` and `LEYDEN_SECOND_API_KEY` are the keys; `LEYDEN_URL` and `LEYDEN_ADAPTER` replace the URL and the
-    adapter of the case. The adapter is a program, which is run. Raises `CaseError` for a case without a URL.
+    `LEYDEN_API_KEY` and `LEYDEN_SECOND_API_KEY` are the keys; `LEYDEN_TARGET` and `LEYDEN_ADAPTER` replace the URL and
+    the adapter of the case. The adapter is a program, which is run. Raises `CaseError` for a case without a URL.
     """
-    url = environment.get("LEYDEN_URL") or case.target
+    url = environment.get("LEYDEN_TARGET") or case.target
     if not url:
-        raise CaseError(f"{case.origin or case.name} has no target: give its URL in LEYDEN_URL")
+        raise CaseError(f"{case.origin or case.name} has no target: give its URL in LEYDEN_TARGET")
     return target_at(
         case.found_on,
         url,

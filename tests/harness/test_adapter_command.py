@@ -1,0 +1,90 @@
+"""`leyden adapter` writes a template and checks each method of an adapter."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from leyden.__main__ import main
+from leyden.harness.targets import adapter as adapters
+from leyden.harness.targets.adapter import LEVERS
+from tests.foreign_service.service import Service, foreign_service
+
+CHECK = ["adapter", "--check", "shop:adapter"]
+
+
+def checked(service: Service, adapter: object, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("leyden.harness.adapter_command.load_adapter", lambda name: adapter)
+    return main([*CHECK, service.url, "--api-key", "key-1"])
+
+
+def test_the_template_has_every_method_and_is_not_written_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "shop.py"
+    assert main(["adapter", "--new", os.fspath(path)]) == 0
+    loaded = adapters.load_adapter(os.fspath(path))
+    for name in LEVERS:
+        method = adapters.lever(loaded, name)
+        assert method is not None
+        with pytest.raises(NotImplementedError, match=name):
+            method(*["1"] * (method.__code__.co_argcount - 1))
+    before = path.read_text()
+    assert main(["adapter", "--new", os.fspath(path)]) == 2
+    assert path.read_text() == before
+
+
+def test_each_method_is_tried(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with foreign_service() as service:
+        assert checked(service, service, monkeypatch) == 0
+    said = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert set(said) == {"callback_url", *LEVERS}
+    assert said["pay"] == "ok: returned None; the Charge is completed"
+    assert said["advance"] == "ok: returned None; 60 s passed"
+    assert said["inbox"].startswith("ok: returned list; 2 callbacks")
+    assert said["hold"] == "absent: held payments are not checked"
+
+
+class Wrong:
+    callback_url = "shop"
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def pay(self, request: str) -> None:
+        """Pay nothing."""
+
+    def now(self) -> str:
+        return "2030-01-01"
+
+    def advance(self, seconds: float) -> None:
+        raise OSError("no route to the clock")
+
+    def secret(self) -> str:
+        return "secret"
+
+
+def test_wrong_answers_are_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with foreign_service() as service:
+        wrong = Wrong(service)
+        assert checked(service, wrong, monkeypatch) == 1
+    said = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert said["now"] == "wrong: returned str; 2030-01-01, expected a number of seconds since 1970"
+    assert "no route to the clock" in said["advance"]
+    assert said["pay"].startswith("wrong")
+    assert said["secret"].startswith("wrong")
+    assert said["callback_url"].startswith("wrong")
+
+
+def test_a_method_is_called_by_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "shop.py"
+    path.write_text(
+        "class Adapter:\n    def now(self): return 1.5\n    def secret(self): return 'whsec_x'\n"
+        "    def inbox(self, url): return [({'a': url}, 'body')]\n"
+    )
+    for words in (["now"], ["secret"], ["inbox", "http://x"]):
+        assert main(["adapter", "--call", os.fspath(path), *words]) == 0
+    assert capsys.readouterr().out.splitlines() == ["1.5", "whsec_x", '{"headers": {"a": "http://x"}, "body": "body"}']
+    assert main(["adapter", "--call", os.fspath(path), "pay", "x"]) == 2
