@@ -118,6 +118,12 @@ def _client_check(parser: argparse.ArgumentParser) -> None:
     describe(parser)
 
 
+def _qa(parser: argparse.ArgumentParser) -> None:
+    from leyden.qa.command import describe
+
+    describe(parser)
+
+
 def _table(parser: argparse.ArgumentParser) -> None:
     from leyden.commands.documents import describe_table
 
@@ -297,6 +303,12 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
             "write or check an adapter, by which the harness controls another implementation of the service",
             _harness("adapter"),
             ("leyden adapter --new shop.py", "leyden adapter --check shop.py http://127.0.0.1:9000"),
+        ),
+        Command(
+            "qa",
+            "write files that use the checks of Leyden in Schemathesis",
+            _qa,
+            ("leyden qa init", "leyden qa init contract-tests"),
         ),
     ),
     "Documents and tools": (

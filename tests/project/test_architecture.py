@@ -74,7 +74,8 @@ LAYERS: list[tuple[str, ...]] = [
     ("harness.conformance", "harness.obligations", "harness.reports"),
     ("harness.engines",),
     ("harness", "pytest_plugin"),
-    ("commands",),
+    ("schemathesis",),
+    ("commands", "qa"),
     ("__main__", ""),
 ]
 # Imports inside functions that point upward, to keep a start short: none.

@@ -42,16 +42,25 @@ _TRIGGERS = {"completed": "payment_settled", "expired": "expiry_reached", "error
 class Invariants:
     """The states of the resources seen so far. `read(path, key)` sends a GET; `reached` has the coverage items.
 
-    Without `controlled` there is no control plane, so callbacks are not checked.
+    Without `controlled` there is no control plane, so callbacks are not checked. Of the known Charges the `followed`
+    latest ones are read again after each response, or all.
     """
 
     def __init__(
-        self, read: Read, interpretation: Interpretation, key: str, second_api_key: str, *, controlled: bool = True
+        self,
+        read: Read,
+        interpretation: Interpretation,
+        key: str,
+        second_api_key: str,
+        *,
+        controlled: bool = True,
+        followed: int | None = None,
     ) -> None:
         self._read = read
         self._interpretation = interpretation
         self._key, self._second_api_key = key, second_api_key
         self._controlled = controlled
+        self._followed = followed
         self._states: dict[str, str] = {}
         self._charges: dict[str, None] = {}
         self.reached: dict[CoverageItem, None] = {}
@@ -127,7 +136,8 @@ class Invariants:
 
     def _known_charges(self) -> None:
         """Each known Charge: its state, its callbacks, and that the second project does not see it."""
-        for name in list(self._charges):
+        latest = list(self._charges) if self._followed is None else list(self._charges)[-self._followed :]
+        for name in latest:
             now = checks.success(self._read(f"/v0/charges/{name}", self._key), "paths", name)
             self._resource(now, name)
             if self._controlled:

@@ -10,7 +10,6 @@ from functools import partial
 from itertools import count
 from typing import Any
 from unittest import SkipTest
-from urllib.parse import urlsplit
 
 from hypothesis import given
 from hypothesis import seed as seeded
@@ -22,12 +21,13 @@ from leyden.harness.checks.invariants import Invariants
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.constants import NO_KEY
 from leyden.harness.engines.results import CampaignConfig
+from leyden.harness.engines.schemathesis_responses import exchange_of
 from leyden.harness.engines.state_machine import search_settings
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.rules import Interpretation
 from leyden.harness.runs.cases import Case, CaseResult
-from leyden.harness.session.session import Exchange, Request
+from leyden.harness.session.session import Exchange
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, InProcess, Response, Target
 from leyden.world.config import packaged_contract
 from leyden.world.merged_openapi import merged
@@ -97,20 +97,12 @@ class SchemathesisTarget:
         """The additional check for Schemathesis: a violation of an invariant is a failure of this response."""
         from schemathesis.core.failures import Failure
 
-        raw = response.request.body or b""
-        sent = raw.encode() if isinstance(raw, str) else bytes(raw)
-        headers = {name.lower(): values[0] for name, values in response.headers.items()}
         operation = str(case.operation.definition.raw["operationId"])
         self.cases += 1
-        seen = Response(response.status_code, headers, response.content)
-        url = urlsplit(response.request.url)
-        request = Request(
-            str(response.request.method), f"{url.path}{'?' * bool(url.query)}{url.query}",
-            tuple((str(name), str(value)) for name, value in response.request.headers.items()), sent,
-        )  # fmt: skip
+        request, seen = exchange_of(response)
         self.recent.append(Exchange(request, seen, START_MS))
         try:
-            self.invariants.check(operation, sent, seen)
+            self.invariants.check(operation, request.body, seen)
         except ContractViolation as error:
             raise Failure(operation=case.operation.label, title=error.check, message=str(error)) from error
 

@@ -1,0 +1,1 @@
+"""Files for other test tools, and the command that writes them."""
