@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from leyden.harness.pytest_conformance import conformance
     from leyden.lab.sweeps.sweep import grid, sweep
     from leyden.sandbox import Sandbox
     from leyden.world.time.clock import VirtualClock
 
-__all__ = ["Sandbox", "VirtualClock", "grid", "sweep"]
+__all__ = ["Sandbox", "VirtualClock", "conformance", "grid", "sweep"]
 
 _MODULES = {
     "Sandbox": "leyden.sandbox",
     "VirtualClock": "leyden.world.time.clock",
+    "conformance": "leyden.harness.pytest_conformance",
     "grid": "leyden.lab.sweeps.sweep",
     "sweep": "leyden.lab.sweeps.sweep",
 }

@@ -306,7 +306,7 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
         ),
         Command(
             "qa",
-            "write files that use the checks of Leyden in Schemathesis",
+            "write files that use the checks of Leyden in Schemathesis and pytest",
             _qa,
             ("leyden qa init", "leyden qa init contract-tests"),
         ),

@@ -10,7 +10,7 @@ from leyden.commands.parser import Command, add_commands
 from leyden.server.errors import LeydenError
 
 _EXAMPLES = ("leyden qa init", "leyden qa init contract-tests")
-FILES = ("schemathesis.toml", "leyden_hooks.py")
+FILES = ("schemathesis.toml", "leyden_hooks.py", "test_leyden_conformance.py")
 
 
 class QaError(LeydenError):
@@ -23,7 +23,14 @@ def describe(parser: argparse.ArgumentParser) -> None:
     """Add the commands of `qa`."""
     add_commands(
         parser,
-        [Command("init", "write schemathesis.toml and a hooks file into a directory", _describe_init, _EXAMPLES)],
+        [
+            Command(
+                "init",
+                "write schemathesis.toml, a hooks file and a pytest file into a directory",
+                _describe_init,
+                _EXAMPLES,
+            )
+        ],
     )
 
 

@@ -5,7 +5,7 @@ It takes a second or two and makes no random choices, so it is a smoke test for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,12 +35,15 @@ from leyden.harness.targets.target import Target
 def conformance_cases(overlay: str | None = None) -> Iterator[Case]:
     """The conformance cases without overlays, or those that show the effect of one overlay."""
     if overlay is None:
-        plain = (request_scenarios, charge_scenarios, static_scenarios, list_scenarios, callback_scenarios)
-        for scenarios in plain:
-            yield from _cases(scenarios())
-        yield from _cases(_RESTARTS, disk=True)
+        for name in GROUPS:
+            yield from grouped_cases(name)
     else:
         yield from _cases(_OVERLAY_SCENARIOS[overlay], overlays=(overlay,))
+
+
+def grouped_cases(group: str) -> Iterator[Case]:
+    """The cases of one of the `GROUPS`."""
+    yield from _cases(GROUPS[group](), disk=group == "restarts")
 
 
 def _cases(scenarios: Scenarios, **more: Any) -> Iterator[Case]:
@@ -143,6 +146,16 @@ _WAYS_TO_OMIT: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 _NUMBERS = (999, 1000, 1001, 500_000_000, 500_000_001, 1000.5, "1000", True, -1000, 2000.0)
 # The scenarios that show the effect of each overlay.
+# The cases without overlays, in the order of the run.
+GROUPS: Mapping[str, Callable[[], Scenarios]] = {
+    "requests": request_scenarios,
+    "charges": charge_scenarios,
+    "static charges": static_scenarios,
+    "lists": list_scenarios,
+    "callbacks": callback_scenarios,
+    "restarts": lambda: _RESTARTS,
+}
+
 _OVERLAY_SCENARIOS: Mapping[str, Scenarios] = {
     "strict": {
         "strict: one way to omit a field": [
