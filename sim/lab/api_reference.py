@@ -47,6 +47,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
     ("Sweeps", (("leyden", ("grid", "sweep")),)),
     ("Drawings", (("leyden.lab.drawings", ("Drawing", "timeline", "sequence", "lifecycle", "schedule", "network", "qr",
                                            "bars")),)),
+    ("Tests of a service", (("leyden", ("conformance",)),)),
     ("Clock", (("leyden", ("VirtualClock",)), ("leyden.world.time.clock", ("Fired",)))),
     ("Errors", (("leyden.errors", ()),)),
 )  # fmt: skip
