@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dask
 import pytest
-from distributed import LocalCluster
 
 from leyden.__main__ import main
 from leyden.harness.engines import campaign, obligations
@@ -170,6 +168,8 @@ def test_two_processes_share_a_campaign(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_cluster_shares_a_campaign(capsys: pytest.CaptureFixture[str]) -> None:
     """All its workers take part, each with its own seeds."""
+    from distributed import LocalCluster  # here: every worker of pytest-xdist imports this file
+
     workers = {"host": "127.0.0.1", "dashboard_address": None, "n_workers": 2, "threads_per_worker": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the cluster itself
@@ -184,6 +184,8 @@ def test_a_cluster_shares_a_campaign(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_missing_cluster_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    import dask  # here: every worker of pytest-xdist imports this file
+
     with dask.config.set({"distributed.comm.timeouts.connect": "200ms"}):
         assert main(["fuzz", "--engines", "random-walk", "--examples", "1", "--cluster", "tcp://127.0.0.1:1"]) == 2
     assert "no cluster at tcp://127.0.0.1:1" in capsys.readouterr().err
