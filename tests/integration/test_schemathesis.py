@@ -121,7 +121,7 @@ def test_the_default_command_reaches_every_state_of_the_merged_document(tmp_path
     missing: set[Any] = set()
     with served_leyden(*FROZEN) as client:
         for seed in range(1, 31):
-            limit = ("--max-examples", "20", "--phases", "examples,stateful")
+            limit = ("--max-examples", "8", "--phases", "examples,stateful")
             url = f"{client.url}/sandbox/v1/merged.json"
             finds_no_failures(url, tmp_path, *ENDLESS, "--seed", str(seed), limit=limit)
             reached = {state for state, count in client.ok("GET", "/sandbox/v1")["charges"].items() if count}
