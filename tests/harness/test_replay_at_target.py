@@ -6,7 +6,11 @@ import contextlib
 import io
 import json
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -16,9 +20,12 @@ import pytest
 
 from leyden.__main__ import main
 from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.reports.exports import as_notebook, as_pytest
+from leyden.harness.conformance.scenario import charge
+from leyden.harness.reports.exports import as_curl, as_notebook, as_pytest
 from leyden.harness.runs.cases import Case, play, read_case, with_result
+from leyden.harness.steps import Step
 from leyden.harness.targets.served import ExternalService, TargetError, public_url, target_at
+from tests.foreign_service.service import foreign_service
 from tests.support.http_servers import handling
 from tests.support.served import listening_receiver, served_leyden
 
@@ -139,3 +146,38 @@ def test_whoever_is_no_charge_service_gets_no_write(strict: str) -> None:
         play(Case(STEPS), target_at("another implementation", strict, api_key="wrong"))
     with listening_receiver() as (url, _), pytest.raises(TargetError):
         play(Case(STEPS), target_at("another implementation", url))
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="install curl to run the scripts that call it")
+def test_the_script_fails_as_long_as_the_target_has_the_violation(tmp_path: Path) -> None:
+    adapter = tmp_path / "shop.py"
+    steps: tuple[Step, ...] = (charge("c1", description=" tea "), {**charge("c2"), "idempotency_key": "k1"})
+    for mistake in ("trimmed", ""):
+        with foreign_service(mistake) as service:
+            target = ExternalService(service.url, "key-1", adapter=service, adapter_name=os.fspath(adapter))
+            adapter.write_text(f"class Adapter:\n    callback_url = {service.callback_url!r}\n")
+            result = play(Case(steps), target)
+            if mistake:
+                case = with_result(Case(steps), result, target)
+            environment = {**os.environ, "LEYDEN_API_KEY": "key-1", "LEYDEN_TARGET": service.url}
+            environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+            run: dict[str, Any] = {"env": environment, "capture_output": True, "text": True, "timeout": 60}
+            done = subprocess.run(["sh", "-c", as_curl(case)], check=False, **run)
+            assert done.returncode == (1 if mistake else 0), done.stdout + done.stderr
+            assert ('"description":" tea " expected' in done.stdout) == bool(mistake)
+
+
+@pytest.mark.parametrize("text", ["'; touch PWNED; '", "$(touch PWNED)", "`touch PWNED`", "}\ntouch PWNED\n"])
+def test_no_text_of_a_case_becomes_a_command_of_the_script(text: str, tmp_path: Path, found: Path) -> None:
+    case = read_case(found)
+    steps: tuple[Step, ...] = ({**charge(text, description=text), "idempotency_key": "k"}, {"do": "get", "what": text})
+    script = as_curl(replace(case, name=text, target=text, adapter=text, steps=steps))
+    for name in ("curl", "leyden"):
+        (tmp_path / name).write_text("#!/bin/sh\nprintf '{\"data\": 1}\\n200'\n")
+        (tmp_path / name).chmod(0o755)
+    script = script.replace("fail() { ", "fail() { return; ").replace('[ "$status" = 200 ] ||', "true ||")
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    run: dict[str, Any] = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run(["sh", "-c", script], **run)
+    assert "no violation" in done.stdout, done.stderr
+    assert not (tmp_path / "PWNED").exists()

@@ -11,6 +11,7 @@ from pprint import pformat
 from leyden.harness.constants import API_KEY
 from leyden.harness.model.rules import iso
 from leyden.harness.reports.at_target import notebook_at_target, pytest_at_target, runs_at_target
+from leyden.harness.reports.shell_at_target import SHOWN_BY_CURL, shell_at_target
 from leyden.harness.runs.cases import Case, play
 from leyden.harness.session.session import Request
 from leyden.harness.targets.target import EXTERNAL
@@ -57,6 +58,11 @@ def as_curl(case: Case) -> str:
     The last request shows the violation; in a case without one it reads the journal's hash. Raises `ExportError` for
     a case with a restart, and for one that a sandbox in process does not reproduce.
     """
+    if runs_at_target(case):
+        check = (case.expectation or {}).get("check", "")
+        if check not in SHOWN_BY_CURL:
+            raise ExportError(f"a script of curl cannot see a violation of {check}: export it as pytest or notebook")
+        return shell_at_target(case, _title(case))
     _check_reproduced(case)
     if case.restarts:
         raise ExportError("this case restarts the service, which curl cannot do: export it as pytest or notebook")

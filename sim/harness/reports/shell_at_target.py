@@ -1,0 +1,147 @@
+"""A case as a shell script of curl commands for its target, which takes the ids from the answers.
+
+What each answer must be is that of a sandbox in process. The script compares statuses and the members of resources; it
+exits with 1 as long as the target differs. Payments and times go through `leyden adapter --call`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from leyden.harness.model.records import Charge
+from leyden.harness.runs.cases import Case
+from leyden.harness.runs.describe import describe_step
+from leyden.harness.runs.run import Run
+from leyden.harness.session.session import Request
+from leyden.harness.steps import Step
+from leyden.harness.targets.target import SECOND_API_KEY, Headers, InProcess, Response
+from leyden.lab.actions.source_text import comment
+from leyden.server.version import VERSION
+
+SHOWN_BY_CURL = frozenset({"lifecycle", "echo", "errors_are_problems"})  # the checks whose violations the script sees
+_BY_ADAPTER = frozenset({"pay", "advance", "fail"})
+_BY_REQUEST = frozenset({"create_charge", "create_static", "patch", "get", "pay_request", "invoice", "verify", "odd"})
+_CHOSEN = frozenset({"id", "createdAt", "expiresAt", "confirmedAt", "staticChargeId", "callbackUrl", "detail", "title",
+                     "message", "request_id"})  # fmt: skip
+_HEAD = """\
+set -u
+: "${LEYDEN_API_KEY:=leyden}" "${LEYDEN_SECOND_API_KEY:=nobody}"
+lever() { leyden adapter --call "$LEYDEN_ADAPTER" "$@" || exit 3; }
+fail() { echo "Contract violation: $1"; exit 1; }
+member() { printf '%s' "$body" | grep -o "\\"$1\\": *\\"[^\\"]*\\"" | head -n 1 | cut -d '"' -f 4; }
+send() { answer=$(curl -sS --globoff -w '\\n%{http_code}' "$@") || exit 3; status=${answer##*
+}; body=${answer%
+*}; printf '%s\\n' "$answer"; }
+is() { [ "$status" = "$1" ] || fail "status $1 expected, $status observed"; }
+has() { printf '%s' "$body" | sed 's/": /":/g' | grep -qF -e "$1" -e "$2" || fail "$1 expected"; }
+# Before anything is written: whoever does not answer a read like a charge service gets no request.
+send "$LEYDEN_TARGET/v0/wallet" -H "apikey: $LEYDEN_API_KEY"
+[ "$status" = 200 ] || { echo "this is no charge service, or it refuses the API key"; exit 3; }
+case $body in *'"data"'*) ;; *) echo "this is no charge service: check LEYDEN_TARGET"; exit 3 ;; esac
+"""
+
+
+class _Recording(InProcess):
+    """A sandbox in process that keeps its requests and responses."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(case.contract())
+        self.exchanges: list[tuple[Request, Response]] = []
+
+    def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
+        """Send a request, and keep it with its response."""
+        response = super().send(method, target, headers, body)
+        self.exchanges.append((Request(method, target, tuple(headers), body), response))
+        return response
+
+
+def shell_at_target(case: Case, title: str) -> str:
+    """The script."""
+    address = "http://r1.inbox.localhost/hook"
+    lines = ["#!/bin/sh", comment(title), "#", comment(case.describe()), "#"]
+    lines += [comment(f"Written by Leyden {VERSION}."), ""]
+    lines += [f"LEYDEN_TARGET=${{LEYDEN_TARGET:-{shlex.quote(case.target)}}}"]
+    lines += [f"LEYDEN_ADAPTER=${{LEYDEN_ADAPTER:-{shlex.quote(case.adapter or 'none')}}}", _HEAD]
+    if any(step["do"] in _BY_ADAPTER for step in case.steps) or address in case.dumps():
+        lines += ["CALLBACK_URL=${CALLBACK_URL:-$(lever callback_url)}", f": ${{CALLBACK_URL:={address}}}", ""]
+    names: dict[str, str] = {address: "CALLBACK_URL"}
+    target = _Recording(case)
+    try:
+        run = Run(target, seed=case.seed, start_ms=case.start_ms, overlays=case.overlays)
+        for step in case.steps:
+            if _can_be_done(step):
+                lines += ["", comment(describe_step(step)), *_step(run, target, step, names)]
+    finally:
+        target.end()
+    return "\n".join([*lines, "", "echo 'no violation'"]) + "\n"
+
+
+def _can_be_done(step: Step) -> bool:
+    """Whether the script can do a step; a payment of another kind has no method of the adapter."""
+    if step["do"] == "pay":
+        return step.get("outcome", "settle") == "settle" and not {"amount", "delay"} & set(step)
+    return step["do"] in _BY_ADAPTER | _BY_REQUEST
+
+
+def _step(run: Run, target: _Recording, step: Step, names: dict[str, str]) -> Iterator[str]:
+    before = len(target.exchanges)
+    now = run.model.now
+    done = run.do(step)
+    if not done:
+        return
+    if step["do"] == "advance":
+        yield f"lever advance {(run.model.now - now) / 1_000}"
+    elif step["do"] in _BY_ADAPTER:
+        charge = run.charge(step["charge"])
+        yield f"lever {step['do']} {_quoted(str(charge.request if step['do'] == 'pay' else charge.id), names)}"
+    for request, response in target.exchanges[before:]:
+        if request.path.startswith("/sandbox/"):
+            continue
+        yield _curl(request, names)
+        yield f"is {response.status}"
+        yield from _members(response.json, names)
+        for resource in run.model.ledger.resources:
+            if resource.id is not None and resource.id not in names and resource.id.encode() in response.body:
+                number = len(names)  # a label may be any text, and a variable may not
+                names[resource.id] = f"id_{number}"
+                yield f"id_{number}=$(member id)"
+                if isinstance(resource, Charge) and resource.request is not None:
+                    names[resource.request] = f"request_{number}"
+                    yield f"request_{number}=$(member request)"
+
+
+def _members(body: Any, names: Mapping[str, str]) -> Iterator[str]:
+    """The members of a resource that must be there with these values."""
+    data = body.get("data") if isinstance(body, dict) else None
+    for name, value in (data if isinstance(data, dict) else {}).items():
+        if name == "id" and value in names:
+            text = f'"\\"id\\":\\"${names[value]}\\""'
+            yield f"has {text} {text}"
+        elif name not in _CHOSEN and not isinstance(value, dict | list):
+            forms = [f'"{name}":{json.dumps(value, ensure_ascii=escaped)}' for escaped in (False, True)]
+            yield "has " + " ".join(shlex.quote(form.replace('": ', '":')) for form in forms)
+
+
+def _curl(request: Request, names: Mapping[str, str]) -> str:
+    words = [] if request.method == "GET" else ["-X", shlex.quote(request.method)]
+    for name, value in request.headers:
+        if name.lower() == "apikey":
+            key = "LEYDEN_SECOND_API_KEY" if value == SECOND_API_KEY else "LEYDEN_API_KEY"
+            words += ["-H", f'"apikey: ${key}"']
+        elif name == "Idempotency-Key" and 0 < len(value) < 200:
+            words += ["-H", f'{shlex.quote(f"{name}: {value}")}"-$$"']
+        else:
+            words += ["-H", shlex.quote(f"{name}: {value}" if value else f"{name};")]
+    if request.body:
+        words += ["--data-binary", _quoted(request.body.decode("utf-8", "replace"), names)]
+    return f'send "$LEYDEN_TARGET"{_quoted(request.path, names)} {" ".join(words)}'
+
+
+def _quoted(text: str, names: Mapping[str, str]) -> str:
+    """A text as one word of the shell, in which known values are variables."""
+    parts: Sequence[str] = re.split(f"({'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})", text)
+    return "".join(f'"${names[part]}"' if part in names else shlex.quote(part) for part in parts if part) or "''"
