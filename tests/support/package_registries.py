@@ -31,6 +31,7 @@ def npm_packages(folder: Path, *packages: str) -> Path:
         "--no-fund",
         "--ignore-scripts",
         "--no-save",
+        "--prefer-offline",
         "--fetch-retries=1",
         "--fetch-retry-mintimeout=1000",
     )
