@@ -31,6 +31,7 @@ from leyden.server.http.pipeline import send_problem
 from leyden.server.http.request_budget import RequestBudget
 from leyden.server.system.clock import elapsed_ns
 from leyden.server.system.work_slices import WorkSlices
+from leyden.server.system.work_threads import run_in_thread
 from leyden.world.present_run import respond
 from leyden.world.request_log import LogBudget
 from leyden.world.world import World
@@ -183,6 +184,8 @@ class MultiTenantApp:
     def slices(self) -> WorkSlices:
         """A division of long work on the server's event loop."""
         return WorkSlices()
+
+    run_in_thread = staticmethod(run_in_thread)
 
     def before_events(self, call: Callable[[], None]) -> None:
         """Call this before the events run that the present request made due, or when the request ends."""

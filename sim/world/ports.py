@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from leyden.server.ports import CallbackRequest, CallbackResponse
+
+Result = TypeVar("Result")
 
 
 class Slices(Protocol):
@@ -63,6 +65,9 @@ class HostServer(Protocol):
 
     def slices(self) -> Slices:
         """The division of long work on the server's event loop."""
+
+    def run_in_thread(self, work: Callable[[], Result]) -> Awaitable[Result]:
+        """The result of `work()`, which runs in a thread while the server answers other requests."""
 
     def before_events(self, call: Callable[[], None]) -> None:
         """Call this before the events run that the present request made due, or when the request ends."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import orjson
+from leyden.world.encoded_state import decoded
 
 MAX_SNAPSHOTS = 20  # of one world
 
@@ -23,7 +23,7 @@ class StoredSnapshot(NamedTuple):
 
     def state(self) -> Any:
         """What `dump_world` returned."""
-        return orjson.loads(b"".join(self.content))
+        return decoded(self.content)
 
 
 class StoredSnapshots:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
@@ -24,7 +26,7 @@ from leyden.server.timestamps import parse_iso
 from leyden.server.version import VERSION
 from leyden.world.async_moves import catch_up
 from leyden.world.config import world_config
-from leyden.world.snapshots.frozen_state import BATCH
+from leyden.world.encoded_state import BATCH
 from leyden.world.snapshots.snapshots import dump_world
 from leyden.world.world import World
 
@@ -580,5 +582,43 @@ def test_a_request_during_a_snapshot_does_not_wait_for_its_rows(monkeypatch: pyt
         before["requests"] += 1  # its own
         assert state == json.loads(json.dumps(before)), "it has the state of its beginning"
         assert (shown["journalHash"], shown["bytes"]) == (before["journal"]["hash"], sum(map(len, kept.content)))
+
+    in_loop(scenario)
+
+
+class Gate:
+    """Work in a thread of the server waits here until the test opens."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        self._open = threading.Event()
+        module, _, function = name.rpartition(".")
+        work = getattr(importlib.import_module(module), function)
+
+        def wait(*args: Any, **named: Any) -> Any:
+            assert self._open.wait(30), "the work and the requests wait for each other"
+            return work(*args, **named)
+
+        monkeypatch.setattr(name, wait)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+def test_requests_during_a_comparison_are_answered_and_change_nothing_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch, "leyden.devserver.control.copies.restore_world")
+
+    async def scenario(served: ServedInLoop) -> None:
+        first = await served.create()
+        kept = await served.ask("POST", "/sandbox/v1/snapshots", {}, status=201)
+        await served.create()
+        comparing = asyncio.create_task(served.ask("POST", "/sandbox/v1/diff", {"snapshot": kept["id"]}))
+        await asyncio.sleep(0)
+        await served.ask("GET", "/sandbox/v1/clock")
+        third = await served.create()
+        assert not comparing.done()
+        gate.open()
+        found = {row["id"] for row in (await comparing)["differences"] if row["table"] == "charges"}
+        assert len(found) == 1
+        assert found.isdisjoint({first["id"], third["id"]}), "it compares the state of its beginning"
 
     in_loop(scenario)

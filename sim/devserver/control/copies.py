@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from leyden.devserver.control.pages import Page, page
@@ -13,7 +14,9 @@ from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflic
 from leyden.server.http.request import Request
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
-from leyden.world.snapshots.frozen_state import BATCH, FrozenState
+from leyden.world.encoded_state import BATCH
+from leyden.world.separate_work import run_apart
+from leyden.world.snapshots.frozen_state import FrozenState
 from leyden.world.snapshots.snapshots import check_not_waiting, freeze_world, restore_world, return_to
 from leyden.world.stored_snapshots import MAX_SNAPSHOTS, StoredSnapshot
 from leyden.world.world import World
@@ -88,7 +91,7 @@ class CopyControl:
     @handles(raises=(SemanticConflict, Conflict), recorded=False)
     async def diff_sandbox(self, call: Request) -> dict[str, Any]:
         """The fields that differ between the present state and a snapshot."""
-        return self.differences_from(self._named(call).state())
+        return await self.differences_from(self._named(call).state)
 
     @handles(raises=(Conflict,), recorded=False)
     async def export_sandbox(self, call: Request) -> dict[str, Any]:
@@ -104,18 +107,25 @@ class CopyControl:
         snapshot = self._named(call)
         return snapshot.state(), snapshot.rate
 
-    def differences_from(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields in which the world differs from another state: how many, and the first of them."""
-        world = self._world
-        saved_state(world)  # raises between two states
-        # Imported here: most servers compare no sandbox.
-        from leyden.lab.differences import differences
+    async def differences_from(self, state: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        """The fields in which the world differs from another state: how many, and the first of them. `state` is called
+        in the thread that compares."""
+        here, url = frozen_state(self._world).detach(), self._world.public_url
 
-        # With the same URL: otherwise each LNURL would differ.
-        there = restore_world(state, label="there", public_url=world.public_url, is_own=True)
-        with world.exclusive():
-            found = list(differences(world, there))
-        return {"count": len(found), "differences": list(_resources(found[:MAX_DIFFERENCES]))}
+        def compare() -> dict[str, Any]:
+            # Imported here: most servers compare no sandbox.
+            from leyden.lab.differences import differences
+
+            # With the same URL: otherwise each LNURL would differ.
+            ours, theirs = (
+                restore_world(values, label=label, public_url=url, is_own=True)
+                for label, values in (("here", here.restorable()), ("there", state()))
+            )
+            found = differences(ours, theirs)
+            first = list(islice(found, MAX_DIFFERENCES))
+            return {"count": len(first) + sum(1 for _ in found), "differences": list(_resources(first))}
+
+        return await run_apart(self._world, compare)
 
     # Inside
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from leyden.devserver.control.copies import CopyControl, saved_state
+from leyden.devserver.control.copies import CopyControl, frozen_state
 from leyden.devserver.control.pages import Page
 from leyden.devserver.sandboxes.factory import SandboxFactory
 from leyden.devserver.sandboxes.operations import SandboxOperations
@@ -68,7 +68,7 @@ class CopyOperations:
         if other is None:
             detail = "this server has no sandbox with this id: list the sandboxes"
             raise SemanticConflict(detail, field_errors=[FieldError("/sandbox", detail)])
-        return control.differences_from(saved_state(other.world))
+        return await control.differences_from(frozen_state(other.world).detach().restorable)
 
     @handles(raises=(NotFound, Conflict), needs=("path.id",))
     async def export_sandbox(self, call: Request) -> dict[str, Any]:

@@ -6,18 +6,17 @@ in a few milliseconds, and written while other requests run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from heapq import merge
-from itertools import islice
 from typing import Any
 
 import orjson
 
 from leyden.server.store.tables.table_snapshot import TableSnapshot
+from leyden.world.encoded_state import BATCH, array
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.ports import Slices
 
-BATCH = 64  # rows, entries or timers that one step writes
 _SORTED_AT_ONCE = 1_024
 
 
@@ -50,6 +49,20 @@ class FrozenState:
             "clock": {**self.clock, "timers": [list(timer) for timer in sorted(self._timers)]},
         }
 
+    def detach(self) -> FrozenState:
+        """Copy the small parts, so that another thread may read this while the world changes. Returns the same."""
+        self._head = orjson.loads(orjson.dumps(self._head))
+        return self
+
+    def restorable(self) -> dict[str, Any]:
+        """The state for `restore_world`: as `values()`, and the rows and the journal are shared instead of copied."""
+        return {
+            **self._head,
+            "tables": {name: {**_of_table(table), "rows": table.rows} for name, table in self._tables.items()},
+            "journal": self.journal,
+            "clock": {**self.clock, "timers": sorted(self._timers)},
+        }
+
     async def encoded(self, slices: Slices) -> tuple[bytes, ...]:
         """The JSON of `values()`, in pieces. The work is divided into these slices."""
         pieces = []
@@ -72,32 +85,22 @@ class FrozenState:
         separator = b""
         for name, table in self._tables.items():
             yield b"%b%b:%b" % (separator, orjson.dumps(name), orjson.dumps(_of_table(table))[:-1])
-            yield from _array(b"rows", table.rows.items())
+            yield from array(b"rows", table.rows.items())
             separator = b","
             yield b"}"
         while not self.journal.extend_hash(BATCH):
             yield b""
         start = orjson.dumps({"length": len(self.journal), "hash": self.journal.hash})[:-1]
         yield b'},"journal":' + start
-        yield from _array(b"entries", self._entries())
+        yield from array(b"entries", self._entries())
         yield b'},"clock":' + orjson.dumps(self.clock)[:-1]
         runs = []
         for at in range(0, len(self._timers), _SORTED_AT_ONCE):
             runs.append(sorted(self._timers[at : at + _SORTED_AT_ONCE]))
             yield b""
-        yield from _array(b"timers", merge(*runs))
+        yield from array(b"timers", merge(*runs))
         yield b"}}"
 
 
 def _of_table(table: TableSnapshot) -> dict[str, Any]:
     return {"exists": table.exists, "next_id": table.next_id}
-
-
-def _array(name: bytes, items: Iterable[Any]) -> Iterator[bytes]:
-    """A member of an object that has other members before it: an array, some items in each piece."""
-    yield b',"%b":[' % name
-    left, separator = iter(items), b""
-    while batch := list(islice(left, BATCH)):
-        yield separator + orjson.dumps(batch)[1:-1]
-        separator = b","
-    yield b"]"

@@ -23,6 +23,7 @@ from leyden.server.store.tables.row_map import RowMap
 from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
+from leyden.world.event_journal import HashedEventJournal
 from leyden.world.persistence.directory_checks import OWN_TABLES
 from leyden.world.persistence.former_formats import upgraded_snapshot
 from leyden.world.persistence.row_checks import check_references
@@ -132,7 +133,8 @@ def restore_world(
     public_url: str = LOCAL_URL,
     is_own: bool = False,
 ) -> World:
-    """A world in the state that `dump_world` wrote; it continues in memory and in this process.
+    """A world in the state that `dump_world` wrote, or of `FrozenState.restorable`; it continues in memory and in this
+    process.
 
     `adapt` changes the configuration, for example for a server; the rate of its clock has to be 0 at first. A snapshot
     that `is_own` was written by this process and is not checked.
@@ -171,7 +173,7 @@ def restore_world(
         )
         if not is_own:
             check_timers(world, snapshot)
-        world.journal.restore(snapshot["journal"])
+        _restore_journal(world, snapshot["journal"])
         _restore_state(world, snapshot)
         if not is_own:
             check_streams(world.streams, world.store)
@@ -196,7 +198,7 @@ def return_to(world: World, snapshot: Mapping[str, Any], rate: float) -> None:
     with gc_paused(), world.exclusive():
         config = replace(world.config, seed=saved["seed"], start_ms=saved["start_ms"], rate=0)
         world.rebuild(config, _tables(snapshot))
-        world.journal.restore(snapshot["journal"])
+        _restore_journal(world, snapshot["journal"])
         _restore_state(world, snapshot)
         if snapshot.get("network") is not None:
             _routed(world).restore(snapshot["network"], world.streams.secret)
@@ -207,9 +209,20 @@ def return_to(world: World, snapshot: Mapping[str, Any], rate: float) -> None:
 
 def _tables(snapshot: Mapping[str, Any]) -> dict[str, TableSnapshot]:
     return {
-        name: TableSnapshot(RowMap(dict(table["rows"])), table["next_id"], table["exists"], None, {}, {})
+        name: TableSnapshot(_row_map(table["rows"]), table["next_id"], table["exists"], None, {}, {})
         for name, table in snapshot["tables"].items()
     }
+
+
+def _row_map(rows: Any) -> RowMap:
+    return rows if isinstance(rows, RowMap) else RowMap(dict(rows))
+
+
+def _restore_journal(world: World, journal: Any) -> None:
+    if isinstance(journal, HashedEventJournal):
+        world.journal.continue_from(journal)
+    else:
+        world.journal.restore(journal)
 
 
 def _state(world: World, clock: Mapping[str, Any]) -> dict[str, Any]:

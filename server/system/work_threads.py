@@ -1,0 +1,71 @@
+"""Long work in a thread, while the event loop answers other requests."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from leyden.server.gc_pause import gc_paused
+
+Result = TypeVar("Result")
+
+# While work runs, the event loop gets the lock of the interpreter back after this time (the default is 5 ms). A request
+# needs the lock several times: after each system call.
+SWITCH_S = 0.0005
+
+_lock = threading.Lock()
+_running = 0
+_usual_s = 0.0
+
+
+async def run_in_thread(work: Callable[[], Result]) -> Result:
+    """The result of `work()`, which runs in a thread of its own. It may use only what no other thread changes.
+
+    The end of the process does not wait for it: the thread is a daemon.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Result] = loop.create_future()
+
+    def end(result: Result | None, error: BaseException | None) -> None:
+        if future.done():  # the request was cancelled
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result, error = None, None
+        _begin()
+        try:
+            with gc_paused():  # the collector holds the lock for a whole search
+                result = work()
+        except BaseException as raised:
+            error = raised
+        finally:
+            _end()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(end, result, error)
+
+    threading.Thread(target=run, name="leyden-work", daemon=True).start()
+    return await future
+
+
+def _begin() -> None:
+    global _running, _usual_s
+    with _lock:
+        if not _running:
+            _usual_s = sys.getswitchinterval()
+            sys.setswitchinterval(min(SWITCH_S, _usual_s))
+        _running += 1
+
+
+def _end() -> None:
+    global _running
+    with _lock:
+        _running -= 1
+        if not _running:
+            sys.setswitchinterval(_usual_s)
