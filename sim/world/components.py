@@ -318,12 +318,15 @@ def _app(config: WorldConfig, service: Service, control_handlers: Callable[[], I
         return build_app(first, [], service.pipeline)
 
     def control() -> ApiMount:
+        from leyden.world.flows import flows
         from leyden.world.merged_openapi import merged
 
         contract = compiled()
         handlers = bind(contract, control_handlers(), guards={}, effects={})
-        both = partial(merged, config.contract.document, contract.document)
-        documents = {f"{CONTROL_PATH}/merged.json": both}
+        documents = {
+            f"{CONTROL_PATH}/{name}.json": partial(make, config.contract.document, contract.document)
+            for name, make in (("merged", merged), ("flows", flows))
+        }
         return ApiMount(contract, handlers, f"{CONTROL_PATH}/openapi.json", f"{CONTROL_PATH}/docs", documents)
 
     return build_app(first, [LazyMount(CONTROL_PATH, CONTROL_BODY_BYTES, control)], service.pipeline)

@@ -57,7 +57,12 @@ def without(names: Iterable[str], name: str = "charges") -> Contract:
 @pytest.mark.parametrize("left_out", operation_ids(packaged()))
 def test_one_operation_less_is_served_without_it(left_out):
     with Sandbox(spec=without([left_out])) as sandbox:
-        for method, target in (("GET", "/docs"), ("GET", "/openapi.json"), ("GET", "/sandbox/v1/merged.json")):
+        for method, target in (
+            ("GET", "/docs"),
+            ("GET", "/openapi.json"),
+            ("GET", "/sandbox/v1/merged.json"),
+            ("GET", "/sandbox/v1/flows.json"),
+        ):
             assert sandbox.request(method, target).status == 200
         if left_out != "createCharge":
             assert sandbox.ask("POST", sandbox.path("createCharge"), TEA)["data"]["status"] == "pending"

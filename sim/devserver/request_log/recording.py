@@ -23,7 +23,7 @@ EVENTS_PATH = f"{CONTROL_PATH}/events"
 _NOT_LOGGED = frozenset(
     {
         "/", "/docs", "/openapi.json", "/favicon.ico", EVENTS_PATH,
-        *(f"{CONTROL_PATH}/{name}" for name in ("docs", "openapi.json", "merged.json")),
+        *(f"{CONTROL_PATH}/{name}" for name in ("docs", "openapi.json", "merged.json", "flows.json")),
     }
 )  # fmt: skip
 MOST_PARTS = 100  # of a response that the log looks at; a stream has more, and is not in it
