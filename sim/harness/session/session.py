@@ -49,6 +49,7 @@ class Session:
     `sent` has each request with the status of its response, for the journal. `cursors` has the last row of the
     page that each cursor came with, `cursor` is the latest one. `retry_offsets` has the place of each retry within its
     bounds, from -1 to 1. `reached` has the coverage items, `unchecked` names what cannot be checked at this target,
+    `recorded` has the status and the media type of each response that a repeated request must get again, by its body.
     `requests` are those of the steps, `exchanges` have their responses too. `delivery_cache` is valid for one step;
     `checked_requests` counts the checked callbacks by receiver.
     """
@@ -76,6 +77,7 @@ class Session:
         self.cursors: dict[tuple[type, str], Charge | StaticCharge] = {}
         self.cursor: str | None = None
         self.done = 0
+        self.recorded: dict[bytes, tuple[int, str]] = {}
         self.requests: list[Request] = []
         self.exchanges: list[Exchange] = []
         self.last: tuple[Request, Response] | None = None
@@ -227,6 +229,9 @@ class Session:
                 first = expected.replays.decode("utf-8", "replace")
                 again = f"{response.body.decode('utf-8', 'replace')} (Idempotent-Replayed: {replayed})"
                 raise ContractViolation("echo", rule, f"{where}: replay", first, again)
+            first_form = self.recorded.get(expected.replays)
+            if first_form is not None:
+                checks.same(first_form, _form(response), "echo", rule, f"{where}: status and media type of the replay")
             self.reached[("policy", "idempotency", "replayed")] = None
             return None
         checks.same(None, replayed, "echo", rule, f"{where}: Idempotent-Replayed")
@@ -238,6 +243,7 @@ class Session:
             data = checks.success(response, rule, where)
         if expected.record_body is not None:
             expected.record_body(response.body)
+            self.recorded[response.body] = _form(response)
         return data
 
     # Values that the service chooses
@@ -323,6 +329,11 @@ class Session:
     def projects(self) -> tuple[str, ...]:
         """The projects that a run uses. A served Leyden has a separate sandbox for each API key, so there it is one."""
         return (PROJECT, SECOND_PROJECT) if self.target.shared else (PROJECT,)
+
+
+def _form(response: Response) -> tuple[int, str]:
+    """The status and the media type of a response."""
+    return response.status, response.headers.get("content-type", "")
 
 
 def _labelled(records: Mapping[str, T], label: str) -> T:
