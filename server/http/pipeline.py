@@ -29,7 +29,7 @@ from leyden.server.errors import (
 )
 from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.ignored_fields import HEADER, IGNORED, IgnoredFields, header_value, journal_facts
-from leyden.server.http.request import Request
+from leyden.server.http.request import EncodedJson, Request
 from leyden.server.http.request_parsing import JSON, RequestParser, headers_by_name
 from leyden.server.http.validation import find_errors
 from leyden.server.ports import CONNECTION, EventJournal
@@ -366,7 +366,8 @@ def _subject(scope: Scope) -> str:
 def _encode_checked(bound: BoundOperation, body: Any) -> bytes:
     """The bytes of the response body. Raises `InternalError`, a defect of Leyden, when it does not match the spec."""
     rule = bound.response_rule
-    if rule is not None and not rule.validator.is_valid(body):
+    checked = body.outline if isinstance(body, EncodedJson) else body
+    if rule is not None and not rule.validator.is_valid(checked):
         detail = f"{bound.operation.operation_id} returned a response that does not match the spec"
-        raise InternalError(detail, field_errors=find_errors(rule, body))
-    return orjson.dumps(body)
+        raise InternalError(detail, field_errors=find_errors(rule, checked))
+    return b"".join(body.pieces) if isinstance(body, EncodedJson) else orjson.dumps(body)

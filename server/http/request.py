@@ -6,6 +6,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
+class EncodedJson(NamedTuple):
+    """What a handler may return: a response body that is JSON already, in pieces. `outline` is the value with its large
+    parts left out; the pipeline checks it against the spec."""
+
+    outline: Any
+    pieces: tuple[bytes, ...]
+
+
 class Request(NamedTuple):
     """The argument of a handler.
 

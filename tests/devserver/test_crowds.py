@@ -622,3 +622,25 @@ def test_requests_during_a_comparison_are_answered_and_change_nothing_in_it(monk
         assert found.isdisjoint({first["id"], third["id"]}), "it compares the state of its beginning"
 
     in_loop(scenario)
+
+
+def test_a_request_during_an_export_does_not_wait_for_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
+
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(200):
+            await served.create()
+        await served.ask("GET", "/sandbox/v1")  # the journal is hashed first
+        before, rounds = dump_world(served.world), served.rounds
+        exporting = asyncio.create_task(served.ask("GET", "/sandbox/v1/export"))
+        await asyncio.sleep(0)
+        await served.ask("GET", "/sandbox/v1/clock")
+        await served.create()
+        assert not exporting.done()
+        state = await exporting
+        assert served.rounds - rounds >= 2 * 200 // BATCH, "each slice has the rows of one step"
+        assert state.pop("leyden") == VERSION
+        before["requests"] += 1  # its own
+        assert state == json.loads(json.dumps(before)), "it has the state of its beginning"
+
+    in_loop(scenario)

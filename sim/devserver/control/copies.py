@@ -11,10 +11,11 @@ from leyden.devserver.control.sandbox_state import sandbox_state
 from leyden.errors import ClockError
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
-from leyden.server.http.request import Request
+from leyden.server.http.request import EncodedJson, Request
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.encoded_state import BATCH
+from leyden.world.ports import Slices
 from leyden.world.separate_work import run_apart
 from leyden.world.snapshots.frozen_state import FrozenState
 from leyden.world.snapshots.snapshots import check_not_waiting, freeze_world, restore_world, return_to
@@ -39,9 +40,7 @@ class CopyControl:
     async def create_snapshot(self, call: Request) -> dict[str, Any]:
         """Keep the present state."""
         world, slices = self._world, self._world.slices()
-        while not world.journal.extend_hash(BATCH):
-            if slices.is_over():
-                await slices.pause()
+        await self._hash_journal(slices)
         _check_room(world)
         with world.lock:
             state, rate = frozen_state(world), world.clock.rate
@@ -94,9 +93,12 @@ class CopyControl:
         return await self.differences_from(self._named(call).state)
 
     @handles(raises=(Conflict,), recorded=False)
-    async def export_sandbox(self, call: Request) -> dict[str, Any]:
+    async def export_sandbox(self, call: Request) -> EncodedJson:
         """The file that `Sandbox.load` reads."""
-        return saved_state(self._world)
+        slices = self._world.slices()
+        await self._hash_journal(slices)
+        state = frozen_state(self._world)
+        return EncodedJson(state.outline(), await state.encoded(slices))
 
     # Used by the operations of the server, too
 
@@ -128,6 +130,11 @@ class CopyControl:
         return await run_apart(self._world, compare)
 
     # Inside
+
+    async def _hash_journal(self, slices: Slices) -> None:
+        while not self._world.journal.extend_hash(BATCH):
+            if slices.is_over():
+                await slices.pause()
 
     def _named(self, call: Request) -> StoredSnapshot:
         """The snapshot that the body names. Raises `SemanticConflict`."""

@@ -16,7 +16,7 @@ from leyden.devserver.sandboxes.operations import SandboxOperations
 from leyden.json_files import VersionWarning
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
-from leyden.server.http.request import Request
+from leyden.server.http.request import EncodedJson, Request
 from leyden.world.snapshots.snapshots import reseed_world
 from leyden.world.world import World
 
@@ -71,7 +71,7 @@ class CopyOperations:
         return await control.differences_from(frozen_state(other.world).detach().restorable)
 
     @handles(raises=(NotFound, Conflict), needs=("path.id",))
-    async def export_sandbox(self, call: Request) -> dict[str, Any]:
+    async def export_sandbox(self, call: Request) -> EncodedJson:
         """The file that `Sandbox.load` reads."""
         return await self._control(call).export_sandbox(call)
 

@@ -49,6 +49,10 @@ class FrozenState:
             "clock": {**self.clock, "timers": [list(timer) for timer in sorted(self._timers)]},
         }
 
+    def outline(self) -> dict[str, Any]:
+        """`values()` without what may be large."""
+        return {**dict.fromkeys(self._head), "format": self._head["format"], "tables": {}, "journal": {}, "clock": {}}
+
     def detach(self) -> FrozenState:
         """Copy the small parts, so that another thread may read this while the world changes. Returns the same."""
         self._head = orjson.loads(orjson.dumps(self._head))
