@@ -35,6 +35,11 @@ CHANNEL_FAILURES = frozenset({
     FailureCode.CHANNEL_DISABLED,
 })  # fmt: skip
 
+# Failures that enclose the policy that the HTLC does not fulfil.
+POLICY_FAILURES = frozenset({
+    FailureCode.AMOUNT_BELOW_MINIMUM, FailureCode.FEE_INSUFFICIENT, FailureCode.INCORRECT_CLTV_EXPIRY,
+})  # fmt: skip
+
 # The codes that only the final node sends, and those that it never sends (BOLT 4: "but a final node MUST NOT").
 FINAL_NODE_CODES = frozenset({
     FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, FailureCode.FINAL_INCORRECT_CLTV_EXPIRY,

@@ -16,6 +16,9 @@ from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 from leyden.server.errors import StoreError
 
+# Former versions wrote it into `policy_retries` where the receiver refused a part. It is not read.
+FORMER_RECEIVER_EDGE = -1
+
 
 class _Payments(Protocol):
     """The payments of a network whose state was restored."""
@@ -34,7 +37,7 @@ def check_saved(engine: Engine, saved: Mapping[str, Any]) -> None:
         for field in ("payer", "target"):
             if row[field] not in nodes:
                 raise StoreError(f"network/sessions ({row['id'][:60]!r}): {field} is {row[field]}, and {there}")
-        if any(edge not in edges for edge in row["policy_retries"]):
+        if any(edge not in edges and edge != FORMER_RECEIVER_EDGE for edge in row["policy_retries"]):
             raise StoreError(f"network/sessions ({row['id'][:60]!r}): policy_retries has an edge that is on no channel")
     owners = {row["id"] for row in saved["sessions"]}
     for row in saved["shards"]:

@@ -10,7 +10,7 @@ from leyden.lightning.engine.channel_operations import close_channel, open_chann
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.event_queue import EventQueue
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.payer.network_checks import check_saved
+from leyden.lightning.payer.network_checks import FORMER_RECEIVER_EDGE, check_saved
 from leyden.lightning.payer.payment_session import PaymentSession
 from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import Route
@@ -112,7 +112,7 @@ def restore_network(
         session = PaymentSession(row["id"], row["payer"], row["target"], row["amount_msat"])
         for name in _SESSION_FIELDS:
             setattr(session, name, row[name])
-        session.policy_retries = frozenset(row["policy_retries"])
+        session.policy_retries = frozenset(row["policy_retries"]) - {FORMER_RECEIVER_EDGE}
         sessions[session.id] = session
     for row in saved["shards"]:
         route = Route(row["edges"], row["amounts"], row["cltv_offsets"])

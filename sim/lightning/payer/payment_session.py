@@ -8,7 +8,7 @@ from zlib import crc32
 
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import CHANNEL_FAILURES
+from leyden.lightning.failure_codes import CHANNEL_FAILURES, POLICY_FAILURES
 from leyden.lightning.payer.payment_scripts import MAX_PARTS
 from leyden.lightning.routing.mission_control import FailureInterpretation, MissionControl, interpret_failure
 from leyden.lightning.routing.pathfinding import SearchHint
@@ -182,7 +182,8 @@ class PaymentSessions:
         interpretation = interpret_failure(
             shard.code, reporter, edges, already_retried=pair in session.policy_retries, reporter_edges=reporter_edges
         )
-        session.policy_retries |= {pair}
+        if pair >= 0 and shard.code in POLICY_FAILURES:
+            session.policy_retries |= {pair}
         self.mission_control.report_failure(
             session.payer, interpretation, edges, shard.amounts, engine.capacity, engine.now
         )

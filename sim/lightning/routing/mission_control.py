@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from leyden.lightning.failure_codes import NODE, PERM, FailureCode
+from leyden.lightning.failure_codes import NODE, PERM, POLICY_FAILURES, FailureCode
 from leyden.lightning.undo_log import UndoLog
 
 GOOD, NOTHING = "route was good", "nothing"
@@ -45,7 +45,7 @@ def interpret_failure(
         return FailureInterpretation(True, "that direction fails for this amount", (next_edge,), False, reporter_hop)
     if code in (FailureCode.CHANNEL_DISABLED, FailureCode.UNKNOWN_NEXT_PEER):
         return FailureInterpretation(True, "that pair fails at any amount", pair, succeeded_hops=reporter_hop)
-    if code in (FailureCode.AMOUNT_BELOW_MINIMUM, FailureCode.FEE_INSUFFICIENT, FailureCode.INCORRECT_CLTV_EXPIRY):
+    if code in POLICY_FAILURES:
         # The failure encloses the present policy (UPDATE): it is retried once.
         if not already_retried or not reporter_hop:
             return FailureInterpretation(True, NOTHING)
