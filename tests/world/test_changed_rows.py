@@ -96,7 +96,6 @@ def test_a_row_that_does_not_fit_is_refused_with_its_table_and_field(
         ("direct", "streams/ids", DELETED, "random stream ids"),
         ("direct", "streams/ids", 5, "random stream ids"),
         ("direct", "streams/preimages", 1, "random stream preimages"),
-        ("direct", "tables/charges/next_id", 1, "next_id"),
         ("direct", "config/project", "other", "config/project"),
         ("direct", "outbox", {}, "/outbox"),
         ("direct", "journal/hash", "abc", "/journal/hash"),

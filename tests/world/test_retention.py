@@ -281,3 +281,23 @@ def test_an_inbox_is_read_after_a_restart_that_keeps_more(tmp_path: Path) -> Non
             numbers.append([post["number"] for post in posts])
             assert len(kept.world.receivers["shop"].inbox) == len(posts)
     assert numbers == [[1, 2], [1, 2, 3, 4], [4, 5, 6], [4, 5, 6, 7, 8]]
+
+
+def test_a_bounded_sandbox_that_was_reopened_gives_ids_after_the_highest_and_can_be_saved(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path)) as store:
+        kept = Kept(store, keep=1)
+        first, removed = (kept.charge()["id"] for _ in range(2))
+        for charge_id in (removed, first):  # the second removes the charge with the highest document id
+            kept.ask("POST", f"/sandbox/v1/charges/{charge_id}/fail", {})
+        pending = [kept.charge(expiresIn=90_000)["id"] for _ in range(2)]
+    with closing(Store.open(tmp_path)) as store:
+        kept = Kept(store, keep=1)
+        saved = json.loads(json.dumps({"leyden": VERSION, **dump_world(kept.world)}))
+        assert saved["tables"]["charges"]["next_id"] == 5
+        restored = restore_world(saved, control_handlers=control_handlers)
+        assert dump_world(restored)["tables"] == saved["tables"]
+        created = kept.charge()["id"]
+        assert [charge["id"] for charge in kept.ask("GET", "/v0/charges")["data"]] == [created, *pending[::-1], first]
+    saved["tables"]["charges"]["next_id"] = 3  # as former versions wrote it
+    restored = restore_world(saved, control_handlers=control_handlers)
+    assert dump_world(restored)["tables"]["charges"]["next_id"] == 5

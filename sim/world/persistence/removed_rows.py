@@ -43,7 +43,7 @@ class RemovedRows:
             for row in self._last_ids():
                 data = store.table_data(row["id"])
                 data.max_id = max(data.max_id, row["last_id"])
-                data.next_id = max(data.next_id or 1, row["last_id"] + 1)
+                data.next_id = data.max_id + 1
 
     def note(self) -> None:
         """At the end of a commit that may have removed rows, inside of it: note the highest ids that no row has."""

@@ -209,9 +209,15 @@ def return_to(world: World, snapshot: Mapping[str, Any], rate: float) -> None:
 
 def _tables(snapshot: Mapping[str, Any]) -> dict[str, TableSnapshot]:
     return {
-        name: TableSnapshot(_row_map(table["rows"]), table["next_id"], table["exists"], None, {}, {})
+        name: _table(_row_map(table["rows"]), table["next_id"], table["exists"])
         for name, table in snapshot["tables"].items()
     }
+
+
+def _table(rows: RowMap, next_id: int | None, exists: bool) -> TableSnapshot:
+    if next_id is not None:  # former versions wrote one that is too low, when a sandbox with a bound was reopened
+        next_id = max(next_id, 1 + max(rows, default=0))
+    return TableSnapshot(rows, next_id, exists, None, {}, {})
 
 
 def _row_map(rows: Any) -> RowMap:

@@ -49,8 +49,6 @@ def check_ids(tables: Mapping[str, Any]) -> None:
         ids = [doc_id for doc_id, _ in table["rows"]]
         if len(set(ids)) != len(ids) or min(ids, default=1) < 1:
             raise StoreError(f"the table {name}: document ids are different numbers from 1")
-        if table["next_id"] is not None and table["next_id"] <= max(ids, default=0):
-            raise StoreError(f"the table {name}: next_id is {table['next_id']}, and it has a row {max(ids, default=0)}")
 
 
 def check_timers(world: World, snapshot: Mapping[str, Any]) -> None:
