@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
-from leyden.server.errors import LeydenError, StoreError
+from leyden.server.errors import StoreError
 from leyden.server.store.journal import encode_line
 from leyden.server.store.store import Store
 from leyden.world.persistence import directory_checks
@@ -143,9 +143,24 @@ def test_a_row_of_a_network_that_does_not_fit_is_refused(
                     place[1].update(changes)
 
     folder = rewritten(tmp_path / "written", tmp_path / "data", change)
-    with pytest.raises(LeydenError, match=words) as refused:
+    with pytest.raises(StoreError, match=words) as refused:
         Sandbox(data=folder)
     assert len(str(refused.value).splitlines()) == 1
+    assert str(refused.value).endswith("; restore the directory from a copy, or use a new one")
+
+
+def test_a_network_whose_receiver_refused_a_part_opens_as_former_versions_wrote_it(tmp_path: Path) -> None:
+    with Sandbox(seed=3, data=tmp_path / "written", network="line:4") as sandbox:
+        charge = sandbox.charges.create(amount="250000", description="x")
+        sandbox.wallet("bob").pay(charge, outcome="hold")
+        sandbox.advance("20s")
+
+    def change(bodies: Bodies) -> None:
+        last_row(bodies, "network", "session-")["data"]["policy_retries"] = [-1]
+
+    with Sandbox(data=rewritten(tmp_path / "written", tmp_path / "data", change)) as sandbox:
+        [session] = sandbox.snapshot()["network"]["sessions"]
+        assert session["policy_retries"] == []
 
 
 def test_many_rows_are_checked_unless_their_journal_ends_where_its_writer_stopped(

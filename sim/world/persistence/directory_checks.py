@@ -18,6 +18,7 @@ from leyden.server.store.store import Store
 from leyden.world.persistence.row_checks import RowError, check_references
 from leyden.world.persistence.row_schemas import row_schemas
 
+MEND = "restore the directory from a copy, or use a new one"
 OWN_TABLES = ("world", "network")  # rows about the world itself, which are checked when it is opened
 _ANY_ROW = Draft4Validator({"type": "object"})
 ALWAYS_CHECKED_ROWS = 2_000  # in about ten milliseconds
@@ -40,10 +41,7 @@ def check_directory(store: Store) -> None:
                 _check_table(store, name, _validators().get(name, _ANY_ROW))
         check_references(store, None)
     except RowError as error:
-        raise StoreError(
-            f"{store.place_of(error.table, error.doc_id)}: {printable(str(error))}; restore the directory from a copy,"
-            " or use a new one"
-        ) from None
+        raise StoreError(f"{store.place_of(error.table, error.doc_id)}: {printable(str(error))}; {MEND}") from None
 
 
 @cache

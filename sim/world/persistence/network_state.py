@@ -24,11 +24,10 @@ from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import Graph
 from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
-from leyden.world.persistence.directory_checks import is_trusted
+from leyden.world.persistence.directory_checks import MEND, is_trusted
 from leyden.world.persistence.row_schemas import schema_of
 
 TABLE = "network"
-_MEND = "restore the directory from a copy, or use a new one"
 
 Row = dict[str, Any]
 
@@ -111,7 +110,7 @@ class NetworkState:
         engine = self.rows.row("engine")
         if engine is None:
             if len(self.rows):
-                raise StoreError(f"the table {TABLE} has rows, and none with the id 'engine'; {_MEND}")
+                raise StoreError(f"the table {TABLE} has rows, and none with the id 'engine'; {MEND}")
             return None
         kinds: dict[str, list[Any]] = {"session": [], "shard": [], "events": [], "payer": []}
         balance: dict[int, int] = {}
@@ -119,7 +118,7 @@ class NetworkState:
             row_id = row.get("id")
             kind = row_id.partition("-")[0] if isinstance(row_id, str) else "channel"
             if not (_is_channel(row) if kind == "channel" else kind not in kinds or "data" in row):
-                raise StoreError(f"the table {TABLE}, row {row_id!r:.60}: no network writes it; {_MEND}")
+                raise StoreError(f"the table {TABLE}, row {row_id!r:.60}: no network writes it; {MEND}")
             if kind == "channel":
                 balance[2 * row["channel"]], balance[2 * row["channel"] + 1] = row["balance"]
             elif kind in kinds:
@@ -153,7 +152,7 @@ class NetworkState:
 
 @cache
 def _kind() -> DocumentKind:
-    return DocumentKind("state of a network", StoreError, _MEND, Draft4Validator(schema_of(NetworkRow)), 0)
+    return DocumentKind("state of a network", StoreError, MEND, Draft4Validator(schema_of(NetworkRow)), 0)
 
 
 def _is_channel(row: Mapping[str, Any]) -> bool:

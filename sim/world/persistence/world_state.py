@@ -11,11 +11,11 @@ from jsonschema_rs import Draft4Validator
 from leyden.json_files import DocumentKind
 from leyden.rng import RandomStreams
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
-from leyden.server.errors import StoreError
+from leyden.server.errors import LeydenError, StoreError
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 from leyden.world.config import WorldConfig
-from leyden.world.persistence.directory_checks import is_trusted
+from leyden.world.persistence.directory_checks import MEND, is_trusted
 from leyden.world.persistence.former_formats import saved_by_format_1
 from leyden.world.persistence.row_schemas import schema_of
 from leyden.world.persistence.stream_checks import check_streams
@@ -69,8 +69,7 @@ class TimerRow(TypedDict):
 
 @cache
 def _kind(hint: type) -> DocumentKind:
-    mend = "restore the directory from a copy, or use a new one"
-    return DocumentKind("row of a world", StoreError, mend, Draft4Validator(schema_of(hint)), 0)
+    return DocumentKind("row of a world", StoreError, MEND, Draft4Validator(schema_of(hint)), 0)
 
 
 def _checked(row: Mapping[str, Any], hint: type) -> None:
@@ -160,8 +159,14 @@ class WorldState:
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Before any timer is set: restore the random streams, the clock's instant, and the network.
 
-        Raises `StoreError` for the row of a timer that no world writes.
+        Raises `StoreError`, with what to do, for rows that no world writes.
         """
+        try:
+            self._restore(saved)
+        except LeydenError as error:
+            raise error if MEND in str(error) else StoreError(f"{error}; {MEND}") from None
+
+    def _restore(self, saved: Mapping[str, Any]) -> None:
         for row in self._rows:
             if row.get("id") not in (_CONFIG, _STATE):
                 _checked(row, TimerRow)
