@@ -1,0 +1,57 @@
+"""A network can be saved and opened at any time: no state that it reaches is refused, and its future is the same."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from leyden import Sandbox
+from leyden.lightning.failure_codes import FailureCode
+from tests.support.network_walk import NetworkWalk
+
+DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
+WALKS, ACTIONS = (1_000, 60) if DEEP else (14, 30)
+
+
+@pytest.mark.parametrize("seed", range(WALKS))
+def test_a_network_that_is_saved_or_kept_at_any_time_opens_and_continues(seed: int, tmp_path: Path) -> None:
+    walk = NetworkWalk(seed, tmp_path if seed % 2 else None)
+    try:
+        for number in range(ACTIONS):
+            walk.act()
+            and_future = number % 6 == 5
+            walk.check_saved(and_future=and_future)
+            if walk.folder is not None:
+                walk.check_directory(and_future=and_future)
+    except BaseException:
+        print(f"seed {seed}:", *walk.actions, sep="\n  ")
+        raise
+    finally:
+        walk.close()
+
+
+@pytest.mark.parametrize(
+    ("hop", "code", "is_retried"),
+    [
+        (-1, FailureCode.MPP_TIMEOUT, False),
+        (1, FailureCode.TEMPORARY_CHANNEL_FAILURE, False),
+        (1, FailureCode.FEE_INSUFFICIENT, True),
+        (0, FailureCode.FEE_INSUFFICIENT, True),
+    ],
+)
+def test_only_the_edge_of_a_policy_failure_has_had_its_retry(hop: int, code: int, is_retried: bool) -> None:
+    with Sandbox(seed=3, network="line:4") as sandbox:
+        charge = sandbox.charges.create(amount="90000000", description="x")
+        sandbox.network.intercept("fail", hop=hop, code=code, times=1)
+        with sandbox.world.exclusive():
+            sandbox.world.payments.pay(charge.request, payer="n1", parts=2, gap_ms=0, outcome="hold")
+        sandbox.advance("20s")
+        saved = sandbox.snapshot()
+        [session] = saved["network"]["sessions"]
+        [failed] = [row for row in sandbox.world.payments.rows.existing(session["id"])["attempts"] if row["code"]]
+        assert failed["code"] == code
+        assert bool(session["policy_retries"]) is is_retried
+        with Sandbox.from_snapshot(saved) as copy:
+            assert copy.snapshot()["network"] == saved["network"]
