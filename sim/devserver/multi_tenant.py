@@ -12,6 +12,7 @@ from starlette.routing import compile_path
 from starlette.types import Message, Receive, Scope, Send
 
 from leyden.devserver.console.console import DEFAULT_KEY, DOCS_MODULE, DOCS_SUFFIX, console, is_console_path
+from leyden.devserver.control.copies import ReadState
 from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.health import health_response
 from leyden.devserver.request_log.recording import SentMessages
@@ -150,12 +151,12 @@ class MultiTenantApp:
         """The sandbox returned to an earlier state."""
         self._events.watch(sandbox)
 
-    def fork(self, world: World, state: Mapping[str, Any], rate: float, order: Mapping[str, Any]) -> dict[str, Any]:
+    async def fork(self, world: World, state: ReadState, rate: float, order: Mapping[str, Any]) -> dict[str, Any]:
         """Serve a new sandbox in a state of the world, as its fork. Raises `SemanticConflict` where no sandboxes are
         created."""
         if self._server_control is None:
             raise SemanticConflict("this server creates no sandboxes: use `leyden serve`, or Sandbox.serve() in Python")
-        return self._server_control.copies.fork(world, state, rate, order)
+        return await self._server_control.copies.fork(world, state, rate, order)
 
     def _end(self, world: World) -> None:
         self._turns.pop(world, None)

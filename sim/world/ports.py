@@ -54,10 +54,13 @@ class HostServer(Protocol):
     def lnurl_refused(self) -> int:
         """How many requests to LNURL were refused because there were too many."""
 
-    def fork(self, world: Any, state: Mapping[str, Any], rate: float, order: Mapping[str, Any]) -> Mapping[str, Any]:
+    def fork(
+        self, world: Any, state: Callable[[], Mapping[str, Any]], rate: float, order: Mapping[str, Any]
+    ) -> Awaitable[Mapping[str, Any]]:
         """Serve another world in this state of the world, with the clock at this rate, and return its resource.
 
-        `order` is the body of the request. Raises `SemanticConflict` where there can be no further world.
+        `state` is called in the thread that builds the world. `order` is the body of the request. Raises
+        `SemanticConflict` where there can be no further world.
         """
 
     def runs_here(self) -> bool:

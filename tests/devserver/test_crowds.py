@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
@@ -29,6 +27,7 @@ from leyden.world.config import world_config
 from leyden.world.encoded_state import BATCH
 from leyden.world.snapshots.snapshots import dump_world
 from leyden.world.world import World
+from tests.support.gate import Gate
 
 HOOK = "http://shop.localhost/hook"
 START_TEXT = "2030-01-01T00:00:00.000Z"
@@ -584,24 +583,6 @@ def test_a_request_during_a_snapshot_does_not_wait_for_its_rows(monkeypatch: pyt
         assert (shown["journalHash"], shown["bytes"]) == (before["journal"]["hash"], sum(map(len, kept.content)))
 
     in_loop(scenario)
-
-
-class Gate:
-    """Work in a thread of the server waits here until the test opens."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        self._open = threading.Event()
-        module, _, function = name.rpartition(".")
-        work = getattr(importlib.import_module(module), function)
-
-        def wait(*args: Any, **named: Any) -> Any:
-            assert self._open.wait(30), "the work and the requests wait for each other"
-            return work(*args, **named)
-
-        monkeypatch.setattr(name, wait)
-
-    def open(self) -> None:
-        self._open.set()
 
 
 def test_requests_during_a_comparison_are_answered_and_change_nothing_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from leyden import Sandbox
 from leyden.devserver.control import copies
 from leyden.world import stored_snapshots
 from leyden.world.world import World
+from tests.support.gate import Gate
 from tests.support.hosted import Hosted, in_server
 from tests.support.served import Client, listening_receiver, served_leyden
 
@@ -369,5 +370,47 @@ def test_what_changed_since_a_snapshot_and_in_another_sandbox_is_listed(monkeypa
         assert (await server.ask("POST", f"{path}/diff", {})).status == 400
         assert (await server.ask("POST", f"{path}/diff", {"sandbox": "sbx_nobody"})).status == 409
         await server.ok("GET", "/v0/charges", key=box["apiKey"])
+
+    in_server(scenario)
+
+
+def test_requests_are_answered_while_a_fork_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    for snapshot in (False, True):
+        gate = Gate(monkeypatch, "leyden.world.snapshots.snapshots.restore_world")
+
+        async def scenario(server: Hosted, snapshot: bool = snapshot, gate: Gate = gate) -> None:
+            box = await filled(server)
+            path = f"{BOXES}/{box['id']}"
+            body = {"snapshot": (await server.ok("POST", f"{path}/snapshots"))["id"]} if snapshot else {}
+            forking = asyncio.create_task(server.ok("POST", f"{path}/fork", body))
+            await asyncio.sleep(0)
+            later = (await server.ok("POST", "/v0/charges", CHARGE, key=box["apiKey"]))["data"]
+            await server.ok("GET", "/v0/charges", key="leyden")
+            assert not forking.done()
+            gate.open()
+            fork = await forking
+            ids = {row["id"] for row in (await server.ok("GET", "/v0/charges", key=fork["apiKey"]))["data"]}
+            assert len(ids) == 2
+            assert later["id"] not in ids, "it has the state of its beginning"
+
+        in_server(scenario)
+        monkeypatch.undo()
+
+
+def test_requests_are_answered_while_a_snapshot_is_read_to_return_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch, "leyden.world.stored_snapshots.decoded")
+
+    async def scenario(server: Hosted) -> None:
+        box = await filled(server)
+        path = f"{BOXES}/{box['id']}"
+        taken = await server.ok("POST", f"{path}/snapshots")
+        restoring = asyncio.create_task(server.ok("POST", f"{path}/restore", {"snapshot": taken["id"]}))
+        await asyncio.sleep(0)
+        await server.ok("POST", "/v0/charges", CHARGE, key=box["apiKey"])
+        assert len((await server.ok("GET", "/v0/charges", key=box["apiKey"]))["data"]) == 3
+        assert not restoring.done()
+        gate.open()
+        await restoring
+        assert len((await server.ok("GET", "/v0/charges", key=box["apiKey"]))["data"]) == 2
 
     in_server(scenario)

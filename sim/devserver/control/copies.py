@@ -25,6 +25,9 @@ from leyden.world.world import World
 if TYPE_CHECKING:
     from leyden.lab.differences import Difference
 
+# Returns a state for `restore_world`. It is called in the thread that restores it.
+ReadState = Callable[[], Mapping[str, Any]]
+
 MAX_DIFFERENCES = 1_000  # that a response lists
 _NO_SNAPSHOT = "this sandbox has no snapshot with this id: list its snapshots"
 
@@ -67,10 +70,11 @@ class CopyControl:
     async def restore_sandbox(self, call: Request) -> dict[str, Any]:
         """Return to a snapshot."""
         world, snapshot = self._world, self._named(call)
+        state = await run_apart(world, snapshot.state)
         try:
             with world.lock:
                 check_not_waiting(world)
-                return_to(world, snapshot.state(), snapshot.rate)
+                return_to(world, state, snapshot.rate)
         except ClockError as error:
             raise Conflict(str(error)) from None
         return sandbox_state(world, call.project)
@@ -85,7 +89,7 @@ class CopyControl:
                 " `leyden serve`"
             )
         state, rate = self.state_to_fork(call)
-        return world.server.fork(world, state, rate, call.body)
+        return await world.server.fork(world, state, rate, call.body)
 
     @handles(raises=(SemanticConflict, Conflict), recorded=False)
     async def diff_sandbox(self, call: Request) -> dict[str, Any]:
@@ -102,14 +106,14 @@ class CopyControl:
 
     # Used by the operations of the server, too
 
-    def state_to_fork(self, call: Request) -> tuple[Mapping[str, Any], float]:
+    def state_to_fork(self, call: Request) -> tuple[ReadState, float]:
         """The state from which the body forks, and the rate of its clock."""
         if call.body.get("snapshot") is None:
-            return saved_state(self._world), self._world.clock.rate
+            return frozen_state(self._world).detach().restorable, self._world.clock.rate
         snapshot = self._named(call)
-        return snapshot.state(), snapshot.rate
+        return snapshot.state, snapshot.rate
 
-    async def differences_from(self, state: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    async def differences_from(self, state: ReadState) -> dict[str, Any]:
         """The fields in which the world differs from another state: how many, and the first of them. `state` is called
         in the thread that compares."""
         here, url = frozen_state(self._world).detach(), self._world.public_url
@@ -144,14 +148,9 @@ class CopyControl:
         return snapshot
 
 
-def saved_state(world: World) -> dict[str, Any]:
-    """The state of a world as `Sandbox.save` writes it, without an action log: a server records none. Raises `Conflict`
-    between two states."""
-    return frozen_state(world).values()
-
-
 def frozen_state(world: World) -> FrozenState:
-    """What `saved_state` returns, as it is at this moment. Raises `Conflict` between two states."""
+    """The state of a world as `Sandbox.save` writes it, as it is at this moment, without an action log: a server
+    records none. Raises `Conflict` between two states."""
     with world.lock:
         with world.exclusive():
             """What is due on a live clock runs first."""

@@ -5,15 +5,13 @@ What concerns one sandbox alone is done by `leyden.devserver.control.copies`, as
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from leyden.devserver.control.copies import CopyControl, frozen_state
+from leyden.devserver.control.copies import CopyControl, ReadState, frozen_state
 from leyden.devserver.control.pages import Page
 from leyden.devserver.sandboxes.factory import SandboxFactory
 from leyden.devserver.sandboxes.operations import SandboxOperations
-from leyden.json_files import VersionWarning
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import EncodedJson, Request
@@ -48,6 +46,7 @@ class CopyOperations:
         """Return a sandbox to a snapshot."""
         sandbox = self._operations.find(call)
         await CopyControl(sandbox.world).restore_sandbox(call)
+        self._operations.find(call)  # it may have been deleted meanwhile
         self._operations.restored(sandbox)
         return self._operations.show(sandbox)
 
@@ -56,7 +55,7 @@ class CopyOperations:
         """A new sandbox in the state of another one, or of one of its snapshots."""
         world = self._operations.find(call).world
         state, rate = CopyControl(world).state_to_fork(call)
-        return self.fork(world, state, rate, call.body)
+        return await self.fork(world, state, rate, call.body)
 
     @handles(raises=(NotFound, SemanticConflict, Conflict), needs=("path.id",))
     async def diff_sandbox(self, call: Request) -> dict[str, Any]:
@@ -76,30 +75,30 @@ class CopyOperations:
         return await self._control(call).export_sandbox(call)
 
     @handles(raises=(SemanticConflict, Conflict))
-    def import_sandbox(self, call: Request) -> dict[str, Any]:
+    async def import_sandbox(self, call: Request) -> dict[str, Any]:
         """A new sandbox in the state of a file."""
         order = {name: call.query[name] for name in ("name", "ttl", "egress") if call.query.get(name) is not None}
-        return self._add(call.raw_body, 0.0, order)
+        return await self._add(lambda: call.raw_body, 0.0, order)
 
     # Used by the sandboxes' own control plane, too
 
-    def fork(self, world: World, state: Mapping[str, Any], rate: float, order: Mapping[str, Any]) -> dict[str, Any]:
+    async def fork(self, world: World, state: ReadState, rate: float, order: Mapping[str, Any]) -> dict[str, Any]:
         """Serve a new sandbox in a state of `world`. It has the time to live of that one unless the order has another.
         Raises `SemanticConflict` and `Conflict`."""
         order = {name: value for name, value in order.items() if value is not None}
         ttl_s = self._operations.ttl_s(world)
         if ttl_s is not None:
             order.setdefault("ttl", ttl_s)
-        return self._add(state, rate, order, reseed=order.get("reseed"), is_own=True)
+        return await self._add(state, rate, order, reseed=order.get("reseed"), is_own=True)
 
     # Inside
 
     def _control(self, call: Request) -> CopyControl:
         return CopyControl(self._operations.find(call).world)
 
-    def _add(
+    async def _add(
         self,
-        state: Mapping[str, Any],
+        state: ReadState,
         rate: float,
         order: Mapping[str, Any],
         *,
@@ -107,20 +106,20 @@ class CopyOperations:
         is_own: bool = False,
     ) -> dict[str, Any]:
         def make(key: str, url: str) -> World:
-            with warnings.catch_warnings():  # a state of another version is read as well as it can be
-                warnings.simplefilter("ignore", VersionWarning)
-                world = self._factory.copy(
-                    state,
-                    api_key=key,
-                    url=url,
-                    label=order.get("name"),
-                    sends=order.get("egress") == "server",
-                    is_own=is_own,
-                )
+            world = self._factory.copy(
+                state(),
+                api_key=key,
+                url=url,
+                label=order.get("name"),
+                sends=order.get("egress") == "server",
+                is_own=is_own,
+            )
             if reseed is not None:
                 reseed_world(world, reseed)
-            if rate:
-                world.move(lambda clock: clock.set_rate(rate))
             return world
 
-        return self._operations.add(order, make)
+        def start_clock(world: World) -> None:
+            if rate:
+                world.move(lambda clock: clock.set_rate(rate))
+
+        return await self._operations.add_built_apart(order, make, start_clock)

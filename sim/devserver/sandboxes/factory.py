@@ -136,6 +136,7 @@ class SandboxFactory:
             note_of=_copy_note,
             public_url=url,
             is_own=is_own,
+            warns=False,  # a state of another version is read as well as it can be
         )
         now_ms = world.clock.now()
         with world.exclusive():

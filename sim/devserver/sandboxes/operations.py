@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from leyden.devserver.control.pages import Page, page
@@ -12,6 +13,7 @@ from leyden.devserver.sandboxes.routing import URL_PREFIX
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, LeydenError, NotFound, Problem, SemanticConflict
 from leyden.server.http.request import Request
+from leyden.server.system.work_threads import run_in_thread
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.time.process_clock import requested_start
 from leyden.world.world import World
@@ -110,19 +112,39 @@ class SandboxOperations:
     def add(self, order: Mapping[str, Any], make: Callable[[str, str], World]) -> dict[str, Any]:
         """Serve the world that `make(key, url)` returns, with the name and the time to live of the order. Returns the
         resource with its secrets."""
+        self._check_room()
+        ttl_s = _ttl_s(order)
+        sandbox_id, key, url = self._new_access()
+        with _refusals():
+            world = make(key, url)
+        return self._serve(world, order, sandbox_id, key, url, ttl_s)
+
+    async def add_built_apart(
+        self, order: Mapping[str, Any], make: Callable[[str, str], World], complete: Callable[[World], None]
+    ) -> dict[str, Any]:
+        """As `add`, for a large world: `make` is called in a thread, and `complete(world)` before it is served."""
+        self._check_room()
+        ttl_s = _ttl_s(order)
+        sandbox_id, key, url = self._new_access()
+        with _refusals():
+            world = await run_in_thread(lambda: make(key, url))
+            complete(world)
+        self._check_room()  # another request may have made one meanwhile
+        return self._serve(world, order, sandbox_id, key, url, ttl_s)
+
+    def _check_room(self) -> None:
         if len(self._registry) >= MAX_SANDBOXES:
             raise Conflict(
                 f"this server has {MAX_SANDBOXES:,} sandboxes, and no more: delete some, or create them with a ttl"
             )
-        ttl_s = _ttl_s(order)
+
+    def _new_access(self) -> tuple[str, str, str]:
         sandbox_id, key = self._new_id(), self._new_key()
-        url = self._server_url + URL_PREFIX + sandbox_id
-        try:
-            world = make(key, url)
-        except Problem:
-            raise
-        except (LeydenError, ValueError) as error:
-            raise SemanticConflict(str(error)) from None
+        return sandbox_id, key, self._server_url + URL_PREFIX + sandbox_id
+
+    def _serve(
+        self, world: World, order: Mapping[str, Any], sandbox_id: str, key: str, url: str, ttl_s: float | None
+    ) -> dict[str, Any]:
         sandbox = ServedSandbox(
             doc_id=self._registry.next_number,
             id=sandbox_id,
@@ -179,6 +201,16 @@ class SandboxOperations:
             "overlays": list(config.contract.overlays),
             "network": config.network if isinstance(config.network, str) else "map",
         }
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except Problem:
+        raise
+    except (LeydenError, ValueError) as error:
+        raise SemanticConflict(str(error)) from None
 
 
 def described(sandbox: ServedSandbox) -> str:

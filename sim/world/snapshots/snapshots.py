@@ -132,6 +132,7 @@ def restore_world(
     note_of: Callable[[str], str] = closed_note,
     public_url: str = LOCAL_URL,
     is_own: bool = False,
+    warns: bool = True,
 ) -> World:
     """A world in the state that `dump_world` wrote, or of `FrozenState.restorable`; it continues in memory and in this
     process.
@@ -139,8 +140,8 @@ def restore_world(
     `adapt` changes the configuration, for example for a server; the rate of its clock has to be 0 at first. A snapshot
     that `is_own` was written by this process and is not checked.
 
-    Warns with `VersionWarning` about a snapshot of another version of Leyden. Raises `ForkError` for what is no
-    snapshot, and for one of an unknown format: one line that begins with `where`.
+    Warns with `VersionWarning` about a snapshot of another version of Leyden, if it `warns`. Raises `ForkError` for
+    what is no snapshot, and for one of an unknown format: one line that begins with `where`.
     """
     if not isinstance(snapshot, Mapping) or type(snapshot.get("format")) is not int:
         raise SAVED_SANDBOX.refusal(where, "it has no format")
@@ -154,7 +155,8 @@ def restore_world(
             snapshot = upgraded_snapshot(snapshot)
         if not is_own:
             check_saved_sandbox(snapshot, where)
-        warn_of_version(snapshot.get("leyden") or None, where)
+        if warns:
+            warn_of_version(snapshot.get("leyden") or None, where)
         config = adapt(_load_config(snapshot["config"]))
         if not is_own:
             check_ids(snapshot["tables"])
