@@ -6,11 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from leyden.commands.catalogue import COMMANDS, build_parser
-from leyden.errors import MissingExtra
-from leyden.server.errors import LeydenError
-from leyden.server.printable import printable_lines
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 for success, 1 for a failure, 2 for wrong arguments.
@@ -19,7 +14,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     The checks return 3 when they could not check everything, or could not test the target.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:
+        return 0
+
+
+def _run(given: list[str]) -> int:
+    # Imported here, because an interrupt during the imports ends the command as quietly as a later one.
+    from leyden.commands.catalogue import COMMANDS, build_parser
+    from leyden.errors import MissingExtra
+    from leyden.server.errors import LeydenError
+    from leyden.server.printable import printable_lines
+
     if given[:1] == ["--version"]:
         given[0] = "version"
     parser = build_parser(*[name for name in given[:1] if name in COMMANDS])
@@ -35,8 +42,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LeydenError as error:
         print(f"{options.parser.prog}: {printable_lines(str(error))}", file=sys.stderr)
         return error.exit_status
-    except KeyboardInterrupt:
-        return 0
     except BrokenPipeError:
         # The reader of our output closed the pipe (`leyden table | head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,8 +11,10 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from leyden.server.errors import ServerStopping
 from leyden.server.ports import ADDED_HEADERS, CONNECTION
 
 if TYPE_CHECKING:
@@ -85,6 +87,16 @@ class ClientConnection:
         self.abort()
         self._disconnect()
 
+    def end_request(self, cycle: Any) -> None:
+        """The server stops and waits no longer: the response of `cycle` is the last one. A client that has not read
+        what was sent before gets no response."""
+        if cycle is not None:
+            cycle.keep_alive = False
+        if self._protocol.flow.write_paused:
+            if cycle is not None:
+                cycle.disconnected = True
+            self.abort()
+
     def close(self) -> None:
         """Close the connection after what was sent; the response may be incomplete."""
         self._protocol.transport.close()
@@ -109,6 +121,22 @@ class ClientConnection:
             cycle.disconnected = True  # otherwise uvicorn takes the missing response for a defect
 
 
+async def respond_stopping(cycle: Any, send: Send) -> None:
+    """Respond 503 to a request that is cancelled because the server stops, unless its response has begun, and close
+    the connection."""
+    if not (cycle.disconnected or cycle.response_started):
+        problem = ServerStopping(
+            "the server stopped before the response: read the resource before you repeat the request"
+        )
+        body = orjson.dumps(problem.to_document(""))
+        headers = [(b"content-type", b"application/problem+json"), (b"content-length", b"%d" % len(body))]
+        headers.append((b"connection", b"close"))
+        await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+    cycle.disconnected = True  # otherwise uvicorn takes an incomplete response for a defect
+    cycle.transport.close()
+
+
 def note_added_headers(message: Message, *, is_last: bool, is_chunked: bool) -> None:
     """Note in the message that began a response which headers uvicorn has added to it: when the response `is_last` on
     its connection, and when its body `is_chunked`."""
@@ -131,7 +159,7 @@ class ConnectedH11Protocol(H11Protocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._connection = ClientConnection(self)
-        self.app = _with_connection(self.app, self._connection)
+        self.app = self._with_connection(self.app)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended."""
@@ -139,25 +167,36 @@ class ConnectedH11Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """The server stops."""
+        """The server stops: an incomplete request is not waited for."""
         self.is_stopping = True
-        super().shutdown()
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle.more_body:
+            self.transport.close()
+        else:
+            cycle.keep_alive = False
 
+    def end_request(self) -> None:
+        """The server waits no longer for the request in progress."""
+        self._connection.end_request(self.cycle)
 
-def _with_connection(app: Any, connection: ClientConnection) -> ASGIApp:
-    extensions = {CONNECTION: connection}
+    def _with_connection(self, app: Any) -> ASGIApp:
+        extensions = {CONNECTION: self._connection}
 
-    async def connected(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["extensions"] = extensions
-        is_last = scope.get("http_version") == "1.0" or (b"connection", b"close") in scope["headers"]
+        async def connected(scope: Scope, receive: Receive, send: Send) -> None:
+            cycle = self.cycle
+            scope["extensions"] = extensions
+            is_last = scope.get("http_version") == "1.0" or (b"connection", b"close") in scope["headers"]
 
-        async def send_noted(message: Message) -> None:
-            await send(message)
-            if message["type"] == "http.response.start":
-                is_framed = any(name.lower() == b"content-length" for name, _ in message["headers"])
-                has_body = scope["method"] != "HEAD" and message["status"] not in (204, 304)
-                note_added_headers(message, is_last=is_last, is_chunked=has_body and not is_framed)
+            async def send_noted(message: Message) -> None:
+                await send(message)
+                if message["type"] == "http.response.start":
+                    is_framed = any(name.lower() == b"content-length" for name, _ in message["headers"])
+                    has_body = scope["method"] != "HEAD" and message["status"] not in (204, 304)
+                    note_added_headers(message, is_last=is_last, is_chunked=has_body and not is_framed)
 
-        await app(scope, receive, send_noted)
+            try:
+                await app(scope, receive, send_noted)
+            except asyncio.CancelledError:
+                await respond_stopping(cycle, send)
 
-    return connected
+        return connected

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from leyden.server.errors import InvalidHttp, Problem, RequestHeadTooLarge, RequestTimeout, ServerBusy, UriTooLong
 from leyden.server.ports import CONNECTION
-from leyden.server.system.client_connection import ClientConnection, note_added_headers
+from leyden.server.system.client_connection import ClientConnection, note_added_headers, respond_stopping
 
 log = logging.getLogger("leyden")
 
@@ -198,6 +198,11 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
+    def end_request(self) -> None:
+        """The server waits no longer for the request in progress, and starts none of those that were pipelined."""
+        self.pipeline.clear()
+        self._connection.end_request(self._running)
+
     @property
     def _part(self) -> Literal["head", "body"] | None:
         """The part of a request that is arriving. Empty lines before a request line belong to its head."""
@@ -214,8 +219,11 @@ class LimitedProtocol(HttpToolsProtocol):
     async def _respond(self, app: Any, scope: Any, receive: Any, send: Any) -> None:
         """Run the application. What it sends on a connection that the client has left is dropped."""
         cycle = cast("RequestResponseCycle", self._running)
+        send_open = partial(self._send_if_open, cycle, send)
         try:
-            await app(scope, receive, partial(self._send_if_open, cycle, send))
+            await app(scope, receive, send_open)
+        except asyncio.CancelledError:
+            await respond_stopping(cycle, send_open)
         finally:
             cycle.disconnected = cycle.disconnected or self.transport.is_closing()
 

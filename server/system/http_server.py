@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import importlib.util
@@ -11,6 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from leyden.server.errors import ListenError
@@ -67,7 +69,11 @@ def local_addresses() -> list[str]:
 
 
 # Real seconds that requests in progress have to end when the server stops.
-_GRACE_S = 3
+_GRACE_S = 3.0
+# Real seconds for the responses to cancelled requests, and then for the end of the requests without a connection.
+_FLUSH_S = 1.0
+_STOP_POLL_S = 0.02
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _DEFAULT_OPEN_FILES = 256
 
 
@@ -95,19 +101,55 @@ def _protocol() -> Any:
 def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
     import uvicorn
 
-    class NotifyingServer(uvicorn.Server):
+    class BoundedServer(uvicorn.Server):
+        """uvicorn's server, whose stop takes a bounded time whatever its clients do, and is silent about cancelled
+        tasks."""
+
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:
                 ready()
 
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """Stop. A second signal ends the time of the requests in progress."""
+            # uvicorn notes the signal and raises it once more when it has stopped; the caller has its files to close.
+            self.force_exit = self.should_exit
+            self.should_exit = True
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            log = logging.getLogger("uvicorn.error")
-            log.addFilter(_name_stopped_requests)
-            try:
-                await super().shutdown(sockets)
-            finally:
-                log.removeFilter(_name_stopped_requests)
+            for server in self.servers:
+                server.close()
+            for listening in sockets or []:
+                listening.close()
+            connections, tasks = self.server_state.connections, self.server_state.tasks
+            await self._wait_until_idle(_GRACE_S, is_interruptible=True)
+            forced = "before the second signal to stop"
+            until = forced if self.force_exit else f"within {_GRACE_S:g} s of the signal to stop"
+            _log_unfinished(len(tasks), len(connections), until)
+            for connection in list(connections):
+                connection.end_request()  # type: ignore[union-attr]
+            for task in list(tasks):
+                task.cancel()
+            await self._wait_until_idle(_FLUSH_S)
+            for connection in list(connections):
+                connection.transport.abort()
+            await self._wait_until_idle(_FLUSH_S)
+            await self.lifespan.shutdown()
+
+        async def _wait_until_idle(self, seconds: float, *, is_interruptible: bool = False) -> None:
+            """Wait until every connection is closed and every request has ended."""
+            loop = asyncio.get_running_loop()
+            end_s = loop.time() + seconds
+            while True:
+                # A connection can be accepted in the moment in which the listening socket is closed.
+                for connection in list(self.server_state.connections):
+                    if not connection.is_stopping:  # type: ignore[union-attr]
+                        connection.shutdown()
+                if not (self.server_state.connections or self.server_state.tasks) or loop.time() >= end_s:
+                    return
+                if is_interruptible and self.force_exit:
+                    return
+                await asyncio.sleep(_STOP_POLL_S)
 
     config = uvicorn.Config(
         app,
@@ -119,24 +161,25 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
         server_header=False,
         proxy_headers=False,
         date_header=False,
-        timeout_graceful_shutdown=_GRACE_S,
     )
-    return NotifyingServer(config)
+    return BoundedServer(config)
 
 
-def _name_stopped_requests(record: logging.LogRecord) -> bool:
-    """Say once, in words, what happens to the requests that uvicorn cancels when it stops: it calls them tasks, and the
-    end of their time an error, and logs each that had sent a part of its response."""
-    if record.msg == "ASGI callable returned without completing response.":
-        return False
-    if str(record.msg).startswith("Cancel %s running task(s)"):
-        record.msg = (
-            f"%s: no complete response within {_GRACE_S} s of the signal to stop; answered 503, or closed after a part"
+def _log_unfinished(requests: int, connections: int, until: str) -> None:
+    """Log in one line what the stop cuts off."""
+    log = logging.getLogger("uvicorn.error")
+    if requests:
+        log.warning(
+            "%s: no complete response %s; answered 503, or closed after a part",
+            "1 request" if requests == 1 else f"{requests} requests",
+            until,
         )
-        [count] = record.args if isinstance(record.args, tuple) else [0]
-        record.args = ("1 request" if count == 1 else f"{count} requests",)
-        record.levelno, record.levelname = logging.WARNING, "WARNING"
-    return True
+    elif connections:
+        log.warning(
+            "%s: the client did not read its response %s; closed",
+            "1 connection" if connections == 1 else f"{connections} connections",
+            until,
+        )
 
 
 def run_server(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
@@ -145,12 +188,23 @@ def run_server(app: ASGIApp, listener: socket.socket, ready: Callable[[], None])
     Requests in progress have three seconds to end. After a second signal they are not waited for. The process ignores
     both signals from then on, because it is about to end.
     """
-    # uvicorn raises the signal once more when it has stopped. The default action of SIGTERM would then end the process
-    # before the caller closes its files, and a second SIGINT would interrupt that.
-    signal.signal(signal.SIGTERM, lambda _number, _frame: None)
-    with contextlib.suppress(KeyboardInterrupt):
-        _server(app, ready).run(sockets=[listener])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    server = _server(app, ready)
+    # uvicorn sets the same handlers later and puts these back at its end.
+    for number in _STOP_SIGNALS:
+        signal.signal(number, server.handle_exit)
+    server.run(sockets=[listener])
+    ignore_stop_signals()
+
+
+def interrupt_on_stop_signals() -> None:
+    """SIGTERM raises `KeyboardInterrupt`, as SIGINT does: what has been opened is closed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def ignore_stop_signals() -> None:
+    """For a process that is about to end: another signal must not disturb the closing of its files."""
+    for number in _STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 class ServerThread:

@@ -25,6 +25,13 @@ def port(text: str) -> int:
     return int(text)
 
 
+def data_folder(text: str) -> str:
+    """The path of a directory, or `:memory:`."""
+    if not text:
+        raise argparse.ArgumentTypeError("'' is not a directory: give its path, or leave the option out (in memory)")
+    return text
+
+
 def rate(text: str) -> float:
     """Sandbox seconds per real second, 0 to 100,000."""
     try:

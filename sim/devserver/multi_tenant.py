@@ -22,7 +22,7 @@ from leyden.devserver.sandboxes.operations import ttl_text
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
 from leyden.devserver.sandboxes.routing import below_url, route
 from leyden.devserver.sandboxes.server_control import FORK_PATH, SandboxSettings, ServerControl
-from leyden.devserver.server_responses import respond_lnurl_error, respond_stopping
+from leyden.devserver.server_responses import respond_lnurl_error
 from leyden.server.app import PublicPage
 from leyden.server.contract.types import Operation
 from leyden.server.docs.scripts import PAGE_SCRIPTS, PageScripts
@@ -304,12 +304,9 @@ class MultiTenantApp:
             if not ended:  # a service fault lost the response
                 self._call_before_events()
                 await self._events.run_due_now(world)
-        except asyncio.CancelledError:
-            return await respond_stopping(send)
         finally:
             self._call_before_events()
             sent.record(world, scope, started_ns)
-        return None
 
     def _call_before_events(self) -> None:
         if self._before_events:

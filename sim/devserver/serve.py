@@ -32,7 +32,7 @@ from leyden.server.http.projects import check_key
 from leyden.server.http.request_budget import RequestBudget
 from leyden.server.store.store import Store
 from leyden.server.system.clock import ServerClock, random_id, random_key, random_seed, stopwatch
-from leyden.server.system.http_server import open_listener, run_server
+from leyden.server.system.http_server import ignore_stop_signals, open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
 from leyden.server.timestamps import to_iso
 from leyden.world.config import chosen_network, world_config
@@ -101,6 +101,9 @@ def serve(options: argparse.Namespace) -> int:
             # What a live clock has shown since the last commit: it must not show less after a restart.
             with contextlib.suppress(StorageUnavailable):
                 world.keep_time()
+    except KeyboardInterrupt:  # a signal to stop before the server ran
+        ignore_stop_signals()
+        raise
     finally:
         listener.close()
         for world in worlds.values():

@@ -10,6 +10,7 @@ from leyden.devserver.argument_types import (
     base_url,
     callback_timeout,
     count,
+    data_folder,
     ip_range,
     port,
     rate,
@@ -33,6 +34,7 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--data",
         default=":memory:",
+        type=data_folder,
         metavar="DIR",
         help="directory to store all data in (default: %(default)s, which is lost at the end)",
     )
@@ -164,6 +166,9 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    from leyden.server.system.http_server import interrupt_on_stop_signals
+
+    interrupt_on_stop_signals()  # before the port is opened: a client that was accepted may stop the server
     # The collector would take a third of the start (`serve` pauses it again while it builds the worlds).
     with gc_paused(freeze=True):
         from leyden.devserver.serve import serve

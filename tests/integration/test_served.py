@@ -244,6 +244,7 @@ NOT_AT_THE_START = (
 FIRST_ANSWER = """
 import sys
 import leyden.__main__
+import leyden.commands.catalogue
 import leyden.devserver.serve
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
