@@ -34,7 +34,7 @@ defective = InProcess(spec=load_contract(overlays=["payable-at-expiry"]))
 # ## The search
 #
 # The harness has a reference *model*: the requirements of the specification, implemented a second time without the code
-# of the service. A random walk creates a run from a seed, takes thirty steps on the service and on the model, and
+# of the service. A random walk creates a run from a seed, takes dozens of steps on the service and on the model, and
 # compares them after each step. It prefers boundaries: the last second, the last slot, the tenth attempt.
 
 # %%
