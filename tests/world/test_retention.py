@@ -301,3 +301,16 @@ def test_a_bounded_sandbox_that_was_reopened_gives_ids_after_the_highest_and_can
     saved["tables"]["charges"]["next_id"] = 3  # as former versions wrote it
     restored = restore_world(saved, control_handlers=control_handlers)
     assert dump_world(restored)["tables"]["charges"]["next_id"] == 5
+
+
+def test_the_id_of_the_newest_row_is_not_given_again_when_it_was_removed_after_a_restart(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path)) as store:
+        kept = Kept(store, keep=1)
+        first, removed = (kept.charge()["id"] for _ in range(2))
+        kept.ask("POST", f"/sandbox/v1/charges/{removed}/fail", {})
+    with closing(Store.open(tmp_path)) as store:
+        kept = Kept(store, keep=1)
+        kept.ask("POST", f"/sandbox/v1/charges/{first}/fail", {})
+        created = kept.charge()["id"]
+        assert kept.world.store.table_data("charges").keys[created] == 3
+        assert kept.ask("GET", "/sandbox/v1")["removed"]["charges"] == 1

@@ -50,6 +50,7 @@ class RemovedRows:
         for name in _SHOWN:
             data = self._store.table_data(name)
             if data.max_id and data.max_id not in data.rows:
+                data.next_id = data.max_id + 1  # a table that was opened has none until a row is put
                 rows = self._last_ids()
                 last = rows.row(name)
                 if last is None or last["last_id"] != data.max_id:
