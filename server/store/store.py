@@ -11,6 +11,7 @@ from tinydb import TinyDB
 
 from leyden.server.store.rows import RowStorage, Snapshot
 from leyden.server.store.storage import JournalStorage, Policy
+from leyden.server.store.tables.fill import fill
 from leyden.server.store.tinydb import export
 from leyden.server.store.tinydb.table import IndexedTable
 
@@ -78,6 +79,8 @@ class Store(RowStorage):
         with self.commit():
             for name, table in state.items():
                 data = self.table_data(name)
+                if fill(data, table):
+                    continue
                 for doc_id, row in table.rows.items():
                     data.set(doc_id, row)
                 if table.exists:

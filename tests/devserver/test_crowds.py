@@ -18,6 +18,7 @@ from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
+from leyden.server.store.tables.table_data import TableData
 from leyden.server.store.tinydb.table import IndexedTable
 from leyden.server.system.work_slices import MAX_STEPS, WorkSlices
 from leyden.server.timestamps import parse_iso
@@ -623,5 +624,27 @@ def test_a_request_during_an_export_does_not_wait_for_its_rows(monkeypatch: pyte
         assert state.pop("leyden") == VERSION
         before["requests"] += 1  # its own
         assert state == json.loads(json.dumps(before)), "it has the state of its beginning"
+
+    in_loop(scenario)
+
+
+def test_a_restore_sets_no_single_row_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(100):
+            await served.create()
+        kept = await served.ask("POST", "/sandbox/v1/snapshots", {}, status=201)
+        before = [row["id"] for row in (await served.ask("GET", "/v0/charges?limit=1000"))["data"]]
+        await served.create()
+        sets: list[int] = []
+        usual = TableData.set
+
+        def counted(table: TableData, doc_id: int, row: dict[str, Any]) -> None:
+            sets.append(doc_id)
+            usual(table, doc_id, row)
+
+        monkeypatch.setattr(TableData, "set", counted)
+        await served.ask("POST", "/sandbox/v1/restore", {"snapshot": kept["id"]})
+        assert len(sets) < 100
+        assert [row["id"] for row in (await served.ask("GET", "/v0/charges?limit=1000"))["data"]] == before
 
     in_loop(scenario)

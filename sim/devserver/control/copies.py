@@ -18,7 +18,7 @@ from leyden.world.encoded_state import BATCH
 from leyden.world.ports import Slices
 from leyden.world.separate_work import run_apart
 from leyden.world.snapshots.frozen_state import FrozenState
-from leyden.world.snapshots.snapshots import check_not_waiting, freeze_world, restore_world, return_to
+from leyden.world.snapshots.snapshots import check_not_waiting, freeze_world, prepared, restore_world, return_to
 from leyden.world.stored_snapshots import MAX_SNAPSHOTS, StoredSnapshot
 from leyden.world.world import World
 
@@ -70,7 +70,7 @@ class CopyControl:
     async def restore_sandbox(self, call: Request) -> dict[str, Any]:
         """Return to a snapshot."""
         world, snapshot = self._world, self._named(call)
-        state = await run_apart(world, snapshot.state)
+        state = await run_apart(world, prepared(world, snapshot.state))
         try:
             with world.lock:
                 check_not_waiting(world)

@@ -193,6 +193,24 @@ def restore_world(
         raise SAVED_SANDBOX.refusal(where, why) from error
 
 
+def prepared(world: World, read: Callable[[], Mapping[str, Any]]) -> Callable[[], Mapping[str, Any]]:
+    """A function for another thread. It returns the state that `read` returns, with the indexes and the packed journal
+    that `return_to` would have to make."""
+    tables = {name: (data.key, tuple(data.indexes), tuple(data.tallies)) for name, data in world.store.tables.items()}
+    clock = world.clock
+
+    def prepare() -> Mapping[str, Any]:
+        state = read()
+        store = Store.from_snapshot(_tables(state))
+        for name in tables.keys() & state["tables"].keys():
+            store.table_data(name).declare(*tables[name])
+        journal = HashedEventJournal(clock)
+        journal.restore(state["journal"])
+        return {**state, "tables": store.snapshot(), "journal": journal}
+
+    return prepare
+
+
 def return_to(world: World, snapshot: Mapping[str, Any], rate: float) -> None:
     """Return a world to the state that `dump_world` wrote of it: the same object, in the same store, with the API keys
     that it has now. The clock goes on at `rate`. A move of time that is in progress ends as by a reset."""
@@ -211,7 +229,9 @@ def return_to(world: World, snapshot: Mapping[str, Any], rate: float) -> None:
 
 def _tables(snapshot: Mapping[str, Any]) -> dict[str, TableSnapshot]:
     return {
-        name: _table(_row_map(table["rows"]), table["next_id"], table["exists"])
+        name: table
+        if isinstance(table, TableSnapshot)
+        else _table(_row_map(table["rows"]), table["next_id"], table["exists"])
         for name, table in snapshot["tables"].items()
     }
 
