@@ -23,10 +23,10 @@ from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leyden.server.contract.types import Contract
-from leyden.server.docs.scripts import PAGE_SCRIPTS
 from leyden.server.errors import MethodNotAllowed, NotFound
 from leyden.server.http.corrections import shown
 from leyden.server.http.pipeline import BodyLimitMiddleware, Handler, PathEndpoint, PipelineContext, send_problem
+from leyden.server.page_scripts import PAGE_SCRIPTS
 from leyden.server.spelling import closest_path
 
 BASE_PATH = "leyden.base_path"  # in the scope of a request: the start of its URL's path, which `path` does not have

@@ -18,7 +18,6 @@ from leyden.server.docs.examples import Examples
 from leyden.server.docs.fields import Fields, badge
 from leyden.server.docs.lifecycle_diagram import lifecycle_svg
 from leyden.server.docs.operations import Operations, method, panel, path, spread
-from leyden.server.docs.scripts import PageScripts
 from leyden.server.docs.tables import (
     REFUSAL_COLUMNS,
     TRANSITION_COLUMNS,
@@ -28,6 +27,7 @@ from leyden.server.docs.tables import (
     transition_lines,
 )
 from leyden.server.html import Html, Markdown, anchor, code, coloured, join, json_source, link, tag, text
+from leyden.server.page_scripts import PageScripts
 
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath d='M12 5v8M7 10h10v9"

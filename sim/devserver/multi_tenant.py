@@ -25,11 +25,11 @@ from leyden.devserver.sandboxes.server_control import FORK_PATH, SandboxSettings
 from leyden.devserver.server_responses import respond_lnurl_error
 from leyden.server.app import PublicPage
 from leyden.server.contract.types import Operation
-from leyden.server.docs.scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.errors import ContractError, InternalError, SemanticConflict, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.pipeline import send_problem
 from leyden.server.http.request_budget import RequestBudget
+from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.system.clock import elapsed_ns
 from leyden.server.system.work_slices import WorkSlices
 from leyden.server.system.work_threads import run_in_thread

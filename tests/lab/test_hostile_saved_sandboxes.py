@@ -224,7 +224,7 @@ def test_a_sandbox_that_is_loaded_from_changed_rows_can_be_used() -> None:
     """Of texts that name nothing a request may say so, with an error that callers catch."""
     rng = random.Random(5)
     used = 0
-    for _ in range(80):
+    for _ in range(100):
         snapshot = {**rich(), "tables": deepcopy(rich()["tables"])}
         container, key = rng.choice(places(snapshot["tables"]))
         match rng.randrange(3):

@@ -36,7 +36,8 @@ def paid(sandbox: Sandbox, url: str) -> Charge:
 
 
 def deliveries(sandbox: Sandbox) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = listed(sandbox.ask, "/sandbox/v1/deliveries")
+    """Oldest first."""
+    found: list[dict[str, Any]] = listed(sandbox.ask, "/sandbox/v1/deliveries")[::-1]
     return found
 
 

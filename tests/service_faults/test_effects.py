@@ -46,7 +46,7 @@ def send(sandbox: Sandbox, operation_id: str, method: str, ids: Mapping[str, str
     headers = {"Idempotency-Key": "order-1"} if method == "POST" else {}
     query = {"amount": "2000"} if operation_id == "requestInvoice" else {}
     try:
-        response = sandbox.http.request(method, path, json=body, headers=headers, params=query, timeout=1)
+        response = sandbox.http.request(method, path, json=body, headers=headers, params=query, timeout=0.4)
     except httpx2.TransportError as lost:
         return (type(lost),)
     shown = {name: value for name, value in response.headers.items() if name != "leyden-fault"}
