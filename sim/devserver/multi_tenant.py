@@ -6,13 +6,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.routing import compile_path
 from starlette.types import Message, Receive, Scope, Send
 
 from leyden.devserver.console.console import DEFAULT_KEY, DOCS_MODULE, DOCS_SUFFIX, console, is_console_path
-from leyden.devserver.control.copies import ReadState
 from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.health import health_response
 from leyden.devserver.request_log.recording import SentMessages
@@ -36,6 +35,9 @@ from leyden.server.system.work_threads import run_in_thread
 from leyden.world.present_run import respond
 from leyden.world.request_log import LogBudget
 from leyden.world.world import World
+
+if TYPE_CHECKING:
+    from leyden.devserver.control.copies import ReadState
 
 log = logging.getLogger("leyden")
 
