@@ -55,6 +55,9 @@ class Received:
         return self.headers.get("leyden-event", "")
 
 
+_EMPTY = "no callback yet: the deliveries show what is due, blocked or sent elsewhere"
+
+
 class Posts:
     """The callbacks to all receivers of a world, by the receiver's name and a number that counts from 1.
 
@@ -121,7 +124,7 @@ class Inbox(Sequence[Received]):
         if isinstance(place, slice):
             return [self._posts.received(self._name, number) for number in numbers[place]]
         if not -len(self) <= place < len(self):
-            stored = f"{len(self)} callbacks" if len(self) else "no callback yet: advance the clock"
+            stored = f"{len(self)} callbacks" if len(self) else _EMPTY
             raise IndexError(f"there is no callback {place} in the inbox of {self._name!r}, which holds {stored}")
         return self._posts.received(self._name, numbers[place])
 
@@ -133,4 +136,4 @@ class Inbox(Sequence[Received]):
 
     def __repr__(self) -> str:
         lines = [f"{to_iso(got.at)} {got.event} attempt {got.attempt} -> {got.answer}" for got in self[-5:]]
-        return f"<Inbox of {len(self)}: {'; '.join(lines) or 'no callback yet: advance the clock'}>"
+        return f"<Inbox of {len(self)}: {'; '.join(lines) or _EMPTY}>"

@@ -432,7 +432,7 @@ def test_the_oldest_requests_are_discarded_and_numbering_continues(outbox: Outbo
     assert list(inbox.after(5, 9)) == []
     with pytest.raises(IndexError, match="no callback 3 in the inbox of 'shop', which holds 3 callbacks"):
         inbox[3]
-    with pytest.raises(IndexError, match="which holds no callback yet: advance the clock"):
+    with pytest.raises(IndexError, match="which holds no callback yet: the deliveries show what is due, blocked"):
         outbox.receivers["other"].inbox[0]
     outbox.receivers.post(post(webhook_id="m1"), responses)
     assert not outbox.shop.inbox[-1].repeated, "discarded requests are not remembered"

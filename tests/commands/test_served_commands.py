@@ -219,6 +219,18 @@ def test_the_variables_of_a_new_sandbox(leyden: Leyden) -> None:
     assert key.startswith("export LEYDEN_API_KEY=leyden_")
 
 
+def test_the_sandboxes_of_the_server_are_found_by_the_url_of_one(leyden: Leyden) -> None:
+    [url, key] = [line.partition("=")[2].strip("'") for line in lines(leyden, "sandbox", "create", "--env")]
+    own = {"LEYDEN_URL": url, "LEYDEN_API_KEY": key}
+    sandbox_id = url.rpartition("/")[2]
+    assert fields(lines(leyden, "sandbox", "show", sandbox_id, **own))["id"] == sandbox_id
+    assert any(line.startswith(sandbox_id) for line in lines(leyden, "sandbox", "list", **own))
+    other = fields(lines(leyden, "sandbox", "create", **own))["id"]
+    for one in (other, sandbox_id):
+        assert lines(leyden, "sandbox", "delete", one, **own)
+    assert sandbox_id not in "".join(lines(leyden, "sandbox", "list"))
+
+
 def test_copies_of_a_sandbox(leyden: Leyden, tmp_path: Path) -> None:
     made = json.loads(lines(leyden, "sandbox", "create", "--seed", "7", "--rate", "0", "--json")[0])
     own = {"LEYDEN_URL": made["url"], "LEYDEN_API_KEY": made["apiKey"]}

@@ -126,7 +126,9 @@ class Client:
         """Send a request and return its response before its body is read. Raises `RequestFailed`."""
         base = urlsplit(self.url)
         given = {name: value for name, value in (query or {}).items() if value is not None}
-        target = f"{base.path}{path}{f'?{urlencode(given)}' if given else ''}"
+        # Sandboxes are created and listed below the server's URL, and the URL may be that of a sandbox.
+        root = _OF_SANDBOX.sub("", base.path) if path.startswith("/sandbox/v1/sandboxes") else base.path
+        target = f"{root}{path}{f'?{urlencode(given)}' if given else ''}"
         sent = {"apikey": self._key, "accept": "*/*", "user-agent": f"leyden/{VERSION}", "leyden-client": CLIENT}
         if self._token:
             sent["authorization"] = f"Bearer {self._token}"
@@ -187,6 +189,7 @@ class Client:
         return f"{self.url} refused the API key: {why}; give the key with --api-key or {API_KEY[0]}"
 
 
+_OF_SANDBOX = re.compile("/sandboxes/[^/]+$")
 _FAULT = "check the URL, and whether a service fault is active (GET /sandbox/v1/service-faults)"
 
 
