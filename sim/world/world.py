@@ -378,12 +378,12 @@ class World:
     def reset(self, *, seed: int | None = None, start_ms: int | None = None) -> None:
         """Erase everything and start again, with the same contract, API keys and webhook secret.
 
-        Without `seed` the next one is derived from the present seed, so that no id repeats; the seed of an earlier run
-        repeats that run. Without `start_ms` the start stays.
+        Without `seed` the next one is derived from the present seed and the number of the run, so that no id repeats;
+        the seed of an earlier run repeats that run. Without `start_ms` the start stays.
         """
         with self.exclusive():
             config = replace(self.config, webhook_secret=self.webhook_secret, rate=self.clock.rate)
-            seed = derived_seed(config.seed, "\nreset") if seed is None else seed
+            seed = derived_seed(config.seed, f"\nreset {config.run}") if seed is None else seed
             self.rebuild(replace(config, seed=seed, start_ms=config.start_ms if start_ms is None else start_ms))
 
     def rebuild(self, config: WorldConfig, tables: Mapping[str, TableSnapshot] | None = None) -> None:

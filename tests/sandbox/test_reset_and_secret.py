@@ -225,3 +225,13 @@ def test_a_receiver_verifies_with_the_secret_that_it_was_given() -> None:
     sandbox.receiver("shop").use_secret(OTHER)
     run(sandbox, "http://shop.localhost/paid")
     assert sandbox.receiver("shop").objections == 1
+
+
+def test_no_run_without_a_seed_repeats_the_ids_of_another() -> None:
+    with Sandbox(7) as sandbox:
+        seeds = []
+        for seed in (7, None, 7, None, None):
+            state = sandbox.ask("POST", "/sandbox/v1/reset", {} if seed is None else {"seed": seed})
+            seeds.append(state["seed"])
+    assert len({*seeds}) == 4
+    assert seeds[0] == seeds[2] == 7
