@@ -284,7 +284,7 @@ def test_a_create_whose_response_was_lost_is_found_by_its_charge(
     headers = {"apikey": "leyden", "content-type": "application/json"}
     client = httpx2.Client(base_url=served) if network else sandbox.http
     with contextlib.suppress(httpx2.TransportError):
-        client.post(path, content=body, headers=headers, timeout=0.5)
+        client.post(path, content=body, headers=headers, timeout=0.4)
     if network:
         client.close()
     row = row_of(sandbox)
