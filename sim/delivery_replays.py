@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -19,12 +20,12 @@ class _Resource(Protocol):
     id: str
 
 
-class DeliveryReplays:
+class DeliveryReplays(ABC):
     """The replays of a sandbox."""
 
+    @abstractmethod
     def ask(self, method: str, target: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send one request and return the JSON of its response."""
-        raise NotImplementedError
 
     def replay_delivery(
         self,

@@ -32,7 +32,7 @@ from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.system.clock import elapsed_ns
 from leyden.server.system.work_slices import WorkSlices
 from leyden.server.system.work_threads import run_in_thread
-from leyden.world.present_run import respond
+from leyden.world.concurrency.present_run import respond
 from leyden.world.request_log import LogBudget
 from leyden.world.world import World
 

@@ -14,7 +14,7 @@ from leyden.lab.actions.action_log import NO_RESPONSE
 from leyden.sandbox.session import Session
 from leyden.server.errors import SandboxClosed
 from leyden.server.http.pipeline import send_problem
-from leyden.world.locked_steps import LockedSteps
+from leyden.world.concurrency.locked_steps import LockedSteps
 
 if TYPE_CHECKING:
     import httpx2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from leyden.world.encoded_state import decoded
+from leyden.world.persistence.encoded_state import decoded
 
 MAX_SNAPSHOTS = 20  # of one world
 

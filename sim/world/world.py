@@ -277,8 +277,8 @@ class World:
     def move(self, move: Callable[[VirtualClock], Moved], before_wait: Callable[[], None] | None = None) -> Moved:
         """Move the clock and write its new instant: time passes even when nothing happens in it.
 
-        Callbacks that a `BackgroundTransport` sent are waited for, as in `leyden.world.async_moves`; `before_wait` is
-        called before each wait.
+        Callbacks that a `BackgroundTransport` sent are waited for, as in `leyden.world.concurrency.async_moves`;
+        `before_wait` is called before each wait.
 
         Raises `StorageUnavailable` when it cannot be written; a frozen clock then returns to the last written instant.
         """

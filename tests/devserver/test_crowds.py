@@ -23,9 +23,9 @@ from leyden.server.store.tinydb.table import IndexedTable
 from leyden.server.system.work_slices import MAX_STEPS, WorkSlices
 from leyden.server.timestamps import parse_iso
 from leyden.server.version import VERSION
-from leyden.world.async_moves import catch_up
+from leyden.world.concurrency.async_moves import catch_up
 from leyden.world.config import world_config
-from leyden.world.encoded_state import BATCH
+from leyden.world.persistence.encoded_state import BATCH
 from leyden.world.snapshots.snapshots import dump_world
 from leyden.world.world import World
 from tests.support.gate import Gate
@@ -149,7 +149,7 @@ def test_a_replay_lists_the_first_thousand_deliveries_and_counts_all(
 
 
 def test_an_advance_lists_the_first_events_and_counts_all(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leyden.world.async_moves.MAX_FIRED", 3)
+    monkeypatch.setattr("leyden.world.concurrency.async_moves.MAX_FIRED", 3)
     for _ in range(5):
         sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
     moved = sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})

@@ -21,7 +21,7 @@ from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.server.system.http_transport import HttpTransport
-from leyden.world.async_moves import advance_to, run_until_idle
+from leyden.world.concurrency.async_moves import advance_to, run_until_idle
 from leyden.world.config import world_config
 from leyden.world.loopback import send_request
 from leyden.world.world import World

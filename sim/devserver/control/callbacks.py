@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from leyden.devserver.control.charge_ids import check_charge_id
+from leyden.devserver.control.body_values import check_charge_id, span_ms
 from leyden.devserver.control.pages import Page, created_between, page
-from leyden.devserver.control.spans import span_ms
 from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
@@ -19,7 +18,7 @@ from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflic
 from leyden.server.http.request import Request
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_iso, to_iso
-from leyden.world.async_moves import hold_events
+from leyden.world.concurrency.async_moves import hold_events
 from leyden.world.time.clock import LAST_MS
 from leyden.world.world import World
 

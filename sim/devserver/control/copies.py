@@ -14,9 +14,9 @@ from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflic
 from leyden.server.http.request import EncodedJson, Request
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
-from leyden.world.encoded_state import BATCH
+from leyden.world.concurrency.separate_work import run_apart
+from leyden.world.persistence.encoded_state import BATCH
 from leyden.world.ports import Slices
-from leyden.world.separate_work import run_apart
 from leyden.world.snapshots.frozen_state import FrozenState
 from leyden.world.snapshots.snapshots import check_not_waiting, freeze_world, prepared, restore_world, return_to
 from leyden.world.stored_snapshots import MAX_SNAPSHOTS, StoredSnapshot

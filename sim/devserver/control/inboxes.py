@@ -10,7 +10,7 @@ from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.receivers import Receiver
 from leyden.callbacks.replies import parse_reply
-from leyden.devserver.control.charge_ids import check_charge_id
+from leyden.devserver.control.body_values import check_charge_id
 from leyden.devserver.control.pages import Page, page
 from leyden.server.contract.bind import handles
 from leyden.server.errors import FieldError, NotFound, SemanticConflict

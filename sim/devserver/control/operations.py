@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from leyden.devserver.control.body_values import span_ms as to_span_ms
 from leyden.devserver.control.pages import Page, created_between, page
 from leyden.devserver.control.sandbox_state import clock_state, sandbox_state
-from leyden.devserver.control.spans import span_ms as to_span_ms
 from leyden.errors import ClockError, PayerError
 from leyden.lightning.engine.htlc import PaymentNotHeld
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
@@ -21,7 +21,7 @@ from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflic
 from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
-from leyden.world.async_moves import advance_to, run_until_idle, run_until_next_event
+from leyden.world.concurrency.async_moves import advance_to, run_until_idle, run_until_next_event
 from leyden.world.snapshots.snapshots import check_not_waiting
 from leyden.world.time.clock import Fired
 from leyden.world.time.process_clock import requested_start

@@ -14,7 +14,7 @@ from leyden.server.system.clock import elapsed_ns
 from leyden.service_faults.connection import connection_of
 from leyden.service_faults.service_faults import APPLIED, CLIENT_LEFT, OF_SERVICE, UNCHANGED
 from leyden.world.components import CONTROL_PATH
-from leyden.world.present_run import respond
+from leyden.world.concurrency.present_run import respond
 from leyden.world.request_log import KEPT_BYTES
 from leyden.world.world import World
 

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from leyden.devserver.clock_changes import change_text, note
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
 from leyden.server.errors import StorageUnavailable
-from leyden.world.async_moves import catch_up
+from leyden.world.concurrency.async_moves import catch_up
 from leyden.world.world import World
 
 log = logging.getLogger("leyden")

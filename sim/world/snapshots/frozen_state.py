@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 
 from leyden.server.store.tables.table_snapshot import TableSnapshot
-from leyden.world.encoded_state import BATCH, array
 from leyden.world.event_journal import HashedEventJournal
+from leyden.world.persistence.encoded_state import BATCH, array
 from leyden.world.ports import Slices
 
 _SORTED_AT_ONCE = 1_024

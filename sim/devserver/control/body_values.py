@@ -1,8 +1,10 @@
-"""The ids of Charges and Static Charges in the bodies of control operations."""
+"""Values in the bodies of control operations that a schema alone cannot judge: ids of Charges and spans of time."""
 
 from __future__ import annotations
 
 from leyden.server.errors import FieldError, SemanticConflict
+from leyden.server.timestamps import parse_duration
+from leyden.world.time.clock import LAST_MS
 from leyden.world.world import World
 
 
@@ -13,3 +15,12 @@ def check_charge_id(world: World, charge_id: str | None, pointer: str) -> None:
     if charge_id is not None and all(table.row(charge_id) is None for table in tables):
         detail = "no Charge and no Static Charge of this sandbox has this id: create it first, or check the id"
         raise SemanticConflict(detail, field_errors=[FieldError(pointer, detail)])
+
+
+def span_ms(value: str | float) -> int:
+    """A span in milliseconds. The schema bounds the digits of a text, but not the sum of its parts: time ends before a
+    span that is too long."""
+    try:
+        return parse_duration(value)
+    except ValueError:
+        return LAST_MS
