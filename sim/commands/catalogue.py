@@ -316,7 +316,7 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
             "lab",
             "copy the notebooks into a directory and open them in JupyterLab",
             _lab,
-            ("leyden lab --no-browser", "leyden lab my-notebooks"),
+            ("leyden lab my-notebooks", "leyden lab --allow-root --no-browser --port 8890 -- --ip 0.0.0.0"),
         ),
         Command(
             "table",

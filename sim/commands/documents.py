@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from leyden.devserver.argument_types import port
 from leyden.devserver.serve_options import OVERLAY
 from leyden.server.version import VERSION
 
@@ -29,7 +30,14 @@ def describe_lab(lab: argparse.ArgumentParser) -> None:
     lab.add_argument(
         "--no-browser", action="store_true", help="start JupyterLab without a browser and print its address"
     )
-    lab.set_defaults(run=_lab)
+    lab.add_argument(
+        "--port", type=port, metavar="N", help="the port of JupyterLab (default: 8888, or the next free one)"
+    )
+    lab.add_argument(
+        "--allow-root", action="store_true", help="start JupyterLab as root, as in a container; it refuses otherwise"
+    )
+    # What stands after `--` is for JupyterLab.
+    lab.set_defaults(run=_lab, passed_on=[])
 
 
 def describe_version(version: argparse.ArgumentParser) -> None:

@@ -22,7 +22,10 @@ class Command(NamedTuple):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser whose errors are one line.
+
+    With a default for `passed_on`, it takes what stands after `--`: the arguments of another program.
+    """
 
     def __init__(self, **given: Any) -> None:
         super().__init__(formatter_class=_HelpFormatter, **given)
@@ -30,8 +33,14 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As that of argparse, but an argument that is not known is an error."""
         given = list(sys.argv[1:] if args is None else args)
+        passed_on: list[str] = []
+        if self.get_default("passed_on") is not None and "--" in given:
+            end = given.index("--")
+            given, passed_on = given[:end], given[end + 1 :]
         self._refuse_unknown_options(given)
         options, unknown = super().parse_known_args(given, namespace)
+        if passed_on:
+            options.passed_on = passed_on
         if unknown:
             self.error(self._unknown(unknown[0]))
         return options, unknown

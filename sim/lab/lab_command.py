@@ -34,14 +34,22 @@ def lab(options: argparse.Namespace) -> int:
         )
     first = min(path.name for path in [*notebooks, *changed])
     # With this Python, so that its kernel finds this installation of Leyden.
-    command = [sys.executable, "-m", "jupyterlab", first, *(["--no-browser"] if options.no_browser else [])]
-    with subprocess.Popen(command, cwd=folder) as jupyterlab:
+    command = [sys.executable, "-m", "jupyterlab", first]
+    with subprocess.Popen([*command, *_jupyter_options(options)], cwd=folder) as jupyterlab:
         while True:
             try:
                 return jupyterlab.wait()
             except KeyboardInterrupt:
                 # JupyterLab gets the signal too, and asks for confirmation.
                 continue
+
+
+def _jupyter_options(options: argparse.Namespace) -> list[str]:
+    """The options of JupyterLab: those of the same names, then all that stand after `--`."""
+    chosen = ["--no-browser"] if options.no_browser else []
+    chosen += ["--allow-root"] if options.allow_root else []
+    chosen += [f"--port={options.port}"] if options.port is not None else []
+    return [*chosen, *options.passed_on]
 
 
 def copy_notebooks(folder: Path) -> tuple[list[Path], list[Path]]:

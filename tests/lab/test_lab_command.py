@@ -88,13 +88,24 @@ def called(folder: Path, main_of_stub: str, *arguments: str) -> subprocess.Compl
     )
 
 
-@pytest.mark.parametrize("options", [[], ["--no-browser"]])
-def test_jupyterlab_opens_the_first_notebook_in_that_directory(tmp_path: Path, options: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], []),
+        (["--no-browser"], ["--no-browser"]),
+        (["--port", "8890", "--allow-root"], ["--allow-root", "--port=8890"]),
+        (["--", "--ip", "0.0.0.0", "--", "x"], ["--ip", "0.0.0.0", "--", "x"]),
+        (["--no-browser", "--"], ["--no-browser"]),
+    ],
+)
+def test_jupyterlab_opens_the_first_notebook_in_that_directory_with_these_options(
+    tmp_path: Path, options: list[str], expected: list[str]
+) -> None:
     says_how = "import json, os, sys\nimport leyden\nprint(json.dumps([sys.argv[1:], os.getcwd()]))\nsys.exit(3)\n"
     done = called(tmp_path, says_how, *options)
     assert done.returncode == 3, done.stderr
     arguments, folder = json.loads(done.stdout.splitlines()[-1])
-    assert arguments == [NAMES[0], *options]
+    assert arguments == [NAMES[0], *expected]
     assert Path(folder) == (tmp_path / "copies").resolve()
 
 
