@@ -174,6 +174,10 @@ class Faults:
         """The fault that applied to an attempt, or None."""
         return self._hits.row(_attempt_id(delivery_id, number))
 
+    def held(self, delivery_id: str) -> HeldRow | None:
+        """The row of an attempt that a fault delays, or None."""
+        return self._held.row(delivery_id)
+
     def clear(self, fault_id: str | None = None) -> int:
         """Delete this fault, or all; returns how many. An attempt that is already delayed keeps its time."""
         ids = [row["id"] for row in self._faults] if fault_id is None else [fault_id]

@@ -153,7 +153,7 @@ def test_in_process_a_wait_answers_at_once(sandbox: Sandbox) -> None:
         ({"count": 1, "chargeId": charge, "status": "delivered"}, {"reached": True, "count": 1}),
         ({"count": 1, "event": "charge.expired"}, {"reached": False, "count": 0}),
     ):
-        assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", body) == answer
+        assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", body).items() >= answer.items()
 
 
 def test_a_wait_for_a_charge_that_does_not_exist_is_refused(sandbox: Sandbox) -> None:

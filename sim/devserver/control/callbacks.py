@@ -7,11 +7,12 @@ from typing import Any
 
 from leyden.devserver.control.body_values import check_charge_id, span_ms
 from leyden.devserver.control.pages import Page, created_between, page
+from leyden.devserver.control.wait_notes import dead_end, matching, wait_note
 from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
 from leyden.server.callbacks.attempts import AttemptLog
-from leyden.server.callbacks.deliveries import BLOCKED, delivery_resource, is_in_flight
+from leyden.server.callbacks.deliveries import delivery_resource, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
@@ -113,7 +114,7 @@ class CallbackControl:
         if world.server is not None:
             await world.server.until(
                 lambda: (
-                    world.service.outbox is not outbox or counted() >= wanted or self._hopeless(call.body) is not None
+                    world.service.outbox is not outbox or counted() >= wanted or dead_end(world, call.body) is not None
                 ),
                 call.body["timeout"],
             )
@@ -124,8 +125,8 @@ class CallbackControl:
                 "note": "a reset or a restore ended this wait: wait again in the new run",
             }
         count = counted()
-        note = None if count >= wanted else self._hopeless(call.body) or self._paused(call.body)
-        return {"reached": count >= wanted, "count": count, **({} if note is None else {"note": note})}
+        reached = count >= wanted
+        return {"reached": reached, "count": count, **({} if reached else {"note": wait_note(world, call.body)})}
 
     # The secret
 
@@ -234,47 +235,6 @@ class CallbackControl:
             mend = f"choose one of {', '.join(known)}" if near is None else f"did you mean {near}?"
             raise _refusal(pointer, f"no callback has the event {event[:60]!r}: {mend}")
 
-    def _hopeless(self, wanted: Mapping[str, Any]) -> str | None:
-        """Why no more deliveries about the Charge can be in the state waited for, or None while they can."""
-        service, charge_id = self._world.service, wanted.get("chargeId")
-        if charge_id is None:
-            return None
-        charge = service.charges.charges.row(charge_id)
-        resource = charge or service.static_charges.static_charges.row(charge_id)
-        if resource is not None and resource["callback_url"] is None:
-            return "it has no callbackUrl, so no callback is sent: create it with a callbackUrl"
-        if (
-            charge is None
-            or charge["status"] == service.charges.lifecycle.table.initial
-            or wanted["status"] != "delivered"
-        ):
-            return None
-        rows = self._matching({**wanted, "status": "any"})
-        ended = [row for row in rows if row["status"] not in ("pending", "delivered")]
-        if not ended or len(rows) - len(ended) >= wanted["count"]:
-            return None
-        last = ended[-1]
-        start = f"delivery {last['id']} ended as {last['status']} and is not sent again"
-        if last["status"] == BLOCKED:
-            return f"{start}: {AttemptLog(last).attempts()[-1].note}"  # which says what would allow it
-        return f"{start}: replay it to try again"
-
-    def _paused(self, wanted: Mapping[str, Any]) -> str | None:
-        """The time of the next attempt that a paused clock does not reach, or None."""
-        clock = self._world.clock
-        if clock.rate or not self._count("pending", wanted.get("event")):
-            return None
-        due = [row["due_at"] for row in self._matching({**wanted, "status": "pending"}) if row["due_at"] is not None]
-        if not due or min(due) <= clock.now():
-            return None
-        return f"the clock is paused and the next attempt is due at {to_iso(min(due))}: advance the clock"
-
-    def _matching(self, wanted: Mapping[str, Any]) -> list[DeliveryRow]:
-        """The deliveries that match a filter, in the order of their creation."""
-        status, event, charge = wanted.get("status"), wanted.get("event"), wanted.get("chargeId")
-        rows = self._world.service.outbox.deliveries(charge)
-        return [row for row in rows if status in (None, "any", row["status"]) and event in (None, row["event"])]
-
     def _filters(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of the rows that a filter of a request asks for."""
         filters = {name: wanted[name] for name in ("status", "event") if wanted.get(name) is not None}
@@ -297,7 +257,7 @@ class CallbackControl:
             with world.lock:
                 journal, length = world.journal, len(world.journal)
                 if not counted or counted[0][0] is not journal or counted[0][1] != length:
-                    counted[:] = [(journal, length, len(self._matching(wanted)))]
+                    counted[:] = [(journal, length, len(matching(world, wanted, wanted["status"])))]
             return counted[0][2]
 
         return count

@@ -1,0 +1,155 @@
+"""Why a wait for deliveries ended without the number that it was asked for, and what brings the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from leyden.callbacks import faults
+from leyden.lightning.engine.htlc import HELD
+from leyden.server.callbacks.attempts import AttemptLog
+from leyden.server.callbacks.deliveries import BLOCKED, PENDING, is_in_flight
+from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.charges.rows import ChargeRow
+from leyden.server.timestamps import to_iso
+from leyden.world.world import World
+
+_ANY = "any"
+
+
+def matching(world: World, wanted: Mapping[str, Any], status: str = _ANY) -> list[DeliveryRow]:
+    """The deliveries in this state about the Charge and the event of a filter, in the order of their creation."""
+    outbox, event, charge_id = world.service.outbox, wanted.get("event"), wanted.get("chargeId")
+    by_status = charge_id is None and status != _ANY
+    rows = outbox.rows.find("status", status) if by_status else outbox.deliveries(charge_id)
+    return [row for row in rows if status in (_ANY, row["status"]) and event in (None, row["event"])]
+
+
+def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
+    """Why no more deliveries about the Charge can be in the state waited for, or None while they can."""
+    service, charge_id, status = world.service, wanted.get("chargeId"), wanted["status"]
+    if charge_id is None:
+        return None
+    charge = service.charges.charges.row(charge_id)
+    resource = charge or service.static_charges.static_charges.row(charge_id)
+    if resource is not None and resource["callback_url"] is None:
+        return "it has no callbackUrl, so no callback is sent: create it with a callbackUrl"
+    if charge is None or charge["status"] == service.charges.lifecycle.table.initial:
+        return None
+    rows = matching(world, wanted)
+    ended = [row for row in rows if status != _ANY and row["status"] not in (status, PENDING)]
+    if len(rows) - len(ended) >= wanted["count"]:
+        return None
+    if ended:
+        last = ended[-1]
+        start = f"delivery {last['id']} ended as {last['status']} and is not sent again"
+        if last["status"] == BLOCKED:
+            return f"{start}: {AttemptLog(last).attempts()[-1].note}"  # which says what would allow it
+        return f"{start}: replay it to try again"
+    start = f"the Charge is {charge['status']} and sends no more callbacks"
+    if rows:
+        return f"{start}: wait for a count of {len(rows)}"
+    others = sorted({row["event"] for row in service.outbox.deliveries(charge_id)})
+    if others:
+        return f"{start}, and has none with the event {wanted['event']}: wait for {' or '.join(others)}"
+    return f"{start}, and it sent none: wait for another Charge"
+
+
+def wait_note(world: World, wanted: Mapping[str, Any]) -> str:
+    """Why a wait ended early or late: the state of the next delivery that could match, and what to do next."""
+    ended = dead_end(world, wanted)
+    if ended is not None:
+        return ended
+    # Pending deliveries bring a match only where they match not yet.
+    pending = [] if wanted["status"] in (PENDING, _ANY) else matching(world, wanted, PENDING)
+    if pending:
+        in_flight = next((row for row in pending if is_in_flight(row)), None)
+        return _of_delivery(world, in_flight or min(pending, key=lambda row: row["due_at"] or 0))
+    service, charge_id = world.service, wanted.get("chargeId")
+    initial, charges = service.charges.lifecycle.table.initial, service.charges.charges
+    if charge_id is None:
+        unpaid = charges.counts("status").get((initial,), 0)
+        start = (
+            f"and {unpaid} unpaid Charges have sent none:" if unpaid else "and no Charge is unpaid: create one, then"
+        )
+        pay = "pay one that has a callbackUrl (POST /sandbox/v1/payments)"
+        fail = "let the invoice of one fail (POST /sandbox/v1/charges/{id}/fail)"
+        ways = _ways(world, "createCharge", wanted.get("event"), pay, "advance the clock until one expires", fail)
+        return f"no delivery is pending, {start} {ways}"
+    charge = charges.row(charge_id)
+    if charge is not None:
+        return _of_unpaid(world, charge, wanted.get("event"))
+    for child in charges.find("static_charge_id", charge_id):
+        if child["status"] == initial and "closed" not in child:
+            return _of_unpaid(world, child, wanted.get("event"))
+    static = service.static_charges.static_charges.existing(charge_id)
+    if static["status"] == service.static_charges.lifecycle.table.initial:
+        return "no payment of the Static Charge is open: pay it (POST /sandbox/v1/payments)"
+    return f"the Static Charge is {static['status']} and takes no payment: create another one"
+
+
+def _of_delivery(world: World, row: DeliveryRow) -> str:
+    """What happens next to a pending delivery, and what brings it about."""
+    if not is_in_flight(row):
+        held = world.faults.held(row["id"])
+        what = "the next attempt" if held is None else f"an attempt that a fault of the kind {held['kind']} delays,"
+        return _due(world, f"{what} of delivery {row['id']} is due", row["due_at"] or 0)
+    number = AttemptLog(row).attempt_count
+    what = f"attempt {number} of delivery {row['id']}"
+    for due_ms, _, _, kind, key in world.clock.timers():
+        if key == f"{row['id']}#{number}":
+            return _due(
+                world, f"{what} {'was dropped by a fault and times out' if kind == faults.TIMER else 'ends'}", due_ms
+            )
+    return f"{what} is in flight: let the receiver at {row['url'][:200]} answer, and wait again"
+
+
+def _of_unpaid(world: World, charge: ChargeRow, event: str | None) -> str:
+    """What makes an unpaid Charge send a callback with this event."""
+    ways = _ways(
+        world,
+        "createCharge" if charge["static_charge_id"] is None else "createStaticCharge",
+        event,
+        _payment(world, charge),
+        f"advance the clock to {to_iso(charge['expires_at'])}, when it expires",
+        f"let its invoice fail (POST /sandbox/v1/charges/{charge['id']}/fail)",
+    )
+    about = f"Charge {charge['id']} is {charge['status']} and has sent no callback"
+    if ways:
+        return f"{about}: {ways}"
+    if "closed" in charge:
+        return f"{about}, and can no longer be paid: pay another invoice of its Static Charge, if that takes more"
+    return f"{about}, and sends none with the event {event}: wait for another event"
+
+
+def _payment(world: World, charge: ChargeRow) -> str:
+    """What completes an unpaid Charge; empty if nothing does."""
+    for payment in world.payments.rows.find("payment_hash", charge["payment_hash"]):
+        if payment["status"] == HELD:
+            return f"settle its held payment (POST /sandbox/v1/payments/{payment['id']}/settle)"
+        due_ms = world.clock.next_due()
+        if payment["resolved_at"] is None and due_ms is not None:
+            return f"advance the clock until payment {payment['id']} ends, with the next event at {to_iso(due_ms)}"
+    return "" if "closed" in charge else "pay it (POST /sandbox/v1/payments)"
+
+
+def _ways(world: World, operation: str, event: str | None, pay: str, expire: str, fail: str) -> str:
+    """Those of three texts that say how an unpaid Charge comes to a callback with this event. An invoice is let fail
+    only for the event that asks for it."""
+    table = world.service.charges.lifecycle.table
+    texts = {"payment_settled": pay, "expiry_reached": expire, "invoice_failed": event and fail}
+    [rule] = world.config.contract.operations[operation].callbacks
+    events = {state for state, name in rule.delivery.events.items() if event in (None, name)}
+    ways = [texts.get(row.trigger) for row in table.rows if row.source == table.initial and row.to in events]
+    return ", or ".join(filter(None, ways))
+
+
+def _due(world: World, what: str, due_ms: int) -> str:
+    """What happens at an instant, and how the clock gets there."""
+    clock = world.clock
+    left_ms = due_ms - clock.now()
+    if left_ms <= 0:
+        return f"{what} now: advance the clock by 0s, or wait again"
+    if not clock.rate:
+        return f"{what} at {to_iso(due_ms)} and the clock is paused: advance the clock"
+    return f"{what} at {to_iso(due_ms)}, in {left_ms / 1_000 / clock.rate:.1f} s: wait again, or advance the clock"
