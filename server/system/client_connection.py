@@ -137,9 +137,17 @@ async def respond_stopping(cycle: Any, send: Send) -> None:
     cycle.transport.close()
 
 
+def closing(message: Message) -> Message:
+    """The message of the last response on its connection; its start says that it is the last one. uvicorn before 0.53
+    does not add this header to a response to HTTP/1.0."""
+    if message["type"] != "http.response.start" or any(name.lower() == b"connection" for name, _ in message["headers"]):
+        return message
+    return {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+
+
 def note_added_headers(message: Message, *, is_last: bool, is_chunked: bool) -> None:
-    """Note in the message that began a response which headers uvicorn has added to it: when the response `is_last` on
-    its connection, and when its body `is_chunked`."""
+    """Note in the message that began a response which headers were added to it below the application: when the response
+    `is_last` on its connection, and when its body `is_chunked`."""
     if message["type"] != "http.response.start":
         return
     named = {name.lower() for name, _ in message["headers"]}

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from leyden.server.errors import InvalidHttp, Problem, RequestHeadTooLarge, RequestTimeout, ServerBusy, UriTooLong
 from leyden.server.ports import CONNECTION
-from leyden.server.system.client_connection import ClientConnection, note_added_headers, respond_stopping
+from leyden.server.system.client_connection import ClientConnection, closing, note_added_headers, respond_stopping
 
 log = logging.getLogger("leyden")
 
@@ -231,7 +231,7 @@ class LimitedProtocol(HttpToolsProtocol):
         # uvloop raises an error when bytes are written to a closed transport.
         if self.transport.is_closing():
             cycle.disconnected = True
-        await send(message)
+        await send(message if cycle.keep_alive else closing(message))
         if not cycle.keep_alive or cycle.chunked_encoding:
             note_added_headers(message, is_last=not cycle.keep_alive, is_chunked=bool(cycle.chunked_encoding))
 
