@@ -112,6 +112,10 @@ def _balances(world: World) -> Iterator[Row]:
         yield {**row, "kind": "channel", "account": row["node"], "balance_msat": row["local_msat"]}
 
 
+def _outages(world: World) -> Iterable[Mapping[str, Any]]:
+    return records.outages_of(world.payments, world.config.start_ms)
+
+
 def _journal(world: World) -> Iterator[Row]:
     for sequence, at_ms, kind, subject, facts in world.journal.entries():
         yield {"sequence": sequence, "at": at_ms, "kind": kind, "subject": subject, "facts": _json(facts)}
@@ -158,6 +162,7 @@ BALANCES = (
     ("capacity_msat", MSAT), ("remote_msat", MSAT), ("in_flight_msat", MSAT), ("before_msat", MSAT),
     ("change_msat", MSAT), ("share", SHARE), ("status", "channel"), ("shop", FLAG),
 )  # fmt: skip
+OUTAGES = (("node", TEXT), ("at", TIME), ("until", TIME), ("cause", TEXT), ("shop", FLAG))
 JOURNAL = (("sequence", COUNT), ("at", TIME), ("kind", TEXT), ("subject", TEXT), ("facts", TEXT))
 
 TABLES: Mapping[str, Table] = {
@@ -169,5 +174,6 @@ TABLES: Mapping[str, Table] = {
     "deliveries": Table(DELIVERIES, ("id",), _deliveries),
     "callbacks": Table(CALLBACKS, ("delivery_id", "attempt"), _callbacks),
     "balances": Table(BALANCES, ("kind", "account", "channel"), _balances),
+    "outages": Table(OUTAGES, ("node", "at", "cause"), _outages),
     "journal": Table(JOURNAL, ("sequence",), _journal),
 }

@@ -1,11 +1,17 @@
-"""Engines from a configuration: from a network's description (`scale-free:400`) or a graph, or from another engine."""
+"""Engines from a configuration: from a network's description or a graph, or from another engine.
+
+A description is a shape with the number of nodes, then the conditions: `scale-free:400`, `hub:50,ideal`,
+`star:12,uptime=0.9,outage=2h`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from leyden.errors import GraphError
+from leyden.lightning.engine.condition_texts import ConditionOptions, condition_text, network_conditions
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.network_conditions import NetworkConditions
 from leyden.lightning.payer.network_snapshot import fork_engine
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.payer.routed_payments import RoutedPayments
@@ -15,11 +21,23 @@ from leyden.lightning.topology.graph import Graph
 
 def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], bytes]) -> tuple[Engine, int]:
     """The engine for a network and the number of the shop's node. Raises `GraphError` for an invalid network."""
-    graph = network
-    if isinstance(graph, str):
-        graph = generate(graph, int.from_bytes(secret("graph"), "big"))
+    if isinstance(network, str):
+        what, _, options = network.partition(",")
+        conditions = network_conditions(options)
+        graph = generate(what, int.from_bytes(secret("graph"), "big"))
+    else:
+        graph, conditions = network, network_conditions(network.conditions)
     shop = int(graph.degree.argmax()) if graph.shop is None else graph.shop
-    return Engine(graph, start_ms, secret, conditions=NetworkConditions(), trace=True), shop
+    return Engine(graph, start_ms, secret, conditions=conditions, shop=shop, trace=True), shop
+
+
+def with_conditions(network: str | Graph | None, options: ConditionOptions) -> str | Graph:
+    """A network in these conditions, instead of those that it names. Raises `GraphError`, also for payments that are
+    direct."""
+    text = condition_text(options)
+    if network is None or network == "direct":
+        raise GraphError(f"conditions={options!r:.60} needs a network: give network='scale-free:400', or leave it out")
+    return f"{network.partition(',')[0]},{text}" if isinstance(network, str) else replace(network, conditions=text)
 
 
 def forked_engine(payments: Payments) -> tuple[Engine, int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leyden.arguments import check_milliseconds, checked_list, checked_path, checked_seed, checked_text
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import StoreError
+from leyden.extras import require
 from leyden.lab.actions.action_log import ActionLog
 from leyden.sandbox.session import RECORDED, Session
 from leyden.sandbox.time_control import Instant, Span, instant_ms
@@ -23,6 +24,7 @@ from leyden.world.trial_requests import try_contract
 from leyden.world.world import World
 
 if TYPE_CHECKING:
+    from leyden.lightning.engine.condition_texts import ConditionOptions
     from leyden.lightning.topology.graph import Graph
 
 
@@ -33,6 +35,7 @@ def open_session(
     spec: str | Path | Contract | None,
     overlays: Sequence[str | Path],
     network: str | Graph | None,
+    conditions: ConditionOptions | None,
     api_key: str,
     clock: str,
     label: str,
@@ -45,6 +48,11 @@ def open_session(
     overlays, egress_allow = checked_list("overlays", overlays), checked_list("egress_allow", egress_allow)
     if network is not None and not isinstance(network, str) and not hasattr(network, "dump"):
         raise TypeError(f'network={network!r:.60} is no network: give a text, such as "line:4", or a Graph')
+    if conditions is not None:
+        require(f"conditions={conditions!r}", "scipy", "network")
+        from leyden.lightning.engine_factory import with_conditions
+
+        network = with_conditions(network, conditions)
     checked_text("label", label)
     checked_text("api_key", api_key)
     if webhook_secret is not None:

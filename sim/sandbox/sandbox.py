@@ -41,6 +41,7 @@ from leyden.world.world import World
 if TYPE_CHECKING:
     import httpx2
 
+    from leyden.lightning.engine.condition_texts import ConditionOptions
     from leyden.lightning.network.network import Network
     from leyden.lightning.topology.graph import Graph
 
@@ -58,12 +59,14 @@ class Sandbox(Views, DeliveryReplays, Spelled):
     `spec` is a path to another `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths. `network`
     is the depth of the Lightning network: `direct` (the default) puts every payer one hop from the node;
     `scale-free:400`, `hub:50`, `line:4`, `star:12` or a `leyden.lightning.topology.graph.Graph` route every payment
-    over channels, and need the extra `network`. `egress` says where callbacks may go besides the built-in receivers at
-    `<name>.localhost`: `none` (the default) nowhere, `loopback` to 127.0.0.0/8 and ::1 (the default of a served
-    sandbox), `public` to public addresses; `egress_allow` lists networks, such as `10.0.0.0/8`, that are allowed
-    besides. An attempt that is not allowed ends as `blocked`; an allowed one is a real POST, and time waits for its
-    response: for `callback_timeout` at most, `"100ms"` to `"60s"` of real time (default: the 15 s of the
-    specification).
+    over channels, and need the extra `network`. Their `conditions` (`"ideal"`, `"realistic"`, `"uptime=0.9,outage=2h"`
+    or a mapping) are described in `leyden.lightning.engine.condition_texts`.
+
+    `egress` says where callbacks may go besides the built-in receivers at `<name>.localhost`: `none` (the default)
+    nowhere, `loopback` to 127.0.0.0/8 and ::1 (the default of a served sandbox), `public` to public addresses;
+    `egress_allow` lists networks, such as `10.0.0.0/8`, that are allowed besides. An attempt that is not allowed ends
+    as `blocked`; an allowed one is a real POST, and time waits for its response: for `callback_timeout` at most,
+    `"100ms"` to `"60s"` of real time (default: the 15 s of the specification).
     `webhook_secret` signs the callbacks: `whsec_` and 24 to 64 bytes in base64, by default derived from the seed.
     `label` is the column `world` of every table. `clock="process"` follows
     the process's clock, which freezegun may freeze and move: see `leyden.world.time.process_clock`.
@@ -85,6 +88,7 @@ class Sandbox(Views, DeliveryReplays, Spelled):
         spec: str | Path | Contract | None = None,
         overlays: Sequence[str | Path] = (),
         network: str | Graph | None = None,
+        conditions: ConditionOptions | None = None,
         api_key: str = "leyden",
         clock: str = "virtual",
         label: str = "main",
@@ -95,7 +99,7 @@ class Sandbox(Views, DeliveryReplays, Spelled):
     ) -> None:
         self._attach(
             open_session(
-                seed, start, data, spec, overlays, network, api_key, clock, label, egress, egress_allow,
+                seed, start, data, spec, overlays, network, conditions, api_key, clock, label, egress, egress_allow,
                 webhook_secret, callback_timeout,
             )
         )  # fmt: skip

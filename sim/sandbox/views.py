@@ -64,6 +64,11 @@ class Views:
         return self.table("balances")
 
     @property
+    def outages(self) -> DataFrame:
+        """The times in which a node of the network was offline, until now."""
+        return self.table("outages")
+
+    @property
     def journal(self) -> DataFrame:
         """All events, in order, since this sandbox was made or its directory `data` was opened: it keeps no journal."""
         return self.table("journal")

@@ -45,7 +45,7 @@ def kind_of(frame: pd.DataFrame, column: str) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_full_or_empty_a_table_has_the_same_columns_of_the_same_types(name: str, network: str) -> None:
     empty, full = Sandbox(network=network).table(name), busy(network).table(name)
-    assert len(full)
+    assert len(full) or name == "outages"  # the conditions decide, and direct payments have none
     assert list(empty.columns) == list(full.columns)
     assert empty.dtypes.equals(full.dtypes)
     expected = [("world", TEXT)]

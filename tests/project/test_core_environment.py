@@ -25,7 +25,7 @@ PYTHON = [
     ("sb.charges.table", "sb.charges.table", "pandas", "lab"),
     ("sb.static_charges.table", "sb.static_charges.table", "pandas", "lab"),
     *((f"sb.{name}", f"sb.{name}", "pandas", "lab") for name in (
-        "attempts", "balances", "callbacks", "deliveries", "htlcs", "journal", "payments"
+        "attempts", "balances", "callbacks", "deliveries", "htlcs", "journal", "outages", "payments"
     )),
     ("sb.diff(sb)", "sb.diff()", "pandas", "lab"),
     ("sb.kpi.by('1h')", "kpi.by()", "pandas", "lab"),

@@ -11,7 +11,7 @@ from leyden import Sandbox
 from leyden.callbacks.replies import Reply
 from leyden.errors import ApiError, GraphError, InterceptError, PayerError, PaymentError, ResponseLost
 
-TABLES = ("payments", "attempts", "htlcs", "deliveries", "callbacks", "balances", "journal")
+TABLES = ("payments", "attempts", "htlcs", "deliveries", "callbacks", "balances", "outages", "journal")
 
 
 def rich_sandbox(network: str = "line:4") -> Sandbox:

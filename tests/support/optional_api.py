@@ -23,7 +23,7 @@ OPTIONAL_API = (
     Optional("sb.static_charges.table", "sb.static_charges.table", "pandas", "lab"),
     *(
         Optional(f"sb.{name}", f"sb.{name}", "pandas", "lab")
-        for name in ("payments", "attempts", "htlcs", "deliveries", "callbacks", "balances", "journal")
+        for name in ("payments", "attempts", "htlcs", "deliveries", "callbacks", "balances", "outages", "journal")
     ),
     Optional('sb.table("charges")', "sb.charges", "pandas", "lab"),
     Optional("sb.diff(sb)", "sb.diff()", "pandas", "lab"),

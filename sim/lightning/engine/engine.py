@@ -59,13 +59,14 @@ class Engine(UndoLog):
         secret: Callable[[str], bytes],
         *,
         conditions: NetworkConditions = IDEAL,
+        shop: int | None = None,
         trace: bool = False,
     ) -> None:
         super().__init__()
         self.graph = graph
         self.policies = EdgePolicies(graph)
         self.router = Router(graph, self.policies)
-        self.conditions = SampledConditions(len(graph.names), start_ms, secret, conditions)
+        self.conditions = SampledConditions(len(graph.names), start_ms, secret, conditions, shop=shop)
         self.now = start_ms
         self.event_count = 0
         self.trace = trace

@@ -9,19 +9,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from leyden.lightning.engine.outage_times import OutageTimes
 from leyden.lightning.topology.generate import normal
 from leyden.lightning.topology.graph import Flags
-from leyden.rng import RandomStream
 
 FIRST_HEIGHT = 800_000
 # Bitcoin adjusts the difficulty every 2,016 blocks, so that these take two weeks.
 PERIOD_BLOCKS = 2_016
 _KEPT_PERIODS = 4
-
-# Outages are drawn by windows with four of them on average: no outage in this many windows has a probability of e**-80.
-_LOOK_BACK = 20
-_DRAWS_PER_WINDOW = 1_024  # eight are needed on average
-_FOREVER = 2**63
 
 # Latencies and stuck HTLCs are drawn in advance: an index below this picks one. Sixteen indices share a latency, so
 # that the table stays in the processor's cache.
@@ -43,9 +38,9 @@ class NetworkConditions:
     """The parameters of the network's conditions. Times are milliseconds, shares are between 0 and 1.
 
     The latency of a hop is log-normal, `slow_factor` times longer to a slow node; an HTLC gets stuck at a hop with
-    probability `stuck_share`; nodes are up and down for exponentially distributed times. Each period of
-    `PERIOD_BLOCKS * mean_block_ms` has `PERIOD_BLOCKS` blocks, at uniformly distributed times: the time between two
-    is close to exponential.
+    probability `stuck_share`; nodes are up and down for exponentially distributed times, the shop's node with a share
+    of its own. Each period of `PERIOD_BLOCKS * mean_block_ms` has `PERIOD_BLOCKS` blocks, at uniformly distributed
+    times: the time between two is close to exponential.
     """
 
     hop_median_ms: float = 120.0
@@ -54,10 +49,12 @@ class NetworkConditions:
     slow_factor: float = 8.0
     stuck_share: float = 0.001
     up_share: float = 0.98
+    shop_up_share: float = 1.0
     mean_down_ms: float = 30 * 60_000
     mean_block_ms: float = 600_000
 
 
+REALISTIC = NetworkConditions()
 IDEAL = NetworkConditions(slow_share=0.0, stuck_share=0.0, up_share=1.0)
 
 
@@ -78,10 +75,10 @@ class SampledConditions:
         secret: Callable[[str], bytes],
         parameters: NetworkConditions,
         *,
+        shop: int | None = None,
         before: SampledConditions | None = None,
     ) -> None:
         self.parameters = parameters
-        self.always_up = parameters.up_share >= 1.0
         self._nodes = nodes
         self._secret = secret
         self._since = start_ms
@@ -100,15 +97,21 @@ class SampledConditions:
         self._period_ms = max(1, int(PERIOD_BLOCKS * parameters.mean_block_ms))
         self._first_height = FIRST_HEIGHT if before is None else before.height(start_ms)
         self._blocks_of = lru_cache(_KEPT_PERIODS)(self._draw_blocks)
-        down_share = 1.0 - parameters.up_share
-        self._mean_up_ms = parameters.mean_down_ms * parameters.up_share / down_share if down_share > 0.0 else 0.0
-        self._window_ms = max(1, int(4 * self._mean_up_ms))
+        self._shop = shop
+        shares, mean_down_ms = (parameters.up_share, parameters.shop_up_share), parameters.mean_down_ms
+        former: list[OutageTimes | None] = [None, None] if before is None else [*before._outages]
+        # Of all nodes but the shop's, and of that.
+        self._outages: list[OutageTimes] = [
+            OutageTimes(start_ms, secret, up_share, mean_down_ms, earlier)
+            for up_share, earlier in zip(shares, former, strict=True)
+        ]
+        self.always_up = all(each.always_up for each in self._outages[: 1 if shop is None else 2])
         # The last answer of `is_up` for each node: from when until when it holds, and the answer.
         self._answers: list[tuple[int, int, bool]] = [(0, 0, True)] * nodes
 
     def reseeded(self, now_ms: int, secret: Callable[[str], bytes]) -> SampledConditions:
         """The same past until now, and another seed from then on. An outage in progress ends when it would have."""
-        return SampledConditions(self._nodes, now_ms, secret, self.parameters, before=self)
+        return SampledConditions(self._nodes, now_ms, secret, self.parameters, shop=self._shop, before=self)
 
     # Outages
 
@@ -118,55 +121,16 @@ class SampledConditions:
             return True
         since, until, up = self._answers[node]
         if not since <= at_ms < until:
-            since, until, up = self._answers[node] = self._answer(node, at_ms)
+            since, until, up = self._answers[node] = self._outages_of(node).answer(node, at_ms)
         return up
 
-    def _answer(self, node: int, at_ms: int) -> tuple[int, int, bool]:
-        """Whether a node is up at an instant, with an interval around it in which that does not change."""
-        drawn, until = self, _FOREVER
-        while at_ms < drawn._since and drawn._before is not None:
-            until, drawn = drawn._since, drawn._before
-        number = drawn._window(at_ms)
-        later = (start for start, _ in drawn._outages(node, number) if start > at_ms)
-        until = min(until, drawn._window_start(number + 1), *later)
-        # The last outage decides: one that starts during another replaces its end. An exponential time has no memory,
-        # so that the times down stay exponential.
-        last, latest = drawn._last_outage(node, at_ms), at_ms
-        while last is None and drawn._before is not None:
-            latest, drawn = drawn._since - 1, drawn._before
-            last = drawn._last_outage(node, latest)
-        if last is None:
-            return at_ms, until, True
-        start, end = last
-        return (end, until, True) if end <= at_ms else (start, min(until, end), False)
+    def outages(self, node: int, since_ms: int, until_ms: int) -> list[tuple[int, int | None]]:
+        """When a node goes offline and comes back, in the time from `since_ms` to `until_ms`, in order. An outage that
+        has begun before begins at `since_ms`; one that has not ended by `until_ms` has None."""
+        return self._outages_of(node).between(node, since_ms, until_ms)
 
-    def _last_outage(self, node: int, at_ms: int) -> tuple[int, int] | None:
-        """The start and the end of the latest outage that started by an instant; None without one."""
-        number = self._window(at_ms)
-        # Some nodes are offline at the first instant, because windows before it have outages, too.
-        earliest = 0 if self._before is None else _LOOK_BACK
-        for window in range(number, max(number - _LOOK_BACK, earliest - 1), -1):
-            started = [outage for outage in self._outages(node, window) if outage[0] <= at_ms]
-            if started:
-                return started[-1]
-        return None
-
-    def _outages(self, node: int, number: int) -> list[tuple[int, int]]:
-        """The outages of a node that start in a window, in order."""
-        positions = {"offline": number * _DRAWS_PER_WINDOW}
-        stream = RandomStream("offline", self._secret(f"offline {node}"), positions)
-        at_ms, until = self._window_start(number), self._window_start(number + 1)
-        found: list[tuple[int, int]] = []
-        while (at_ms := at_ms + 1 + int(stream.exponential(self._mean_up_ms))) < until:
-            found.append((at_ms, at_ms + 1 + int(stream.exponential(self.parameters.mean_down_ms))))
-        return found
-
-    def _window(self, at_ms: int) -> int:
-        """The number of the window with an instant; number `_LOOK_BACK` starts at the first instant."""
-        return max(0, (at_ms - self._since) // self._window_ms + _LOOK_BACK)
-
-    def _window_start(self, number: int) -> int:
-        return self._since + (number - _LOOK_BACK) * self._window_ms
+    def _outages_of(self, node: int) -> OutageTimes:
+        return self._outages[node == self._shop]
 
     # Blocks
 

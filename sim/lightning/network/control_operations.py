@@ -10,6 +10,7 @@ from leyden.arguments import span_from
 from leyden.errors import GraphError, InterceptError
 from leyden.lightning.engine.channel_operations import close_channel, open_channel, rebalance
 from leyden.lightning.engine.interceptor_row import InterceptorRow
+from leyden.lightning.network.network_tables import outages_of
 from leyden.lightning.payer.routed_payments import RoutedPayments
 
 Span = str | float | timedelta
@@ -63,6 +64,11 @@ class NetworkOperations:
     def inbound_msat(self, node: int) -> int:
         """The balances of its peers in them."""
         return sum(self.engine.balance[edge ^ 1] for edge in self._open_edges(node))
+
+    def offline_nodes(self) -> list[str]:
+        """The names of the nodes that are offline now."""
+        outages = outages_of(self.payments, self.payments.now_ms())
+        return list(dict.fromkeys(row["node"] for row in outages if row["until"] is None))
 
     def channels(self, node: int) -> list[ChannelRow]:
         """A node's channels, the closed ones included."""
@@ -142,7 +148,7 @@ class NetworkOperations:
         if payment is not None and (not isinstance(payment, str) or self.payments.rows.row(payment) is None):
             raise InterceptError(f"payment={payment!r} is not a payment of this sandbox: give one, or its id")
         now = self.payments.now_ms()
-        from_ms = now + after_ms if after_ms else None
+        from_ms = now + after_ms
         return self.payments.interceptors.add(
             kind,
             node=None if node is None else self.node(node),

@@ -8,10 +8,13 @@ from typing import Any
 
 from leyden.arguments import checked_share, payer_name, whole_msat, whole_number
 from leyden.errors import InterceptError
+from leyden.lightning.engine.condition_texts import described
 from leyden.lightning.failure_codes import FAILURE_NAMES
 from leyden.lightning.network.control_operations import ChannelRow, NetworkOperations, Span, interceptor_times
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import DEFAULT_POLICY, MAX_FEE
+
+_NAMES_SHOWN = 5
 
 # Returns a context for a change: it records the call with its arguments, and excludes other changes.
 RecordAction = Callable[[str, list[Any], dict[str, Any]], AbstractContextManager[Any]]
@@ -41,6 +44,17 @@ class Network:
 
     def __len__(self) -> int:
         return len(self.graph.names)
+
+    @property
+    def conditions(self) -> str:
+        """The conditions as `Sandbox(conditions=...)` takes them, with every value: latencies, outages, stuck HTLCs,
+        block times."""
+        return described(self.engine.conditions.parameters)
+
+    @property
+    def offline(self) -> list[str]:
+        """The names of the nodes that are offline now, by the conditions or by an interceptor."""
+        return self.operations.offline_nodes()
 
     def intercept(
         self,
@@ -100,9 +114,12 @@ class Network:
     def __repr__(self) -> str:
         in_flight_msat = sum(self.engine.in_flight)
         total = sum(self.engine.capacity)
+        offline = self.offline
+        named = ", ".join(offline[:_NAMES_SHOWN]) + (", ..." if len(offline) > _NAMES_SHOWN else "")
         return (
             f"Network of {len(self)} nodes and {self.graph.channels} channels, {total // 1_000} sat, "
-            f"{in_flight_msat} msat in flight\n  shop: {self['shop']!r}"
+            f"{in_flight_msat} msat in flight\n  shop: {self['shop']!r}\n  conditions: {self.conditions}\n"
+            f"  offline now: {f'{len(offline)} of {len(self)} nodes: {named}' if offline else 'no node'}"
         )
 
 

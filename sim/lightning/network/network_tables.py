@@ -69,6 +69,20 @@ class BalanceRow(TypedDict):
     shop: bool
 
 
+class OutageRow(TypedDict):
+    """One row for each time that a node was offline, until now; `until` is None while it lasts.
+
+    `cause` is "condition" for an outage that the conditions of the network drew, or the id of an interceptor; one that
+    was removed has no row. `shop`: whether the node is the shop's.
+    """
+
+    node: str
+    at: int
+    until: int | None
+    cause: str
+    shop: bool
+
+
 def attempts_of(payments: Payments) -> list[Row]:
     """All attempts, by payment (oldest first) and attempt; `ATTEMPT_COLUMNS`."""
     found: list[Row] = []
@@ -130,6 +144,30 @@ def balances_of(payments: Payments, node: str | None = None) -> list[BalanceRow]
             "shop": policies.source[edge] == payments.shop,
         }
         for edge in edges
+    ]
+
+
+def outages_of(payments: Payments, since_ms: int) -> list[OutageRow]:
+    """The outages of all nodes from an instant until now, by their start. Empty if payments are direct."""
+    from leyden.lightning.payer.routed_payments import RoutedPayments
+
+    if not isinstance(payments, RoutedPayments):
+        return []
+    engine, now = payments.engine, payments.now_ms()
+    found = [
+        (at, until, node, "condition")
+        for node in range(len(engine.graph.names))
+        for at, until in engine.conditions.outages(node, since_ms, now)
+    ]
+    for row in payments.interceptors.rows:
+        at, until = max(row["from_ms"] or since_ms, since_ms), row["until_ms"]
+        is_whole = all(row[name] is None for name in ("payment", "hop", "channel", "times"))
+        if row["kind"] == "offline" and row["node"] is not None and is_whole and at <= now:
+            found.append((at, until if until is not None and until <= now else None, row["node"], row["id"]))
+    names = engine.graph.names
+    return [
+        {"node": names[node], "at": at, "until": until, "cause": cause, "shop": node == payments.shop}
+        for at, until, node, cause in sorted(found, key=lambda outage: (outage[0], outage[2], outage[3]))
     ]
 
 

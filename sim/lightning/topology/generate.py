@@ -41,7 +41,7 @@ def generate(what: str, seed: int) -> Graph:
     shape, _, size = what.partition(":")
     if shape not in SHAPES or not (size.isascii() and size.isdigit()):
         known = ", ".join(f"{shape}:N" for shape in SHAPES)
-        raise GraphError(f"network={what!r} is not a network: give direct, or one of {known}")
+        raise GraphError(f"network={what!r:.80} is not a network: give direct, or one of {known}")
     nodes = int(size)
     least = 10 if shape == "scale-free" else 6 if shape == "hub" else 2
     if not least <= nodes <= MAX_NODES:

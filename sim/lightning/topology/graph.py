@@ -29,7 +29,8 @@ class Graph:
     Channel `c` has two directions, the edges `2c` and `2c + 1`: `source`, `target` and every policy are by edge, the
     policy being the source's. Amounts are msat, `cltv_delta` blocks. `local_msat` is the source's initial balance,
     which payers do not know. `reserve_msat` is by channel: each side keeps at least that much (BOLT 2,
-    channel_reserve_satoshis). `shop` is the number of the receiving node, if it is given.
+    channel_reserve_satoshis). `shop` is the number of the receiving node, if it is given. `conditions` is a text as in
+    `leyden.lightning.engine.condition_texts`.
     """
 
     names: list[str]
@@ -44,6 +45,7 @@ class Graph:
     disabled: Flags
     local_msat: Ints
     shop: int | None = None
+    conditions: str = ""
     reserve_msat: Ints = field(init=False)
     degree: Ints = field(init=False)
 
@@ -86,14 +88,15 @@ class Graph:
 
     def dump(self) -> dict[str, Any]:
         """The graph as JSON values."""
-        return {"names": self.names, "shop": self.shop} | {name: getattr(self, name).tolist() for name in _COLUMNS}
+        named = {"names": self.names, "shop": self.shop} | ({"conditions": self.conditions} if self.conditions else {})
+        return named | {name: getattr(self, name).tolist() for name in _COLUMNS}
 
     @classmethod
     def load(cls, saved: Mapping[str, Any]) -> Graph:
         """The graph that `dump` returned. Raises `GraphError` for anything else."""
         _SAVED.check(saved, "the graph")
         columns: dict[str, Any] = {name: np.array(saved[name], dtype=kind) for name, kind in _COLUMNS.items()}
-        return cls(names=list(saved["names"]), shop=saved["shop"], **columns)
+        return cls(names=list(saved["names"]), shop=saved["shop"], conditions=saved.get("conditions", ""), **columns)
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self.names)} nodes and {self.channels} channels>"
@@ -112,6 +115,7 @@ _SCHEMA = {
         **dict.fromkeys(_COLUMNS, _INTEGERS),
         "disabled": {"type": "array", "items": {"type": "boolean"}},
         "names": {"type": "array", "items": {"type": "string"}},
+        "conditions": {"type": "string"},
         "shop": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 2**31}, {"type": "null"}]},
     },
 }
