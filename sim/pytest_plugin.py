@@ -61,6 +61,12 @@ class LiveServer(str):
         return str(self)
 
     @property
+    def server_url(self) -> str:
+        """The URL of the server, at which further sandboxes are created. In this process it is `url`."""
+        url: str = getattr(self.sandbox, "server_url", str(self))
+        return url
+
+    @property
     def api_key(self) -> str:
         """The project's API key, for the header `apikey`."""
         key: str = self.sandbox.api_key

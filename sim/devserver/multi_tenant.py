@@ -273,6 +273,8 @@ class MultiTenantApp:
         if self._has_console and is_console_path(path) and (page := self._console_page(path)) is not None:
             return await page(scope, receive, send)
         world, refusal = route(registry, scope, sandbox_id, self._header)
+        if control is not None:
+            refusal = control.misdirected(scope, sandbox_id) or refusal
         if refusal is not None:
             return await send_problem(send, refusal, "")
         sandbox = registry.of_world(world)

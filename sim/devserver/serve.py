@@ -20,6 +20,7 @@ from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.devserver.project_folders import ProjectFolders
 from leyden.devserver.sandboxes.admin_access import AdminAccess
 from leyden.devserver.sandboxes.factory import READABLE_ENTRIES, SandboxDefaults, SandboxFactory
+from leyden.devserver.sandboxes.routing import ID_PREFIX
 from leyden.devserver.sandboxes.server_control import SandboxSettings
 from leyden.devserver.state_files import state_files
 from leyden.extras import require
@@ -278,7 +279,7 @@ def _sandboxes(
     return SandboxSettings(
         factory=SandboxFactory(defaults, now=clock.now, random_seed=random_seed, egress=egress),
         access=AdminAccess(token),
-        new_id=lambda: random_id("sbx_"),
+        new_id=lambda: random_id(ID_PREFIX),
         new_key=random_key,
         now_ms=clock.now,
         server_url=addresses.public_url,

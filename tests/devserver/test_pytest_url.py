@@ -137,6 +137,26 @@ def test_ids_and_secrets_are_those_of_the_run_in_process(suite: pytest.Pytester,
 
 
 @pytest.mark.parametrize("external", [True, False])
+def test_the_url_of_the_server_creates_further_sandboxes(
+    suite: pytest.Pytester, client: Client, external: bool
+) -> None:
+    suite.makepyfile("""
+        from leyden.http_sandbox import create_sandbox
+
+        def test_it(leyden_server):
+            with create_sandbox(leyden_server.server_url, name="further") as box:
+                assert box.ask("GET", "/v0/wallet") == leyden_server.sandbox.ask("GET", "/v0/wallet")
+    """)
+    suite.runpytest_inprocess(*(("--leyden-url", client.url) if external else ())).assert_outcomes(passed=1)
+
+
+def test_the_url_of_a_sandbox_creates_none_and_the_refusal_names_that_of_the_server(client: Client) -> None:
+    with create_sandbox(client.url) as box:
+        with pytest.raises(ApiError, match=f"a path of the server, not of a sandbox: use it at {client.url}$"):
+            create_sandbox(box.url)
+
+
+@pytest.mark.parametrize("external", [True, False])
 def test_four_workers_have_a_sandbox_each_and_leak_nothing(
     suite: pytest.Pytester, client: Client, external: bool
 ) -> None:

@@ -157,6 +157,30 @@ def test_a_key_works_in_its_own_sandbox_only() -> None:
     in_server(scenario)
 
 
+def test_paths_of_the_server_below_the_url_of_a_sandbox_are_refused_with_the_servers_url() -> None:
+    async def scenario(server: Hosted) -> None:
+        box, other = await server.create(), await server.create()
+        for method, path in (
+            ("POST", BOXES),
+            ("DELETE", f"{BOXES}/{other['id']}"),
+            ("POST", f"{BOXES}/import"),
+            ("GET", "/sandbox/v1/server/openapi.json"),
+            ("GET", "/sandbox/v1/server/docs"),
+            ("GET", "/healthz"),
+            ("GET", "/readyz"),
+            ("GET", f"/sandboxes/{other['id']}/v0/wallet"),
+        ):
+            answer = await server.ask(method, f"{box['url']}{path}", key=box["apiKey"])
+            assert answer.status == 404, path
+            wanted = f'"{path}" is a path of the server, not of a sandbox: use it at {box["serverUrl"]}'
+            assert answer.body["detail"] == wanted
+        unknown = await server.ask("GET", "/sandboxes/sbx_0000000000000000/v0/wallet")
+        assert unknown.status == 404
+        assert 'has no sandbox "sbx_0000000000000000": list them with GET /sandbox/v1/s' in unknown.body["detail"]
+
+    in_server(scenario)
+
+
 def test_further_keys_lead_to_their_sandbox_and_are_issued_once_on_a_server() -> None:
     async def scenario(server: Hosted) -> None:
         one, two = await server.create(), await server.create()

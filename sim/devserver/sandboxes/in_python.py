@@ -6,6 +6,7 @@ from itertools import count
 
 from leyden.devserver.sandboxes.admin_access import AdminAccess
 from leyden.devserver.sandboxes.factory import SandboxDefaults, SandboxFactory
+from leyden.devserver.sandboxes.routing import ID_PREFIX
 from leyden.devserver.sandboxes.server_control import SandboxSettings
 from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import Egress
@@ -38,7 +39,7 @@ def sandboxes_beside(world: World, url: str, egress: Egress) -> SandboxSettings:
             egress=egress,
         ),
         access=AdminAccess(None),
-        new_id=lambda: random_id("sbx_"),
+        new_id=lambda: random_id(ID_PREFIX),
         new_key=random_key,
         now_ms=system_time_ms,
         server_url=url,

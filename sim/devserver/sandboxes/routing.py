@@ -11,7 +11,7 @@ from leyden.server.app import BASE_PATH
 from leyden.server.errors import Problem, Unauthorized
 from leyden.world.world import World
 
-URL_PREFIX = "/sandboxes/"
+URL_PREFIX, ID_PREFIX = "/sandboxes/", "sbx_"
 
 
 class Route(NamedTuple):

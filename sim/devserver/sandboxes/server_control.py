@@ -7,14 +7,18 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
+from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.sandboxes.admin_access import AdminAccess
 from leyden.devserver.sandboxes.factory import SandboxFactory
 from leyden.devserver.sandboxes.operations import SandboxHost, SandboxOperations
 from leyden.devserver.sandboxes.registry import SandboxRegistry
+from leyden.devserver.sandboxes.routing import ID_PREFIX, URL_PREFIX, below_url
 from leyden.server.app import ApiMount, build_app
 from leyden.server.contract.bind import bind
+from leyden.server.errors import NotFound, Problem
+from leyden.server.http.corrections import shown
 from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.pipeline import PipelineContext
 from leyden.server.store.store import Store
@@ -52,6 +56,8 @@ class ServerControl:
         loop_time_s: Callable[[], float],
     ) -> None:
         self._access = settings.access
+        self._registry = registry
+        self._server_url = settings.server_url
         self._factory = settings.factory
         self._operations = SandboxOperations(
             settings.factory,
@@ -75,6 +81,22 @@ class ServerControl:
     def needs_token(path: str) -> bool:
         """Whether the path is that of an operation. The document and its page are public."""
         return path == PATH or path.startswith(f"{PATH}/")
+
+    def misdirected(self, scope: Scope, sandbox_id: str | None) -> Problem | None:
+        """The refusal of a path of the server that is asked below the URL of a sandbox, and of the URL of a sandbox
+        that is unknown. `sandbox_id` and `scope` are those of `below_url`."""
+        path: str = scope["path"]
+        if sandbox_id is None:
+            if not path.startswith(URL_PREFIX + ID_PREFIX):
+                return None
+            name = path.removeprefix(URL_PREFIX).partition("/")[0]
+            return NotFound(f"this server has no sandbox {shown(name)}: list them with GET {PATH}, or create one")
+        sandbox = self._registry.of_id(sandbox_id)
+        if sandbox is None or path in sandbox.world.config.contract.by_path():
+            return None
+        if not (self.has_path(path) or path in HEALTH_PATHS or below_url(self._registry, scope)[1] is not None):
+            return None
+        return NotFound(f"{shown(path)} is a path of the server, not of a sandbox: use it at {self._server_url}")
 
     @property
     def app(self) -> ASGIApp:
