@@ -28,7 +28,7 @@ With a URL, `leyden_server` creates a sandbox on that server and deletes it at t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -41,6 +41,17 @@ if TYPE_CHECKING:
 
 _TTL = "1h"  # of a sandbox on a running server: a test run that was killed deletes nothing
 _START = "2030-01-01T00:00:00Z"
+_OPTIONS = ("--leyden-url", "--leyden-admin-token")
+_INI_OPTIONS = (
+    "leyden_url",
+    "leyden_seed",
+    "leyden_start",
+    "leyden_egress",
+    "leyden_egress_allow",
+    "leyden_callback_timeout",
+    "leyden_webhook_secret",
+    "leyden_overlays",
+)
 
 
 class LiveServer(str):
@@ -107,13 +118,55 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--leyden-url", metavar="URL", help="running server on which leyden_server creates sandboxes")
     group.addoption("--leyden-admin-token", metavar="TOKEN", help="its admin token (default: $LEYDEN_ADMIN_TOKEN)")
     parser.addini("leyden_url", "Leyden: running server on which leyden_server creates sandboxes", default="")
-    parser.addini("leyden_seed", "Leyden: seed of all random choices in `sandbox` and `leyden_server`", default="0")
+    parser.addini("leyden_seed", "Leyden: seed of all random choices in `sandbox` and `leyden_server` (0)", default="")
     parser.addini("leyden_start", "Leyden: the instant at which their clocks start, ISO 8601", default="")
     parser.addini("leyden_egress", "Leyden: where callbacks may go: none, loopback or public", default="")
     parser.addini("leyden_egress_allow", "Leyden: networks that callbacks may go to", type="args", default=[])
     parser.addini("leyden_callback_timeout", "Leyden: longest wait for a receiver, 100ms to 60s", default="")
     parser.addini("leyden_webhook_secret", "Leyden: the secret that signs callbacks, whsec_...", default="")
     parser.addini("leyden_overlays", "Leyden: overlays for the specification", type="args", default=[])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a wrong value of an option in one line, before any test runs."""
+    for name in _INI_OPTIONS:
+        try:
+            given = config.getini(name)
+        except (ValueError, pytest.UsageError) as error:  # a list with an open quotation mark
+            raise pytest.UsageError(f"{name}: {error}") from None
+        for text in [given] if isinstance(given, str) else given:
+            _read(name, text)
+    for name in _OPTIONS:
+        _read(name, config.getoption(name))
+
+
+def _read(option: str, text: str | None) -> Any:
+    """The value that a text of an option means; None if it is not given. Raises `pytest.UsageError` for a wrong one."""
+    if not text:
+        return None
+    # Imported here: most runs of pytest give no option.
+    from argparse import ArgumentTypeError
+
+    from leyden.devserver import argument_types
+    from leyden.errors import LeydenError
+    from leyden.server.callbacks.egress import Egress
+    from leyden.server.contract.load import overlay_file
+
+    readers: dict[str, Callable[[str], Any]] = {
+        "url": argument_types.base_url,
+        "admin_token": argument_types.admin_token,
+        "seed": argument_types.seed,
+        "start": argument_types.instant,
+        "egress": Egress,
+        "egress_allow": argument_types.ip_range,
+        "callback_timeout": argument_types.callback_timeout,
+        "webhook_secret": argument_types.webhook_secret,
+        "overlays": overlay_file,
+    }
+    try:
+        return readers[option.lower().lstrip("-").replace("-", "_").removeprefix("leyden_")](text)
+    except (ArgumentTypeError, ValueError, LeydenError) as error:
+        raise pytest.UsageError(f"{option}: {error}") from None
 
 
 # Sandboxes
@@ -219,10 +272,17 @@ def _live(url: str, sandbox: Sandbox | HttpSandbox) -> LiveServer:
 
 def _external_url(config: pytest.Config) -> str:
     """The URL of the running server; empty without one."""
-    given: str = config.getoption("--leyden-url") or os.environ.get("LEYDEN_URL") or config.getini("leyden_url")
-    if given and not given.startswith(("http://", "https://")):
-        _refuse(f"--leyden-url {given!r} is no URL: give http://HOST:PORT, as `leyden serve` prints it")
-    return given
+    url = config.getoption("--leyden-url") or _variable("LEYDEN_URL") or config.getini("leyden_url")
+    return "" if not url else str(url).rstrip("/")
+
+
+def _variable(name: str) -> str | None:
+    """A variable of the environment. A wrong one is no matter of the tests that do not use it."""
+    try:
+        _read(name, os.environ.get(name))
+    except pytest.UsageError as error:
+        _refuse(str(error))
+    return os.environ.get(name)
 
 
 def _external_server(request: pytest.FixtureRequest) -> Iterator[LiveServer]:
@@ -236,7 +296,7 @@ def _external_server(request: pytest.FixtureRequest) -> Iterator[LiveServer]:
     try:
         created = create_sandbox(
             _external_url(config),
-            admin_token=config.getoption("--leyden-admin-token") or os.environ.get("LEYDEN_ADMIN_TOKEN"),
+            admin_token=config.getoption("--leyden-admin-token") or _variable("LEYDEN_ADMIN_TOKEN"),
             name="".join(char if " " <= char <= "~" else "?" for char in name)[-200:],
             seed=seed,
             start=config.getini("leyden_start") or _START,
@@ -267,14 +327,10 @@ def _worker() -> str:
 
 def _seed_and_secret(request: pytest.FixtureRequest) -> tuple[int, str]:
     """The seed of a test, module or session, and the webhook secret of all."""
-    from leyden.arguments import seed_from_text
     from leyden.rng import RandomStreams, derived_seed
     from leyden.server.http.projects import drawn_secret
 
-    try:
-        seed = seed_from_text(request.config.getini("leyden_seed"))
-    except ValueError as error:
-        _refuse(f"leyden_seed: {error}")
+    seed = _read("leyden_seed", request.config.getini("leyden_seed")) or 0
     secret = request.config.getini("leyden_webhook_secret") or drawn_secret(RandomStreams(seed).stream("secrets"))
     where = request.node.nodeid if request.scope != "session" else f"session{_worker()}"
     return derived_seed(seed, where), secret
@@ -282,20 +338,23 @@ def _seed_and_secret(request: pytest.FixtureRequest) -> tuple[int, str]:
 
 def _new_sandbox(request: pytest.FixtureRequest) -> Sandbox:
     """The sandbox of one test, module or session, with its own ids and the webhook secret of all."""
+    from leyden.errors import LeydenError
     from leyden.sandbox import Sandbox
 
     config = request.config
     seed, secret = _seed_and_secret(request)
+    overlays: list[str] = config.getini("leyden_overlays")
+    timeout_ms = _read("leyden_callback_timeout", config.getini("leyden_callback_timeout"))
     try:
         return Sandbox(
             seed,
             config.getini("leyden_start") or None,
             webhook_secret=secret,
-            overlays=config.getini("leyden_overlays"),
+            overlays=overlays,
             egress=config.getini("leyden_egress") or None,
             egress_allow=config.getini("leyden_egress_allow"),
-            callback_timeout=config.getini("leyden_callback_timeout") or None,
+            callback_timeout=None if timeout_ms is None else timeout_ms / 1_000,
         )
-    except ValueError as error:
-        _refuse(f"Leyden's options: {error}")
+    except LeydenError as error:  # of the file of an overlay, or of overlays that do not fit together
+        _refuse(f"leyden_overlays = {' '.join(overlays)}: {error}")
         raise

@@ -104,13 +104,18 @@ def _overlay(source: OverlaySource) -> Overlay:
         info = source.get("info")
         title = info.get("title") if isinstance(info, dict) else None
         return read_overlay(source, str(title or "overlay"))
-    file = Path(source)
-    if isinstance(source, str) and "/" not in source and not source.endswith((".yaml", ".yml", ".json")):
-        known = known_overlays()
-        if source not in known:
-            raise ContractError(f"no overlay {source!r}; there are: {', '.join(known) or 'none'}")
-        file = _OVERLAYS / (source + _OVERLAY)
+    file = overlay_file(source)
     return read_overlay(_document(file, "overlay")[0], file.name)
+
+
+def overlay_file(source: str | Path) -> Path:
+    """The file of an overlay: a path, or a name from `known_overlays()`. Raises `ContractError` for any other name."""
+    if not isinstance(source, str) or "/" in source or source.endswith((".yaml", ".yml", ".json")):
+        return Path(source)
+    known = known_overlays()
+    if source not in known:
+        raise ContractError(f"no overlay {source!r}; there are: {', '.join(known) or 'none'}")
+    return _OVERLAYS / (source + _OVERLAY)
 
 
 def _document(file: Path, noun: str) -> tuple[Any, PackagedDocument | None]:

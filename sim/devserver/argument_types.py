@@ -90,7 +90,7 @@ def ip_range(text: str) -> IPv4Network | IPv6Network:
 
 def base_url(text: str) -> str:
     """An http or https URL, without a slash at the end."""
-    if not _is_url(text):
+    if not (_is_url(text) and text.isascii() and text.isprintable() and " " not in text):
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a base URL: give one such as http://127.0.0.1:8402")
     return text.rstrip("/")
 

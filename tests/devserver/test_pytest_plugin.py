@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 import orjson
 import pytest
 
-from leyden.devserver.argument_types import seed as seed_option
+from leyden import pytest_plugin
 from leyden.pytest_plugin import LiveServer
 
 pytest_plugins = ["pytester"]
@@ -242,10 +242,6 @@ def test_where_callbacks_may_go_comes_from_the_configuration_file(suite: pytest.
         rmtree(suite.path / "__pycache__", ignore_errors=True)
         suite.makepyfile(program.replace("EXPECTED", repr(expected)))
         suite.runpytest_inprocess().assert_outcomes(passed=2)
-    suite.makeini(CONFIG + "leyden_egress = lan\n")
-    outcome = suite.runpytest_inprocess()
-    outcome.assert_outcomes(errors=2)
-    outcome.stdout.fnmatch_lines(["*'lan' is not an egress mode*"])
 
 
 def test_the_blocked_note_names_options_that_exist(leyden_server: LiveServer) -> None:
@@ -280,21 +276,72 @@ def test_the_callback_timeout_comes_from_the_configuration_file(suite: pytest.Py
     """)
     suite.makeini(CONFIG + "leyden_callback_timeout = 100ms\n")
     suite.runpytest_inprocess().assert_outcomes(passed=1)
-    suite.makeini(CONFIG + "leyden_callback_timeout = 1ms\n")
-    outcome = suite.runpytest_inprocess()
-    outcome.assert_outcomes(errors=1)
-    outcome.stdout.fnmatch_lines(["*a callback timeout is 100ms to 60s, not 1ms*"])
+    suite.makeini(CONFIG + "leyden_callback_timeout = 0.1\n")
+    suite.runpytest_inprocess().assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("seed", ["lucky", "-1", "9007199254740992"])
-def test_a_seed_out_of_bounds_is_reported_as_everywhere(suite: pytest.Pytester, seed: str) -> None:
-    suite.makeini(CONFIG + f"leyden_seed = {seed}\n")
+WRONG = {
+    "leyden_url": [("127.0.0.1:8402", "'127.0.0.1:8402' is not a base URL: give one such as http://127.0.0.1:8402")],
+    "leyden_seed": [("lucky", "'lucky' is not a seed: give a whole number"), ("-1", "'-1' is not a seed")],
+    "leyden_start": [("soon", "'soon' is not a date-time: write ISO 8601"), ("1970-01-01T00:00:00Z", "is not a start")],
+    "leyden_egress": [("publik", "'publik' is not an egress mode: choose loopback, public, none")],
+    "leyden_egress_allow": [
+        ("127.0.0.0/8 300.1.1.1", "'300.1.1.1' does not appear to be an IPv4 or IPv6 network: give a network such as"),
+        ('"10.0.0.0/8', "No closing quotation"),
+    ],
+    "leyden_callback_timeout": [("1ms", "a callback timeout is 100ms to 60s, not 1ms"), ("x", "'x' is not a duration")],
+    "leyden_webhook_secret": [("hush", "that is not a webhook secret: give whsec_")],
+    "leyden_overlays": [("strict strickt", "no overlay 'strickt'; there are: "), ("'strict", "No closing quotation")],
+    "--leyden-url": [("http://x/\xe9", "'http://x/\xe9' is not a base URL: give one such as http://")],
+    "--leyden-admin-token": [("a b", "this cannot be an admin token: give 8 to 200 printable ASCII characters")],
+}
+
+
+def test_the_table_of_wrong_values_has_every_option() -> None:
+    assert {*WRONG} == {*pytest_plugin._INI_OPTIONS, *pytest_plugin._OPTIONS}
+    source = Path(pytest_plugin.__file__).read_text()
+    assert {*re.findall(r'add(?:ini|option)\("([a-z_-]+)"', source)} == {*WRONG}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"), [(option, *row) for option, rows in WRONG.items() for row in rows]
+)
+def test_a_wrong_value_of_an_option_is_one_line_before_any_test(
+    suite: pytest.Pytester, option: str, value: str, text: str
+) -> None:
     suite.makepyfile("def test_the_world(sandbox): pass")
+    is_ini = not option.startswith("--")
+    suite.makeini(CONFIG + (f"{option} = {value}\n" if is_ini else ""))
+    outcome = suite.runpytest_inprocess(*(() if is_ini else (option, value)))
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR
+    [line] = [line for line in outcome.errlines if line]
+    assert line.startswith(f"ERROR: {option}: ")
+    assert text in line
+
+
+@pytest.mark.parametrize(("name", "value"), [("LEYDEN_URL", "localhost:1"), ("LEYDEN_ADMIN_TOKEN", "a b")])
+def test_a_wrong_variable_is_one_line_in_the_tests_that_use_it(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    suite.makepyfile("def test_one(leyden_server): pass\ndef test_two(): pass")
+    outcome = suite.runpytest_inprocess(*(("--leyden-url", "http://127.0.0.1:9") if "TOKEN" in name else ()))
+    outcome.assert_outcomes(errors=1, passed=1)
+    outcome.stdout.fnmatch_lines([f"{name}: *"])
+    assert "Traceback" not in outcome.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("missing.yaml", "missing.yaml: cannot read this overlay"), ("strict strict", "overlay strict, action * selects")],
+)
+def test_overlays_that_cannot_be_applied_are_one_line(suite: pytest.Pytester, value: str, text: str) -> None:
+    suite.makepyfile("def test_the_world(sandbox): pass")
+    suite.makeini(f"{CONFIG}leyden_overlays = {value}\n")
     outcome = suite.runpytest_inprocess()
     outcome.assert_outcomes(errors=1)
-    with pytest.raises(argparse.ArgumentTypeError, match=f"'{seed}' is not a seed: give a whole number") as refused:
-        seed_option(seed)
-    outcome.stdout.fnmatch_lines([f"*leyden_seed: {refused.value}*"])
+    outcome.stdout.fnmatch_lines([f"leyden_overlays = {value}: {text}*"])
+    assert "pytest_plugin.py" not in outcome.stdout.str()
 
 
 def test_a_suite_that_uses_none_of_it_loads_none_of_it(suite: pytest.Pytester) -> None:
