@@ -101,12 +101,14 @@ def replay_case(options: argparse.Namespace) -> int:
     if options.export is not None:
         print(PRINTED[options.export](case), end="")
         return 0
-    if case.expectation is not None and not case.steps and not case.is_reproduced:
-        raise HarnessError(f"{options.case} has no steps to replay: run `leyden fuzz --engines schemathesis` again")
+    if not (case.steps or case.is_reproduced or case.target):
+        raise HarnessError(
+            f"{options.case} has no steps and no target, so nothing can be replayed: run `{_fuzz_again(case)}` again"
+        )
     target = _replay_target(case, options)
     replayed = replay(case, target)
     if replayed.result.expectation is not None:
-        print(replace(case, expectation=replayed.result.expectation).describe(f"leyden replay {options.case}"))
+        print(replace(case, expectation=replayed.result.expectation).describe(_replay_again(options)))
     else:
         print(case.describe() if case.expectation is None else _without_violation(case, target))
     if replayed.journal_hash is not None:
@@ -158,10 +160,33 @@ def _without_violation(case: Case, target: Target) -> str:
     if target.kind == case.found_on or case.is_reproduced:
         return "The violation does not occur any more."
     where = {"": "elsewhere", SERVED: "on a served Leyden"}.get(case.found_on, f"on {case.found_on}")
+    adapter = "" if case.adapter in ("", NO_ADAPTER) else f" --adapter {shlex.quote(printable(case.adapter))}"
     return (
         f"This target does not have the violation. It was found {where} and not reproduced in process, so this says"
-        " nothing about that service: replay the case there, with leyden replay CASE URL."
+        f" nothing about that service: replay the case there, with leyden replay CASE URL{adapter}."
     )
+
+
+def _replay_command(path: Path, case: Case, options: argparse.Namespace) -> str:
+    """The command that shows the violation of a case of this run again."""
+    if not (case.steps or case.is_reproduced or case.target):  # only its engine has the requests
+        url = [] if options.target is None else [options.target]
+        return shlex.join([*_fuzz_again(case).split(), "--seed", str(options.seed), *url])
+    needs_adapter = not case.is_reproduced and case.adapter not in ("", NO_ADAPTER)
+    return shlex.join(["leyden", "replay", str(path), *(["--adapter", case.adapter] if needs_adapter else [])])
+
+
+def _fuzz_again(case: Case) -> str:
+    """The command of the engine that finds cases without steps."""
+    return "leyden fuzz --engines schemathesis" if case.name.startswith("schemathesis ") else "leyden fuzz"
+
+
+def _replay_again(options: argparse.Namespace) -> str:
+    """The command that was given, without the API keys."""
+    words = [options.case] if options.target is None else [options.case, options.target]
+    for name in ("adapter", "spec"):
+        words += [] if getattr(options, name) is None else [f"--{name}", getattr(options, name)]
+    return shlex.join(["leyden", "replay", *words])
 
 
 def _run_in_processes(config: CampaignConfig, workers: int, cluster: str | None) -> CampaignReport:
@@ -226,7 +251,7 @@ def _print_report(config: CampaignConfig, report: CampaignReport, options: argpa
         print(f"Cut short: {report.cut_short}.")
     paths = _write_cases(report, options.cases)
     for found, path in zip(report.violations, paths, strict=True):
-        replay_command = "" if path is None else f"leyden replay {path}"
+        replay_command = "" if path is None else _replay_command(path, found.case, options)
         print(f"\nFound by {found.engine}.\n{found.case.describe(replay_command)}")
     missing = report.coverage.missing()
     for what in report.coverage.unchecked:

@@ -100,10 +100,11 @@ class ServedLeyden(HttpTarget):
         if sorted(state["overlays"]) != sorted(overlays):
             needed, actual = ", ".join(overlays) or "none", ", ".join(state["overlays"]) or "none"
             raise TargetError(
-                f"{self.url} is served with the overlays {actual}, this run needs {needed}: give them with --overlay"
+                f"{self.url} is served with the overlays {actual}, this run needs {needed}: serve it with these"
+                " (`leyden serve --overlay NAME`), or run with those (`leyden fuzz --overlay NAME`; a case has its own)"
             )
         if state["rate"]:
-            raise TargetError(f"the clock of {self.url} is not paused: serve it with --rate 0")
+            raise TargetError(f"the clock of {self.url} is not paused: use `leyden serve --rate 0`")
         body = f'{{"seed":{seed},"start":"{iso(start_ms)}"}}'.encode()
         self.base_url = self._state("POST", "/sandbox/v1/reset", headers, body)["publicUrl"]
 
