@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,7 @@ import pytest
 from leyden.__main__ import main
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.conformance.scenario import charge
-from leyden.harness.reports.exports import as_curl, as_notebook, as_pytest
+from leyden.harness.reports.exports import ExportError, as_curl, as_notebook, as_pytest
 from leyden.harness.runs.cases import Case, play, read_case, with_result
 from leyden.harness.steps import Step
 from leyden.harness.targets.served import ExternalService, TargetError, public_url, target_at
@@ -120,6 +121,93 @@ def test_an_adapter_that_a_case_names_is_not_run_by_itself(
     assert not (tmp_path / "PWNED").exists()
     assert main(["replay", str(found), "--api-key", "key-1", "--adapter", os.fspath(adapter)]) == 1
     assert (tmp_path / "PWNED").exists()
+
+
+def test_the_command_of_a_found_case_has_its_adapter(
+    strict: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adapter = tmp_path / "shop adapter.py"
+    adapter.write_text("class Adapter: pass")
+    words = [
+        "--engines",
+        "conformance",
+        "--adapter",
+        str(adapter),
+        "--api-key",
+        "key-1",
+        "--cases",
+        str(tmp_path / "c"),
+    ]
+    assert main(["fuzz", strict, *words]) == 1
+    [command] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Replay: ")]
+    _, *again = shlex.split(command.removeprefix("Replay: "))
+    assert again[-2:] == ["--adapter", str(adapter)]
+    assert main([*again, "--api-key", "key-1"]) == 1
+    assert f"Replay: {shlex.join(['leyden', *again])}\n" in capsys.readouterr().out
+
+
+@contextlib.contextmanager
+def without_created_at() -> Iterator[str]:
+    """A service whose Charges have no members."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def respond(self) -> None:
+            self.rfile.read(int(self.headers["content-length"] or 0))
+            body = b'{"success":true,"data":{}}'
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = respond
+
+        def log_message(self, *_: Any) -> None:
+            """Log nothing."""
+
+    with handling(Handler) as url:
+        yield url
+
+
+def test_a_violation_at_the_start_of_a_run_has_no_steps_and_is_replayed(
+    tmp_path: Path, mended: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with without_created_at() as url:
+        words = ["--adapter", "none", "--api-key", "key-1", "--cases", str(tmp_path)]
+        assert main(["conformance", url, *words]) == 1
+        assert "\nSteps: none\n" in capsys.readouterr().out
+        [path, *_] = sorted(tmp_path.glob("*.case.json"))
+        case = read_case(path)
+        assert (case.steps, case.target, case.found_on) == ((), url, "another implementation")
+        assert main(["replay", str(path), "--api-key", "key-1"]) == 1
+        assert "\nSteps: none\n" in capsys.readouterr().out
+        assert main(["replay", str(path), mended, "--api-key", "key-1"]) == 0
+        assert "The violation does not occur any more." in capsys.readouterr().out
+        monkeypatch.setenv("LEYDEN_API_KEY", "key-1")
+        space: dict[str, Any] = {}
+        exec(compile(as_pytest(case), "test_case.py", "exec"), space)
+        with pytest.raises(AssertionError, match="Contract violation"):
+            space["test_there_is_no_violation"]()
+        with pytest.raises(ExportError, match=r"has no steps: .*; export it as pytest or notebook"):
+            as_curl(case)
+    schemathesis = replace(case, target="", found_on="", name="schemathesis POST /v0/charges, seed 1")
+    path.write_text(schemathesis.dumps())
+    assert main(["replay", str(path)]) == 2
+    assert "run `leyden fuzz --engines schemathesis` again" in capsys.readouterr().err
+
+
+def test_a_served_leyden_with_other_overlays_is_refused_with_what_helps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = Case(STEPS, overlays=("strict",))
+    path = tmp_path / "strict.case.json"
+    path.write_text(with_result(case, play(case)).dumps())
+    with served_leyden("--rate", "0") as client:
+        assert main(["replay", str(path), client.url]) == 3
+    refusal = capsys.readouterr().err
+    assert (
+        "is served with the overlays none, this run needs strict: serve it with these (`leyden serve --ove" in refusal
+    )
 
 
 def test_whoever_is_no_charge_service_gets_no_write(strict: str) -> None:

@@ -24,8 +24,8 @@ _IMPORTS = "import os\n\nfrom leyden.harness.runs.at_target import target_of\n"
 
 
 def runs_at_target(case: Case) -> bool:
-    """Whether the case has a violation that only its target has, and steps to find it there."""
-    return not case.is_reproduced and case.target != "" and case.steps != ()
+    """Whether the case has a violation that only its target has."""
+    return not case.is_reproduced and case.target != ""
 
 
 def pytest_at_target(case: Case, title: str) -> str:

@@ -60,6 +60,11 @@ def as_curl(case: Case) -> str:
     """
     if runs_at_target(case):
         check = (case.expectation or {}).get("check", "")
+        if not case.steps:
+            raise ExportError(
+                "this case has no steps: the start or the end of the run shows the violation, and a script of curl has"
+                " neither; export it as pytest or notebook"
+            )
         if check not in SHOWN_BY_CURL:
             raise ExportError(f"a script of curl cannot see a violation of {check}: export it as pytest or notebook")
         return shell_at_target(case, _title(case))

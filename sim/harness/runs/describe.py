@@ -77,7 +77,7 @@ def describe_violation(
     lines = [f"Contract violation ({expectation['check']}: {CHECKS[expectation['check']]})"]
     if overlays:
         lines.append(f"Overlays: {', '.join(overlays)}")
-    lines += ["", "Steps"]
+    lines += ["", "Steps" if steps else "Steps: none"]
     lines += [f"  {number}. {describe_step(step)}" for number, step in enumerate(steps, 1)]
     lines += ["", f"Rule: {expectation['ruleId']}"]
     text = rule_text(expectation["ruleId"])
