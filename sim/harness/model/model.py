@@ -200,6 +200,8 @@ class Model:
         if "description" in body:
             static.description, static.metadata = body["description"], None
         static.success_message = body.get("successMessage", static.success_message)
+        if static.internal_id is not None:
+            static.former_internal_ids.append(static.internal_id)
         static.internal_id = body.get("internalId", static.internal_id)
         static.callback_url = body.get("callbackUrl", static.callback_url)
         self._mark_changed(static)

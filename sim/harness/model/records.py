@@ -14,7 +14,8 @@ from leyden.harness.model.rules import iso
 
 @dataclass(slots=True, eq=False)
 class StaticCharge:
-    """A Static Charge; `label` is its name in the steps, `history` its events: the time, the trigger, the new state."""
+    """A Static Charge; `label` is its name in the steps, `history` its events: the time, the trigger, the new state.
+    `former_internal_ids` are those that changes have replaced."""
 
     label: str
     project: str
@@ -34,6 +35,7 @@ class StaticCharge:
     link: str | None = None
     metadata: str | None = None
     children: list[Charge] = field(default_factory=list)
+    former_internal_ids: list[str] = field(default_factory=list)
     history: list[tuple[int, str, str]] = field(default_factory=list)
 
     @property
