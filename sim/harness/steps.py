@@ -37,6 +37,7 @@ Step = TypedDict(
         "answers": list[Any],
         "always": Any,
         "kind": str,
+        "how": str,
         "count": int,
         "event": str,
         "attempt": int,

@@ -41,6 +41,11 @@ def conformance_cases(overlay: str | None = None) -> Iterator[Case]:
         yield from _cases(_OVERLAY_SCENARIOS[overlay], overlays=(overlay,))
 
 
+def scenarios_of(group: str) -> Scenarios:
+    """The scenarios of one of the `GROUPS`, or those of an overlay."""
+    return GROUPS[group]() if group in GROUPS else dict(_OVERLAY_SCENARIOS[group])
+
+
 def grouped_cases(group: str) -> Iterator[Case]:
     """The cases of one of the `GROUPS`."""
     yield from _cases(GROUPS[group](), disk=group == "restarts")

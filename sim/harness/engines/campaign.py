@@ -28,9 +28,9 @@ def run_campaign(
 ) -> CampaignReport:
     """Run the engines until the limits of the config are reached.
 
-    The conformance run comes first; then the engine that has used the least time is next. The obligations get twice
-    the time of another engine until all are asked. `now` returns real milliseconds. `progress` is called after each
-    part. The report says so if the time limit, an interrupt, or a target that does not respond any more ended the
+    The conformance run comes first; then the engine that has used the least time is next. The obligations get four
+    times the time of another engine until all are asked. `now` returns real milliseconds. `progress` is called after
+    each part. The report says so if the time limit, an interrupt, or a target that does not respond any more ended the
     campaign before an engine had done its runs. Raises `MissingExtra` if an engine needs a package that is not
     installed, and `TargetError` if no run was possible.
     """
@@ -123,7 +123,7 @@ def _schemathesis(config: CampaignConfig, target: Target) -> Iterator[CaseResult
 # Engines that end by themselves.
 _FINITE = frozenset({"conformance", "obligations"})
 # By how much the time of an engine counts.
-_SHARES = {"conformance": 0.0, "obligations": 0.5}
+_SHARES = {"conformance": 0.0, "obligations": 0.25}
 # The packages that engines need besides those of the core.
 _PACKAGES = {"state-machine": "hypothesis", "schemathesis": "schemathesis"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from operator import itemgetter
 
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
@@ -12,12 +13,21 @@ from leyden.harness.runs.cases import Case, CaseResult, play
 from leyden.harness.targets.target import Target
 from leyden.rng import RandomStreams
 
+_VARIED = ("fault-fields", "in-flight", "between-pages", "rows")
 UNCHECKED = "obligations of the documents: their answers depend on everything that the service has"
 
 
 def declared_obligations() -> tuple[str, ...]:
     """The names of all obligations."""
     return tuple(one.id for one in all_obligations())
+
+
+def _rank(case: Case, chance: int) -> tuple[int, int]:
+    """Cases that ask many obligations come first, then those that are alone, then those that vary one subject often."""
+    asked = [step["obligation"] for step in case.steps if "obligation" in step]
+    if len(asked) > 1:
+        return 0, chance
+    return (2 if any(f" {kind}" in asked[0] for kind in _VARIED) else 1), chance
 
 
 def run_obligations(config: CampaignConfig, target: Target, overlays: tuple[str, ...] | None) -> Iterator[CaseResult]:
@@ -29,10 +39,14 @@ def run_obligations(config: CampaignConfig, target: Target, overlays: tuple[str,
         yield CaseResult(Case((), name="obligations"), unchecked={UNCHECKED: None})
         return
     cases = obligation_cases()
+    if not target.restarts:
+        cases = [case for case in cases if not case.disk]
     if overlays is not None:
         cases = [replace(case, overlays=overlays) for case in cases if case.overlays in ((), overlays)]
     stream = RandomStreams(config.seed).stream("obligations")
-    cases = [case for _, case in sorted(((stream.below(2**32), case) for case in cases), key=lambda one: one[0])]
+    cases = [
+        case for _, case in sorted(((_rank(case, stream.below(2**32)), case) for case in cases), key=itemgetter(0))
+    ]
     part, parts = config.part
     for case in islice(cases[part::parts], config.examples):
         yield play(replace(case, seed=config.seed + 1), target)

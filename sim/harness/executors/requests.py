@@ -44,18 +44,19 @@ def pages(session: Session, step: Step) -> None:
 
 
 def fill(session: Session, step: Step) -> None:
-    """{"do": "fill", "of": "charges" | "statics" | "children", "count": 1000, "as": "x", "static"?}: create rows, which
-    are compared in the lists."""
+    """{"do": "fill", "of": "charges" | "statics" | "children", "count": 1000, "as": "x", "static"?, "by"?, "body"?}:
+    create rows, which are compared in the lists, with the members of `body`."""
     of, label = step["of"], step["as"]
     amounts = {"minAmount": "1000", "maxAmount": "2000"} if of == "statics" else {"amount": "1000"}
     path = "/v0/static-charges" if of == "statics" else "/v0/charges"
-    typed = [("apikey", session.target.keys[PROJECT]), ("Content-Type", "application/json")]
+    key = session.target.keys[SECOND_PROJECT if step.get("by") == "second" else PROJECT]
+    typed = [("apikey", key), ("Content-Type", "application/json")]
     for number in range(step["count"]):
         if of == "children":
             static = session.static(step["static"])
             sent = SentRequest("GET", f"/lnurlp/{static.id}/invoice?amount=1000", (), b"", f"{label}_{number}")
         else:
-            body = encoded({**amounts, "description": f"{number}"})
+            body = encoded({**amounts, "description": f"{number}", **step.get("body", {})})
             sent = SentRequest("POST", path, typed, body, f"{label}_{number}")
         send(session, sent)
     session.model.changed.clear()

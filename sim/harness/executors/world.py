@@ -12,7 +12,7 @@ from leyden.harness.model.records import Charge, Payment, StaticCharge
 from leyden.harness.model.rules import iso
 from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible
-from leyden.harness.targets.target import PROJECT
+from leyden.harness.targets.target import PROJECT, RESTARTS
 
 
 def _check_payment(payment: Payment, body: Any, where: str) -> None:
@@ -176,14 +176,13 @@ def replay(session: Session, step: Step) -> None:
 
 
 def restart(session: Session, step: Step) -> None:
-    """{"do": "restart"}: stop the service and start it on its data."""
+    """{"do": "restart", "how"?: one of `RESTARTS`}: stop the service and start it on its data."""
     if not session.disk or not session.target.restarts:
         raise StepImpossible("the target cannot be restarted")
     session.model.outbox.restart()
     session.model.ledger.restart()
-    receivers = session.model.outbox.receivers
-    scripts = {host: {"answers": one.answers, "always": one.always} for host, one in receivers.items()}
-    session.target.restart(scripts)
+    unnoticed = session.target.restart(step.get("how", RESTARTS[0]))
+    checks.same([], [*unnoticed], "lifecycle", "control-plane", "damaged journals that are opened")
     session.requests_seen.clear()  # the ids of requests are counted from each start
     session.reached["policy", "restart", "resumed"] = None
     session.model.changed.update(dict.fromkeys(session.model.ledger.resources))

@@ -6,11 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 from leyden.harness.generators.generators import START_MS
+from leyden.harness.obligations.changes import change_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, scene_obligation
+from leyden.harness.obligations.deliveries import delivery_obligations
+from leyden.harness.obligations.durability import durability_obligations
 from leyden.harness.obligations.fields import field_obligations, foreign_field_obligations, pair_obligations
+from leyden.harness.obligations.idempotency import idempotency_obligations
+from leyden.harness.obligations.long_lists import long_list_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.queries import list_obligations, query_obligations
 from leyden.harness.obligations.scenes import SHARED, scene_of, start_of
@@ -56,6 +61,11 @@ def _derived() -> Iterator[Obligation]:
         sequence_obligations(),
         reply_obligations(),
         fault_obligations(),
+        idempotency_obligations(),
+        change_obligations(),
+        delivery_obligations(),
+        long_list_obligations(),
+        durability_obligations(),
         (scene_obligation(), jitter_obligation()),
     )
     for overlay in _BODY_OVERLAYS:
@@ -82,11 +92,30 @@ def obligation_cases(obligations: Sequence[Obligation] | None = None) -> list[Ca
 def _case(scene: str, overlays: tuple[str, ...], members: Sequence[Obligation]) -> Case:
     steps: list[Step] = [*scene_of(scene)]
     for number, one in enumerate(members):
-        renamed = [cast("Step", {**step, "as": f"n{number}-{index}"}) if step.get("as") == "new" else step
-                   for index, step in enumerate(one.steps)]  # fmt: skip
+        renamed = _labelled(one.steps, number)
         steps += [*renamed[:-1], {**renamed[-1], "obligation": one.id}]
     start = start_of(scene)
     return Case(
         tuple(steps), seed=1, start_ms=START_MS + 500 if start is None else start, overlays=overlays,
+        disk=any(step["do"] in {"restart", "crash"} for step in steps),
         name=f"obligations: {members[0].id}{f' and {len(members) - 1} more' if len(members) > 1 else ''}",
     )  # fmt: skip
+
+
+_LABELS = ("as", "what", "static", "charge", "payment")
+
+
+def _labelled(steps: Sequence[Step], number: int) -> list[Step]:
+    """The steps with labels of their own: for `new` that of the latest step which creates it, and `new-x` likewise."""
+    found: list[Step] = []
+    latest = ""
+    for index, step in enumerate(steps):
+        if step.get("as") == "new":
+            latest = f"n{number}-{index}"
+        names: Any = {
+            name: latest if step.get(name) == "new" else f"n{number}-{label[4:]}"
+            for name in _LABELS
+            if (label := str(step.get(name, ""))) == "new" or label.startswith("new-")
+        }
+        found.append(cast("Step", {**step, **names}))
+    return found

@@ -16,7 +16,7 @@ from leyden.harness.obligations.obligation import (
     target_of,
 )
 from leyden.harness.obligations.patterns import one_of_each, pattern_variants
-from leyden.harness.obligations.texts import TEXTS, near_misses
+from leyden.harness.obligations.texts import TEXTS, URLS, near_misses
 from leyden.harness.steps import Step
 
 Values = Iterator[tuple[str, Any]]
@@ -169,7 +169,8 @@ def field_obligations(overlays: tuple[str, ...] = ()) -> Iterator[Obligation]:
             yield _field(one, name, "", "empty", "", source, overlays)
             seen: set[tuple[str, str]] = {("null", ""), ("empty", "")}
             texts: set[tuple[type, Any]] = set()
-            for kind, value in (*values_of(schema), *_patterns(schema, before, asked)):
+            urls = (("url", text) for text in (URLS if name == "callbackUrl" else ()))
+            for kind, value in (*values_of(schema), *_patterns(schema, before, asked), *urls):
                 key = (type(value), repr(value))
                 if key in texts:
                     continue
@@ -212,6 +213,9 @@ def _field(
     steps = [request_of(one, body=body)]
     if kind.startswith("text:") and name == "internalId" and one.method == "POST":
         steps.append(_listed(one, value))
+    # Valid or not is for the model to say: whoever was refused has nothing to follow.
+    if value is not ABSENT and value is not None and not overlays:
+        steps.append({"do": "follow", "what": "s1" if one.method == "PATCH" else "new"})
     if one.method == "PATCH" and name in _RESET:
         steps.append(request_of(one, body=_RESET))
     return Obligation(f"{one.name} body.{name}", kind, case, source, tuple(steps), overlays=overlays)

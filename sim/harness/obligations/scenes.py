@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from leyden.harness.obligations.obligation import document_of
 from leyden.harness.steps import Step
@@ -57,6 +58,53 @@ ROWS: tuple[Step, ...] = (
     {"do": "patch", "static": "s1", "body": {"internalId": "a"}},
     {"do": "advance", "by": 3_000},
 )
+# Lists of many rows of which few match: at both ends, about the middle, and others of the second project before them.
+
+
+def _rare(number: int) -> list[Step]:
+    """Rows that filters look for, and one instant that many rows share."""
+    return [
+        {"do": "advance", "by": 1_000},
+        _charge(f"x{number}", internalId="rare"),
+        _charge(f"y{number}", internalId="rare", expiresIn=3_000 + number),
+        _charge(f"z{number}"),
+        _static(f"t{number}", internalId="rare"),
+        _static(f"u{number}", allowedSlots=1),
+        {"do": "patch", "static": "t", "body": {"internalId": "rare"}},
+        _invoice(f"i{number}", "t"),
+        _invoice(f"j{number}", "t"),
+        {"do": "patch", "static": "t", "body": {"internalId": None}},
+        _invoice(f"k{number}", f"u{number}"),
+        {"do": "pay", "as": f"p{number}", "charge": f"x{number}"},
+        {"do": "fail", "charge": f"z{number}"},
+        {"do": "pay", "as": f"q{number}", "charge": f"i{number}"},
+        {"do": "fail", "charge": f"j{number}"},
+        {"do": "pay", "as": f"r{number}", "charge": f"k{number}"},
+        {"do": "advance", "by": 1_000},
+    ]
+
+
+def _fill(of: str, count: int, label: str, **more: object) -> Step:
+    step: Any = {"do": "fill", "of": of, "count": count, "as": label, **more}
+    found: Step = step
+    return found
+
+
+LONG: tuple[Step, ...] = (
+    _static("t"),
+    *_rare(0),
+    _fill("children", 110, "a0", static="t"),
+    *_rare(1),
+    _fill("charges", 250, "a1", body={"expiresIn": 2_592_000}),
+    _fill("statics", 290, "a2"),
+    *_rare(2),
+    _fill("children", 290, "a3", static="t"),
+    _fill("charges", 20, "a4", body={"expiresIn": 2_592_000}),
+    _fill("statics", 260, "a5"),
+    *_rare(3),
+    _fill("charges", 280, "a6", by=BY_SECOND),
+    _fill("statics", 280, "a7", by=BY_SECOND),
+)
 _TEXTS = ("a", "a+b", "a%2Fb", "a&b=c", "caf\u00e9", "cafe\u0301", "", "a\u2028b", "007", "b", "a")
 SCENES: Mapping[str, tuple[Step, ...]] = {
     "empty": (),
@@ -69,13 +117,16 @@ SCENES: Mapping[str, tuple[Step, ...]] = {
         {"do": "fail", "charge": "c15"},
     ),
 }
+# The lists of a service that was started again: of each list, the rows are those of the scene `lists`.
+_AGAIN: Step = {"do": "restart", "how": "compact"}
+RESTARTED = {"restarted-lists": (*SCENES["lists"], _AGAIN)}
 # The steps of one case that come after those of a scene. A scene that is not here has one obligation for each case.
-SHARED: Mapping[str, int] = {"rows": 80, "lists": 150, "empty": 25}
+SHARED: Mapping[str, int] = {"rows": 80, "lists": 150, "empty": 25, "restarted-lists": 150, "long": 1_000}
 
 
 def scene_of(name: str) -> tuple[Step, ...]:
     """The steps of a scene; `NAME-changed` is a scene for one obligation alone."""
-    return SCENES.get(name.partition("-changed")[0], ())
+    return {**SCENES, **RESTARTED, "long": LONG}.get(name.partition("-changed")[0], ())
 
 
 def start_of(name: str) -> int | None:

@@ -48,6 +48,24 @@ TEXTS = {
     "json": '{"a":[1]}',
     "semicolon": "te;a,b",
 }
+# URLs of receivers, by what could be read or written in another way.
+URLS = tuple(
+    text.replace("%40@", "@r3.inbox.localhost").replace("//@", "//r3.inbox.localhost")
+    for text in (
+        *(f"http://@:{port}/hook" for port in (1, 79, 80, 81, 442, 443, 444, 1023, 1024, 1025, 8080, 65534, 65535)),
+        *(f"https://@:{port}" for port in (1, 80, 443, 1023, 1024, 65535)),
+        *(f"http://@:{port}/" for port in (0, 65536, 99999, "00080", "8e1", "", "-1", "+80")),
+        "http://@", "https://@", "http://@/", "http://@?", "http://@/?", "http://@?a=1", "http://@/a?b=c&b=d&e",
+        "HTTP://@/", "hTTps://@/", "http://R3.INBOX.LocalHost/Hook", "http://@./hook", "http://@/a//b/", "http://@//",
+        "http://@/a/../b/./c", "http://@/%7Ehook", "http://@/~hook", "http://@/%41%2f%2F", "http://@/a%20b?c=%26",
+        "http://@/a+b?c+d", "http://@/a;b=c,d", "http://@/a:b%40c", "http://@/hook?url=http://x.y/",
+        "http://@/" + "p" * 1_000, "http://@/?" + "q=1&" * 400, "http://@/(a)!*'$", "http://@/#", "http://@/a#b",
+        "http://u:p%40@/hook", "http://[::1]:1024/", "http://[::1]/", "http://127.0.0.1:65535/", "http://127.1/",
+        "http://2130706433/", "http://0x7f.1/", "ftp://@/", "//@/", "http:/@/", "http:@", " http://@/", "http://@/ ",
+        "http://@ /", "http://@/a b", "http://@/\u00e9", "http://b\u00fccher.localhost/",
+        "http://xn--bcher-kva.localhost/", "http://a_b.localhost/", "http://-a.localhost/", "http://a..localhost/",
+    )
+)  # fmt: skip
 # For each instant a date-time of RFC 3339, by its form.
 DATES = {
     "utc": "2030-01-01T00:00:02Z",

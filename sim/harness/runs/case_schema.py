@@ -12,7 +12,7 @@ from leyden.harness.checks.violations import CHECKS
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.specification import PATCH_SCHEMA
-from leyden.harness.targets.target import TARGET_KINDS
+from leyden.harness.targets.target import RESTARTS, TARGET_KINDS
 
 MAX_STEPS = 100_000
 _MAX_MS = 10**15
@@ -90,7 +90,9 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "rotate": {},
     "spare_key": {},
     "replay": {"charge": _TEXT},
-    "restart": {},
+    "restart": {"how?": {"enum": list(RESTARTS)}},
+    "crash": {"steps": {"type": "array", "items": {"$ref": "#/$defs/step"}, "minItems": 1, "maxItems": 1}},
+    "follow": {"what": _TEXT},
     "odd": {"operation": _OPERATION, "kind": _TEXT},
     "request": {
         "method?": {"type": "string", "pattern": "^[A-Za-z]{1,20}$"}, "target": _TARGET, "headers?": _HEADERS,
@@ -98,7 +100,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     },
     "fill": {
         "of": {"enum": ["charges", "statics", "children"]}, "as": _TEXT, "static?": _TEXT,
-        "count": {"type": "integer", "minimum": 0, "maximum": 100_000},
+        "count": {"type": "integer", "minimum": 0, "maximum": 100_000}, "body?": _OBJECT, **_BY,
     },
     "pages": {
         "target": _TARGET, "headers?": _HEADERS, "steps?": {"type": "array", "items": {"$ref": "#/$defs/step"}},

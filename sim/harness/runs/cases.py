@@ -75,7 +75,11 @@ class Case:
     @property
     def restarts(self) -> bool:
         """Whether a step restarts the service."""
-        return any("restart" in (step["do"], step.get("between", {}).get("do")) for step in self.steps)
+        return any(
+            "restart" in (one["do"], one.get("between", {}).get("do"))
+            for step in self.steps
+            for one in (step, *step.get("steps", ()))
+        )
 
     @property
     def is_reproduced(self) -> bool:

@@ -23,8 +23,16 @@ _SENTENCES = {
     "spare_key": "create a second API key, use it, and rotate it",
     "rotate": "rotate the webhook secret",
     "replay": "replay the delivery about {charge}",
-    "restart": "stop the service and start it on its data",
+    "follow": "use {what} in every way: list, LNURL, invoice, payment, proof",
     "odd": "send an odd request: {operation}, {kind}",
+}
+
+_STOPS = {
+    "kill": " by a kill",
+    "torn": " by a kill while it writes",
+    "compact": " after a compaction of its journal",
+    "twice": ", start it, stop it again",
+    "damaged": ", start it on damaged copies of its data, which it must refuse,",
 }
 
 
@@ -53,6 +61,10 @@ def _sentence(step: Step) -> str:
             amount = f" with {step['amount']} msat" if "amount" in step else ""
             delay = f", arriving after {step['delay']} ms" if step.get("delay") else ""
             return f"pay {step['charge']}{amount}{result.get(outcome, f', {outcome}')}{delay}: {label}"
+        case "restart":
+            return f"stop the service{_STOPS.get(step.get('how', ''), '')} and start it on its data"
+        case "crash":
+            return f"kill the service after each commit of this step: {_sentence(step['steps'][0])}"
         case "advance" if "to" in step:
             offset = step.get("offset", 0)
             when = "to" if not offset else f"to {abs(offset)} ms {'before' if offset < 0 else 'after'}"

@@ -30,6 +30,8 @@ _NEVER = {
     "receiver": "retries: only a sandbox has scripted receivers",
     "fault": "faults: only a sandbox can inject them",
     "replay": "replays of deliveries: only a sandbox has them",
+    "follow": "obligations of the documents: their answers depend on everything that the service has",
+    "crash": "kills of the service: only a sandbox in process can be killed within a step",
     "spare_key": "rotation of API keys: only a sandbox has it",
     "request": "obligations of the documents: their answers depend on everything that the service has",
     "fill": "obligations of the documents: their answers depend on everything that the service has",

@@ -14,7 +14,7 @@ import httpx2
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
 from leyden.harness.targets.adapter import NO_ADAPTER, lever, load_adapter
-from leyden.harness.targets.target import EXTERNAL, PROJECT, SECOND_PROJECT, SERVED, Headers, Response
+from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
 from leyden.server.errors import LeydenError
 from leyden.server.system.clock import random_seed
 
@@ -67,7 +67,7 @@ class HttpTarget:
                 raise TargetError(f"{self.url} refuses the API key: give that of a project with {options[project]}")
         self._keys_are_accepted = True
 
-    def restart(self, scripts: Mapping[str, Any]) -> None:
+    def restart(self, how: str = RESTARTS[0]) -> Sequence[str]:
         """Not possible. Raises `TargetError`."""
         raise TargetError(f"{self.name} cannot be restarted from here: use a sandbox in process")
 
@@ -213,13 +213,13 @@ class ExternalService(HttpTarget):
         if self._date_ms is not None:
             self._offset_ms = at_ms - self._date_ms
 
-    def restart(self, scripts: Mapping[str, Any]) -> None:
-        """Restart the service with the adapter."""
+    def restart(self, how: str = RESTARTS[0]) -> Sequence[str]:
+        """Restart the service with the adapter, in its way."""
         restart = lever(self.adapter, "restart")
         if restart is None:
-            super().restart(scripts)
-        else:
-            restart()
+            return super().restart(how)
+        restart()
+        return ()
 
     def specification(self, overlays: Sequence[str]) -> None:
         """None: it may serve no document."""

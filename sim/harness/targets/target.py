@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import orjson
 
-from leyden.callbacks.replies import parse_reply
 from leyden.harness.constants import API_KEY
 from leyden.sandbox import Sandbox
 from leyden.server.contract.types import Contract
+from leyden.server.errors import StoreError
+from leyden.server.store.journal import JOURNAL_NAME
 from leyden.world.config import world_config
 from leyden.world.loopback import send_request
 
@@ -22,8 +26,31 @@ SECOND_API_KEY = "second"
 # The kinds of targets: a sandbox in this process, `leyden serve`, and another implementation.
 IN_PROCESS, SERVED, EXTERNAL = TARGET_KINDS = ("in process", "served", "another implementation")
 PROJECT, SECOND_PROJECT = "default", "second"
+_ROOM = 256 << 20  # bytes
+# How a service stops before it starts on its data again: closed; killed; killed while it wrote a commit; closed after a
+# compaction of its journal; closed, started and closed; closed, and it must refuse its data with each of the `DAMAGES`.
+RESTARTS = ("close", "kill", "torn", "compact", "twice", "damaged")
+DAMAGES: Mapping[str, Callable[[bytes], bytes]] = {
+    "without its last line": lambda text: text[: text.rindex(b"\n", 0, -1) + 1],
+    "without its last two lines": lambda text: text[: text.rindex(b"\n", 0, text.rindex(b"\n", 0, -1)) + 1],
+    "with another byte in its middle": lambda text: text[: len(text) // 2] + b"~" + text[len(text) // 2 + 1 :],
+    "with two lines in the other order": lambda text: b"".join(_exchanged(text.splitlines(keepends=True))),
+    "with its last line twice": lambda text: text + text[text.rindex(b"\n", 0, -1) + 1 :],
+    "empty": lambda text: b"",
+}
 
 Headers = Sequence[tuple[str, str]]
+
+
+def _new_folder() -> TemporaryDirectory[str]:
+    """A temporary directory, in memory if there is room: each start and stop waits for the disk several times."""
+    place = Path("/dev/shm")
+    roomy = place.is_dir() and os.access(place, os.W_OK) and shutil.disk_usage(place).free > _ROOM
+    return TemporaryDirectory(prefix="leyden-harness-", dir=place if roomy else None, ignore_cleanup_errors=True)
+
+
+def _exchanged(lines: list[bytes]) -> list[bytes]:
+    return [*lines[:-2], *lines[:-3:-1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +93,9 @@ class Target(Protocol):
     def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
         """Send a request and return its response, after the target has done what is due now."""
 
-    def restart(self, scripts: Mapping[str, Any]) -> None:
-        """Stop the service and start it on its data. `scripts` has the remaining script of each built-in receiver, by
-        its name; receivers that lose theirs get it again before anything else happens."""
+    def restart(self, how: str = RESTARTS[0]) -> Sequence[str]:
+        """Stop the service in one of the ways of `RESTARTS` and start it on its data. Returns the damages of its data
+        with which it started all the same, although it must refuse them."""
 
     def specification(self, overlays: Sequence[str]) -> Mapping[str, Any] | None:
         """The document that the target serves after a start with these overlays; None where it is not known."""
@@ -96,6 +123,8 @@ class InProcess:
         self._spec = spec
         self._sandbox: Sandbox | None = None
         self._folder: TemporaryDirectory[str] | None = None
+        self._directory = Path()
+        self._copies = count(1)
         self._overlays: tuple[str, ...] = ()
 
     @property
@@ -108,10 +137,12 @@ class InProcess:
         """Create a new sandbox, in memory or, with `disk`, in a temporary directory."""
         self.end()
         logging.getLogger("leyden").disabled = True  # the harness reports a defect itself
-        self._folder = TemporaryDirectory(prefix="leyden-harness-", ignore_cleanup_errors=True) if disk else None
+        self._folder = _new_folder() if disk else None
         self._overlays = tuple(overlays)
+        data = None if self._folder is None else Path(self._folder.name, "data")
+        self._directory = data or Path()
         self._sandbox = Sandbox(
-            seed, start_ms, data=None if self._folder is None else Path(self._folder.name, "data"),
+            seed, start_ms, data=data,
             spec=self._spec, overlays=self._overlays, api_key=API_KEY,
         )  # fmt: skip
         with self._sandbox.world.exclusive():
@@ -126,19 +157,71 @@ class InProcess:
         names_and_values = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
         return Response(response.status, names_and_values, response.body)
 
-    def restart(self, scripts: Mapping[str, Any]) -> None:
-        """Close the directory and open it again."""
-        assert self._folder is not None, "a restart needs a run with disk=True"
+    def restart(self, how: str = RESTARTS[0]) -> Sequence[str]:
+        """Open the directory again, or, after `kill` and `torn`, a copy of it that nothing has closed."""
+        data, unnoticed = self._directory, []
+        if how == "compact":
+            self.sandbox.world.store.compact()
+        if how in {"kill", "torn"}:
+            data = Path(self._folder.name, f"{next(self._copies)}") if self._folder is not None else data
+            shutil.copytree(self._directory, data)
+            if how == "torn":
+                with (data / JOURNAL_NAME).open("ab") as journal:
+                    journal.write(b'["00000000",{"charges":[[1')  # of a commit that was never confirmed
         self.sandbox.close()
-        self._sandbox = Sandbox(
-            data=Path(self._folder.name, "data"), spec=self._spec, overlays=self._overlays, api_key=API_KEY
-        )  # fmt: skip
-        world = self._sandbox.world
-        for name, script in scripts.items():
-            world.receivers.receiver(name).always(parse_reply(script["always"])).answers(
-                [parse_reply(one) for one in script["answers"]]
-            )
-        world.catch_up()
+        if how == "damaged":
+            unnoticed = [name for name, spoil in DAMAGES.items() if not self._is_refused(spoil)]
+        if how == "twice":
+            self._open(data)
+            self.sandbox.close()
+        self._open(data)
+        return unnoticed
+
+    @property
+    def journal_size(self) -> int:
+        """The length in bytes of the journal of the directory."""
+        return (self._directory / JOURNAL_NAME).stat().st_size
+
+    def images(self, since: int) -> Iterator[Self]:
+        """What a kill after each commit since the journal had this length would have left, each in a sandbox of its
+        own; the first is that of this length."""
+        assert self._folder is not None, "there are images of a directory only"
+        journal = (self._directory / JOURNAL_NAME).read_bytes()
+        size = since
+        while True:
+            image = type(self)(self._spec)
+            image._overlays = self._overlays
+            image._folder = _new_folder()
+            data = Path(image._folder.name, "data")
+            data.mkdir()
+            # Without the mark of the end, which is that of the whole journal.
+            (data / JOURNAL_NAME).write_bytes(journal[:size])
+            try:
+                image._open(data)
+                yield image
+            finally:
+                image.end()
+            if size == len(journal):
+                return
+            size = journal.index(b"\n", size) + 1
+
+    def _open(self, data: Path) -> None:
+        self._sandbox = Sandbox(data=data, spec=self._spec, overlays=self._overlays, api_key=API_KEY)
+        self._directory = data
+        self._sandbox.world.catch_up()
+
+    def _is_refused(self, spoil: Callable[[bytes], bytes]) -> bool:
+        """Whether the closed directory is refused with a journal that is spoilt in this way."""
+        path = self._directory / JOURNAL_NAME
+        whole = path.read_bytes()
+        path.write_bytes(spoil(whole))
+        try:
+            Sandbox(data=self._directory, spec=self._spec, overlays=self._overlays, api_key=API_KEY).close()
+        except StoreError:
+            return True
+        finally:
+            path.write_bytes(whole)
+        return False
 
     def specification(self, overlays: Sequence[str]) -> Mapping[str, Any]:
         """The document of the sandboxes with these overlays."""

@@ -1,0 +1,64 @@
+"""Obligations of durability: a restart of each kind between any two steps, and a kill after any commit of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from leyden.harness.conformance.conformance import scenarios_of
+from leyden.harness.model.rules import OVERLAYS
+from leyden.harness.obligations.obligation import Obligation
+from leyden.harness.obligations.queries import list_obligations
+from leyden.harness.obligations.sequences import fault_obligations, sequence_obligations
+from leyden.harness.steps import Step
+from leyden.harness.targets.target import RESTARTS
+
+_SOURCE = "the harness's list of restarts"
+_MOST = 24  # steps of a scenario with restarts between them
+# These read only: a kill within one of them leaves nothing of its own.
+_READS = frozenset({"get", "wallet", "list", "odd", "verify", "pay_request", "pages"})
+_WHOLE = _READS | {"advance", "restart", "fault", "receiver", "request", "fill", "follow"}
+# Between restarts that are in every case, those that say more, but cost more.
+_WAYS = ("close", "kill", "compact", "kill", "twice", "torn")
+
+
+def durability_obligations() -> Iterator[Obligation]:
+    """Each scenario of the conformance run with restarts in it, and with kills in it."""
+    number = 0
+    for group in ("charges", "static charges", "callbacks", "lists", *OVERLAYS):
+        overlays = (group,) if group in OVERLAYS else ()
+        for name, steps in scenarios_of(group).items():
+            if len(steps) > _MOST:
+                continue
+            yield _restarted(name, steps, number, overlays)
+            if group in {"charges", "static charges", "lists"}:
+                yield _killed(name, steps)
+            number += 1
+    for number, one in enumerate([*sequence_obligations()][::12]):
+        yield _restarted(one.id, one.steps, number, ())
+    for number, one in enumerate([*fault_obligations()][::8]):
+        yield _restarted(one.id, one.steps, number, ())
+    yield from _lists()
+
+
+def _restarted(name: str, steps: Sequence[Step], number: int, overlays: tuple[str, ...]) -> Obligation:
+    """The steps with a restart after every other one; `number` decides which, and of which kind."""
+    found: list[Step] = []
+    for index, step in enumerate(steps):
+        found.append(step)
+        if step["do"] not in _READS and (index + number) % 2 == 0:
+            found.append({"do": "restart", "how": _WAYS[(index + number) // 2 % len(_WAYS)]})
+    how = "damaged" if number % 20 == 0 else RESTARTS[0]
+    return Obligation("restart", "between", name, _SOURCE, (*found, {"do": "restart", "how": how}),
+                      scene="restart-changed", overlays=overlays)  # fmt: skip
+
+
+def _killed(name: str, steps: Sequence[Step]) -> Obligation:
+    found = [step if step["do"] in _WHOLE else Step({"do": "crash", "steps": [step]}) for step in steps]
+    return Obligation("kill", "within", name, _SOURCE, tuple(found), scene="kill-changed")
+
+
+def _lists() -> Iterator[Obligation]:
+    """Every filter of every list after a restart, which builds the indexes again."""
+    for one in list_obligations():
+        if one.kind == "filter":
+            yield Obligation(f"restart {one.place}", one.kind, one.case, one.source, one.steps, scene="restarted-lists")

@@ -1,0 +1,199 @@
+"""Each class of obligations finds a defect that the rest of the harness cannot see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import pytest
+
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.obligations.derive import all_obligations, obligation_cases
+from leyden.harness.runs.cases import Case, play, read_case
+from leyden.harness.runs.describe import describe_step
+from leyden.harness.targets.target import DAMAGES, RESTARTS, InProcess
+from leyden.server.callbacks.outbox import Outbox
+from leyden.server.charges import lnurl_pay
+from leyden.server.charges.charges import ChargeService
+from leyden.server.errors import StoreError
+from leyden.server.http import idempotency
+from leyden.server.http.idempotency import Idempotency
+from leyden.server.store import table
+from leyden.server.store.storage import JournalStorage
+from leyden.server.store.tables.index import Index
+
+URL = "http://r1.inbox.localhost/hook"
+CHARGE: Any = {"do": "create_charge", "as": "c1", "body": {"amount": "1000", "description": "tea", "callbackUrl": URL}}
+
+
+def violation_of(kind: str, case: str = "") -> ContractViolation | None:
+    """The first violation of the cases with obligations of this kind."""
+    chosen = [one for one in all_obligations() if one.kind == kind and case in one.case]
+    assert chosen
+    found = (play(one).violation for one in obligation_cases(chosen))
+    return next((one for one in found if one is not None), None)
+
+
+def test_a_page_that_ends_with_the_first_portion_of_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    def first_portion(*args: Any, **options: Any) -> Any:
+        yield from [*original(*args, **options)][:1]
+
+    original = table.id_portions
+    monkeypatch.setattr(table, "id_portions", first_portion)
+    assert violation_of("long-list") is not None
+
+
+def test_an_index_without_the_rows_whose_value_was_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    add = Index.add
+
+    def added(self: Index, value: Any, doc_id: int) -> None:
+        if value != "b" or doc_id % 2:
+            add(self, value, doc_id)
+
+    monkeypatch.setattr(Index, "add", added)
+    assert violation_of("change", "internalId") is not None
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind"),
+    [
+        (lambda body: {**body, "x": str(body.get("x"))[:8]}, "same-body"),
+        (lambda body: {name: value for name, value in body.items() if value is not None}, "same-body"),
+        (lambda body: {name: value.strip() if isinstance(value, str) else value for name, value in body.items()},
+         "same-body"),
+        (lambda body: [*body.items()], "same-body"),
+    ],
+)  # fmt: skip
+def test_bodies_that_are_taken_for_the_same_request(
+    spoil: Callable[[dict[str, Any]], Any], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = idempotency._fingerprint
+    monkeypatch.setattr(idempotency, "_fingerprint", lambda body: original(spoil(body)))
+    assert violation_of(kind) is not None
+
+
+def test_a_key_that_is_compared_without_its_last_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = idempotency._row_id
+    monkeypatch.setattr(idempotency, "_row_id", lambda project, name, key: original(project, name, key[:240]))
+    assert violation_of("same-request") is not None
+
+
+def test_a_response_that_is_stored_for_as_long_as_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Idempotency.recall
+
+    def recall(self: Any, *name: Any) -> Any:
+        stored = original(self, *name)
+        if stored is not None:
+            self.remember(*name, stored.status, stored.body)
+        return stored
+
+    monkeypatch.setattr(Idempotency, "recall", recall)
+    assert violation_of("retention") is not None
+
+
+def test_a_success_message_that_is_cut_at_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = lnurl_pay.LnurlPayService.request_invoice
+
+    @wraps(original)
+    def request_invoice(self: Any, request: Any) -> Any:
+        answer = original(self, request)
+        if "successAction" in answer:
+            message = answer["successAction"]["message"].encode()[:144].decode(errors="ignore")
+            answer["successAction"] = {**answer["successAction"], "message": message}
+        return answer
+
+    monkeypatch.setattr(lnurl_pay.LnurlPayService, "request_invoice", request_invoice)
+    assert violation_of("change", "successMessage") is not None
+    monkeypatch.undo()
+    assert violation_of("change", "successMessage") is None
+
+
+def test_a_port_that_no_callback_is_sent_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Outbox.enqueue
+
+    def enqueue(self: Any, *, url: str, **delivery: Any) -> None:
+        original(self, url=url.replace(":1023", ""), **delivery)
+
+    monkeypatch.setattr(Outbox, "enqueue", enqueue)
+    assert violation_of("url", "1023") is not None
+
+
+def test_a_header_of_a_callback_that_the_document_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithHeader(InProcess):
+        def begin(self, *args: Any, **options: Any) -> None:
+            super().begin(*args, **options)
+            receivers = self.sandbox.world.receivers
+            original = receivers._receive
+
+            def receive(name: str, post: Any, *rest: Any) -> None:
+                original(name, post._replace(headers={**post.headers, "cookie": "a=b"}), *rest)
+
+            receivers._receive = receive  # type: ignore[method-assign]
+
+    case = Case((CHARGE, {"do": "fail", "charge": "c1"}))
+    assert "cookie" in str(play(case, WithHeader()).violation)
+    assert play(case).violation is None
+
+
+# Durability
+
+
+def test_a_callback_that_is_stored_after_the_change_that_it_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart between two steps does not show it: only a kill between two commits of one does."""
+    notify = ChargeService._notify
+    late: list[Any] = []
+    monkeypatch.setattr(ChargeService, "_notify", lambda self, *args: late.append((self, args)))
+    send = InProcess.send
+
+    def send_late(self: InProcess, *args: Any) -> Any:
+        response = send(self, *args)
+        for service, (draft, at) in late:
+            with service._outbox._store.commit():
+                notify(service, {**draft}, at)
+        late.clear()
+        self.sandbox.world.catch_up()
+        return response
+
+    monkeypatch.setattr(InProcess, "send", send_late)
+    fail: Any = {"do": "fail", "charge": "c1"}
+    assert play(Case((CHARGE, fail, {"do": "restart"}), disk=True)).violation is None
+    result = play(Case((CHARGE, {"do": "crash", "steps": [fail]}), disk=True))
+    assert "killed after 1 commits" in str(result.violation)
+
+
+def test_a_damaged_journal_that_is_opened_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case((CHARGE, {"do": "restart", "how": "damaged"}), disk=True)
+    assert play(case).violation is None
+    monkeypatch.setattr("leyden.server.store.end_mark.EndMark.check", lambda *args, **options: None)
+    assert "without its last line" in str(play(case).violation)
+
+
+@pytest.mark.parametrize("how", RESTARTS)
+def test_a_service_has_the_same_state_after_each_kind_of_restart(how: str) -> None:
+    steps = (CHARGE, {"do": "fail", "charge": "c1"}, {"do": "restart", "how": how}, {"do": "get", "what": "c1"})
+    result = play(Case(steps, disk=True))
+    assert result.violation is None
+    assert result.skipped == 0
+    assert read_case(Case(steps, disk=True).document()).steps == steps
+    assert "start it on its data" in describe_step(steps[2])
+
+
+def test_a_compaction_that_loses_a_commit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compact(self: JournalStorage) -> None:
+        raise StoreError("no")
+
+    assert set(DAMAGES) >= {"without its last line", "empty"}
+    monkeypatch.setattr(JournalStorage, "compact", compact)
+    result = play(Case((CHARGE, {"do": "restart", "how": "compact"}), disk=True))
+    assert result.violation is not None
+
+
+def test_a_resource_is_followed_only_after_a_request_that_created_it() -> None:
+    refused: Any = {**CHARGE, "body": {"amount": "1"}}
+    follow: Any = {"do": "follow", "what": "c1"}
+    assert play(Case((refused, follow))).violation is None
+    result = play(Case((CHARGE, follow)))
+    assert result.violation is None
+    assert ("row", "Charge", "pending", "payment_settled", "before_expiry", "completed") in result.reached
+    assert describe_step(follow).startswith("use c1")
