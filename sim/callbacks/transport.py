@@ -127,7 +127,7 @@ class TransportRouter:
         self._sent: dict[int, Pending | None] = {}  # by number, in the order of sending
         self._numbers = count(1)
         self._moves = 0
-        self._awaited: set[int] = set()  # by number: a move of time began while they were in flight
+        self._awaited: set[int] = set()  # by number: a move of time that began later has waited for them
         self._held = 0
         self._collecting = self._discarded = False
         self.connect(network)
@@ -187,12 +187,12 @@ class TransportRouter:
         """Wait no more for the requests that were sent and have no response: their transport was closed. The responses
         to later ones wait for nothing then: `flush_responses` records them."""
         self._pending.extend(pending for pending in self._sent.values() if pending is not None)
-        self._sent = {}
+        self._sent, self._awaited = {}, set()
 
     def discard(self) -> None:
         """Ignore every response from now on: a reset has ended the run of these requests."""
         self._discarded = True
-        self._pending, self._sent = [], {}
+        self._pending, self._sent, self._awaited = [], {}, set()
 
     @property
     def has_pending_responses(self) -> bool:
@@ -242,13 +242,21 @@ class TransportRouter:
         return times_s
 
     @contextmanager
-    def responses_in_order(self) -> Iterator[None]:
-        """While inside, time is moved, and a response is recorded only after those to all earlier requests."""
+    def responses_in_order(self) -> Iterator[Callable[[], None]]:
+        """While inside, time is moved, and a response is recorded only after those to all earlier requests.
+
+        The value is to be called when the move begins to wait for responses: a request from before the move that then
+        gets none in time says so, because its receiver may have asked for the move.
+        """
         with self._lock():
             self._moves += 1
-            self._awaited = {number for number, pending in self._sent.items() if pending is None}
+            earlier = self._unanswered()
+
+        def waits() -> None:
+            self._awaited |= earlier & self._unanswered()
+
         try:
-            yield
+            yield waits
         finally:
             with self._lock():
                 self._moves -= 1
@@ -273,12 +281,17 @@ class TransportRouter:
             return self._response_time_s
         return self._network.receiver_time_s(url)
 
+    def _unanswered(self) -> set[int]:
+        return {number for number, pending in self._sent.items() if pending is None}
+
     def _recorder(self, responded: Responded, number: int) -> Responded:
         def record(post: CallbackRequest, response: CallbackResponse) -> None:
             if self._discarded:
                 return
-            if number in self._awaited and response.error == "timeout":
-                response = response._replace(note=f"{response.note}; {_WAITED}")
+            if number in self._awaited:
+                self._awaited.remove(number)
+                if response.error == "timeout":
+                    response = response._replace(note=f"{response.note}; {_WAITED}")
             if self._moves and number in self._sent:
                 self._sent[number] = (post, response, responded)
                 while self._sent and (pending := self._sent[first := next(iter(self._sent))]) is not None:

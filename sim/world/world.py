@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -79,7 +79,7 @@ class World:
         self.lock = threading.RLock()
         self._responded = threading.Condition(self.lock)  # notified when a response from the network was recorded
         # What each thread that moves time calls before it waits.
-        self._movers: dict[int, Callable[[], None] | None] = {}
+        self._movers: dict[int, Sequence[Callable[[], None]]] = {}  # what each calls before it waits
         self._exclusive = PresentTransaction(self.lock, lambda: self._components.transaction)
         self.network_log: NetworkLog | None = None
         self.request_log = RequestLog()
@@ -282,9 +282,9 @@ class World:
 
         Raises `StorageUnavailable` when it cannot be written; a frozen clock then returns to the last written instant.
         """
-        with self.lock, self.transport.responses_in_order():
+        with self.lock, self.transport.responses_in_order() as waits:
             mover, clock = threading.get_ident(), self.clock
-            self._movers[mover] = before_wait
+            self._movers[mover] = (waits,) if before_wait is None else (waits, before_wait)
             try:
                 moved = move(clock)
             finally:
@@ -310,9 +310,9 @@ class World:
         interrupts.enter(True)
         try:
             with self.lock:
-                before_wait = self._movers.get(threading.get_ident())
-                if before_wait is not None and self.blocks and self.transport.is_waiting:
-                    before_wait()
+                if self.blocks and self.transport.is_waiting:
+                    for before_wait in self._movers.get(threading.get_ident(), ()):
+                        before_wait()
                 while self.blocks and self.transport.is_waiting:
                     assert isinstance(network, BackgroundTransport)
                     if network.is_idle:

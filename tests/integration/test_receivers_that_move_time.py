@@ -131,3 +131,40 @@ def test_when_only_the_receiver_moves_time_its_attempt_says_why_it_timed_out(by:
     assert first["error"] == "timeout"
     assert first["note"].startswith("no complete answer within 300 ms; a move of time waited for this answer")
     assert first["note"].endswith("if the receiver asked for that move, it must answer first")
+
+
+MEANWHILE = {
+    "nothing": (None, False),
+    "pause the clock": (("PATCH", "/sandbox/v1/clock", {"rate": 0}), False),
+    "another rate": (("PATCH", "/sandbox/v1/clock", {"rate": 2}), False),
+    "wait for deliveries": (("POST", "/sandbox/v1/deliveries/wait", {"count": 1, "timeout": 20}), False),
+    "export": (("GET", "/sandbox/v1/export", None), False),
+    "advance": (("POST", MOVE, {"by": "0s"}), True),
+}
+
+
+@pytest.mark.parametrize("rate", ["0", "1"])
+def test_an_attempt_says_that_a_move_waited_for_it_only_if_one_did(rate: str) -> None:
+    with served_leyden("--rate", rate, "--callback-timeout", "300ms") as client:
+        for request, waits in MEANWHILE.values():
+            client.ok("POST", "/sandbox/v1/reset", {})
+            client.ok("PATCH", "/sandbox/v1/clock", {"rate": int(rate)})
+
+            def answer(got: Got, request: Any = request) -> int:
+                if request is not None:
+                    client(*request)
+                time.sleep(0.6)
+                return 200
+
+            with threaded(answer) as hook:
+                fields = {"amount": "1000", "description": "tea", "callbackUrl": hook.url}
+                charge = client.ok("POST", "/v0/charges", fields)
+                client.ok("POST", "/sandbox/v1/payments", {"request": charge["data"]["invoice"]["request"]})
+                until = time.monotonic() + 20
+                ended: list[Any] = []
+                while not ended and time.monotonic() < until:
+                    time.sleep(0.02)
+                    deliveries = listed(client.ok, "/sandbox/v1/deliveries")
+                    ended = [one for row in deliveries for one in row["attempts"] if one["error"]]
+            assert ended[0]["error"] == "timeout", request
+            assert ("a move of time waited" in ended[0]["note"]) == waits, request

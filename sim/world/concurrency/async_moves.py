@@ -102,7 +102,7 @@ def hold_events(world: World) -> None:
 async def _advance(world: World, clock: VirtualClock, until_ms: int, *, moves_on: bool) -> Ran:
     transport, slices, ran = world.transport, world.slices(), Ran()
     answered = False
-    with transport.responses_in_order():
+    with transport.responses_in_order() as waits:
         while True:
             with world.lock:
                 transport.flush_responses()
@@ -119,7 +119,7 @@ async def _advance(world: World, clock: VirtualClock, until_ms: int, *, moves_on
                 await _run_due(world, clock, due, slices, ran.add)
                 answered = False
             else:
-                await _wait_for_responses(world, clock)
+                await _wait_for_responses(world, clock, waits)
                 answered = True
 
 
@@ -139,11 +139,13 @@ async def _run_due(
         world.running_moves -= 1
 
 
-async def _wait_for_responses(world: World, clock: VirtualClock) -> None:
-    """Wait until every callback that this run sent to the real network was answered. A reset ends this."""
+async def _wait_for_responses(world: World, clock: VirtualClock, waits: Callable[[], None]) -> None:
+    """Wait until every callback that this run sent to the real network was answered; `waits` is called before. A reset
+    ends this."""
     network, server = world.external_transport, world.server
     if network is None or not world.transport.is_waiting:
         return
+    waits()
     if world.network_log is not None:
         world.network_log.waits()
     if server is not None and server.runs_here():
