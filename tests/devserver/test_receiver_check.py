@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import html
 import json
 import socket
 import threading
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from html.parser import HTMLParser
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from leyden.__main__ import main
 from leyden.commands.catalogue import COMMANDS
 from leyden.commands.receivers import EXAMPLE_SECRET
 from leyden.devserver.multi_tenant import MultiTenantApp
-from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, SERIOUS
+from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, REPEATED, SERIOUS
 from leyden.devserver.receiver_check.check import Report, check_receiver
 from leyden.devserver.receiver_check.report import report_resource, report_text
 from leyden.devserver.receiver_check.report_html import report_html
@@ -376,9 +377,59 @@ def test_a_grade_without_reported_effects_says_that_duplicates_were_not_checked(
     assert (full.headline, full.not_checked) == ("Grade A: nothing fails", [])
 
 
-def test_an_unknown_effect_is_no_effect() -> None:
-    report = checked(CallbackResponse(status=200, headers={"leyden-effect": "done"}), only=REPEATS)
-    assert report.not_checked == ["duplicate", "another-id"]
+@pytest.mark.parametrize(
+    ("first", "second", "because"),
+    [
+        ("done", "done", 'its header leyden-effect says "done": the values that are known are applied and ignored'),
+        ("done", "ignored", 'its header leyden-effect says "done": the values that are known are applied and ignored'),
+        ("a", "b", 'its header leyden-effect says "a", "b": the values that are known are applied and ignored'),
+        ("", None, 'its header leyden-effect says "": the values that are known are applied and ignored'),
+        ("\x1b\udcff", None, r'leyden-effect says "\x1b\udcff": the values that are known are applied and ignored'),
+        ("x" * 99, None, f'"{"x" * 40}"'),
+        (None, "ignored", "some of its answers have no header leyden-effect"),
+        (None, None, "its answers have no header leyden-effect"),
+    ],
+)
+def test_an_effect_that_is_not_known_is_named_wherever_the_report_is_read(
+    first: str | None, second: str | None, because: str
+) -> None:
+    seen: set[str] = set()
+
+    def answer(post: CallbackRequest) -> CallbackResponse:
+        effect = second if post.delivery_id in seen else first
+        seen.add(post.delivery_id)
+        return CallbackResponse(status=200, headers={} if effect is None else {"leyden-effect": effect})
+
+    report = checked(answer, only=["duplicate"])
+    assert report.not_checked == ["duplicate"]
+    assert because in report.headline
+    resource = json.loads(json.dumps(report_resource(report, ["text", "html"])))
+    assert because in resource["why"]
+    assert because in " ".join(resource["text"].split())
+    assert because in html.unescape(resource["html"])
+
+
+def test_a_grade_never_says_both_that_duplicates_fail_and_that_they_were_not_checked() -> None:
+    """Of the answers to repeated messages, some show a second effect and the others show nothing."""
+    names = [case.name for case in CASES if case.group == REPEATED]
+    partly = 0
+    for showing in range(20):
+        shown = count()
+
+        def answer(post: CallbackRequest, showing: int = showing, shown: Iterator[int] = shown) -> CallbackResponse:
+            headers = {"leyden-effect": "applied"} if next(shown) < showing else {}
+            return CallbackResponse(status=200, headers=headers)
+
+        report = checked(answer, only=names)
+        unchecked = report.why.partition("; ")[2]
+        if failing(report) and report.not_checked:
+            partly += 1
+            assert "duplicates" not in unchecked
+            assert report.not_checked[0] in unchecked
+            assert not any(name in unchecked.partition(" not checked")[0].split(", ") for name in failing(report))
+        elif report.not_checked:
+            assert unchecked.startswith("duplicates not checked")
+    assert partly > 2
 
 
 def test_messages_about_one_charge_leave_duplicates_unchecked() -> None:

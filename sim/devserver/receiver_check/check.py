@@ -11,6 +11,7 @@ from leyden.devserver.receiver_check.causes import Cause, causes_of, common_outc
 from leyden.devserver.receiver_check.findings import (
     BLOCKED,
     EFFECT,
+    EFFECTS,
     FAIL,
     SKIPPED,
     UNRESOLVED,
@@ -21,6 +22,7 @@ from leyden.devserver.receiver_check.findings import (
 from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, KnownIds, TestRequest
 from leyden.server.contract.types import Contract
 from leyden.server.ports import CallbackTransport
+from leyden.server.printable import printable
 from leyden.server.system.clock import random_seed, system_time_ms
 from leyden.server.timestamps import to_iso
 
@@ -31,6 +33,7 @@ _SAME_LIMIT = 3  # so many unanswered checks in a row, or equal refusals at the 
 # The first message may be answered late, by this factor of the time limit: a late answer is another defect than none.
 _PATIENCE = 3
 _LONGEST_MS = 15_000
+_SHOWN_VALUE = 40  # characters of an unknown value
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +211,12 @@ def _not_checked(findings: Sequence[Finding]) -> tuple[list[str], str, str]:
     names = [finding.case.name for finding in unjudged]
     if skipped or not unjudged:
         return names, "", ""
-    what = "duplicates" if any(finding.case.group == REPEATED for finding in unjudged) else ", ".join(names)
+    repeated = [finding for finding in findings if finding.case.group == REPEATED]
+    none_failed = all(finding.verdict != FAIL for finding in repeated)
+    is_group = none_failed and any(finding in unjudged for finding in repeated)
+    what = "duplicates" if is_group else _first_names(names)
     if silent:
-        reason = f"its answers have no header {EFFECT}"
+        reason = _lacking_effect(findings, silent)
         to_check = (
             f"Answers do not show whether a repeated message was credited twice. Let the endpoint answer with the "
             f"header {EFFECT}: applied or {EFFECT}: ignored while it is checked, and that is judged too."
@@ -221,3 +227,14 @@ def _not_checked(findings: Sequence[Finding]) -> tuple[list[str], str, str]:
             "To check them, let the endpoint accept Charges that it does not know, and leave out the Charge's id."
         )
     return names, f"{what} not checked, because {reason}", to_check
+
+
+def _lacking_effect(findings: Sequence[Finding], silent: Sequence[Finding]) -> str:
+    """Why the answers do not show what the receiver did."""
+    reported = (exchange.reported_effect for finding in silent for exchange in finding.without_effect)
+    unknown = list(dict.fromkeys(value[:_SHOWN_VALUE] for value in reported if value is not None))
+    if unknown:
+        values = _first_names([f'"{printable(value)}"' for value in unknown])
+        return f"its header {EFFECT} says {values}: the values that are known are {' and '.join(EFFECTS)}"
+    some = any(exchange.effect for finding in findings for exchange in finding.exchanges)
+    return f"{'some of ' if some else ''}its answers have no header {EFFECT}"

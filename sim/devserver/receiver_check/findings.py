@@ -21,7 +21,7 @@ from leyden.devserver.receiver_check.session import TestRequest
 from leyden.server.ports import CallbackResponse
 
 PASS, NOTICE, FAIL, SKIPPED = "pass", "notice", "fail", "skipped"
-EFFECT = "leyden-effect"  # the header in which a receiver may report what it did: applied or ignored
+EFFECT, EFFECTS = "leyden-effect", ("applied", "ignored")  # the header in which a receiver may report what it did
 
 # What a finding is about, where several findings may have one cause.
 ACTED, SLOW = "acted", "slow"
@@ -40,8 +40,13 @@ class Exchange:
     @property
     def effect(self) -> str:
         """What the receiver reports that it did: `applied`, `ignored`, or an empty string."""
-        effect = self.answer.headers.get(EFFECT, "").strip().lower()
-        return effect if effect in ("applied", "ignored") else ""
+        effect = (self.reported_effect or "").strip().lower()
+        return effect if effect in EFFECTS else ""
+
+    @property
+    def reported_effect(self) -> str | None:
+        """The value of the header as it was sent, or None without the header."""
+        return self.answer.headers.get(EFFECT)
 
     @property
     def summary(self) -> str:
@@ -90,11 +95,16 @@ class Finding:
     @property
     def lacks_effect(self) -> bool:
         """Whether the receiver must not act twice here, and does not report what it did."""
+        return bool(self.without_effect)
+
+    @property
+    def without_effect(self) -> list[Exchange]:
+        """The requests that it accepted without reporting what it did, where it must not act twice."""
         requests = [exchange.sent for exchange in self.exchanges]
         ids = [request.request.delivery_id for request in requests]
         if len(set(ids)) == len(ids) and not any(request.must_ignore for request in requests):
-            return False
-        return any(is_status(2, exchange.answer.status) and not exchange.effect for exchange in self.exchanges)
+            return []
+        return [one for one in self.exchanges if is_status(2, one.answer.status) and not one.effect]
 
     @property
     def is_indistinct(self) -> bool:
