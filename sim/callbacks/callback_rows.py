@@ -47,7 +47,8 @@ class ReplyRuleRow(TypedDict):
 
 class ReceiverRow(TypedDict):
     """Table `receivers`: `script` are the next replies, `default` the one after them, `objections` counts the callbacks
-    that failed verification."""
+    that failed verification. `restored` of the `received` ones came with the snapshot that the sandbox was restored
+    to; it is absent before."""
 
     id: str
     script: list[ReplyRow]
@@ -56,6 +57,7 @@ class ReceiverRow(TypedDict):
     secret: str | None
     received: int
     objections: int
+    restored: NotRequired[int]
 
 
 class LateReplyRow(TypedDict):

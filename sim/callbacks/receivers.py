@@ -60,6 +60,7 @@ class ReceiverChanges(TypedDict, total=False):
     secret: str | None
     received: int
     objections: int
+    restored: int
 
 
 class Receiver:
@@ -292,6 +293,11 @@ class Receivers:
             else:
                 self._late.delete(row["id"])  # of an earlier version: the attempt is lost
 
+    def mark_restored(self) -> None:
+        """The callbacks received so far came with a snapshot, to which the sandbox was restored."""
+        for row in list(self._states):
+            self.change(row["id"], restored=row["received"])
+
     # Inside
 
     def _chosen(self, name: str, post: CallbackRequest) -> ReplyRow:
@@ -359,13 +365,7 @@ class Receivers:
         assert self._responded is not None, "connect() must be called first"
         self._respond(late["receiver"], unpacked(late["post"]), late["reply"], self._responded)
 
-    def _respond(
-        self,
-        name: str,
-        post: CallbackRequest,
-        reply: ReplyRow,
-        answered: Responded,
-    ) -> None:
+    def _respond(self, name: str, post: CallbackRequest, reply: ReplyRow, answered: Responded) -> None:
         if reply["error"] is None and 200 <= reply["status"] <= 299:
             self._posts.acknowledge(name, post.headers.get("webhook-id", ""))
         answer = answer_from(reply, name)

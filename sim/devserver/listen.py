@@ -197,14 +197,16 @@ async def _listen(options: argparse.Namespace) -> None:
 async def _forward_new(client: ControlClient, transport: HttpTransport, url: str, cursor: Cursor) -> None:
     """Forward the requests that the inboxes received after those that `cursor` has read, and move it there.
 
-    After a reset of the sandbox the numbers begin again: everything that the new run received is forwarded.
+    After a reset of the sandbox the numbers begin again, and after a restore they go on after those of the snapshot:
+    everything that the new run received is forwarded, and nothing else.
     """
     for inbox in await _inboxes(client):
         name = inbox["name"]
         cursor.follow(inbox["run"])
-        while inbox["received"] > cursor.read.get(name, 0):
+        cursor.read.setdefault(name, inbox["restored"])
+        while inbox["received"] > cursor.read[name]:
             try:
-                page = await client.ask("GET", f"/inboxes/{name}?after={cursor.read.get(name, 0)}&limit={_PAGE}")
+                page = await client.ask("GET", f"/inboxes/{name}?after={cursor.read[name]}&limit={_PAGE}")
             except NotThere:
                 break  # a reset deleted it; its next request creates it
             if not cursor.follow(page["run"]):

@@ -206,7 +206,7 @@ def test_an_inbox_shows_its_posts_with_a_verdict(sandbox: Sandbox) -> None:
     paid(sandbox)
     sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "bad_signature"})
     paid(sandbox)
-    summary = {"name": "shop", "run": 1, "received": 2, "objections": 1}
+    summary = {"name": "shop", "run": 1, "received": 2, "restored": 0, "objections": 1}
     assert listed(sandbox.ask, "/sandbox/v1/inboxes") == [summary]
     sound, forged = sandbox.ask("GET", "/sandbox/v1/inboxes/shop")["posts"]
     assert (sound["verdict"], sound["answer"], sound["committed"]) == ([], 200, True)

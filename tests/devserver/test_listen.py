@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -140,6 +141,41 @@ def test_after_a_reset_every_callback_of_the_new_run_is_forwarded() -> None:
                     assert charge in process.stdout.readline()
 
 
+@pytest.mark.parametrize("kept", ["memory", "directory"])
+def test_after_a_restore_only_what_is_received_anew_is_forwarded(kept: str, tmp_path: Path) -> None:
+    options = ("--data", str(tmp_path)) if kept == "directory" else ()
+    inboxes = "http://shop.inbox.localhost/paid", "http://blog.inbox.localhost/paid"
+    with served_leyden("--rate", "0", "--seed", "5", *options) as client, ExitStack() as listener:
+        secret = client.ok("GET", "/sandbox/v1/webhook-secret")["current"]
+        url, _ = listener.enter_context(serving_receiver(CarefulReceiver, secret))
+        for inbox in inboxes:
+            pay(client, inbox)
+        process = listener.enter_context(listening_in(url, "--server", client.url))
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert pay(client, inboxes[0]) in process.stdout.readline()
+        snapshot = client.ok("POST", "/sandbox/v1/snapshots", {})["id"]
+        repeated = pay(client, inboxes[0])
+        assert repeated in process.stdout.readline()
+        for restores in (1, 2):
+            client.ok("POST", "/sandbox/v1/restore", {"snapshot": snapshot})
+            assert pay(client, inboxes[0]) == repeated
+            line = process.stdout.readline()
+            assert repeated in line, restores
+            later = pay(client, inboxes[1])
+            assert later in process.stdout.readline()
+            assert pay(client, "http://new.localhost/paid") in process.stdout.readline()
+            listed = client.ok("GET", "/sandbox/v1/inboxes")["data"]
+            assert [(one["name"], one["received"], one["restored"]) for one in listed] == [
+                ("shop.inbox", 3, 2),
+                ("blog.inbox", 2, 1),
+                ("new", 1, 0),
+            ]
+        client.ok("POST", "/sandbox/v1/reset", {})
+        assert pay(client, inboxes[0]) in process.stdout.readline()
+        assert [one["restored"] for one in client.ok("GET", "/sandbox/v1/inboxes")["data"]] == [0]
+
+
 def test_an_inbox_that_a_reset_deletes_does_not_end_it() -> None:
     class Reset:
         """The answers of a sandbox that is reset between two requests."""
@@ -150,7 +186,10 @@ def test_an_inbox_that_a_reset_deletes_does_not_end_it() -> None:
         async def ask(self, method: str, path: str, body: object = None) -> object:
             self.paths.append(path)
             if path.startswith("/inboxes?"):
-                first, second = {"name": "shop", "run": 1, "received": 2}, {"name": "blog", "run": 1, "received": 1}
+                first, second = (
+                    {"name": "shop", "run": 1, "received": 2, "restored": 0},
+                    {"name": "blog", "run": 1, "received": 1, "restored": 0},
+                )
                 if "after=" in path:
                     return {"data": [second], "next": None}
                 return {"data": [first], "next": "0000000000000001"}
@@ -172,7 +211,7 @@ def test_a_page_of_another_run_is_read_again_from_its_beginning() -> None:
         async def ask(self, method: str, path: str, body: object = None) -> object:
             self.asked.append(path.partition("&")[0])
             if path.startswith("/inboxes?"):
-                return {"data": [{"name": "shop", "run": self.run, "received": 9}], "next": None}
+                return {"data": [{"name": "shop", "run": self.run, "received": 9, "restored": 0}], "next": None}
             self.run = 2
             return {"run": 2, "posts": []} if "shop" in path else {"secrets": []}
 

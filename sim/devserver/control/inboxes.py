@@ -73,6 +73,7 @@ class InboxControl:
             "name": receiver.name,
             "run": self._world.config.run,
             "received": receiver.inbox.total,
+            "restored": self._world.receivers.state(receiver.name).get("restored", 0),
             "objections": receiver.objections,
         }
 

@@ -222,6 +222,7 @@ def return_to(world: World, snapshot: Mapping[str, Any], rate: float) -> None:
         _restore_state(world, snapshot)
         if snapshot.get("network") is not None:
             _routed(world).restore(snapshot["network"], world.streams.secret)
+        world.receivers.mark_restored()
         if world.store.is_durable:
             world.state.write_restored()
         world.clock.set_rate(rate)
