@@ -14,6 +14,7 @@ from leyden.server.errors import (
     StorageUnavailable,
     StoreError,
 )
+from leyden.server.printable import printable
 
 __all__ = [
     "ActionLogError",
@@ -124,3 +125,11 @@ class ResponseLost(LeydenError, ConnectionError):
 
 class SweepError(LeydenError, ValueError):
     """A sweep cannot start; the text says what to give instead."""
+
+
+def key_refusal(url: str, problem: Any, options: str) -> str:
+    """What a server's 401 to an API key means: the reason that its problem document gives, and the `options` that give
+    the key."""
+    detail = printable(str(problem.get("detail", ""))) if isinstance(problem, Mapping) else ""
+    why = detail.partition("; ")[2] or detail  # the first part says how the key is sent
+    return f"{url} refused the API key: {f'{why}; ' if why else ''}give the key with {options}"

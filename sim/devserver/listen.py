@@ -16,6 +16,7 @@ import orjson
 
 from leyden.devserver.awaited_delivery import deliver
 from leyden.devserver.receiver_check.session import signature_of
+from leyden.errors import key_refusal
 from leyden.server.callbacks.egress import OWN_LISTENER, Egress
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError
@@ -78,7 +79,7 @@ class ControlClient:
                 f"no server answers at {self._server} ({error}): start `leyden serve`, or give its URL with --server"
             ) from None
         if status == 401:
-            raise LeydenError(f"{self._server} does not know this API key: give the project's key with --api-key")
+            raise LeydenError(key_refusal(self._server, _problem(raw), "--api-key"))
         if status >= 500:
             raise Unreachable(f"{self._server} answered {status} to {path}")
         if status == 404:
@@ -275,6 +276,13 @@ def _line(inbox: str, received: Mapping[str, Any], response: CallbackResponse) -
     )
     # Receivers and faults choose some of this text: a terminal must not obey it.
     return "".join(char if char.isprintable() else "?" for char in line)
+
+
+def _problem(raw: bytes) -> Any:
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _json(body: Any) -> str:

@@ -393,6 +393,25 @@ def test_without_a_server_the_error_names_the_command_that_starts_it(leyden: Ley
     assert f"start it with `leyden serve --port {port}`, or give its URL with --url or LEYDEN_URL" in line
 
 
+def test_a_refused_key_is_reported_with_the_reason_of_the_server(leyden: Leyden) -> None:
+    ended = json.loads(leyden("sandbox", "create", "--json").stdout)
+    assert leyden("sandbox", "delete", ended["id"]).returncode == 0
+    given = ("--url", ended["url"], "--api-key", ended["apiKey"])
+    for words in (
+        "charges list",
+        "deliveries list",
+        "logs",
+        "logs --follow",
+        "advance 1s",
+        "clock",
+        "journal",
+        "journal --follow",
+    ):
+        line = refusal(leyden, *words.split(), *given)
+        assert f"refused the API key: the sandbox {ended['id']} was deleted: create a new one with POST" in line, words
+        assert line.endswith("give the key with --api-key or LEYDEN_API_KEY")
+
+
 def test_a_wrong_key_names_the_option(leyden: Leyden) -> None:
     line = refusal(leyden, "charges", "list", "--api-key", "another")
     assert "refused the API key: " in line

@@ -291,4 +291,22 @@ def test_a_wrong_key_and_a_missing_control_plane_are_one_clear_line(capsys: pyte
         assert "control plane" in capsys.readouterr().err
     with served_leyden() as client:
         assert main(["listen", "http://localhost:3000/", "--server", client.url, "--api-key", "wrong"]) == 1
-        assert "--api-key" in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert "refused the API key: the key (5 characters) is unknown" in error
+        assert error.endswith("give the key with --api-key\n")
+
+
+def test_it_ends_with_the_reason_of_the_server_when_its_sandbox_is_deleted() -> None:
+    with served_leyden("--rate", "0") as client:
+        sandbox = client.ok("POST", "/sandbox/v1/sandboxes", {})
+        target = ("http://localhost:3000/", "--server", sandbox["url"], "--api-key", sandbox["apiKey"])
+        with listening_in(*target) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert client("DELETE", f"/sandbox/v1/sandboxes/{sandbox['id']}")[0] in (200, 204)
+            _, error = process.communicate(timeout=20)
+            assert (process.returncode, error.count("\n")) == (1, 1)
+            assert f"refused the API key: the sandbox {sandbox['id']} was deleted" in error
+        with listening_in(*target) as process:
+            _, error = process.communicate(timeout=20)
+            assert f"refused the API key: the sandbox {sandbox['id']} was deleted" in error

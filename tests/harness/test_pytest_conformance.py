@@ -56,4 +56,4 @@ def test_a_service_at_a_url_is_checked_as_far_as_possible(pytester: pytest.Pytes
         result = pytester.runpytest_inprocess("-rA")
     result.assert_outcomes(passed=2 * len(GROUPS) - 2, skipped=1, failed=1)
     result.stdout.fnmatch_lines(["*not checked: isolation of projects: give --second-api-key*"])
-    result.stdout.fnmatch_lines(["*the target cannot be tested: *refuses the API key*"])
+    result.stdout.fnmatch_lines(["*the target cannot be tested: *refused the API key: the key (5*"])

@@ -183,7 +183,8 @@ def test_a_target_that_cannot_be_tested_is_exit_status_3(capsys: pytest.CaptureF
         ):
             assert main(["conformance", client.url, *words]) == 3
             error = capsys.readouterr().err
-            assert f"refuses the API key: give that of a project with {option}" in error
+            assert "refused the API key: the key (5 characters) is unknown" in error
+            assert f"; give the key with {option}\n" in error
     with served_leyden("--rate", "0", "--no-control") as client:
         assert main(["conformance", client.url]) == 3
         assert "cannot be reset (404)" in capsys.readouterr().err

@@ -13,6 +13,7 @@ import orjson
 
 from leyden.commands.environment import ADMIN_TOKEN, API_KEY, URL, from_environment
 from leyden.devserver.argument_types import base_url
+from leyden.errors import key_refusal
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.version import VERSION
@@ -162,7 +163,7 @@ class Client:
             return RequestFailed(f"{self.url} answered {response.status} ({kind}), and not as Leyden does: {_FAULT}")
         detail = printable(str(problem.get("detail", "")))
         if response.status == 401:
-            return RequestFailed(self._unauthorized(detail))
+            return RequestFailed(self._unauthorized(problem, detail))
         if response.status == 404 and what is not None:
             name, listing = what
             return NotThere(f"there is no {printable(name)}: `{listing}` lists those that there are")
@@ -179,14 +180,13 @@ class Client:
         option = "--" + re.sub("[A-Z]", lambda capital: f"-{capital[0].lower()}", name)
         return f"{option if option in self._options else pointer}: {detail}"
 
-    def _unauthorized(self, detail: str) -> str:
+    def _unauthorized(self, problem: Mapping[str, Any], detail: str) -> str:
         if "admin token" in detail:
             return (
                 f"{self.url} asks for its admin token: give it with --admin-token or {ADMIN_TOKEN[0]}; the server"
                 " printed it when it started, or has it from its own --admin-token"
             )
-        why = detail.partition("; ")[2] or detail
-        return f"{self.url} refused the API key: {why}; give the key with --api-key or {API_KEY[0]}"
+        return key_refusal(self.url, problem, f"--api-key or {API_KEY[0]}")
 
 
 _OF_SANDBOX = re.compile("/sandboxes/[^/]+$")

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
+from leyden.errors import key_refusal
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
 from leyden.harness.targets.adapter import NO_ADAPTER, lever, load_adapter
@@ -63,8 +64,10 @@ class HttpTarget:
             return
         options = {PROJECT: "--api-key", SECOND_PROJECT: "--second-api-key"}
         for project, key in self.keys.items():
-            if key != NO_KEY and self.send("GET", "/v0/wallet", [("apikey", key)], b"").status == 401:
-                raise TargetError(f"{self.url} refuses the API key: give that of a project with {options[project]}")
+            if key != NO_KEY:
+                response = self.send("GET", "/v0/wallet", [("apikey", key)], b"")
+                if response.status == 401:
+                    raise TargetError(key_refusal(self.url, response.json, options[project]))
         self._keys_are_accepted = True
 
     def restart(self, how: str = RESTARTS[0]) -> Sequence[str]:
@@ -182,7 +185,7 @@ class ExternalService(HttpTarget):
                 return
         self.end()
         if all(answer.endswith(("401", "403")) for answer in answers):
-            raise TargetError(f"{self.url} refuses the API key: give that of a project with --api-key")
+            raise TargetError(key_refusal(self.url, response.json, "--api-key"))
         raise TargetError(
             f"{self.url} is no charge service: it answers {' and '.join(answers)}, without data; nothing was written:"
             " check the URL"
