@@ -93,7 +93,10 @@ class StaticChargeService:
         identifier = body.get("identifier")
         user = identifier.partition("@")[0] if identifier else None
         if user is not None and self._user_taken(user):
-            detail = f"the lightning address {user} is in use on this server: choose another one"
+            detail = (
+                f"the user name {user} is in use below this URL, where it has to be unique whatever follows the @:"
+                " choose another one"
+            )
             raise Conflict(detail, field_errors=[FieldError("/identifier", detail)])
         now = self._clock.now()
         expires_in_s = int(body.get("expiresIn") or 0)

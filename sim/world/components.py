@@ -53,8 +53,8 @@ class Environment(NamedTuple):
     `catch_up(clock)` runs what is due on a live clock before a transaction, or a part of it. `recording` is entered
     around the recording of responses from the network, and `observe` is called for each. `control_handlers()` makes the
     handlers of the control plane; None: there is none. `wait_durable` is awaited before a response leaves. `name_taken`
-    says whether a lightning address is in use on this server. `report_ignored` is called with the text about each
-    ignored field once. `note_of(url)` says why nothing is sent there without an external transport.
+    says whether the user part of a lightning address is in use below the URL. `report_ignored` is called with the text
+    about each ignored field once. `note_of(url)` says why nothing is sent there without an external transport.
     """
 
     store: Store

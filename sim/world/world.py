@@ -209,7 +209,7 @@ class World:
             self.transport.connect(transport)
 
     def name_taken(self, user: str) -> bool:
-        """Whether a lightning address's user part is in use, in this world or on its server."""
+        """Whether a lightning address's user part is in use, in this world or in one that shares its URL."""
         if self.server is not None:
             return self.server.name_taken(user, self)
         return self.service.static_charges.user_exists(user)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import stat
 import weakref
@@ -129,6 +130,37 @@ def test_the_same_seed_and_requests_give_the_same_journal() -> None:
             hashes.append((await server.ok("GET", "/sandbox/v1", key=box["apiKey"]))["journalHash"])
             await server.ok("GET", BOXES)
         assert hashes[0] == hashes[1]
+
+    in_server(scenario)
+
+
+def test_sandboxes_with_one_seed_share_ids_and_the_webhook_secret_unless_one_is_given() -> None:
+    async def scenario(server: Hosted) -> None:
+        other = "whsec_" + base64.b64encode(bytes(32)).decode()
+        boxes = [await server.create(**more) for more in ({"seed": 3}, {"seed": 3}, {"seed": 4})]
+        boxes.append(await server.create(seed=3, webhookSecret=other))
+        ids = [(await server.ok("POST", "/v0/charges", CHARGE, key=box["apiKey"]))["data"]["id"] for box in boxes]
+        secrets = [box["webhookSecret"] for box in boxes]
+        assert ids[0] == ids[1] == ids[3] != ids[2]
+        assert secrets[0] == secrets[1] != secrets[2]
+        assert secrets[3] == other
+
+    in_server(scenario)
+
+
+def test_the_user_part_of_a_lightning_address_is_unique_in_a_sandbox_whatever_follows_it() -> None:
+    async def scenario(server: Hosted) -> None:
+        for _ in range(2):
+            key = (await server.create())["apiKey"]
+            for identifier, status in (
+                ("ana@shop.example", 200),
+                ("ana@another.example", 409),
+                ("bob@shop.example", 200),
+            ):
+                answer = await server.ask("POST", "/v0/static-charges", {**TIPS, "identifier": identifier}, key=key)
+                assert answer.status == status
+                if status == 409:
+                    assert answer.body["detail"].startswith("the user name ana is in use below this URL")
 
     in_server(scenario)
 

@@ -123,7 +123,7 @@ def test_a_contradictory_change_names_the_fields_to_correct(
 def test_a_lightning_address_in_use_is_reported_at_its_field(sandbox: Sandbox) -> None:
     sandbox.static_charges.create(**TIPS, identifier="ana@shop.example")
     problem = sandbox.http.post("/v0/static-charges", json={**TIPS, "identifier": "ana@other.example"}).json()
-    assert "the lightning address ana is in use" in problem["detail"]
+    assert "the user name ana is in use below this URL" in problem["detail"]
     assert problem["errors"] == [{"pointer": "/identifier", "detail": problem["detail"]}]
 
 
