@@ -101,7 +101,7 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
         "--webhook-secret",
         type=webhook_secret,
         metavar="whsec_...",
-        help="the secret that signs callbacks (default: derived from the seed and the API key)",
+        help="the secret that signs callbacks (default: derived from the seed; equal seeds give equal secrets)",
     )
     serve.add_argument(
         "--public-url",

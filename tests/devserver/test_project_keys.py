@@ -69,3 +69,15 @@ def test_a_new_key_is_refused_where_a_project_cannot_be_read(tmp_path: Path) -> 
     assert done.returncode == 2
     assert f"{journal}, line 1" in done.stderr
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_webhook_secret_comes_from_the_seed_and_for_further_keys_from_the_key_too() -> None:
+    def secrets(*keys: str) -> list[str]:
+        options = [word for key in keys for word in ("--api-key", key)]
+        with started_server(*FROZEN, "--seed", "5", *options) as (client, _):
+            clients = [Client(client.url, key) for key in keys]
+            return [one.ok("GET", "/sandbox/v1/webhook-secret")["current"] for one in clients]
+
+    [alone], [first, second], [_, third] = secrets("a"), secrets("b", "c"), secrets("b", "d")
+    assert alone == first
+    assert len({first, second, third}) == 3
