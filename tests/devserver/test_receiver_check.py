@@ -801,13 +801,16 @@ def test_a_served_sandbox_begins_no_check_after_45_seconds(sandbox: Sandbox, mon
 def test_a_served_sandbox_checks_with_its_own_secret() -> None:
     with served_leyden("--rate", "0", "--start", "2030-01-01T00:00:00Z") as client:
         secret = client.ok("GET", "/sandbox/v1/webhook-secret")["current"]
-        before = client.ok("GET", "/sandbox/v1")["charges"]
+        before, entries = client.ok("GET", "/sandbox/v1"), client.ok("GET", "/sandbox/v1/journal")
         with serving_receiver(CarefulReceiver, secret) as (url, _):
             report = client.ok("POST", "/sandbox/v1/receiver-check", {"url": url, "include": ["text"]})
         assert (report["grade"], report["secret"], report["html"]) == ("A", f"{secret[:10]}...{secret[-4:]}", None)
         assert secret not in str(report)
         assert report["text"].startswith("Receiver check of")
-        assert client.ok("GET", "/sandbox/v1")["charges"] == before
+        after = client.ok("GET", "/sandbox/v1")
+        assert {name for name in after if after[name] != before[name]} == {"journalHash"}
+        more = client.ok("GET", "/sandbox/v1/journal")[len(entries) :]
+        assert [(entry["kind"], entry["subject"]) for entry in more] == [("request", "POST /sandbox/v1/receiver-check")]
         own = client.ok("POST", "/sandbox/v1/receiver-check", {"url": f"{client.url}/v0/charges"})
         assert (own["grade"], own["checks"][0]["exchanges"][0]["error"]) == (None, "blocked")
         assert "nothing was sent" in own["why"]
