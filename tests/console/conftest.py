@@ -35,7 +35,7 @@ def console(anywhere: Tab, sandbox: Sandbox) -> Iterator[ConsolePage]:
     never scrolled sideways, and no exception was left."""
     assert sandbox.api_key == "leyden"
     page = ConsolePage(anywhere, sandbox.serve())
-    page.open("charges")
+    page.load("charges")
     page.until("document.getElementById('now')?.textContent === '2030-01-01 09:00:00'")
     yield page
     page.check()

@@ -131,7 +131,7 @@ def test_payments_from_before_a_reload_are_shown(console: ConsolePage, sandbox: 
     sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request, "outcome": "hold"})
     other = sandbox.charges.create(amount="1000", description="Cake")
     sandbox.ask("POST", "/sandbox/v1/payments", {"request": other.request})
-    console.open(f"charges/{charge.id}")
+    console.load(f"charges/{charge.id}")
     console.until(f"{PAYMENTS} === 'failed,held'")
     console.click("Settle", DETAIL)
     console.until(f"{PAYMENTS} === 'failed,succeeded'")

@@ -244,16 +244,16 @@ def test_a_server_that_stopped_is_named(anywhere: Tab) -> None:
 
 def test_links_open_the_same_view(console: ConsolePage, sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="1000", description="Tea")
-    console.open(f"charges/{charge.id}?status=pending")
+    console.load(f"charges/{charge.id}?status=pending")
     console.shows("Tea", DETAIL)
     assert console("document.querySelector('.choices [aria-pressed=true]').textContent.startsWith('pending')")
     console.click("← Charges")
     console.until("location.pathname === '/console/charges' && location.search === '?status=pending'")
     console("history.back()")
     console.shows("Tea", DETAIL)
-    console.open("nowhere")
+    console.load("nowhere")
     console.shows("No such page")
-    console.open("")
+    console.load("")
     console.until("location.pathname === '/console/charges'")
 
 
@@ -293,7 +293,7 @@ def test_the_theme_follows_the_system_or_the_switch(console: ConsolePage) -> Non
         assert light != dark
         console.choose(switch, "light")
         console.until(f"{background} === {light!r}")
-        console.open("charges")
+        console.load("charges")
         console.until(f"{switch}?.value === 'light' && {background} === {light!r}")
     finally:
         console("localStorage.clear()")
@@ -332,6 +332,6 @@ def test_many_tabs_of_one_server_load(anywhere: Tab, sandbox: Sandbox) -> None:
     """A browser opens six connections to a server: a page that is left must give back that of its event stream."""
     page = ConsolePage(anywhere, sandbox.serve())
     for _ in range(9):
-        page.open("charges")
+        page.load("charges")
         page.until("document.querySelector('.dot')?.classList.contains('stream')")
     page.check()

@@ -36,11 +36,11 @@ def axe_source(folder: Path) -> str:
     return script.read_text(encoding="utf-8")
 
 
-def violations(tab: Tab, source: str) -> list[str]:
-    """What axe finds on the page as it is, serious or critical: the rule and the first elements."""
+def violations(tab: Tab, source: str, within: str = "document") -> list[str]:
+    """What axe finds on the page as it is, or in one element, serious or critical: the rule and the first elements."""
     if not tab("typeof axe === 'object'"):
         tab(source + "; 0")
-    run = "axe.run(document, {resultTypes: ['violations']}).then((result) => result.violations)"
+    run = f"axe.run({within}, {{resultTypes: ['violations']}}).then((result) => result.violations)"
     found: list[dict[str, Any]] = tab(run)
     return [
         f"{one['id']}: {[node['html'][:160] for node in one['nodes'][:3]]}"
