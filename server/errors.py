@@ -177,7 +177,7 @@ class RequestHeadTooLarge(Problem):
 
 
 class ServerBusy(Problem):
-    """Every connection that the server accepts has a request in progress."""
+    """Every connection that the server accepts has a request in progress, or too much waits for its turn."""
 
     status, code, title = 503, "server_busy", "Server busy"
 

@@ -11,11 +11,13 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
+import h11
 import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from leyden.server.errors import ServerStopping
 from leyden.server.ports import ADDED_HEADERS, CONNECTION
+from leyden.server.system.flow import HeldFlow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,6 +170,17 @@ class ConnectedH11Protocol(H11Protocol):
         super().__init__(*arguments, **options)
         self._connection = ClientConnection(self)
         self.app = self._with_connection(self.app)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Accept the connection. What follows a complete request is neither parsed nor read before its response."""
+        super().connection_made(transport)
+        self.flow = HeldFlow(transport, lambda: self.conn.their_state is h11.DONE)
+
+    def on_response_complete(self) -> None:
+        """The last byte of a response. The next pipelined request follows."""
+        super().on_response_complete()
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from leyden.server.errors import InvalidHttp, Problem, RequestHeadTooLarge, RequestTimeout, ServerBusy, UriTooLong
 from leyden.server.ports import CONNECTION
 from leyden.server.system.client_connection import ClientConnection, closing, note_added_headers, respond_stopping
+from leyden.server.system.flow import HeldFlow
 
 log = logging.getLogger("leyden")
 
@@ -39,6 +41,11 @@ MAX_CONNECTIONS = 2048
 _RESERVED_FILES = 96
 # Bytes given to the parser at a time. A head that has not ended is refused at most twice this much beyond its bound.
 _SLICE_BYTES = 4 * 1024
+# The end of a head. A slice ends with it, so that at most two requests begin in one slice.
+_HEAD_END = re.compile(rb"\n\r?\n")
+# What clients send while a request of theirs waits behind another one is held unparsed, up to this for all connections.
+# One connection has at most what the event loop reads at once (256 KiB).
+MAX_HELD_BYTES = 16 * 1024 * 1024
 # After a refusal, what the client still sends is read up to these bounds: a connection that is closed with unread bytes
 # is reset, and the client may not see the response.
 _DRAIN_BYTES = 1024 * 1024
@@ -54,11 +61,13 @@ def max_connections(open_files: int) -> int:
 class ConnectionTable:
     """What the connections of one server share: their bound, the order of their activity, and the refused requests.
 
-    `activity` counts what was received on all connections; a connection keeps its latest value.
+    `activity` counts what was received on all connections; a connection keeps its latest value. `held_bytes` is the
+    length of what was received and waits to be parsed.
     """
 
     limit: int
     activity: int = 0
+    held_bytes: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
 
     def record(self, problem: Problem) -> None:
@@ -78,8 +87,10 @@ class LimitedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with the bounds of this module. Trailers are read and ignored (RFC 9110, 6.5.1).
 
     A request beyond a bound gets a problem document with 400, 408, 414 or 431, and its connection is closed; complete
-    requests before it on the connection are answered first. When the table is full, a new connection closes the one
-    that has been silent for longest; if every other connection has a request in progress, the new one gets 503.
+    requests before it on the connection are answered first. While a request waits behind another one, nothing more is
+    parsed or read; a connection that would have the server hold more than `MAX_HELD_BYTES` gets 503. When the table is
+    full, a new connection closes the one that has been silent for longest; if every other connection has a request in
+    progress, the new one gets 503.
     """
 
     def __init__(self, *arguments: Any, table: ConnectionTable, **options: Any) -> None:
@@ -87,6 +98,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._table = table
         self._last_activity = 0
         self.is_stopping = False
+        self._held = b""  # received and not parsed
         self._uncounted_bytes = 0  # since the parser last completed a head or a part of a body
         self._in_head = False
         self._in_message = False
@@ -100,6 +112,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection. Closes another one, or refuses this one, when there are too many."""
         super().connection_made(transport)
+        self.flow = HeldFlow(transport, lambda: bool(self._held))
         self._note_activity()
         if len(self.connections) > self._table.limit and not self._close_most_silent():
             detail = f"all {self._table.limit} connections have a request in progress: repeat the request later"
@@ -113,7 +126,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._running is not None:
             self._running.disconnected = True
             self._running.message_event.set()
-        self.pipeline.clear()
+        self._drop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -122,21 +135,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._refusal is not None:
             return self._drain(len(data))
         self._unset_keepalive_if_required()
-        former_part = self._part
-        for start in range(0, len(data), _SLICE_BYTES):
-            piece = data[start : start + _SLICE_BYTES]
-            self._uncounted_bytes += len(piece)
-            problem = self._parse(piece)
-            if problem is not None:
-                return self._refuse(problem)
-            if self.transport.is_closing():
-                return None
-        # Most requests arrive whole and need no deadline.
-        if self._part is None:
-            self._clear_deadline()
-        elif self._part != former_part:
-            self._set_deadline(HEAD_TIMEOUT_S if self._part == "head" else BODY_TIMEOUT_S)
-        return None
+        return self._parse_up_to_waiting(self._take_held() + data)
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
@@ -186,7 +185,12 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._running = self.pipeline[-1][0]
         super().on_response_complete()
-        if self._refusal is not None and not self._has_request_in_progress:
+        if self._held and not self.pipeline and not self.transport.is_closing():
+            self._unset_keepalive_if_required()
+            held = self._take_held()
+            self.flow.resume_reading()
+            self._parse_up_to_waiting(held)
+        elif self._refusal is not None and not self._has_request_in_progress:
             self._unset_keepalive_if_required()
             self._send_refusal(self._refusal)
 
@@ -200,7 +204,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def end_request(self) -> None:
         """The server waits no longer for the request in progress, and starts none of those that were pipelined."""
-        self.pipeline.clear()
+        self._drop_waiting()
         self._connection.end_request(self._running)
 
     @property
@@ -253,6 +257,43 @@ class LimitedProtocol(HttpToolsProtocol):
     def _note_activity(self) -> None:
         self._table.activity += 1
         self._last_activity = self._table.activity
+
+    def _drop_waiting(self) -> None:
+        self.pipeline.clear()
+        self._take_held()
+
+    def _take_held(self) -> bytes:
+        held, self._held = self._held, b""
+        self._table.held_bytes -= len(held)
+        return held
+
+    def _parse_up_to_waiting(self, data: bytes) -> None:
+        """Parse until a request waits behind another one, and hold the rest."""
+        former_part = self._part
+        start = 0
+        while start < len(data) and not self.pipeline:
+            head_end = _HEAD_END.search(data, start, start + _SLICE_BYTES)
+            piece = data[start : start + _SLICE_BYTES if head_end is None else head_end.end()]
+            start += len(piece)
+            self._uncounted_bytes += len(piece)
+            problem = self._parse(piece)
+            if problem is not None:
+                return self._refuse(problem)
+            if self.transport.is_closing():
+                return None
+        if start < len(data):
+            if self._table.held_bytes + len(data) - start > MAX_HELD_BYTES:
+                detail = "too many requests wait for the responses to earlier ones: send each after the response"
+                return self._refuse(ServerBusy(detail))
+            self._held = data[start:]
+            self._table.held_bytes += len(self._held)
+            self.flow.pause_reading()
+        # Most requests arrive whole and need no deadline.
+        if self._part is None:
+            self._clear_deadline()
+        elif self._part != former_part:
+            self._set_deadline(HEAD_TIMEOUT_S if self._part == "head" else BODY_TIMEOUT_S)
+        return None
 
     def _parse(self, piece: bytes) -> Problem | None:
         """Give bytes to the parser. The problem if they are refused."""
