@@ -10,7 +10,8 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from copy import copy
+from functools import lru_cache, partial
 from posixpath import dirname, relpath
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -55,11 +56,19 @@ def operation_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
         bound = {
             operation.method.upper(): (operation, mount.handlers[operation.operation_id]) for operation in operations
         }
-        route = Route(path, PathEndpoint(bound, pipeline, mount.contract.depth_limit))
-        # `$` also matches before a line end, and a path may end with one (%0A).
-        route.path_regex = re.compile(route.path_regex.pattern.removesuffix("$") + r"\Z")
+        route = copy(_compiled(path))
+        route.app = route.endpoint = PathEndpoint(bound, pipeline, mount.contract.depth_limit)
         routes.append(route)
     return sorted(routes, key=lambda route: "{" in route.path)
+
+
+@lru_cache(maxsize=512)
+def _compiled(path: str) -> Route:
+    """A route without its endpoint: to compile a path takes longer than all else that a route of a sandbox needs."""
+    route = Route(path, PathEndpoint)
+    # `$` also matches before a line end, and a path may end with one (%0A).
+    route.path_regex = re.compile(route.path_regex.pattern.removesuffix("$") + r"\Z")
+    return route
 
 
 class PublicPage:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from leyden.server.contract.json_pointer import contract_error, suggestion
@@ -94,16 +95,24 @@ def bind(
 def _by_operation(services: Iterable[object]) -> dict[str, Handler]:
     found: dict[str, Handler] = {}
     for service in services:
-        for name in dir(type(service)):
-            if name.startswith("_") or not hasattr(getattr(type(service), name, None), "raises"):
-                continue
+        kind: Any = type(service)
+        for name, operation_id in _marked(kind):
             handler = getattr(service, name)
-            operation_id = re.sub("_([a-z0-9])", lambda match: match[1].upper(), name)
             if operation_id in found:
                 both = f"{_name(handler, name)} and {_name(found[operation_id], name)}"
                 raise ContractError(f"{both} both answer {operation_id}; keep one")
             found[operation_id] = handler
     return found
+
+
+@lru_cache(maxsize=64)
+def _marked(service: type) -> tuple[tuple[str, str], ...]:
+    """The methods of a class that are marked `@handles`, with their operationIds."""
+    return tuple(
+        (name, re.sub("_([a-z0-9])", lambda match: match[1].upper(), name))
+        for name in dir(service)
+        if not name.startswith("_") and hasattr(getattr(service, name, None), "raises")
+    )
 
 
 def _mock_handler(operation: Operation, mock_unbound: bool, unused: Iterable[str]) -> MockHandler:

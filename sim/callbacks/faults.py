@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any, TypedDict, cast
 
 from leyden.callbacks.callback_rows import RequestRow, attempt_of, packed, request_id, unpacked
@@ -114,15 +115,7 @@ class Faults:
         self._rng = rng
         self._transport = transport
         self._exclusive = exclusive
-        rules = [rule for operation in contract.operations.values() for rule in operation.callbacks]
-        self._known = {
-            **{rule.name: tuple(dict.fromkeys(rule.delivery.events.values())) for rule in rules},
-            "fields": tuple(name for rule in rules for name in properties(rule.rule.schema)),
-            "statuses": tuple(dict.fromkeys(status for rule in rules for status in _statuses(rule.rule.schema))),
-            "operations": tuple(contract.operations),
-            "callbacks": tuple(dict.fromkeys(rule.name for rule in rules)),
-            "events": tuple(dict.fromkeys(event for rule in rules for event in rule.delivery.events.values())),
-        }
+        self._contract = contract
         self._faults = cast(TypedTable[FaultRow], store.table("faults"))
         self._held = cast(TypedTable[HeldRow], store.table("held_back"))
         self._waiting = cast(TypedTable[WaitingRow], store.table("fault_posts"))
@@ -135,6 +128,19 @@ class Faults:
         self._outbox = outbox
         self._projects = projects
         self._charges = charges
+
+    @cached_property
+    def _known(self) -> Mapping[str, tuple[str, ...]]:
+        """What a fault can name. Most sandboxes have no fault."""
+        rules = [rule for operation in self._contract.operations.values() for rule in operation.callbacks]
+        return {
+            **{rule.name: tuple(dict.fromkeys(rule.delivery.events.values())) for rule in rules},
+            "fields": tuple(name for rule in rules for name in properties(rule.rule.schema)),
+            "statuses": tuple(dict.fromkeys(status for rule in rules for status in _statuses(rule.rule.schema))),
+            "operations": tuple(self._contract.operations),
+            "callbacks": tuple(dict.fromkeys(rule.name for rule in rules)),
+            "events": tuple(dict.fromkeys(event for rule in rules for event in rule.delivery.events.values())),
+        }
 
     # Control operations
 
