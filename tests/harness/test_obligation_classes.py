@@ -13,6 +13,7 @@ from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.runs.cases import Case, play, read_case
 from leyden.harness.runs.describe import describe_step
 from leyden.harness.targets.target import DAMAGES, RESTARTS, InProcess
+from leyden.server.callbacks.delivery_row import endpoint_of
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges import lnurl_pay
 from leyden.server.charges.charges import ChargeService
@@ -134,6 +135,27 @@ def test_a_header_of_a_callback_that_the_document_does_not_have(monkeypatch: pyt
     case = Case((CHARGE, {"do": "fail", "charge": "c1"}))
     assert "cookie" in str(play(case, WithHeader()).violation)
     assert play(case).violation is None
+
+
+def test_numbers_of_an_unknown_field_that_are_compared_as_floats(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(body: dict[str, Any]) -> dict[str, Any]:
+        return {name: float(value) if type(value) is int else value for name, value in body.items()}
+
+    original = idempotency._fingerprint
+    monkeypatch.setattr(idempotency, "_fingerprint", lambda body: original(spoil(body)))
+    assert violation_of("same-value") is not None
+
+
+def test_an_endpoint_that_is_open_again_after_a_replay_and_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Outbox.resume
+
+    def resume(self: Outbox, *args: Any) -> None:
+        original(self, *args)
+        delivered = {endpoint_of(row) for row in self.rows if row["status"] == "delivered"}
+        self._in_flight.disabled -= delivered
+
+    monkeypatch.setattr(Outbox, "resume", resume)
+    assert violation_of("410", "restarts") is not None
 
 
 # Durability

@@ -79,21 +79,23 @@ def _endpoints() -> Iterator[Obligation]:
         again: list[Step] = [{"do": "restart", "how": "kill"}] if restarts else []
         body = {"minAmount": "1000", "maxAmount": "2000", "description": "x", "callbackUrl": _URL}
         steps: list[Step] = [{"do": "create_static", "as": f"s{n}", "body": body} for n in (1, 2)]
-        steps += [{"do": "invoice", "static": f"s{n % 2 + 1}", "as": f"c{n}", "amount": "1000"} for n in range(6)]
+        steps += [{"do": "invoice", "static": f"s{n % 2 + 1}", "as": f"c{n}", "amount": "1000"} for n in range(9)]
         steps += [{"do": "receiver", "host": "r1.inbox", "answers": [500, 410]}]
         steps += [{"do": "pay", "as": "p0", "charge": "c0"}, {"do": "pay", "as": "p2", "charge": "c2"}, *again]
         steps += [{"do": "pay", "as": "p1", "charge": "c1"}, {"do": "pay", "as": "p4", "charge": "c4"}]
         steps += [{"do": "patch", "static": "s1", "body": {"callbackUrl": other}}, *again]
         steps += [
-            {"do": "invoice", "static": "s1", "as": "c7", "amount": "1000"},
-            {"do": "pay", "as": "p7", "charge": "c7"},
+            {"do": "invoice", "static": "s1", "as": "late", "amount": "1000"},
+            {"do": "pay", "as": "p7", "charge": "late"},
         ]
         steps += [
             {"do": "replay", "charge": "c4"},
             *again,
             {"do": "replay", "charge": "c2"},
-            {"do": "advance", "by": 7 * _DAY_MS},
         ]
+        # The delivery that got the 410 has another result now, and the URL stays closed.
+        steps += [*again, {"do": "pay", "as": "p6", "charge": "c6"}, *again, {"do": "pay", "as": "p8", "charge": "c8"}]
         steps += [_charge("d1"), {"do": "fail", "charge": "d1"}, {"do": "pay", "as": "p3", "charge": "c3"}]
+        steps += [{"do": "advance", "by": 7 * _DAY_MS}]
         case = f"{other}{', restarts' if restarts else ''}"
         yield Obligation("chargeUpdated", "410", case, source, tuple(steps), scene="gone-changed")

@@ -37,6 +37,21 @@ _OTHER: Mapping[str, Sequence[str]] = {
           '{"a": [1, 2, {"b": null}, 3], "c": 1.5, "d": "1"}', "null", "{}", "[]", '"x"', "9007199254740993",
           "9007199254740992", "9007199254740993.0"),
 }  # fmt: skip
+# Values of an unknown field that a careless comparison takes for each other, or for different ones.
+_PAIRS = (
+    ("1", "1.0"), ("1", "1e0"), ("1.0", "1e0"), ("1", "true"), ("0", "false"), ("1", '"1"'), ("1.5", '"1.5"'),
+    ("null", '""'), ("null", "false"), ("null", "0"), ("null", "{}"), ("[]", "{}"), ("[]", '""'), ("0", "-0"),
+    ("0.0", "-0.0"), ("100", "1E2"), ("0.1", "0.10"), ("0.1", "0.1000000000000000055"),
+    ("9007199254740993", "9007199254740992"),
+    ("18446744073709551616", "18446744073709551617"),
+    ("[1, 2]", "[2, 1]"), ("[1]", "[1, 1]"), ("[1]", "1"),
+    ("[[1]]", "[1]"),
+    ('{"a": 1}', '{"a": 1, "b": null}'), ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}'), ('{"a": {"b": 1}}', '{"a.b": 1}'),
+    ('"a"', '"A"'), ('"a"', '"\\u0061"'), ('"a"', '" a"'), ('"a b"', '"a  b"'), ('"\\u00e9"', '"e\\u0301"'),
+    ('"\\ud83d\\ude00"', '"\u00f0\u009f\u0098\u0080"'), ('"\\u00df"', '"ss"'), ('"a\\u0000"', '"a"'),
+    ('"\\n"', '"\\\\n"'),
+    ('"' + "x" * 5_000 + 'a"', '"' + "x" * 5_000 + 'b"'),
+)  # fmt: skip
 _AROUND = {
     "blanks": " {{{}}} ", "line ends": "\r\n{{\n{}\r\n}}\n\n", "tabs": "\t{{\t{}\t}}\t",
     "unknown field": '{{{}, "y": 0}}',
@@ -103,6 +118,10 @@ def _bodies(one: DocumentedOperation) -> Iterator[Obligation]:
         texts |= {f"{name} {value}": _raw(one, **{name: value}) for value in values}
         members = {other: text for other, text in _members(one).items() if other != name}
         texts[f"without {name}"] = "{" + ", ".join(f'"{other}": {text}' for other, text in members.items()) + "}"
+    for number, (value, other) in enumerate(_PAIRS):
+        asked = _Asked(one, f"values {number} {value[:24]} and {other[:24]}".encode("ascii", "replace").decode())
+        steps = [asked.step(_raw(one, x=text)) for text in (value, other, value)]
+        yield asked.obligation("same-value", steps)
     for number, (case, raw) in enumerate(texts.items()):
         asked = _Asked(one, f"body {number} {case}".encode("ascii", "replace").decode())
         plain = asked.step()
