@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import ssl
@@ -22,6 +21,14 @@ from leyden.server.callbacks.egress import UNRESOLVED
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system.http_client import ReceiverClient
+from leyden.server.system.name_lookup import (
+    MAX_LOOKUPS,
+    PROGRESS,
+    LookupProgress,
+    LookupState,
+    NameLookup,
+    TooManyLookups,
+)
 
 # The part of a redirect's `Location` that the note of an attempt quotes
 _LOCATION_CHARS = 200
@@ -53,18 +60,20 @@ class Session:
         self._check_address = check_address
         self._check_host = check_host
         self._explain = explain
-        self._client = ReceiverClient(_CheckedResolver(check_address, lookup or _system_lookup))
+        self._client = ReceiverClient(_CheckedResolver(check_address, lookup or NameLookup()))
 
     async def send(self, request: CallbackRequest) -> CallbackResponse:
         """Make the attempt. A network error is returned as a response with `error`, not raised."""
         start = time.perf_counter()
+        progress = LookupProgress()
+        PROGRESS.set(progress)
         try:
             return await self._send(request, start)
         except EgressBlocked as blocked:
             note = self._explain(*blocked.details)
             return CallbackResponse(error="blocked", note=note, latency_ms=_elapsed_ms(start))
         except Exception as error:
-            code, note = _classify(request, error)
+            code, note = _classify(request, error, progress.state)
             if isinstance(error, aiohttp.ClientConnectorDNSError):
                 note = _joined(note, self._explain(UNRESOLVED, error.host, error.port or 0, ""))
             return CallbackResponse(error=code, note=note, latency_ms=_elapsed_ms(start))
@@ -140,15 +149,19 @@ def _parse_target(text: str) -> Target:
     return Target(url.with_host(address), host, port, address, host_header=url.raw_authority)
 
 
-def _classify(request: CallbackRequest, error: Exception) -> tuple[str, str]:
+def _classify(request: CallbackRequest, error: Exception, lookup: LookupState) -> tuple[str, str]:
     """The error code of a network error, and its explanation. Any other error is raised again."""
     match error:
+        case TimeoutError() if lookup is not LookupState.NONE:
+            return "timeout", _lookup_note(request, lookup)
         case aiohttp.ConnectionTimeoutError():
             return "timeout", f"no connection within {request.connect_timeout_ms} ms"
         case TimeoutError():
             return "timeout", f"no complete answer within {request.timeout_ms} ms"
         case aiohttp.ClientConnectorDNSError():
-            return "unresolved", f"the name {error.host} has no address: {error.os_error}"
+            return "unresolved", f"the name {error.host} has no address: {_plain(error.os_error)}"
+        case TooManyLookups():
+            return "unresolved", str(error)
         case aiohttp.ClientConnectorCertificateError():
             return "tls", f"the certificate of {error.host}:{error.port} is refused: {_plain(error.certificate_error)}"
         case aiohttp.ClientSSLError():
@@ -164,6 +177,15 @@ def _classify(request: CallbackRequest, error: Exception) -> tuple[str, str]:
         case aiohttp.ClientError() | ValueError():
             return "protocol", str(error) or type(error).__name__
     raise error
+
+
+def _lookup_note(request: CallbackRequest, lookup: LookupState) -> str:
+    """The note of a timeout before the receiver's name had an address."""
+    host = URL(request.url, encoded=True).host
+    limit_ms = min(request.connect_timeout_ms, request.timeout_ms)
+    if lookup is LookupState.ASKED:
+        return f"the look-up of the name {host} had no answer within {limit_ms} ms"
+    return f"the name {host} was not looked up: {MAX_LOOKUPS} earlier look-ups had no answer within {limit_ms} ms"
 
 
 def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
@@ -197,6 +219,8 @@ def _plain(error: Exception) -> str:
             return error.verify_message
         case ssl.SSLError():
             return (error.reason or str(error)).replace("_", " ").lower()
+        case socket.gaierror() if error.strerror is not None:
+            return error.strerror.lower()
         case OSError() if error.errno is not None and error.errno > 0:
             return os.strerror(error.errno).lower()
     return str(error) or type(error).__name__
@@ -220,13 +244,16 @@ class _CheckedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """The checked addresses, in a form that is not looked up again. Raises `OSError` or `EgressBlocked`."""
+        progress = PROGRESS.get()
+        progress.state = LookupState.ASKED
         try:
             found = await self._lookup(host)
+            progress.state = LookupState.NONE
             addresses = [unmap(ip_address(text.partition("%")[0])) for text in found]
         except ValueError as error:
-            raise OSError(None, f"not a name that can be looked up: {error}") from error
+            raise OSError(f"not a name that can be looked up: {error}") from error
         if not addresses:
-            raise OSError(None, "the name has no address")
+            raise OSError("the look-up found none")
         for address in addresses:
             rule = self._check_address(host, str(address), port)
             if rule is not None:
@@ -242,13 +269,6 @@ def _resolve_result(host: str, address: IPv4Address | IPv6Address, port: int) ->
     return ResolveResult(
         hostname=host, host=str(address), port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST
     )
-
-
-async def _system_lookup(host: str) -> list[str]:
-    # RFC 6761, 6.3: names under localhost are the loopback, whatever a name server answers.
-    name = "localhost" if host.rstrip(".").lower().endswith(".localhost") else host
-    found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    return [str(entry[4][0]) for entry in found]
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from leyden.server.callbacks.egress import Egress
+from leyden.server.callbacks.egress import UNRESOLVED, Egress
 from leyden.server.ports import CallbackRequest, CallbackResponse, OnResponse
 from leyden.server.system.clock import system_time_ms
 
@@ -136,7 +136,7 @@ def _log_error(error: Exception) -> None:
 
 
 def _rule_alone(rule: str, host: str, port: int, address: str) -> str:
-    return rule
+    return "" if rule == UNRESOLVED else rule
 
 
 def _allow_address(host: str, address: str, port: int) -> str | None:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from leyden.server.gc_pause import gc_paused
@@ -26,6 +27,20 @@ async def run_in_thread(work: Callable[[], Result]) -> Result:
 
     The end of the process does not wait for it: the thread is a daemon.
     """
+
+    def computed() -> Result:
+        _begin()
+        try:
+            with gc_paused():  # the collector holds the lock for a whole search
+                return work()
+        finally:
+            _end()
+
+    return await wait_in_thread(computed)
+
+
+async def wait_in_thread(work: Callable[[], Result]) -> Result:
+    """The result of `work()`, which mostly waits, in a thread of its own. As `run_in_thread`, without a preference."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
 
@@ -39,15 +54,11 @@ async def run_in_thread(work: Callable[[], Result]) -> Result:
 
     def run() -> None:
         result, error = None, None
-        _begin()
         try:
-            with gc_paused():  # the collector holds the lock for a whole search
-                result = work()
+            result = work()
         except BaseException as raised:
             error = raised
-        finally:
-            _end()
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop was closed
             loop.call_soon_threadsafe(end, result, error)
 
     threading.Thread(target=run, name="leyden-work", daemon=True).start()

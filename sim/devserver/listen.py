@@ -23,6 +23,7 @@ from leyden.server.errors import LeydenError
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system.clock import system_time_ms
 from leyden.server.system.http_transport import HttpTransport
+from leyden.server.system.name_lookup import NameLookup
 from leyden.server.timestamps import parse_iso
 
 _PAGE, _INBOXES_PAGE = 100, 1_000
@@ -125,12 +126,10 @@ def _host_and_port(url: str) -> tuple[str, int]:
 
 async def _addresses(url: str) -> list[str]:
     """The IP addresses of a URL's host; none if its name has no address."""
-    host, port = _host_and_port(url)
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port)
+        return list(dict.fromkeys(await NameLookup()(_host_and_port(url)[0])))
     except (OSError, UnicodeError):
         return []
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 async def _egress_beside(options: argparse.Namespace, client: ControlClient) -> Egress:
