@@ -11,9 +11,11 @@ from pathlib import Path
 
 import freezegun
 import jsonpath_rfc9535  # noqa: F401
+import numpy as np  # noqa: F401
 import pytest
 import yaml  # noqa: F401
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis.strategies import booleans
 
 from leyden import Sandbox
 from tests.support.examples import SUITE_EXAMPLES
@@ -27,8 +29,8 @@ sys.dont_write_bytecode = False
 # for more than a second when it is imported. No schema here has that format.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
-# The two unused imports: `pytester` removes every module that a run inside this process imports first, and these two
-# have compiled parts, which a process can load only once.
+# The unused imports: `pytester` removes every module that a run inside this process imports first, and these have
+# compiled parts, which a process can load only once.
 
 # `freeze_time` reads every attribute of every module, and scipy imports a subpackage for each of its own.
 freezegun.configure(extend_ignore_list=["numpy", "scipy"])
@@ -108,6 +110,9 @@ def pytest_collection() -> Iterator[None]:
     try:
         return (yield)
     finally:
+        # Hypothesis registers its random generators, and that of NumPy, when it runs first, and asks the collector then
+        # who holds them.
+        find(booleans(), lambda _: True)
         gc.freeze()
         gc.enable()
 
