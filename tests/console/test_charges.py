@@ -220,6 +220,31 @@ def test_the_list_is_filtered_by_status_and_text(console: ConsolePage, sandbox: 
     console.shows("No charge matches the filters.", LIST)
 
 
+@pytest.mark.parametrize(("view", "shown"), [("charges", TABLE), ("search", "document.body")])
+def test_a_search_that_takes_long_rests_between_changes(
+    console: ConsolePage, sandbox: Sandbox, view: str, shown: str
+) -> None:
+    """Changes in the rest are shown by what is no search, and by the search at its end."""
+    console(
+        "globalThis.searches = 0, globalThis.others = 0, globalThis.plain ??= fetch,"
+        "globalThis.fetch = async (url, options) => {"
+        "  if (!String(url).includes('text=')) { others += 1; return plain(url, options); }"
+        "  searches += 1; await new Promise((done) => setTimeout(done, 400)); return plain(url, options); }"
+    )
+    try:
+        console.open(f"{view}?text=tea")
+        console.until("searches === 1")
+        for number in range(8):
+            sandbox.charges.create(amount="1000", description=f"Tea {number}")
+            others = console("others")
+            console.refresh()
+            console.until(f"others > {others}")
+        console.shows("Tea 7", shown)
+        assert console("searches") < 4
+    finally:
+        console("globalThis.fetch = plain")
+
+
 def test_a_long_list_has_only_the_rows_in_view_and_loads_the_older_ones(console: ConsolePage, sandbox: Sandbox) -> None:
     for number in range(450):
         sandbox.charges.create(amount="1000", description=f"Tea {number}")

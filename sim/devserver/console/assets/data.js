@@ -22,8 +22,9 @@ export function useResource(path) {
         setState((former) => ({ name, data: problem.status === 404 || former.name !== name ? null : former.data, problem }));
       }
     });
-    load();
-    const unsubscribe = onChange(load);
+    const changed = rested(load, path, stop.signal);
+    changed();
+    const unsubscribe = onChange(changed);
     return () => { unsubscribe(); stop.abort(); };
   }, [name, path === null]);
   // Data of another path or key is not shown, not for one frame.
@@ -47,6 +48,29 @@ function oneAtATime(run) {
     } finally {
       running = false;
     }
+  };
+}
+
+const REST = 9;
+
+/**
+ * The function for each change. A search may read every row of the sandbox: after one there is a rest of nine times its duration, so that
+ * an open search takes a tenth of the server's time at most. A change in the rest is shown at its end.
+ */
+function rested(load, path, signal) {
+  if (!/[?&]text=/.test(path)) return load;
+  let rests = false;
+  let again = false;
+  return async function run() {
+    again = rests;
+    if (rests) return;
+    rests = true;
+    const began = performance.now();
+    await load();
+    setTimeout(() => {
+      rests = false;
+      if (again && !signal.aborted) run();
+    }, REST * (performance.now() - began));
   };
 }
 
@@ -105,8 +129,9 @@ export function usePages(path, options = {}) {
       pages = [...pages, { after: next, rows: fresh.data, next: fresh.next }];
     }));
     work.current = { more, view };
-    refresh();
-    const unsubscribe = onChange(refresh);
+    const changed = rested(refresh, path, stop.signal);
+    changed();
+    const unsubscribe = onChange(changed);
     return () => { unsubscribe(); stop.abort(); };
   }, [name, path === null]);
   const more = useCallback(() => work.current?.more(), []);
