@@ -184,6 +184,14 @@ def test_a_callback_that_is_stored_after_the_change_that_it_reports(monkeypatch:
     assert "killed after 1 commits" in str(result.violation)
 
 
+def test_a_charge_that_does_not_expire_after_a_kill_within_an_advance(monkeypatch: pytest.MonkeyPatch) -> None:
+    expire: Any = {"do": "advance", "to": ["expiry", "c1"], "offset": 0}
+    case = Case((CHARGE, {"do": "crash", "steps": [expire]}), disk=True)
+    assert play(case).violation is None
+    monkeypatch.setattr(ChargeService, "resume", lambda self: None)
+    assert "expired" in str(play(case).violation)
+
+
 def test_a_damaged_journal_that_is_opened_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case((CHARGE, {"do": "restart", "how": "damaged"}), disk=True)
     assert play(case).violation is None

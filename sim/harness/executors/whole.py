@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -12,6 +13,7 @@ import orjson
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.executors import lnurl, world
 from leyden.harness.model.records import Charge, StaticCharge
+from leyden.harness.model.rules import instant
 from leyden.harness.session.observe import check_list
 from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible
@@ -19,6 +21,7 @@ from leyden.harness.targets.target import PROJECT, InProcess, Response
 
 _LISTS = {Charge: ("listCharges", "/v0/charges"), StaticCharge: ("listStaticCharges", "/v0/static-charges")}
 _WEEK = "7d"
+_MOST = 12  # kills within a step
 
 Send = Callable[[str, str], Response]
 
@@ -65,8 +68,9 @@ def _find(session: Session, resource: Charge | StaticCharge, text: str) -> None:
 
 def crash(session: Session, step: Step) -> None:
     """{"do": "crash", "steps": [step]}: do a step, and see what a kill after each commit of it would have left: the
-    state before the step or the state after it, and nothing between them; a repeated request with an Idempotency-Key
-    leads to the state after it; what it has to send is sent."""
+    state before the step or the state after it, and nothing between them; of an advance, that is so for each Charge
+    with its callback. A repeated request with an Idempotency-Key leads to the state after it; what it has to send is
+    sent, and what was due ends."""
     target = session.target
     if not session.disk or not isinstance(target, InProcess):
         raise StepImpossible("the target cannot be killed within a step")
@@ -78,16 +82,17 @@ def crash(session: Session, step: Step) -> None:
     session.do_within(step["steps"][0])
     after = _state(read)
     keyed = [one for one in session.requests[known:] if any(name == "Idempotency-Key" for name, _ in one.headers)]
-    for number, image in enumerate(target.images(size)):
+    compare = _between if step["steps"][0]["do"] == "advance" else _same
+    for number, image in enumerate(islice(target.images(size), _MOST)):
         where = f"killed after {number} commits of the step"
         found = _state(_sender(image))
         if found != before:
-            _same(after, found, where)
+            compare(before, after, found, where)
         for request in keyed:  # whoever got no answer sends the request again
             image.send(*request)
-            _same(after, _state(_sender(image)), f"{where}, then repeated")
+            _same(before, after, _state(_sender(image)), f"{where}, then repeated")
         image.sandbox.advance(_WEEK)
-        _check_sent(image, where)
+        _check_ends(image, where)
 
 
 def _sender(target: InProcess) -> Send:
@@ -107,15 +112,31 @@ def _state(send: Send) -> dict[str, Any]:
     return found
 
 
-def _same(after: dict[str, Any], found: dict[str, Any], where: str) -> None:
+def _same(before: dict[str, Any], after: dict[str, Any], found: dict[str, Any], where: str) -> None:
     for name, wanted in after.items():
         if found[name] != wanted:
             expected, observed = (orjson.dumps(one).decode() for one in (wanted, found[name]))
             raise ContractViolation("lifecycle", "control-plane", f"{where}: {name}", expected, observed)
 
 
-def _check_sent(image: InProcess, where: str) -> None:
-    """Each callback that was stored has reached its receiver."""
+def _between(before: dict[str, Any], after: dict[str, Any], found: dict[str, Any], where: str) -> None:
+    """Each Charge is as before or as after, and with a new state it has its callback."""
+    told = {row[0] for row in found["/sandbox/v1/deliveries"]}
+    tells = {row[0] for row in after["/sandbox/v1/deliveries"]}
+    for row in found["/v0/charges"]:
+        if row in before["/v0/charges"]:
+            continue
+        if row not in after["/v0/charges"] or (row["id"] in tells and row["id"] not in told):
+            expected = "a state of before or after the step, with its callback"
+            raise ContractViolation("lifecycle", "control-plane", f"{where}: {row['id']}", expected, row)
+
+
+def _check_ends(image: InProcess, where: str) -> None:
+    """Each callback that was stored has reached its receiver, and no Charge has outlived its expiry."""
+    now = image.sandbox.world.clock.now()
+    for row in _sender(image)("GET", "/v0/charges?status=pending&limit=1000").json["data"]:
+        if instant(row["expiresAt"]) <= now:
+            raise ContractViolation("lifecycle", "charge-expiry-instant", f"{where}: {row['id']}", "expired", row)
     rows = _sender(image)("GET", "/sandbox/v1/deliveries?limit=1000").json["data"]
     pending = [[row["event"], row["status"]] for row in rows if row["status"] == "pending"]
     if pending:
