@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping
 from functools import lru_cache, partial
 from math import inf
@@ -22,6 +23,8 @@ from leyden.server.ports import CallbackRequest
 _SKIPPED_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 
 _SLOW_BODY_CHUNKS = 8
+
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 # Before one response: informational responses, and bytes in their headers.
 MAX_INFORMATIONAL = 16
@@ -69,11 +72,39 @@ class ReceiverClient:
 
 
 class _Protocol(ResponseHandler):
-    """A connection with bounds on informational responses (1xx). A receiver may send any number of them before its
-    response, and aiohttp reads them all."""
+    """A connection with bounds on informational responses (1xx), on which nothing after a complete response counts.
+
+    A receiver may send any number of informational responses before its response, and aiohttp reads them all. It
+    refuses a response that is followed by other bytes if they come in the same packet. This class reads each head by
+    itself and nothing after the end of the response, so that packets make no difference: the connection is closed then.
+    """
 
     _count = 0
     _header_bytes = 0
+    _head_end = b""  # the last bytes of an unfinished head
+    _body: StreamReader | None = None  # of the response that is not informational
+
+    def data_received(self, data: bytes) -> None:
+        """Read what arrived."""
+        if self._parser is None:
+            return super().data_received(data)  # before the request was sent: it is kept, and comes here again
+        while self._body is None and self.exception() is None:
+            end = _END_OF_HEAD.search(self._head_end + data)
+            if end is None:
+                self._head_end = (self._head_end + data)[-2:]
+                break
+            size, self._head_end = end.end() - len(self._head_end), b""
+            super().data_received(data[:size])
+            data = data[size:]
+        if self._body is None or not self._body.is_eof():
+            super().data_received(data)
+        return None
+
+    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
+        """End the request with an error: also one whose head was read, and whose body is none."""
+        if isinstance(exc, HttpProcessingError) and self._body is not None and not self._body.is_eof():
+            self._body.set_exception(aiohttp.ClientError(" ".join(exc.message.split())))
+        super().set_exception(exc, *cause)
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
         """Add a response that was read."""
@@ -82,6 +113,7 @@ class _Protocol(ResponseHandler):
         message = data[0]
         if not 100 <= message.code < 200:
             self._count = self._header_bytes = 0
+            self._body = data[1]
         else:
             self._count += 1
             self._header_bytes += sum([len(name) + len(value) for name, value in message.raw_headers])

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -166,6 +167,70 @@ def test_each_network_error_has_its_code(script: bytes | Talk, error: str) -> No
     assert (answer.status, answer.error) == (None, error)
     assert answer.note
     assert answer.note.isprintable()
+
+
+LENGTH_2 = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+ENDINGS = {
+    "204": (b"HTTP/1.1 204 No Content\r\n\r\n", b"more", (204, None, b"")),
+    "204 with a length": (b"HTTP/1.1 204 No Content\r\ncontent-length: 4\r\n\r\n", b"more", (204, None, b"")),
+    "304": (b"HTTP/1.1 304 Not Modified\r\n\r\n", b"more", (304, None, b"")),
+    "no length left": (b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", b"more", (200, None, b"")),
+    "a longer body": (LENGTH_2 + b"ok", b"more", (200, None, b"ok")),
+    "a line end": (LENGTH_2 + b"ok", b"\r\n", (200, None, b"ok")),
+    "a second response": (LENGTH_2 + b"ok", b"HTTP/1.1 500 No\r\ncontent-length: 2\r\n\r\nno", (200, None, b"ok")),
+    "HTTP/1.0": (b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok", b"ay", (200, None, b"ok")),
+    "it closes": (b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", b"ay", (200, None, b"ok")),
+    "chunks": (CHUNKED + b"2\r\nok\r\n0\r\n\r\n", b"more", (200, None, b"ok")),
+    "until it closes": (b"HTTP/1.0 200 OK\r\n\r\nok", b"ay", (200, None, b"okay")),
+    "after a 103": (b"HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n" + LENGTH_2 + b"ok", b"more", (200, None, b"ok")),
+    "bare line feeds": (b"HTTP/1.1 200 OK\ncontent-length: 2\n\nok", b"more", (200, None, b"ok")),
+    "an incomplete body": (LENGTH_2 + b"o", b"", (None, "reset", b"")),
+    "an incomplete head": (LENGTH_2[:-2], b"", (None, "reset", b"")),
+    "no chunk": (CHUNKED + b"zz\r\n", b"more", (None, "protocol", b"")),
+    "no end of a chunk": (CHUNKED + b"2\r\nokXX", b"more", (None, "protocol", b"")),
+    "no head": (b"SSH-2.0-OpenSSH_9.0\r\n\r\n", b"more", (None, "protocol", b"")),
+    "a second line end": (b"HTTP/1.1 200 OK\r\nx\r\n\r\n", b"more", (None, "protocol", b"")),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_packets_make_no_difference_and_what_follows_a_complete_response_is_not_read(ending: str) -> None:
+    """RFC 9112, 6.3: the head says where a response ends. The connection is closed then."""
+    response, more, expected = ENDINGS[ending]
+    whole, head = response + more, response.rfind(b"\n\r\n") + 3
+
+    async def scenario(parts: Sequence[bytes]) -> CallbackResponse:
+        ended = asyncio.Event()
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            try:
+                for part in parts:
+                    if not reader.at_eof():  # the client has closed the connection
+                        writer.write(part)
+                        await asyncio.sleep(0.002)
+            finally:
+                writer.close()
+                ended.set()
+
+        async with opened(Shop(talk)) as shop, http_transport() as one:
+            answer = await send(one, shop.url(), timeout_ms=5_000)
+            await ended.wait()
+            return answer
+
+    found = set()
+    for parts in (
+        [whole],
+        [response, more],
+        [whole[:head], whole[head:]],
+        [whole[: len(response) - 1], whole[len(response) - 1 :]],
+        [whole[: head - 1], whole[head - 1 :]],
+        [bytes([byte]) for byte in whole],
+    ):
+        answer = asyncio.run(scenario(parts))
+        found.add((answer.status, answer.error, answer.body))
+    assert found == {expected}
 
 
 def test_nobody_listening_is_refused_and_an_unknown_name_is_unresolved() -> None:
