@@ -94,6 +94,45 @@ class PostRow(ReceivedFields):
     acknowledged: bool
 
 
+class HeldRow(TypedDict):
+    """Table `held_back`: an attempt that a fault delays. `id` is the delivery's, `fault` the fault's id.
+
+    For `reorder`, `overtaken_by` has the attempts of other deliveries that started since then, in the form of
+    `HitRow.id`: the end of any of them releases this one.
+    """
+
+    id: str
+    attempt: int
+    fault: str
+    kind: str
+    overtaken_by: NotRequired[list[str]]
+
+
+class WaitingRow(TypedDict):
+    """Table `fault_posts`: a copy that is sent at `due_at` (ms), or a dropped attempt that then times out.
+
+    `post` is a `CallbackRequest` as `packed` writes it; `sign_again` gives a copy the timestamp, the signature
+    and the `leyden-time` of the moment at which it is sent.
+    """
+
+    id: str
+    post: RequestRow
+    due_at: int
+    is_copy: bool
+    sign_again: bool
+
+
+class HitRow(TypedDict):
+    """Table `fault_hits`, `id` is `<delivery>#<attempt>`: the fault that an attempt had, and what was sent instead.
+
+    `sent` lists headers and bodies; it is empty when nothing was sent and None when the message was left as it was.
+    """
+
+    id: str
+    kind: str
+    sent: list[dict[str, Any]] | None
+
+
 def packed(post: CallbackRequest) -> RequestRow:
     """The request as a row."""
     return {

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
-from leyden.callbacks.callback_rows import RequestRow, attempt_of, packed, request_id, unpacked
+from leyden.callbacks.callback_rows import (
+    HeldRow,
+    HitRow,
+    WaitingRow,
+    attempt_of,
+    packed,
+    request_id,
+    unpacked,
+)
 from leyden.callbacks.fault_kinds import (
     CARRYING_KINDS,
     HOLDING_KINDS,
@@ -51,40 +59,6 @@ _SENDING = frozenset({*CARRYING_KINDS, *CONTENT_KINDS})
 _HOLDING = frozenset(HOLDING_KINDS)
 
 _COPY_KINDS = ResultKinds("copy_answered", "copy_failed", "copy_not_sent")
-
-
-class HeldRow(TypedDict):
-    """Table `held_back`: an attempt that a fault delays. `id` is the delivery's, `fault` the fault's id."""
-
-    id: str
-    attempt: int
-    fault: str
-    kind: str
-
-
-class WaitingRow(TypedDict):
-    """Table `fault_posts`: a copy that is sent at `due_at` (ms), or a dropped attempt that then times out.
-
-    `post` is a `CallbackRequest` as `packed` writes it; `sign_again` gives a copy the timestamp, the signature
-    and the `leyden-time` of the moment at which it is sent.
-    """
-
-    id: str
-    post: RequestRow
-    due_at: int
-    is_copy: bool
-    sign_again: bool
-
-
-class HitRow(TypedDict):
-    """Table `fault_hits`, `id` is `<delivery>#<attempt>`: the fault that an attempt had, and what was sent instead.
-
-    `sent` lists headers and bodies; it is empty when nothing was sent and None when the message was left as it was.
-    """
-
-    id: str
-    kind: str
-    sent: list[dict[str, Any]] | None
 
 
 class Faults:
@@ -237,6 +211,8 @@ class Faults:
         """Send the callback, or what a fault sends instead."""
         delivery = self._outbox.delivery(post.delivery_id) if len(self._faults) else None
         fault, changed = (None, post) if delivery is None else self._applying(delivery, post)
+        if len(self._held) and (fault is None or fault["kind"] != "drop"):  # a dropped callback overtakes nothing
+            self._overtake(post)
         if delivery is None or fault is None:
             self._transport.post(post, self.on_response)
         elif fault["kind"] in CONTENT_KINDS:
@@ -244,9 +220,6 @@ class Faults:
             self._transport.post(changed, self.on_response)
         else:
             self._send_variant(post, self._count_hit(fault, post.delivery_id, post.attempt), self._secrets(delivery))
-        if len(self._held) and (fault is None or fault["kind"] != "drop"):  # a dropped callback overtakes nothing
-            overtaken = [row for row in self._held if row["kind"] == "reorder" and row["id"] != post.delivery_id]
-            self._release(overtaken)
 
     def receiver_time_s(self, url: str) -> int:
         """The time that this URL's receiver compares signatures with."""
@@ -256,6 +229,9 @@ class Faults:
         """Give the response to the outbox; that to a copy only goes into the journal."""
         if post.copied_by is None:
             self._outbox.on_response(post, response)
+            if len(self._held):
+                ended = _attempt_id(post.delivery_id, post.attempt)
+                self._release([row for row in self._held if ended in row.get("overtaken_by", ())])
             return
         fault_id, _ = post.copied_by
         self._journal.note(
@@ -373,6 +349,13 @@ class Faults:
             **_real_time(copy.url),
         )
         self._transport.post(copy, self.on_response)
+
+    def _overtake(self, post: CallbackRequest) -> None:
+        """An attempt starts: its end, and not before, releases what `reorder` holds back of other deliveries."""
+        started = _attempt_id(post.delivery_id, post.attempt)
+        for row in list(self._held):
+            if row["kind"] == "reorder" and row["id"] != post.delivery_id:
+                self._held.put({**row, "overtaken_by": [*row.get("overtaken_by", ()), started]})
 
     def _release(self, held: Sequence[HeldRow]) -> None:
         for row in held:

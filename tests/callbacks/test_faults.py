@@ -300,6 +300,66 @@ def test_a_dropped_callback_does_not_release_a_reordered_one(sandbox: Sandbox) -
     assert [(got.json["id"], got.attempt) for got in inbox(sandbox)] == [(two.id, 2), (one.id, 1)]
 
 
+@pytest.mark.parametrize(
+    ("answer", "ended_s"),
+    [(200, 0), (500, 0), (410, 0), (Reply(delay="2s"), 2), ("timeout", 15), ("refused", 0), ("reset", 0)],
+)
+def test_a_reordered_callback_is_sent_when_another_attempt_has_ended_however_it_ends(
+    sandbox: Sandbox, answer: Any, ended_s: int
+) -> None:
+    one, two = expiring(sandbox, 60), expiring(sandbox, 61)
+    sandbox.receiver("shop").when(answer, charge=two.id)
+    sandbox.faults.add("reorder", charge=one)
+    sandbox.run()
+    [held] = [got for got in inbox(sandbox) if got.json["id"] == one.id]
+    assert (held.at - START, held.verdict) == ((61 + ended_s) * 1_000, [])
+
+
+def test_an_attempt_from_before_does_not_release_a_reordered_callback(sandbox: Sandbox) -> None:
+    """Its answer comes while the other one is held back, and proves no other order."""
+    earlier, held, later = (expiring(sandbox, after_s) for after_s in (60, 61, 70))
+    sandbox.receiver("shop").when(Reply(delay="5s"), charge=earlier.id)
+    sandbox.faults.add("reorder", charge=held)
+    sandbox.run()
+    assert [(got.json["id"], got.at - START) for got in inbox(sandbox)] == [
+        (earlier.id, 60_000),
+        (later.id, 70_000),
+        (held.id, 70_000),
+    ]
+
+
+def test_of_several_reordered_callbacks_each_is_overtaken(sandbox: Sandbox) -> None:
+    one, two, three = (expiring(sandbox, after_s) for after_s in (60, 61, 62))
+    sandbox.receiver("shop").when(Reply(delay="3s"), charge=three.id)
+    sandbox.faults.add("reorder", charge=one)
+    sandbox.faults.add("reorder", charge=two)
+    sandbox.run()
+    assert [(got.json["id"], got.at - START) for got in inbox(sandbox)] == [
+        (three.id, 62_000),
+        (one.id, 65_000),
+        (two.id, 65_000),
+    ]
+
+
+def test_a_replay_releases_a_reordered_callback_and_its_own_replay_sends_it(sandbox: Sandbox) -> None:
+    delivered, one, two = expiring(sandbox, 60), expiring(sandbox, 61), expiring(sandbox, 62)
+    sandbox.receiver("shop").when(Reply(delay="2s"), charge=delivered.id, count=None)
+    sandbox.faults.add("reorder", charge=one)
+    sandbox.faults.add("reorder", charge=two, delay="2h")
+    sandbox.advance("61s")
+    ids = {row["chargeId"]: row["id"] for row in listed(sandbox.ask, "/sandbox/v1/deliveries")}
+    sandbox.ask("POST", f"/sandbox/v1/deliveries/{ids[one.id]}/replay")
+    sandbox.advance("0s")
+    assert [got.json["id"] for got in inbox(sandbox)] == [delivered.id, one.id]
+    sandbox.advance("10s")
+    assert len(inbox(sandbox)) == 2
+    sandbox.ask("POST", f"/sandbox/v1/deliveries/{ids[delivered.id]}/replay")
+    sandbox.advance("1s")
+    assert len(inbox(sandbox)) == 3
+    sandbox.advance("1s")
+    assert [got.json["id"] for got in inbox(sandbox)][2:] == [delivered.id, two.id]
+
+
 @pytest.mark.parametrize(("count", "together_at"), [(None, 120_000), (5, 64_000)])
 def test_all_callbacks_of_a_burst_arrive_at_the_same_time(
     sandbox: Sandbox, count: int | None, together_at: int

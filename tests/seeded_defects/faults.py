@@ -8,6 +8,7 @@ from typing import Any
 from leyden import Sandbox
 from leyden.callbacks.faults import Faults
 from leyden.callbacks.inboxes import Received
+from leyden.callbacks.replies import Reply
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from tests.seeded_defects.callback_changes import headers
 from tests.seeded_defects.defect import Make, Plant, seeded
@@ -72,6 +73,28 @@ def reorder_without_effect(make: Make) -> bool:
 )
 def reorder_held_too_long(make: Make) -> bool:
     return _order(make) == ["1", "2", "0"]
+
+
+def _too_early(original: Callable[..., Any]) -> Callable[..., Any]:
+    def overtake(self: Faults, post: CallbackRequest) -> None:
+        original(self, post)
+        self._release([row for row in self._held if "overtaken_by" in row])
+
+    return overtake
+
+
+@seeded(
+    "callbacks",
+    "The fault `reorder` sends the held delivery while the other one waits for its answer.",
+    violates="decision: faults",
+    plant=attribute(Faults, "_overtake", _too_early),
+)
+def reorder_too_early(make: Make) -> bool:
+    with make() as sandbox:
+        sandbox.receiver("shop").always(Reply(delay="2s"))
+        _pay_three(sandbox, "reorder", 1)
+        held, other = (next(got for got in inbox(sandbox) if got.json["internalId"] == name) for name in "01")
+        return held.at < other.at + 2_000
 
 
 @seeded(

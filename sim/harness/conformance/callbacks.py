@@ -182,6 +182,18 @@ def _fault_scenarios() -> Scenarios:
         advance(1),
         third,
     ]
+    found["reorder: the next delivery is answered late"] = [
+        *three,
+        receiver(answers=[{"status": 200, "delay": 5}, {"status": 500, "delay": 2}, 200]),
+        first,
+        {**reorder, "charge": "c2"},
+        second,
+        advance(1_000),
+        third,
+        advance(1_999),
+        advance(1),
+        advance(10_000),
+    ]
     found["reorder: there is no other delivery"] = [
         *three,
         reorder,

@@ -173,7 +173,9 @@ class Outbox:
             self.reached.append(("fault", fault.kind))
         injected = fault or held
         attempt.fault = None if injected is None else injected.kind
-        if fault is not None and fault.kind == "drop":
+        is_dropped = fault is not None and fault.kind == "drop"
+        attempt.overtaken = [] if is_dropped else self.faults.overtaken()
+        if is_dropped:
             self._await(delivery, attempt, Reply(None, "timeout", ATTEMPT_TIMEOUT_MS))
         elif not (urlsplit(delivery.url).hostname or "").rstrip(".").endswith(".localhost"):
             # Only the built-in receivers are below `.localhost`; no target may send anything elsewhere.
@@ -195,7 +197,6 @@ class Outbox:
                 send_copy()
             else:
                 self._timeline.schedule(self._timeline.now + fault.delay_ms, CALLBACK, send_copy)
-        self._release(self.faults.released_by_send())
 
     def _release(self, held: list[Delivery]) -> None:
         for delivery in held:
@@ -259,6 +260,7 @@ class Outbox:
             delivery.due_at = self._observe_due_time(delivery, len(delivery.attempts) + 1, now + low, now + high)
             self._schedule(delivery)
         self._send_waiting()
+        self._release(self.faults.still_held(attempt.overtaken))
 
     def _end(self, delivery: Delivery, status: str) -> None:
         delivery.status, delivery.due_at = status, None

@@ -94,6 +94,11 @@ class Faults:
         self.held[delivery] = fault
         return until, released
 
-    def released_by_send(self) -> list[Delivery]:
-        """The deliveries held by `reorder`: they are released when another one is sent."""
-        return [one for one, by in self.held.items() if by.kind == "reorder"]
+    def overtaken(self) -> list[tuple[Delivery, int]]:
+        """The deliveries held by `reorder`, each with the number of its attempts: they are released when the attempt at
+        another one that starts now has ended."""
+        return [(one, len(one.attempts)) for one, by in self.held.items() if by.kind == "reorder"]
+
+    def still_held(self, overtaken: list[tuple[Delivery, int]]) -> list[Delivery]:
+        """Those of them that have had no attempt since then."""
+        return [one for one, number in overtaken if one in self.held and len(one.attempts) == number]

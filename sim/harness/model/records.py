@@ -136,7 +136,8 @@ class Payment:
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One attempt of a delivery. `fault` is the kind of the fault that applied to it."""
+    """One attempt of a delivery. `fault` is the kind of the fault that applied to it, `overtaken` what it releases when
+    it ends: deliveries with the numbers of their attempts."""
 
     number: int
     due_at: int
@@ -147,6 +148,7 @@ class Attempt:
     error: str | None = None
     latency_ms: int = 0
     fault: str | None = None
+    overtaken: list[tuple[Delivery, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)

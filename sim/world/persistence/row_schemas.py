@@ -7,9 +7,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from leyden.callbacks.callback_rows import LateReplyRow, PostRow, ReceiverRow
+from leyden.callbacks.callback_rows import HeldRow, HitRow, LateReplyRow, PostRow, ReceiverRow, WaitingRow
 from leyden.callbacks.fault_kinds import FaultRow
-from leyden.callbacks.faults import HeldRow, HitRow, WaitingRow
 from leyden.lightning.engine.interceptor_row import InterceptorRow
 from leyden.lightning.payer.automatic_payments import DocumentCountRow, NewInvoiceRow
 from leyden.lightning.payer.payer_rules import PayerRow
