@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
+from leyden.server.contract.document.yaml_loader import read_yaml
+from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.errors import StoreError
 from leyden.server.store.journal import encode_line
 from leyden.server.store.store import Store
 from leyden.world.persistence import directory_checks
+from tests.support import exercise
 from tests.support.mutations import HOSTILE, places, refusal
 from tests.support.store_helpers import END, JOURNAL
 
@@ -86,6 +89,8 @@ def test_a_row_that_no_world_writes_is_a_store_error(written, tmp_path, change):
     [
         ("charges", "", {"amount_msat": -1}, "amount_msat"),
         ("charges", "", {"status": 5}, "status"),
+        ("charges", "", {"status": "no such"}, "status is 'no such', which no Charge of the spec has"),
+        ("charges", "", {"static_charge_id": "no such"}, "static_charge_id"),
         ("charges", "", {"payment_hash": "00" * 32}, "payment_hash"),
         ("charges", "", {"expires_at": 0}, "expires_at"),
         ("invoices", "", {"state": "CANCELED"}, "closed_at"),
@@ -161,6 +166,72 @@ def test_a_network_whose_receiver_refused_a_part_opens_as_former_versions_wrote_
     with Sandbox(data=rewritten(tmp_path / "written", tmp_path / "data", change)) as sandbox:
         [session] = sandbox.snapshot()["network"]["sessions"]
         assert session["policy_retries"] == []
+
+
+def test_a_text_that_no_sandbox_writes_is_refused_or_does_no_harm(tmp_path: Path) -> None:
+    """In each text of each kind of row: a status, a kind, an id, a name."""
+    exercise.rich_sandbox("direct", tmp_path / "written").close()
+    with Store.open(tmp_path / "written") as store:
+        tables = {name: deepcopy(dict(data.rows)) for name, data in store.tables.items() if name != "world"}
+    tried, refused = set(), []
+    for name, rows in tables.items():
+        for doc_id, row in rows.items():
+            for *steps, last in texts(row):
+                kind = (name, *(step for step in (*steps, last) if isinstance(step, str)))
+                if kind in tried:
+                    continue
+                tried.add(kind)
+                changed = deepcopy(row)
+                container: Any = changed
+                for step in steps:
+                    container = container[step]
+                container[last] = "no such"
+                folder = rewritten(
+                    tmp_path / "written",
+                    tmp_path / "data",
+                    lambda bodies: bodies.append({name: [[doc_id, changed]]}),  # noqa: B023
+                )
+                sandboxes: list[Sandbox] = []
+                if refusal(lambda: sandboxes.append(Sandbox(data=folder))) is not None:  # noqa: B023
+                    refused.append(kind)
+                for sandbox in sandboxes:
+                    exercise.read_everything(sandbox)
+                    sandbox.close()
+    assert {("charges", "status"), ("static_charges", "status"), ("payments", "status")} <= {*refused}
+    assert len(tried) - len(refused) > 20
+
+
+def texts(value: Any) -> Iterator[tuple[str | int, ...]]:
+    """The place of every text in a row."""
+    if isinstance(value, str):
+        yield ()
+    elif isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from ((key, *rest) for rest in texts(value[key]))
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_a_state_that_another_spec_does_not_have_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_trusted: bool
+) -> None:
+    if is_trusted:
+        monkeypatch.setattr(directory_checks, "ALWAYS_CHECKED_ROWS", 0)
+    document = json.dumps(read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml"))
+    other = load_contract(json.loads(document.replace('"disabled"', '"full"')), known_as="charges.openapi.yaml")
+    with Sandbox(data=tmp_path) as sandbox:
+        sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="x", allowedSlots=1)
+    with Sandbox(data=tmp_path, spec=other):
+        """Every row is in a state that both have."""
+    with Sandbox(data=tmp_path) as sandbox:
+        [tips] = sandbox.static_charges
+        sandbox.wallet("ana").scan(tips, amount=2000)
+        sandbox.advance("1s")
+        assert tips.status == "disabled"
+    with Store.open(tmp_path) as store:
+        assert directory_checks.is_trusted(store) == is_trusted
+    with pytest.raises(StoreError, match="status is 'disabled', which no Static Charge of the spec has: use the spec"):
+        Sandbox(data=tmp_path, spec=other)
+    Sandbox(data=tmp_path).close()
 
 
 def test_many_rows_are_checked_unless_their_journal_ends_where_its_writer_stopped(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from leyden import Sandbox
@@ -14,9 +15,9 @@ from leyden.errors import ApiError, GraphError, InterceptError, PayerError, Paym
 TABLES = ("payments", "attempts", "htlcs", "deliveries", "callbacks", "balances", "outages", "journal")
 
 
-def rich_sandbox(network: str = "line:4") -> Sandbox:
+def rich_sandbox(network: str = "line:4", data: Path | None = None) -> Sandbox:
     """A sandbox in the middle of payments, callbacks, faults and traffic."""
-    sandbox = Sandbox(seed=3, network=network)
+    sandbox = Sandbox(seed=3, network=network, data=data)
     hook = "http://shop.localhost/a"
     shop = sandbox.receiver("shop")
     sandbox.payers.add(amount="7000", outcome="hold", count=3, payer="auto")
@@ -94,6 +95,13 @@ def _ids(answer: Any) -> list[str]:
     return [str(row["id"]) for row in rows if "id" in row] if isinstance(rows, list) else []
 
 
+def read_everything(sandbox: Sandbox) -> None:
+    """Read what there is. Raises what is no answer of a sandbox."""
+    for action in _reads(sandbox, quick=True):
+        with suppress(ApiError, ResponseLost):
+            action()
+
+
 def use_by_every_operation(sandbox: Sandbox, *, quick: bool = False) -> None:
     """Read, pay, settle, replay, update, move time, copy and save. Raises what is no answer of a sandbox."""
     for action in _actions(sandbox, quick):
@@ -101,41 +109,45 @@ def use_by_every_operation(sandbox: Sandbox, *, quick: bool = False) -> None:
             action()
 
 
+def _reads(sandbox: Sandbox, quick: bool) -> Iterator[Callable[[], object]]:
+    def ask(method: str, target: str) -> Callable[[], object]:
+        return lambda: check_response(sandbox, method, target)
+
+    for path in (
+        "/v0/charges", "/v0/static-charges", "/v0/wallet", "/sandbox/v1", "/sandbox/v1/clock",
+        "/sandbox/v1/payments", "/sandbox/v1/payers", "/sandbox/v1/deliveries?body=true", "/sandbox/v1/inboxes",
+        "/sandbox/v1/faults", "/sandbox/v1/service-faults", "/sandbox/v1/journal", "/sandbox/v1/webhook-secret",
+        "/sandbox/v1/inboxes/shop", "/sandbox/v1/network/interceptors", "/sandbox/v1/network/nodes/shop",
+        "/sandbox/v1/network/nodes/ana", "/v0/charges?status=completed&limit=2&internalId=1",
+    ):  # fmt: skip
+        yield ask("GET", path)
+    for charge in _ids(check_response(sandbox, "GET", "/v0/charges?limit=4")):
+        yield ask("GET", f"/v0/charges/{charge}")
+        yield ask("GET", f"/sandbox/v1/charges/{charge}")
+        yield lambda charge=charge: sandbox.charges[charge].timeline()  # type: ignore[misc]
+        yield ask("GET", f"/sandbox/v1/payments?chargeId={charge}")
+        yield ask("GET", f"/sandbox/v1/deliveries?chargeId={charge}")
+    for static in _ids(check_response(sandbox, "GET", "/v0/static-charges")):
+        yield ask("GET", f"/v0/static-charges/{static}")
+        yield ask("GET", f"/v0/static-charges/{static}/charges")
+        yield ask("GET", f"/lnurlp/{static}")
+        yield ask("GET", f"/lnurlp/{static}/invoice?amount=2000")
+    for payment in _ids(check_response(sandbox, "GET", "/sandbox/v1/payments"))[:8]:
+        yield ask("GET", f"/sandbox/v1/payments/{payment}")
+        yield ask("GET", f"/sandbox/v1/payments/{payment}/attempts")
+    for delivery in _ids(check_response(sandbox, "GET", "/sandbox/v1/deliveries"))[:8]:
+        yield ask("GET", f"/sandbox/v1/deliveries/{delivery}")
+    yield ask("GET", "/sandbox/v1/export")
+    if not quick:
+        for name in TABLES:
+            yield lambda name=name: sandbox.table(name)  # type: ignore[misc]
+
+
 def _actions(sandbox: Sandbox, quick: bool) -> Iterator[Callable[[], object]]:
     def ask(method: str, target: str, body: object = None) -> Callable[[], object]:
         return lambda: check_response(sandbox, method, target, body)
 
-    def read_all() -> Iterator[Callable[[], object]]:
-        for path in (
-            "/v0/charges", "/v0/static-charges", "/v0/wallet", "/sandbox/v1", "/sandbox/v1/clock",
-            "/sandbox/v1/payments", "/sandbox/v1/payers", "/sandbox/v1/deliveries?body=true", "/sandbox/v1/inboxes",
-            "/sandbox/v1/faults", "/sandbox/v1/service-faults", "/sandbox/v1/journal", "/sandbox/v1/webhook-secret",
-            "/sandbox/v1/inboxes/shop", "/sandbox/v1/network/interceptors", "/sandbox/v1/network/nodes/shop",
-            "/sandbox/v1/network/nodes/ana", "/v0/charges?status=completed&limit=2&internalId=1",
-        ):  # fmt: skip
-            yield ask("GET", path)
-        for charge in _ids(check_response(sandbox, "GET", "/v0/charges?limit=4")):
-            yield ask("GET", f"/v0/charges/{charge}")
-            yield ask("GET", f"/sandbox/v1/charges/{charge}")
-            yield lambda charge=charge: sandbox.charges[charge].timeline()  # type: ignore[misc]
-            yield ask("GET", f"/sandbox/v1/payments?chargeId={charge}")
-            yield ask("GET", f"/sandbox/v1/deliveries?chargeId={charge}")
-        for static in _ids(check_response(sandbox, "GET", "/v0/static-charges")):
-            yield ask("GET", f"/v0/static-charges/{static}")
-            yield ask("GET", f"/v0/static-charges/{static}/charges")
-            yield ask("GET", f"/lnurlp/{static}")
-            yield ask("GET", f"/lnurlp/{static}/invoice?amount=2000")
-        for payment in _ids(check_response(sandbox, "GET", "/sandbox/v1/payments"))[:8]:
-            yield ask("GET", f"/sandbox/v1/payments/{payment}")
-            yield ask("GET", f"/sandbox/v1/payments/{payment}/attempts")
-        for delivery in _ids(check_response(sandbox, "GET", "/sandbox/v1/deliveries"))[:8]:
-            yield ask("GET", f"/sandbox/v1/deliveries/{delivery}")
-        yield ask("GET", "/sandbox/v1/export")
-        if not quick:
-            for name in TABLES:
-                yield lambda name=name: sandbox.table(name)  # type: ignore[misc]
-
-    yield from read_all()
+    yield from _reads(sandbox, quick)
     yield ask("POST", "/v0/charges", {"amount": "7000", "description": "Late", "callbackUrl": "http://shop.localhost/"})
     answer = check_response(sandbox, "GET", "/v0/charges?limit=100")
     for charge in answer["data"] if isinstance(answer, dict) and "data" in answer else []:
@@ -167,7 +179,7 @@ def _actions(sandbox: Sandbox, quick: bool) -> Iterator[Callable[[], object]]:
     yield ask("POST", "/sandbox/v1/network/nodes/shop/channels", {"to": "ana", "capacity": "1000000"})
     yield lambda: sandbox.run("3h")
     yield lambda: sandbox.run("2d")
-    yield from read_all()
+    yield from _reads(sandbox, quick)
     if not sandbox.world.store.is_durable:  # the actions before the start of a directory are not recorded
         yield lambda: sandbox.script()
     yield lambda: Sandbox.from_snapshot(json.loads(json.dumps(sandbox.snapshot()))).run("1h")

@@ -37,7 +37,9 @@ def changed(network: str, path: str, value: Any) -> dict[str, Any]:
 
 CHANGES: list[tuple[str, Any, str]] = [
     ("charges/0/payment_hash", "00" * 32, "payment_hash"),
-    ("charges/0/static_charge_id", "x", "staticChargeId"),
+    ("charges/0/static_charge_id", "x", "static_charge_id"),
+    ("charges/0/status", "x", "status is 'x', which no Charge of the spec has"),
+    ("static_charges/0/status", "completed", "status is 'completed', which no Static Charge of the spec has"),
     ("charges/0/amount_msat", 1_000, "amount_msat"),
     ("charges/0/amount_msat", -1, "amount_msat"),
     ("charges/0/request", "lnbcrt1x", "request"),

@@ -12,10 +12,11 @@ from functools import cache
 import orjson
 from jsonschema_rs import Draft4Validator
 
+from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
 from leyden.server.printable import printable
 from leyden.server.store.store import Store
-from leyden.world.persistence.row_checks import RowError, check_references
+from leyden.world.persistence.row_checks import RowError, check_references, check_states
 from leyden.world.persistence.row_schemas import row_schemas
 
 MEND = "restore the directory from a copy, or use a new one"
@@ -29,17 +30,20 @@ def is_trusted(store: Store) -> bool:
     return store.is_as_written and sum(len(data.rows) for data in store.tables.values()) > ALWAYS_CHECKED_ROWS
 
 
-def check_directory(store: Store) -> None:
+def check_directory(store: Store, contract: Contract) -> None:
     """Raise `StoreError`, with the file and the line, for a row that no world writes, unless the store is in memory or
-    trusted.
+    trusted, and for a row in a state that the contract does not have: the spec may be another one than at the last
+    start.
     """
-    if not store.is_durable or is_trusted(store):
+    if not store.is_durable:
         return
     try:
-        for name in store.tables:
-            if name not in OWN_TABLES:
-                _check_table(store, name, _validators().get(name, _ANY_ROW))
-        check_references(store, None)
+        if not is_trusted(store):
+            for name in store.tables:
+                if name not in OWN_TABLES:
+                    _check_table(store, name, _validators().get(name, _ANY_ROW))
+            check_references(store, None)
+        check_states(store, contract)
     except RowError as error:
         raise StoreError(f"{store.place_of(error.table, error.doc_id)}: {printable(str(error))}; {MEND}") from None
 

@@ -123,6 +123,7 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("TrafficRow", "due"): {"type": "number", "minimum": 0, "maximum": MAX_INSTANT_MS},
     ("TrafficRow", "limit"): or_null(_from(0, MAX_COUNT)),
     ("ChargeRow", "id"): _UUID,
+    ("ChargeRow", "static_charge_id"): or_null(_UUID),
     ("ChargeRow", "payment_hash"): _HASH,
     ("ChargeRow", "preimage"): _HASH,
     ("StaticChargeRow", "id"): _UUID,

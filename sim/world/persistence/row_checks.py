@@ -62,8 +62,24 @@ def check_references(store: Store, contract: Contract | None) -> None:
         key = keys.get(name, "id")
         return _Rows(name, rows, {row[key]: row for row in rows.values()})
 
+    if contract is not None:
+        check_states(store, contract)
     for check in _CHECKS:
         check(table, contract)
+
+
+def check_states(store: Store, contract: Contract) -> None:
+    """Raise `RowError` for the first row in a state that the contract does not have."""
+    for name, resource, shown in (
+        ("charges", "Charge", "Charge"),
+        ("static_charges", "StaticCharge", "Static Charge"),
+    ):
+        lifecycle, rows = contract.lifecycles.get(resource), store.table_data(name).rows
+        states = frozenset(() if lifecycle is None else lifecycle.states)
+        for doc_id, row in rows.items():
+            if row["status"] not in states:
+                why = f"status is {row['status'][:60]!r}, which no {shown} of the spec has"
+                raise RowError(name, doc_id, row, f"{why}: use the spec with which it was written")
 
 
 def _projects(table: Callable[[str], _Rows], contract: Contract | None) -> None:
@@ -85,8 +101,6 @@ def _charges(table: Callable[[str], _Rows], contract: Contract | None) -> None:
     owners: dict[str, str] = {}
     for row in charges:
         charge: ChargeRow = row
-        if lifecycle is not None and charge["status"] not in lifecycle.states:
-            charges.refuse(row, f"status is {charge['status'][:60]!r}, which no Charge of the spec has")
         is_open = lifecycle is not None and charge["status"] == lifecycle.initial
         invoice: InvoiceRow | None = invoices.by_key.get(charge["payment_hash"])
         if invoice is None:
@@ -112,13 +126,10 @@ def _charges(table: Callable[[str], _Rows], contract: Contract | None) -> None:
 
 def _static_charges(table: Callable[[str], _Rows], contract: Contract | None) -> None:
     statics = table("static_charges")
-    lifecycle = None if contract is None else contract.lifecycles.get("StaticCharge")
     rule = _response_rule(contract, "getStaticChargeDetails")
     users: set[str] = set()
     for row in statics:
         static: StaticChargeRow = row
-        if lifecycle is not None and static["status"] not in lifecycle.states:
-            statics.refuse(row, f"status is {static['status'][:60]!r}, which no Static Charge of the spec has")
         if not 1 <= static["min_msat"] <= static["max_msat"]:
             statics.refuse(row, f"min_msat is {static['min_msat']}, and max_msat {static['max_msat']}")
         user = static["identifier"].partition("@")[0] if static["identifier"] else None
