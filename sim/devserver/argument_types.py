@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from leyden.arguments import seed_from_text
 from leyden.server.timestamps import parse_iso
+from leyden.world.time.process_clock import MAX_RATE
 
 if TYPE_CHECKING:
     from leyden.lightning.payer.payer_rules import PayerSpec
@@ -38,8 +39,8 @@ def rate(text: str) -> float:
         rate = float(text)
     except ValueError:
         rate = -1
-    if not 0 <= rate <= 100_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a rate: give 0 (frozen), 1 (real time) or up to 100000")
+    if not 0 <= rate <= MAX_RATE:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rate: give 0 (frozen), 1 (real time) or up to {MAX_RATE}")
     return rate
 
 

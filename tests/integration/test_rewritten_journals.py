@@ -18,7 +18,9 @@ from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.errors import StoreError
 from leyden.server.store.journal import encode_line
 from leyden.server.store.store import Store
+from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.world.persistence import directory_checks
+from leyden.world.time.clock import LAST_MS
 from tests.support import exercise
 from tests.support.mutations import HOSTILE, places, refusal
 from tests.support.store_helpers import END, JOURNAL
@@ -208,6 +210,55 @@ def texts(value: Any) -> Iterator[tuple[str | int, ...]]:
     elif isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
             yield from ((key, *rest) for rest in texts(value[key]))
+
+
+ABSURD = (-998, -1, 0, 2**53 - 1, 2**53, 2**63 - 1, 2**64, MAX_INSTANT_MS, LAST_MS, 10**15, 1e308)
+
+
+@pytest.mark.parametrize("clock", ["virtual", "process"])
+def test_a_number_of_a_world_is_refused_or_does_no_harm(tmp_path: Path, clock: str) -> None:
+    """What is opened works, and can be saved: a directory and a saved sandbox have the same bounds."""
+    with Sandbox(seed=3, data=tmp_path / "written", clock=clock) as sandbox:
+        sandbox.wallet("ana").pay(sandbox.charges.create(amount="250000", description="x"))
+        sandbox.faults.add("drop")
+    with Store.open(tmp_path / "written") as store:
+        rows = deepcopy(dict(store.table_data("world").rows))
+    refused = []
+    for doc_id, row in rows.items():
+        numbers = [
+            (container, key)
+            for container, key in places(row)
+            if type(container[key]) in (int, float) and key != "format"
+        ]
+        for container, key in numbers:
+            before = container[key]
+            for value in ABSURD:
+                container[key] = value
+                folder = rewritten(
+                    tmp_path / "written",
+                    tmp_path / "data",
+                    lambda bodies: bodies.append({"world": [[doc_id, row]]}),  # noqa: B023
+                )
+                sandboxes: list[Sandbox] = []
+                if refusal(lambda: sandboxes.append(Sandbox(data=folder, clock=clock))) is not None:  # noqa: B023
+                    refused.append((key, value))
+                for sandbox in sandboxes:
+                    for method, target, body in (
+                        ("GET", "/sandbox/v1", None),
+                        ("POST", "/v0/charges", {"amount": "1000", "description": "x"}),
+                        ("POST", "/sandbox/v1/webhook-secret/rotate", {}),
+                        ("POST", "/sandbox/v1/faults", {"kind": "drop"}),
+                        ("GET", "/sandbox/v1/timers", None),
+                    ):
+                        exercise.check_response(sandbox, method, target, body)
+                    Sandbox.from_snapshot(json.loads(json.dumps(sandbox.snapshot()))).close()
+                    exercise.check_response(sandbox, "POST", "/sandbox/v1/reset", {})
+                    sandbox.close()
+                    Sandbox(data=folder, clock=clock).close()
+            container[key] = before
+    for name in ("secrets", "ids", "preimages", "payments", "faults"):
+        assert {(name, -998), (name, -1), (name, 2**53)} <= {*refused}
+    assert ("rate", 10**15) in refused
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])

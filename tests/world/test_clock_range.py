@@ -9,8 +9,8 @@ import pytest
 
 from leyden import Sandbox
 from leyden.__main__ import main
-from leyden.world.time.clock import LAST_MS
-from leyden.world.time.process_clock import FIRST_MS
+from leyden.world.time.clock import LAST_MS, VirtualClock
+from leyden.world.time.process_clock import FIRST_MS, MAX_RATE
 
 OUTSIDE: list[Any] = [
     "1970-12-31T23:59:59.999Z", "1970-06-01T00:00Z", "3000-01-01T00:00Z", "3500-01-01T00:00Z",
@@ -37,6 +37,14 @@ def test_the_bounds_themselves_are_times_of_the_clock(start: int) -> None:
         sandbox.wallet("ana").pay(charge)
         sandbox.run("1s")
         assert charge.status == "completed"
+
+
+def test_a_live_clock_stops_at_the_end_of_time() -> None:
+    real_ms = 0
+    clock = VirtualClock(LAST_MS - 10, rate=MAX_RATE, real_clock=lambda: real_ms)
+    for real_ms in (0, 1, 10**15, 0, 10**15):
+        clock.catch_up()
+        assert clock.now() == (LAST_MS if real_ms or clock.last_seen == LAST_MS else LAST_MS - 10)
 
 
 def test_a_start_in_seconds_is_refused_with_the_mend() -> None:

@@ -14,6 +14,8 @@ from leyden.lightning.payer.payment_scripts import FAILURES, MAX_PARTS, OUTCOMES
 from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
 from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.service_faults import kinds as service_faults
+from leyden.world.time.clock import LAST_MS
+from leyden.world.time.process_clock import FIRST_MS, MAX_RATE
 from leyden.world.traffic import BEHAVIOURS
 
 Schema = dict[str, Any]
@@ -24,8 +26,11 @@ INSTANT: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_INSTANT_MS}
 _INSTANTS = frozenset(
     {"at", "until", "from_ms", "until_ms", "payable_until_ms", "now", "start_ms", "given_start_ms"}
 )  # and what ends with `_at`
-_SIGNED = frozenset({"hop", "code", "seed", "given_seed", "run"})
+_SIGNED = frozenset({"hop", "code", "seed", "given_seed"})
 _FROM_ONE = frozenset({"attempt", "count", "nth", "limit", "times", "last_id"})
+
+# A number that a world counts on from, so it has room above.
+COUNTER: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_COUNT // 2}
 
 _NUMBER = {"type": "number", "minimum": -(2**63), "maximum": 2**63}
 _NUMBERS = {"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": 24}
@@ -102,7 +107,14 @@ FIELDS_TOGETHER: Mapping[str, Sequence[str]] = {"AttemptRow": ("fee_msat", "rout
 FIELDS: Mapping[tuple[str, str], Schema] = {
     ("ConfigRow", "seed"): _from(0, MAX_COUNT),
     ("ConfigRow", "given_seed"): _from(0, MAX_COUNT),
-    ("StateRow", "rate"): {"type": "number", "minimum": 0},
+    ("ConfigRow", "run"): COUNTER,
+    ("ConfigRow", "start_ms"): _from(FIRST_MS, LAST_MS),
+    ("ConfigRow", "given_start_ms"): _from(FIRST_MS, LAST_MS),
+    ("StateRow", "now"): _from(0, LAST_MS),
+    ("StateRow", "rate"): {"type": "number", "minimum": 0, "maximum": MAX_RATE},
+    ("StateRow", "streams"): {"type": "object", "additionalProperties": COUNTER},
+    ("TimerRow", "charges"): COUNTER,
+    ("TimerRow", "sequence"): COUNTER,
     ("StateRow", "time_base"): or_null({"type": "array", "items": INTEGER, "minItems": 2, "maxItems": 2}),
     ("TrafficSettings", "arrivals"): {
         "anyOf": [

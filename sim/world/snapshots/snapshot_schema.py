@@ -13,10 +13,9 @@ from leyden.errors import ForkError
 from leyden.json_files import DocumentKind
 from leyden.lightning.payer.network_rows import NetworkRow
 from leyden.server.callbacks.in_flight import FORMER_KEYS
-from leyden.world.persistence.field_schemas import INSTANT, or_null
+from leyden.world.persistence.field_schemas import COUNTER, INSTANT, or_null
 from leyden.world.persistence.row_schemas import row_schemas, schema_of
-from leyden.world.time.clock import LAST_MS
-from leyden.world.time.process_clock import FIRST_MS
+from leyden.world.persistence.world_state import ConfigRow, StateRow
 
 _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}
@@ -42,12 +41,12 @@ def _table(row: Mapping[str, Any]) -> dict[str, Any]:
     return _object({"exists": _FLAG, "next_id": or_null(_COUNT), "rows": _list(_tuple(_COUNT, row))})
 
 
-# The bounds of the values with which a sandbox is created.
-_FIRST_SEED = {"type": "integer", "minimum": 0, "maximum": MAX_COUNT}
+# What a directory has, too.
+_CONFIG_ROW, _STATE_ROW = schema_of(ConfigRow)["properties"], schema_of(StateRow)["properties"]
 _CONFIG = {
-    "seed": _FIRST_SEED,
-    "given_seed": or_null(_FIRST_SEED),
-    "start_ms": {"type": "integer", "minimum": FIRST_MS, "maximum": LAST_MS},
+    "seed": _CONFIG_ROW["seed"],
+    "given_seed": or_null(_CONFIG_ROW["given_seed"]),
+    "start_ms": _CONFIG_ROW["start_ms"],
     "api_key": {"type": "string", "pattern": "^[!-~]([ -~]{0,198}[!-~])?$"},
     "project": _TEXT,
     "keep": or_null(_COUNT),
@@ -81,10 +80,14 @@ SNAPSHOT_SCHEMA = _object(
         ),
         "network": or_null(schema_of(NetworkRow)),
         "clock": _object(
-            {"now": INSTANT, "sequence": _COUNT, "timers": _list(_tuple(INSTANT, _COUNT, _COUNT, _TEXT, _TEXT))}
+            {
+                "now": _STATE_ROW["now"],
+                "sequence": COUNTER,
+                "timers": _list(_tuple(INSTANT, _COUNT, _COUNT, _TEXT, _TEXT)),
+            }
         ),
         "reseeds": _list(_SEED),
-        "streams": {"type": "object", "additionalProperties": _COUNT},
+        "streams": _STATE_ROW["streams"],
         "outbox": {"anyOf": [_object(_IN_FLIGHT), _object(_FORMER_IN_FLIGHT)]},
         "requests": _COUNT,
     },

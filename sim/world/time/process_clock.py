@@ -26,6 +26,7 @@ from leyden.server.timestamps import parse_iso
 from leyden.world.time.clock import LAST_MS, VirtualClock
 
 FIRST_MS = 31_536_000_000  # 1971-01-01T00:00:00Z, the earliest start of a clock
+MAX_RATE = 100_000  # sandbox seconds per real second that a user may choose
 DEFAULT_START = "2030-01-01T00:00:00Z"
 
 RealClock = Callable[[], int]
