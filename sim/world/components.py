@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from leyden.callbacks.faults import Faults
 from leyden.callbacks.receivers import Receivers
 from leyden.callbacks.transport import ExternalTransport, Observe, TransportRouter
+from leyden.errors import GraphError, StoreError
 from leyden.extras import require
 from leyden.lightning.payer.automatic_payments import AutomaticPayments
 from leyden.lightning.payer.payments import Payments
@@ -31,6 +32,7 @@ from leyden.service_faults.service_faults import ServiceFaults
 from leyden.world.config import WorldConfig
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
+from leyden.world.persistence.directory_checks import MEND
 from leyden.world.persistence.removed_rows import RemovedHeader, RemovedRows
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.retention import Retention
@@ -233,8 +235,11 @@ def _engine(
 
     if fork_of is not None:
         return forked_engine(fork_of)
-    engine, shop = engine_for(config.network, config.start_ms, streams.secret)
     saved = WorldState.saved(store)
+    try:
+        engine, shop = engine_for(config.network, config.start_ms, streams.secret)
+    except GraphError as error:
+        raise error if saved is None else StoreError(f"{error}; {MEND}") from None
     if saved is not None and "map_fingerprint" in saved:
         check_map(engine.graph, saved["map_fingerprint"])
     return engine, shop

@@ -55,9 +55,13 @@ def rewritten(written: Path, folder: Path, change: Callable[[Bodies], object]) -
     return folder
 
 
+def last_change(bodies: Bodies, table: str, row_id: str) -> tuple[int, dict[str, Any]]:
+    changes = [change for body in bodies[1:] for change in body.get(table) or () if len(change) == 2]
+    return next(change for change in reversed(changes) if str(change[1].get("id", "")).startswith(row_id))
+
+
 def last_row(bodies: Bodies, table: str, row_id: str) -> dict[str, Any]:
-    rows = [change[1] for body in bodies[1:] for change in body.get(table) or () if len(change) == 2]
-    return next(row for row in reversed(rows) if str(row.get("id", "")).startswith(row_id))
+    return last_change(bodies, table, row_id)[1]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,37 @@ def last_row(bodies: Bodies, table: str, row_id: str) -> dict[str, Any]:
 def test_a_row_that_no_world_writes_is_a_store_error(written, tmp_path, change):
     folder = rewritten(written, tmp_path / "data", change)
     with pytest.raises(StoreError):
+        Sandbox(data=folder)
+
+
+@pytest.mark.parametrize("network", ["direct", "line:4"])
+@pytest.mark.parametrize("rows", [("config",), ("state",), ("state", "config"), ()])
+def test_a_directory_without_its_seed_or_its_time_is_refused(
+    tmp_path: Path, network: str, rows: tuple[str, ...]
+) -> None:
+    """Rows without a world are those of no sandbox: it would go on with another seed, time and network."""
+    with Sandbox(seed=3, data=tmp_path / "written", network=network) as sandbox:
+        sandbox.charges.create(amount="250000", description="x")
+
+    def change(bodies: Bodies) -> None:
+        if not rows:
+            bodies.append({"world": None})
+        for row in rows:
+            bodies.append({"world": [[last_change(bodies, "world", row)[0]]]})
+
+    folder = rewritten(tmp_path / "written", tmp_path / "data", change)
+    name = "state" if rows == ("state",) else "config"
+    words = rf"{JOURNAL}: the table world has no row '{name}', and there are other rows; restore the directory from"
+    for _ in range(2):
+        with pytest.raises(StoreError, match=words):
+            Sandbox(data=folder)
+
+
+def test_a_network_that_no_sandbox_has_is_refused_with_the_mend(written: Path, tmp_path: Path) -> None:
+    folder = rewritten(
+        written, tmp_path / "data", lambda bodies: last_row(bodies, "world", "config").update(network="no such")
+    )
+    with pytest.raises(StoreError, match=r"'no such' is not a network.*; restore the directory from"):
         Sandbox(data=folder)
 
 

@@ -20,6 +20,7 @@ from leyden.world.persistence.row_checks import RowError, check_references, chec
 from leyden.world.persistence.row_schemas import row_schemas
 
 MEND = "restore the directory from a copy, or use a new one"
+WORLD_ROWS = ("config", "state")  # the seed and the network, and the time: every world writes them
 OWN_TABLES = ("world", "network")  # rows about the world itself, which are checked when it is opened
 _ANY_ROW = Draft4Validator({"type": "object"})
 ALWAYS_CHECKED_ROWS = 2_000  # in about ten milliseconds
@@ -32,11 +33,17 @@ def is_trusted(store: Store) -> bool:
 
 def check_directory(store: Store, contract: Contract) -> None:
     """Raise `StoreError`, with the file and the line, for a row that no world writes, unless the store is in memory or
-    trusted, and for a row in a state that the contract does not have: the spec may be another one than at the last
-    start.
+    trusted, for a directory without the rows of its world, and for a row in a state that the contract does not have:
+    the spec may be another one than at the last start.
     """
     if not store.is_durable:
         return
+    world = {row.get("id") for row in store.table_data("world").rows.values()}
+    missing = next((name for name in WORLD_ROWS if name not in world), None)
+    if missing is not None and any(data.rows for data in store.tables.values()):
+        raise StoreError(
+            f"{store.place_of('world', 0)}: the table world has no row {missing!r}, and there are other rows; {MEND}"
+        )
     try:
         if not is_trusted(store):
             for name in store.tables:

@@ -15,7 +15,7 @@ from leyden.server.errors import LeydenError, StoreError
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 from leyden.world.config import WorldConfig
-from leyden.world.persistence.directory_checks import MEND, is_trusted
+from leyden.world.persistence.directory_checks import MEND, WORLD_ROWS, is_trusted
 from leyden.world.persistence.former_formats import saved_by_format_1
 from leyden.world.persistence.row_schemas import schema_of
 from leyden.world.persistence.stream_checks import check_streams
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 TABLE = "world"
-_CONFIG, _STATE = "config", "state"
+_CONFIG, _STATE = WORLD_ROWS
 
 TimerName = tuple[str, str]  # kind, key
 TimerOrder = tuple[int, int]  # how many Charges existed when the timer was set, and the timer's sequence number
