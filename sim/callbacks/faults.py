@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from typing import Any, cast
 
@@ -37,7 +37,7 @@ from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.contract.schemas import properties
 from leyden.server.contract.types import Contract
-from leyden.server.errors import Problem, TooManyRequests
+from leyden.server.errors import Problem, StorageUnavailable, TooManyRequests
 from leyden.server.http.projects import Projects
 from leyden.server.ports import (
     CALLBACK,
@@ -191,10 +191,11 @@ class Faults:
         return until
 
     def rate_limit(self, operation_id: str) -> Problem | None:
-        """The 429 that a request gets, if a `rate_limit` fault fits its operation; None otherwise."""
+        """The 429 that a request gets, if a `rate_limit` fault fits its operation; None otherwise, and when the disk
+        does not take the hit: operations that only read do not declare its refusal."""
         if not len(self._faults) or operation_id not in self._known["operations"]:
             return None
-        with self._exclusive():
+        with suppress(StorageUnavailable), self._exclusive():
             for fault in self._faults:
                 if fault["kind"] == RATE_LIMIT and fault["operation"] in (None, operation_id) and not is_spent(fault):
                     hit = fault["hits"] + 1
