@@ -29,6 +29,7 @@ from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
 from leyden.world.request_log import RequestLog
 from leyden.world.stored_snapshots import StoredSnapshots
 from leyden.world.time.clock import Fired, VirtualClock
+from leyden.world.time.refused_moves import telling_where_time_stands
 from leyden.world.transaction import PresentTransaction
 
 LOCAL_URL = "http://localhost"
@@ -265,8 +266,7 @@ class World:
             return max(0.0, (due - self.clock.now()) / 1_000 / self.clock.rate)
 
     def wait_after_request(self) -> float | None:
-        """Real seconds until the next event, by the clock's last reading. 0: something is due; None: nothing is
-        scheduled, or a frozen clock does not reach it by itself."""
+        """Real seconds until the next event, by the clock's last reading; None: time does not reach one by itself."""
         with self.lock:
             due, clock = self.clock.next_due(), self.clock
             wait_ms = None if due is None else due - clock.last_seen
@@ -280,9 +280,9 @@ class World:
         Callbacks that a `BackgroundTransport` sent are waited for, as in `leyden.world.concurrency.async_moves`;
         `before_wait` is called before each wait.
 
-        Raises `StorageUnavailable` when it cannot be written; a frozen clock then returns to the last written instant.
+        Raises `StorageUnavailable` when the disk refuses it or an event: a frozen clock shows the last written instant.
         """
-        with self.lock, self.transport.responses_in_order() as waits:
+        with self.lock, telling_where_time_stands(self.clock), self.transport.responses_in_order() as waits:
             mover, clock = threading.get_ident(), self.clock
             self._movers[mover] = (waits,) if before_wait is None else (waits, before_wait)
             try:

@@ -223,12 +223,76 @@ def test_time_does_not_pass_an_expiry_that_cannot_be_written(kept: Sandbox) -> N
         with pytest.raises(ApiError) as caught:
             kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
         assert is_declared(kept, caught.value)
-        assert kept.now == "2030-01-01T09:01:00.000Z", "time does not pass an event that has not run"
+        assert kept.now == "2030-01-01T09:00:00.000Z", "the event has not run, and its instant has not come"
         assert charge.status == "pending"
         assert len(kept.receiver("shop").inbox) == 0
+    kept.advance("59999ms")
+    assert charge.status == "pending"
     kept.advance("1ms")
     assert charge.status == "expired"
     assert len(kept.receiver("shop").inbox) == 1
+
+
+@contextmanager
+def full_disk_after(writes: int) -> Iterator[None]:
+    """Inside, so many writes to regular files succeed, and later ones fail."""
+    real, left = os.write, [writes]
+
+    def write(fd: int, data: bytes) -> int:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            left[0] -= 1
+            if left[0] < 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(fd, data)
+
+    with pytest.MonkeyPatch.context() as fault:
+        fault.setattr(os, "write", write)
+        yield
+
+
+@pytest.mark.parametrize("form", ["in process", "request", "server"])
+@pytest.mark.parametrize("move", [{"by": "1h"}, {"to": "2030-01-01T10:00:00Z"}, {"until": "idle"}])
+@pytest.mark.parametrize(
+    ("expiries_s", "written", "stands"), [([60], 0, "09:00"), ([60, 60, 120], 1, "09:01"), ([60, 120, 180], 2, "09:02")]
+)
+def test_a_refused_move_says_where_time_stands(
+    tmp_path: Path, form: str, move: dict[str, str], expiries_s: list[int], written: int, stands: str
+) -> None:
+    """At the last event that was written, or where it was before; a restart continues there."""
+    instant = f"2030-01-01T{stands}:00.000Z"
+    with opened(tmp_path) as sandbox:
+        for expiry_s in expiries_s:
+            sandbox.charges.create(amount="1000", description="x", expiresIn=expiry_s)
+        url = sandbox.serve() if form == "server" else ""
+        with full_disk_after(written):
+            first, second = (refused_move(sandbox, url or form, move) for _ in range(2))
+            assert sandbox.now == instant
+        events = {0: "", 1: ", after 1 event of this move, which stay", 2: ", after 2 events of this move, which stay"}
+        assert first.endswith(f"; the clock stands at {instant}{events[written]}")
+        assert second.endswith(f"; the clock stands at {instant}"), "nothing has happened in it"
+        expired = [charge for charge in sandbox.charges if charge.status == "expired"]
+        assert len(expired) == written
+    with opened(tmp_path) as again:
+        assert again.now == instant
+        again.advance_to("2030-01-01T10:00:00Z")
+        assert {charge.status for charge in again.charges} == {"expired"}
+
+
+def refused_move(sandbox: Sandbox, form: str, body: dict[str, str]) -> str:
+    """Why the disk refuses a move in process, in a request, or at a server with this URL."""
+    if form == "in process":
+        [(name, value)] = body.items()
+        moves = {"by": sandbox.advance, "to": sandbox.advance_to, "until": sandbox.run}
+        with pytest.raises(StorageUnavailable) as caught:
+            moves[name](value)
+        return str(caught.value)
+    if form == "request":
+        with pytest.raises(ApiError) as refused:
+            sandbox.ask("POST", "/sandbox/v1/clock/advance", body)
+        return str(refused.value.problem["detail"])
+    status, problem = Client(form)("POST", "/sandbox/v1/clock/advance", body)
+    assert status == 507
+    return str(problem["detail"])
 
 
 def test_an_advance_that_cannot_be_written_is_rolled_back(kept: Sandbox, tmp_path: Path) -> None:

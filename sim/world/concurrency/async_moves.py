@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from leyden.world.ports import Slices
 from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
+from leyden.world.time.refused_moves import telling_where_time_stands
 from leyden.world.world import World, check_same_run
 
 # A move of time reports so many of its events, and counts all.
@@ -42,8 +43,9 @@ async def advance_to(world: World, target: Callable[[VirtualClock], int]) -> Ran
     instant are in flight together, and their responses are recorded in the order of sending: within the move a
     receiver's speed changes nothing in the world. Responses that came before the move were recorded as they came.
 
-    Raises `StorageUnavailable` when the disk refuses an event or a response, and `ClockError` when a reset ends the
-    move, also before its turn: it was a move of the former run.
+    Raises `StorageUnavailable` when the disk refuses an event or a response: a frozen clock then stands at the last
+    instant that was written, and the events before stay. Raises `ClockError` when a reset ends the move, also before
+    its turn: it was a move of the former run.
     """
     clock = world.clock
     async with _turn(world):
@@ -102,7 +104,7 @@ def hold_events(world: World) -> None:
 async def _advance(world: World, clock: VirtualClock, until_ms: int, *, moves_on: bool) -> Ran:
     transport, slices, ran = world.transport, world.slices(), Ran()
     answered = False
-    with transport.responses_in_order() as waits:
+    with telling_where_time_stands(clock), transport.responses_in_order() as waits:
         while True:
             with world.lock:
                 transport.flush_responses()

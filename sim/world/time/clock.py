@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from leyden.errors import ClockError
-from leyden.server.errors import StorageUnavailable
 from leyden.world.interrupts import interrupts
 from leyden.world.time.timers import Entry, Hold, Timer, Timers, whole_ms
 
@@ -34,7 +33,8 @@ class VirtualClock:
 
     At one instant events run by priority, then in the order in which they were set; the clock shows an
     event's own instant while it runs. An event that raises has not happened: its timer is set again, and a frozen clock
-    returns to the instant before. An interrupt (Ctrl-C) ends a run between two events.
+    returns to the instant before: that of the last event that has happened, or of the start of the move. An interrupt
+    (Ctrl-C) ends a run between two events.
 
     `rate` makes the clock live: sandbox seconds per real second, read from `real_clock` (milliseconds, injected). A
     live clock never shows an instant past an event that has not run yet: `catch_up()` runs what is due.
@@ -379,9 +379,9 @@ class VirtualClock:
                     else:
                         with context():
                             run(key)
-                except BaseException as error:
+                except BaseException:
                     timers.put_back(timer)
-                    if not self._rate and not isinstance(error, StorageUnavailable):  # which the journal reports
+                    if not self._rate:
                         self._now = before
                     raise
                 count += 1
