@@ -13,6 +13,7 @@ from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.specification import PATCH_SCHEMA
 from leyden.harness.targets.target import RESTARTS, TARGET_KINDS
+from leyden.world.time.instant_texts import FORMATS, START_TEXT
 
 MAX_STEPS = 100_000
 _MAX_MS = 10**15
@@ -135,7 +136,7 @@ CASE_SCHEMA: dict[str, Any] = {
         "specPatch": PATCH_SCHEMA,
         "overlays": {"type": "array", "items": {"enum": list(OVERLAYS)}, "maxItems": 100},
         "seed": {"type": "integer", "minimum": 0, "maximum": 10**18},
-        "start": _TEXT,
+        "start": START_TEXT,
         "disk": _FLAG,
         "foundOn": {"enum": ["", *TARGET_KINDS]},
         "target": {"type": "string", "pattern": "^(https?://[!-~]+)?$"},
@@ -155,4 +156,4 @@ CASE_SCHEMA: dict[str, Any] = {
     },
 }
 
-CASE_VALIDATOR = Draft202012Validator(CASE_SCHEMA)
+CASE_VALIDATOR = Draft202012Validator(CASE_SCHEMA, formats=FORMATS, validate_formats=True)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.charges import CoverageItem
-from leyden.harness.model.rules import instant, iso
+from leyden.harness.model.rules import iso
 from leyden.harness.runs.case_schema import CASE_VALIDATOR
 from leyden.harness.runs.describe import describe_step, describe_violation
 from leyden.harness.runs.external import ExternalRun
@@ -24,6 +24,7 @@ from leyden.json_files import WRONG_DATA, DocumentKind, shown, warn_of_version
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError, LeydenError
 from leyden.server.printable import printable
+from leyden.server.timestamps import parse_iso
 from leyden.server.version import VERSION
 
 FORMAT = 3
@@ -152,16 +153,12 @@ def read_case(source: str | Path | Mapping[str, Any]) -> Case:
     if type(form) is not int or form not in range(1, FORMAT + 1):
         raise _CASE.refusal(origin, f"its leydenCase is not 1 to {FORMAT}, the known formats")
     document = _CASE.check(_renamed(document, form, origin), origin)
-    try:
-        start_ms = instant(document["start"])
-    except (OverflowError, ValueError):
-        raise _CASE.refusal(origin, '/start is no instant such as "2030-01-01T00:00:00.000Z"') from None
     version = document.get("leyden") or None
     warn_of_version(version, origin)
     return Case(
         steps=tuple(document["steps"]),
         seed=int(document["seed"]),
-        start_ms=start_ms,
+        start_ms=parse_iso(document["start"]),
         overlays=tuple(document["overlays"]),
         disk=document["disk"],
         name=document["name"],

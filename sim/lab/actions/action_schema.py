@@ -16,6 +16,7 @@ from leyden.lightning.payer.payer_rules import PayerSpec
 from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.service_faults.kinds import ServiceFaultSpec
 from leyden.world.persistence.field_schemas import INSTANT, integer_schema
+from leyden.world.time.instant_texts import FORMATS, INSTANT_TEXT, START_TEXT
 
 _TEXT = {"type": "string"}
 _TEXT_OR_NULL = {"type": ["string", "null"]}
@@ -92,7 +93,7 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
     "fault": {"method": {"enum": ["add", "clear"]}, "args": _ONE_TEXT, "named": _spec_fields(FaultSpec)},
     "service_fault": {
         "method": {"enum": ["add", "clear"]}, "args": _ONE_TEXT,
-        "named": _spec_fields(ServiceFaultSpec, until=_TEXT),
+        "named": _spec_fields(ServiceFaultSpec, until=INSTANT_TEXT),
     },
     "payer": {"method": {"enum": ["add", "clear"]}, "args": _ONE_TEXT, "named": _spec_fields(PayerSpec)},
     "network": {"open": _FLAG},
@@ -141,8 +142,8 @@ ACTION_LOG_SCHEMA: dict[str, Any] = {
         "arguments": {
             "type": "object",
             "properties": {
-                "seed": _SEED, "start": _TEXT, "spec": _TEXT, "overlays": _TEXTS, "network": _TEXT, "api_key": _TEXT,
-                "webhook_secret": _TEXT,
+                "seed": _SEED, "start": START_TEXT, "spec": _TEXT, "overlays": _TEXTS, "network": _TEXT,
+                "api_key": _TEXT, "webhook_secret": _TEXT,
             },
             "additionalProperties": False,
         },
@@ -163,6 +164,6 @@ SAVED_ACTION_LOG = DocumentKind(
     "action log of a saved sandbox",
     ForkError,
     "give what `snapshot()` returned, or a file that `save()` wrote",
-    Draft202012Validator(ACTION_LOG_SCHEMA),
+    Draft202012Validator(ACTION_LOG_SCHEMA, formats=FORMATS, validate_formats=True),
     1_000_000_000,
 )
