@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from leyden.server.callbacks.egress import Egress
 from leyden.server.ports import CallbackRequest, OnResponse
 from leyden.server.system.clock import system_time_ms
+from leyden.server.system.event_loop import new_event_loop
 from leyden.server.system.http_transport import HttpTransport, ReportContext
 
 _CLOSING_S = 5.0
@@ -78,7 +79,7 @@ class BackgroundTransport:
             self._changed.wait_for(lambda: self._thread is None)
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=_new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(self._send_all())
 
     async def _send_all(self) -> None:
@@ -114,12 +115,3 @@ class BackgroundTransport:
             self._queue.clear()
         for request, on_response in queued:
             transport.post(request, on_response)
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        # Its timers have a clock of their own: a test that stops the process's clock does not stop a timeout.
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

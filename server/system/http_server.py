@@ -16,6 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from leyden.server.errors import ListenError
+from leyden.server.system.event_loop import new_event_loop
 
 if TYPE_CHECKING:
     import uvicorn
@@ -104,6 +105,11 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
     class BoundedServer(uvicorn.Server):
         """uvicorn's server, whose stop takes a bounded time whatever its clients do, and is silent about cancelled
         tasks."""
+
+        def run(self, sockets: list[socket.socket] | None = None) -> None:
+            """Serve until the server stops. uvicorn before 0.36 would change the event loop policy of the process."""
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                runner.run(self.serve(sockets=sockets))
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)

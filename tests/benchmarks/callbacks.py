@@ -22,11 +22,11 @@ from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
+from leyden.server.system.event_loop import new_event_loop
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import world_config
 from leyden.world.world import World
 from tests.benchmarks.bench import Bench
-from tests.benchmarks.loops import new_loop
 from tests.benchmarks.measuring import RATE, BenchmarkError, Goal, Row, compared, in_turn, settled_memory
 from tests.benchmarks.serving import receiver
 
@@ -53,7 +53,7 @@ def rows(bench: Bench) -> Iterator[Row]:
             count = bench.scale.of(full, 60)
 
             def once() -> float:
-                with asyncio.Runner(loop_factory=new_loop) as runner:
+                with asyncio.Runner(loop_factory=new_event_loop) as runner:
                     return count / runner.run(measure(f"{url}/hook", count))
 
             return once

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain, islice, repeat
 from typing import Any
 
-from tests.benchmarks.loops import new_loop
+from leyden.server.system.event_loop import new_event_loop
 
 LONGEST_S = 150
 
@@ -78,7 +78,7 @@ async def send_all(order: dict[str, Any]) -> float:
 def main() -> int:
     """Read an order from standard input, write what it took to standard output."""
     order = json.load(sys.stdin)
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         try:
             seconds = runner.run(send_all(order))
         except (OSError, TimeoutError) as error:

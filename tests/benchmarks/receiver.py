@@ -6,7 +6,7 @@ import asyncio
 import signal
 from typing import Any
 
-from tests.benchmarks.loops import new_loop
+from leyden.server.system.event_loop import new_event_loop
 
 _ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 
@@ -42,5 +42,5 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serve())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import urllib.request
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -162,6 +163,13 @@ def test_a_port_in_use_is_refused_in_words_for_the_caller(sandbox: Sandbox) -> N
             other.serve(port=port)
         assert "--" not in str(refused.value)
         other.restore(other.snapshot())  # it is not served
+
+
+def test_a_served_sandbox_leaves_the_event_loop_policy_of_the_process(sandbox: Sandbox) -> None:
+    """With the lowest version of uvicorn, too, which sets that of uvloop."""
+    policy = asyncio.get_event_loop_policy()
+    sandbox.serve()
+    assert asyncio.get_event_loop_policy() is policy
 
 
 def test_a_served_sandbox_is_not_told_that_it_is_not() -> None:
