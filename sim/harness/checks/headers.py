@@ -54,6 +54,14 @@ def complete(
         _named(observed["leyden-ignored"], ignored, known, where)
 
 
+def present(response: Response, where: str, names: Mapping[str, str | None]) -> None:
+    """The headers of a response have those of `names`, with these values (None: any text)."""
+    for name, value in names.items():
+        observed = response.headers.get(name)
+        if observed is None or value not in (None, observed):
+            raise ContractViolation("errors_are_problems", "statuses", f"{where}: {name}", value or "present", observed)
+
+
 def _named(text: str, ignored: Sequence[str], known: Sequence[str], where: str) -> None:
     """The names in `Leyden-Ignored` [request-bodies], in the order of the request, and what was probably meant."""
     items, at = [], 0

@@ -17,7 +17,7 @@ from leyden.harness.conformance.scenario import (
     to,
 )
 from leyden.harness.generators.bodies import COMMENTS, invalid_bodies
-from leyden.harness.model.requests import ODD_REQUESTS
+from leyden.harness.generators.odd_requests import ODD_REQUESTS
 from leyden.harness.model.rules import BODY_LIMIT, DEPTH_LIMIT
 from leyden.harness.session.session import encoded
 from leyden.harness.steps import Step

@@ -122,6 +122,17 @@ _RESTARTS: Scenarios = {
         _AGAIN,
         advance(WEEK_MS),
     ],
+    "restart: a callback outside the sandbox is blocked": [
+        charge("c1", callbackUrl="http://192.0.2.1/hook"),
+        static("s1", callbackUrl="http://inbox.localhost.example/hook"),
+        invoice("c2"),
+        pay("c1"),
+        pay("c2"),
+        advance(1),
+        _AGAIN,
+        {"do": "replay", "charge": "c1"},
+        advance(WEEK_MS),
+    ],
     "restart: a disabled Static Charge expires": [
         static("s1", allowedSlots=1, expiresIn=600),
         invoice("c1"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from leyden.harness.generators.choices import Choices, pick
+from leyden.harness.generators.odd_requests import ODD_REQUESTS
 from leyden.harness.generators.run_config import RunConfig
 from leyden.harness.model.faults import FAULTS, HOLDING
 from leyden.harness.model.model import Model
-from leyden.harness.model.requests import ODD_REQUESTS
 from leyden.harness.model.rules import BACKOFF_MS
 from leyden.harness.steps import Step
 

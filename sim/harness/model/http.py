@@ -146,16 +146,16 @@ class HttpModel:
             project = known
         if self._model.limited(one.name) is not None:
             return ExpectedAnswer(429, "too_many_requests")
-        if one.body is not None and not is_json_type(request.header("content-type") or ""):
+        if one.has_body and not is_json_type(request.header("content-type") or ""):
             return ExpectedAnswer(415, "unsupported_media_type")
         accept = request.header("accept")
         if accept and not accepts_json(accept):
             return ExpectedAnswer(406, "not_acceptable")
         strict = self._is_strict(one)
         body = parse_json(request.body) if request.body.strip() else None
-        if one.body is not None and not isinstance(body, dict):
+        if one.has_body and not isinstance(body, dict):
             return ExpectedAnswer(400, "invalid_request")
-        if one.body is None and strict and request.body and body != {} and request.body.strip():
+        if not one.has_body and strict and request.body and body != {} and request.body.strip():
             return ExpectedAnswer(400, "invalid_request")
         if one.secured and "id" in parameters and not _UUID.fullmatch(parameters["id"]):
             return ExpectedAnswer(404, "not_found")
@@ -325,7 +325,7 @@ def accepts_json(accept: str) -> bool:
 def ignored_names(one: Operation, body: Mapping[str, Any], strict: bool, has_key: bool) -> list[str]:
     """The fields of a body that the operation does not know [request-bodies], which `strict` refuses, and the header
     Idempotency-Key where it has no effect [idempotency]."""
-    known = known_names(one) if one.body is not None else ()
+    known = known_names(one) if one.has_body else ()
     names = [] if strict else [name for name in body if name not in known]
     return [*names, "Idempotency-Key"] if has_key and one.method == "PATCH" else names
 
@@ -339,7 +339,7 @@ def names_in(one: Operation, query: str, body: Mapping[str, Any], has_key: bool,
 
 def known_names(one: Operation) -> tuple[str, ...]:
     """The names that a request may have: the fields of its body, or the parameters of its query."""
-    return FIELDS.get(_BODIES.get(one.name, ""), ()) if one.body is not None else _QUERY.get(one.name, ())
+    return FIELDS.get(_BODIES.get(one.name, ""), ()) if one.has_body else _QUERY.get(one.name, ())
 
 
 def _is_valid_filter(operation: str, name: str, text: str) -> bool:
