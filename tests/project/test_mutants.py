@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("mutmut", reason="mutation testing needs the extra `mutation`")
 
+from tests.mutation import alone
+from tests.mutation.engines import in_a_fork
+from tests.mutation.equivalent import EQUIVALENT, name_of
 from tests.mutation.mutants import mutants_of
+from tests.mutation.patterns import changed_patterns
 
 SOURCE = """
 from typing import cast
@@ -61,3 +66,103 @@ def test_a_codec_in_upper_case_is_left_out(changes: list[tuple[str, str]]) -> No
 
 def test_every_other_mutation_is_there(changes: list[tuple[str, str]]) -> None:
     assert {("> 5", ">= 5"), ("5", "6"), ("8", "9")} <= set(changes)
+
+
+PLACES = """
+import re
+
+LIMIT = 5
+NAME = re.compile(r"[a-z]{2}")
+Body = dict[str, int]
+
+def brew(size=1):
+    if size > LIMIT:
+        return 1
+    def pour():
+        return 2
+    return pour()
+
+class Pot:
+    lid = True
+
+    @property
+    def full(self):
+        return (1 +
+                2)
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> list[tuple[str, str, str, range | None]]:
+    (tmp_path / "pot.py").write_text(PLACES)
+    found = mutants_of(tmp_path, "pot.py", constants=True)
+    return [(mutant.was.strip(), mutant.now.strip(), mutant.function, mutant.lines) for mutant in found]
+
+
+def test_constants_patterns_and_properties_are_mutated_and_types_are_not(places: list[tuple[Any, ...]]) -> None:
+    assert ("5", "6", "", None) in places
+    assert ("True", "False", "", None) in places
+    assert ('re.compile(r"[a-z]{2}")', 're.compile(r"[a-z]{3}")', "", None) in places
+    assert not [was for was, *_ in places if "dict[" in was]
+
+
+def test_a_mutant_has_the_lines_that_are_executed_for_it(places: list[tuple[Any, ...]]) -> None:
+    assert [lines for was, now, _, lines in places if (was, now) == ("1", "2")] == [
+        None,  # a default is evaluated with the definition
+        range(10, 11),
+        range(20, 22),  # the whole statement
+    ]
+    assert ("> LIMIT", ">= LIMIT", "brew", range(9, 10)) in places  # the condition, without what depends on it
+    assert ("2", "3", "brew.pour", range(12, 13)) in places
+    assert ("2", "3", "Pot.full", range(20, 22)) in places
+
+
+@pytest.mark.parametrize(
+    ("pattern", "changed"),
+    [
+        ("a?", ["a"]),
+        ("a*b+", ["a+b+", "a*b*"]),
+        ("a{3}", ["a{2}", "a{4}"]),
+        ("a{1,2}", ["a{0,2}", "a{2,2}", "a{1,1}", "a{1,3}"]),
+        ("a{1,}", ["a{0,}", "a{2,}"]),
+        ("[a-c_]", ["[_]", "[a-c]"]),
+        ("[^ab]", ["[^b]", "[^a]"]),
+        (r"\d\.", [r".\."]),
+        ("x(?:a|b)", ["x(?:b)", "x(?:a)"]),
+        ("abc", []),
+    ],
+)
+def test_a_pattern_is_changed_in_each_part(pattern: str, changed: list[str]) -> None:
+    assert changed_patterns(pattern) == changed
+
+
+CLOCK, RULES = "sim/harness/model/timeline.py", "sim/harness/model/rules.py"
+
+
+@pytest.mark.parametrize(
+    ("module", "was", "now", "noticed_by"),
+    [
+        (CLOCK, "<= when_ms", "< when_ms", "conformance"),
+        (CLOCK, "range(3)", "range(None)", "import"),
+        (RULES, "1_000", "1001", "conformance"),  # a constant is imported anew
+        (RULES, "2_147_483_647", "2147483648", "survived"),
+        (RULES, "_ADDRESS.fullmatch(value)", "_ADDRESS.fullmatch(None)", "never executed"),
+    ],
+)
+def test_the_harness_alone_tests_a_mutant_by_the_cases_that_execute_it(
+    monkeypatch: pytest.MonkeyPatch, module: str, was: str, now: str, noticed_by: str
+) -> None:
+    every = alone._cases
+    monkeypatch.setattr(alone, "_cases", lambda target: (one for one in every(target) if "after the expiry" in one[0]))
+    monkeypatch.setattr(alone, "_wanted", set)
+    changes = [(one.was.strip(), one.now.strip()) for one in mutants_of(alone.ROOT, module, constants=True)]
+    mutant = mutants_of(alone.ROOT, module, constants=True)[changes.index((was, now))]
+    result = in_a_fork(lambda tell: alone.noticed_by(alone.trace((module,)), mutant, tell))
+    assert result() == noticed_by
+
+
+def test_each_equivalent_mutant_exists() -> None:
+    for module in {one for one, _, _ in EQUIVALENT}:
+        model = module.startswith("sim/harness/model/")
+        found = {name_of(mutant) for mutant in mutants_of(alone.ROOT, module, constants=model)}
+        assert {one for one in EQUIVALENT if one[0] == module} <= found

@@ -253,7 +253,7 @@ def received_request(request: Mapping[str, Any], wanted: ReceivedRequest, where:
     if wanted.fault is not None and wanted.fault not in COPYING:
         return
     same(delivery.text, request["body"], "callback_contract", "callback-body", f"{where}: body")
-    if wanted.copy:
+    if wanted.new_id is not None:
         other = request["headers"].get("webhook-id") != delivery.id
         if other != wanted.new_id:
             raise ContractViolation(

@@ -191,7 +191,7 @@ class Outbox:
 
             def send_copy() -> None:
                 self._changed(delivery.charge)
-                self._reply(delivery, number, None, new_id=new_id, copy=True)
+                self._reply(delivery, number, None, new_id)
 
             if fault.kind == "simultaneous":
                 send_copy()
@@ -205,16 +205,14 @@ class Outbox:
                 self._changed(delivery.charge)
                 self._schedule(delivery)
 
-    def _reply(
-        self, delivery: Delivery, number: int, fault: str | None, *, new_id: bool = False, copy: bool = False
-    ) -> Reply:
-        """The receiver's reply to a request."""
+    def _reply(self, delivery: Delivery, number: int, fault: str | None, new_id: bool | None = None) -> Reply:
+        """The receiver's reply to a request, or to a copy of it: whether that has a new id."""
         host = host_of(delivery.url)
         receiver = self.receivers.setdefault(host, Receiver())
         reply = receiver.answers.pop(0) if receiver.answers else receiver.always
         seen, is_received = interpret_reply(reply)
         if is_received:
-            receiver.received.append(ReceivedRequest(self._timeline.now, delivery, number, fault, new_id, copy))
+            receiver.received.append(ReceivedRequest(self._timeline.now, delivery, number, fault, new_id))
             self.receivers_reached[host] = None
         return seen
 

@@ -179,12 +179,11 @@ class Delivery:
 class ReceivedRequest:
     """A callback request that a receiver must have got: at which time, of which delivery, as which attempt.
 
-    `copy` is a duplicate by a fault, `new_id` one with another webhook-id.
+    `new_id` is None but for a duplicate by a fault: whether that has another webhook-id.
     """
 
     at: int
     delivery: Delivery
     number: int
     fault: str | None
-    new_id: bool = False
-    copy: bool = False
+    new_id: bool | None
