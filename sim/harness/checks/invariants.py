@@ -14,7 +14,7 @@ from typing import Any
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.charges import CoverageItem
-from leyden.harness.model.model import Model
+from leyden.harness.model.model import EITHER, Model
 from leyden.harness.model.records import Charge, StaticCharge
 from leyden.harness.model.rules import (
     ATTEMPT_TIMEOUT_MS,
@@ -69,7 +69,7 @@ class Invariants:
         """Check a response, and then all known Charges. Raises `ContractViolation`."""
         self.reached["response", operation, str(response.status)] = None
         if response.status >= 400:
-            checks.problem(response, response.status, "", "errors", operation)
+            checks.problem(response, response.status, EITHER, "errors", operation)
             return
         body = response.json
         if response.status != 200 or not isinstance(body, dict):

@@ -8,13 +8,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import xor
 from typing import Any
 
 from standardwebhooks.webhooks import Webhook
 
 from leyden.harness.checks.violations import ContractViolation, difference
 from leyden.harness.model.faults import COPYING
+from leyden.harness.model.model import ANYWHERE, EITHER
 from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest, StaticCharge
 from leyden.harness.model.rules import iso
 from leyden.harness.targets.target import Response
@@ -23,6 +25,8 @@ from leyden.world.config import packaged_contract
 
 UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+_GENERATOR = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)  # BIP 173
+_BECH32_CHECKS = [reduce(xor, (one for bit, one in enumerate(_GENERATOR) if top >> bit & 1), 0) for top in range(32)]
 FEATURES = frozenset({8, 14, 17})
 FINAL_CLTV = 80
 
@@ -54,7 +58,7 @@ def problem(response: Response, wanted: int, code: str, rule: str, where: str) -
         "type": f"urn:leyden:problem:{body['code']}",
         "status": wanted,
         "message": body["detail"],
-        "code": code or body["code"],
+        "code": body["code"] if code == EITHER else code,
     }
     same(expected, {name: body[name] for name in expected}, "errors_are_problems", rule, f"{where}: problem")
     if wanted == 400 and not body["errors"]:
@@ -67,9 +71,9 @@ def problem(response: Response, wanted: int, code: str, rule: str, where: str) -
     return body
 
 
-def pointers(wanted: frozenset[str] | None, body: Any, where: str) -> None:
+def pointers(wanted: frozenset[str], body: Any, where: str) -> None:
     """`errors` of a problem document names the wanted places and no others [errors]."""
-    if wanted is not None:
+    if wanted != ANYWHERE:
         observed = sorted({one["pointer"] for one in body["errors"]})
         same(sorted(wanted), observed, "errors_are_problems", "errors", f"{where}: pointers")
 
@@ -156,6 +160,8 @@ def invoice(charge: Charge, request: Any, node: bytes | None, hashes: Mapping[st
     expected |= {"timestamp": charge.created_at, "expires": charge.expires_at}
     observed |= {"timestamp": found.timestamp_s * 1_000, "expires": (found.timestamp_s + found.expiry_s) * 1_000}
     same(expected, observed, "invoice_agrees", rule, f"{where}: invoice")
+    if bech32_data(request) is None:
+        raise ContractViolation("invoice_agrees", rule, f"{where}: invoice", "a valid checksum (BIP 173)", request)
     if request != request.lower() or not request.startswith("lnbcrt"):
         raise ContractViolation("invoice_agrees", rule, f"{where}: invoice", "lnbcrt in lower case", request)
     if found.payment_hash.hex() in hashes:
@@ -175,19 +181,24 @@ def lnurl(static: StaticCharge, request: Any, base_url: str, where: str) -> None
 
 def bech32_text(text: str) -> str | None:
     """The URL in an LNURL, decoded by BIP 173; None if it is invalid."""
+    places = bech32_data(text)
+    if places is None or text.lower().rpartition("1")[0] != "lnurl":
+        return None
+    bits = "".join(f"{place:05b}" for place in places)
+    raw = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8))
+    return raw.decode("utf-8", "replace")
+
+
+def bech32_data(text: str) -> list[int] | None:
+    """The values of five bits in a text of BIP 173, without its checksum; None if that is wrong."""
     part, _, data = text.lower().rpartition("1")
     places = [_BECH32.find(character) for character in data]
-    if part != "lnurl" or len(places) < 6 or -1 in places:
+    if len(places) < 6 or -1 in places:
         return None
     check = 1
     for value in (*(ord(c) >> 5 for c in part), 0, *(ord(c) & 31 for c in part), *places):
-        top = check >> 25
-        check = (check & 0x1FFFFFF) << 5 ^ value
-        for bit, generator in enumerate((0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)):
-            check ^= generator if top >> bit & 1 else 0
-    bits = "".join(f"{place:05b}" for place in places[:-6])
-    raw = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8))
-    return raw.decode("utf-8", "replace") if check == 1 else None
+        check = (check & 0x1FFFFFF) << 5 ^ value ^ _BECH32_CHECKS[check >> 25]
+    return places[:-6] if check == 1 else None
 
 
 def metadata(text: Any, static: StaticCharge, where: str) -> None:

@@ -21,6 +21,15 @@ from leyden.harness.generators.world import REPLIES
 from leyden.harness.model.faults import FAULTS
 from leyden.harness.steps import Step
 
+# Bodies and headers of replies: the same again, another, none, and about the bounds of what an attempt shows.
+_SOME, _OTHER = {"X-Shop": "ana", "Date": "today"}, {"X-Shop": "ben"}
+_LONG = {f"X-{n}": "x" * 1_000 for n in range(8)}
+_TEXTS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("later", _SOME), ("later", _SOME), ("later", _OTHER), ("", _OTHER), ("", {}),
+    ("é" * 2_048, {**_LONG, "X-8": "x" * 165, "X-9": ""}), ("x" + "é" * 2_048, {**_LONG, "X-8": "x" * 166, "X-9": ""}),
+    ("x" * 4_095 + "é", {}),
+)  # fmt: skip
+
 
 def callback_scenarios() -> Scenarios:
     """The scenarios for callbacks, without overlays."""
@@ -32,6 +41,12 @@ def callback_scenarios() -> Scenarios:
     retry_after = {"status": 500, "headers": {"Retry-After": "60"}}
     steps = [charge("c1"), receiver(answers=[retry_after, retry_after]), pay("c1"), to("retry", "c1"), advance(WEEK_MS)]
     found["Retry-After counts with 429 and 503 only"] = steps
+    found["what receivers reply is shown"] = [
+        charge("c1"),
+        receiver(answers=[{"status": 500, "body": body, "headers": headers} for body, headers in _TEXTS]),
+        pay("c1"),
+        advance(WEEK_MS),
+    ]
     for attempt in range(1, 11):
         steps = [charge("c1"), receiver(answers=[500] * (attempt - 1)), fail("c1")]
         for _ in range(attempt - 1):

@@ -179,6 +179,10 @@ _OVERLAY_SCENARIOS: Mapping[str, Scenarios] = {
             *(static(f"s{n}", **one) for n, one in enumerate(_WAYS_TO_OMIT)),
             *(static(f"t{n}", allowedSlots=value) for n, value in enumerate((0, None, "", 1))),
             *(static(f"u{n}", successMessage=value, identifier="-") for n, value in enumerate((None, "", "x"))),
+            *(
+                Step({"do": "request", "target": "/v0/charges", "headers": [["apikey", "{key}"]], "body": body})
+                for body in ({}, [], 0, {f"x{n}": n for n in range(20)}, {f"x{n}": n for n in range(21)})
+            ),
             static("s"),
             *(
                 change(body, of="s")

@@ -6,6 +6,8 @@ from leyden.harness.conformance.scenario import DAY_MS, Scenarios, advance, chan
 from leyden.harness.generators.bodies import AMOUNTS
 from leyden.harness.steps import Step
 
+_KEY = [["apikey", "{key}"]]
+
 
 def list_scenarios() -> Scenarios:
     """Pages and filters, API keys of two projects, and Idempotency-Keys."""
@@ -31,6 +33,24 @@ def list_scenarios() -> Scenarios:
     reads.append({"do": "list", "of": "charges", "query": {"limit": 3}, "between": charge("c11")})
     reads += [{"do": "list", "of": "statics", "query": query} for query in ({}, {"limit": 1}, {"status": "active"})]
     found["lists"] = [*created, *reads]
+    found["a request of each page"] = [
+        static("s1"),
+        *(step for n in range(1, 4) for step in (static(f"t{n}"), charge(f"c{n}"), invoice(f"d{n}"))),
+        *(
+            Step({"do": "request", "target": f"{path}?limit=2{after}", "headers": _KEY})
+            for path in ("/v0/charges", "/v0/static-charges", "/v0/static-charges/{s1}/charges")
+            for after in ("", "&after={next}")
+        ),
+    ]
+    days = [f"{year}-{month:02}-{day:02}" for year in (2000, 2027, 2028, 2100) for month in range(13) for day in
+            ((0, 1, 28, 29, 30, 31, 32) if year == 2027 or month == 2 else ())]  # fmt: skip
+    found["the days of each month"] = [
+        charge("c1"),
+        *(
+            Step({"do": "request", "target": f"/v0/charges?createdBefore={day}T00:00:00Z", "headers": _KEY})
+            for day in days
+        ),
+    ]
     by_second: Step = {"by": "second"}
     found["two projects"] = [
         charge("c1"),

@@ -9,7 +9,6 @@ from leyden.harness.checks import responses as checks
 from leyden.harness.executors.world import restart
 from leyden.harness.generators.odd_requests import ODD_REQUESTS
 from leyden.harness.model.http import SentRequest
-from leyden.harness.model.records import Charge
 from leyden.harness.model.rules import instant
 from leyden.harness.session.answers import send
 from leyden.harness.session.observe import check_list, check_wallet
@@ -39,11 +38,7 @@ def _create(session: Session, step: Step, kind: str, operation: str, path: str) 
     headers = [] if key is None else [("Idempotency-Key", key)]
     response = session.request(operation, path, key=project, body=body, more=headers)
     where = f"create {step['as']}"
-    data = session.check_response(expected_response, response, where)
-    if isinstance(expected_response.record, Charge):
-        session.bind_charge(expected_response.record, data, where)
-    elif expected_response.record is not None:
-        session.bind_static(expected_response.record, data, where)
+    session.check_record(expected_response, session.check_response(expected_response, response, where), where)
 
 
 def patch(session: Session, step: Step) -> None:
@@ -53,9 +48,8 @@ def patch(session: Session, step: Step) -> None:
     limited = session.model.limited("updateStaticCharge")
     expected_response = limited or session.model.change_static(static, project, step["body"])
     response = session.request("updateStaticCharge", f"/v0/static-charges/{static.id}", key=project, body=step["body"])
-    data = session.check_response(expected_response, response, f"change {static.label}")
-    if expected_response.record is not None:
-        checks.same(static.resource(), data, "echo", "static-updates", f"change {static.label}")
+    where = f"change {static.label}"
+    session.check_record(expected_response, session.check_response(expected_response, response, where), where)
 
 
 def get(session: Session, step: Step) -> None:

@@ -44,6 +44,7 @@ INVALID_URLS: tuple[Any, ...] = (
     "http://user@shop.example/", "http://shop.example/#part", "http://shop.example/ x", "http://shop.example:0/",
     "http://shop.example:65536/", "http://[::1/", "javascript:alert(1)", "http://shop.example/\n", 17, True, [],
     "http://r1.inbox.localhost/" + "p" * (MAX_URL + 1 - len("http://r1.inbox.localhost/")), "http://é.example/",
+    "httpſ://r1.inbox.localhost/",
 )  # fmt: skip
 SECONDS = (1, 2, 59, 60, 300, 600, 3_600, MAX_EXPIRY_S - 1, MAX_EXPIRY_S)
 NOT_GIVEN: tuple[Any, ...] = (0, None, "")

@@ -7,7 +7,7 @@ that time and checks the bounds. Everything else is computed here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
@@ -19,6 +19,8 @@ from leyden.harness.model.rules import (
     ATTEMPT_TIMEOUT_MS,
     BACKOFF_MS,
     JITTER,
+    KEPT_BYTES,
+    KEPT_HEADER_BYTES,
     MAX_IN_FLIGHT,
     RETRY_AFTER_FACTOR,
     Interpretation,
@@ -42,12 +44,13 @@ FAILURE_REPLIES = {
 
 
 class Reply(NamedTuple):
-    """What the sender sees of a request: a status or an error, after how long, and the header Retry-After."""
+    """What the sender sees of a request: a status or an error, after how long, the headers and the body."""
 
     status: int | None
     error: str | None
     latency_ms: int = 0
-    retry_after: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    body: str = ""
 
 
 # (delivery, attempt number, earliest and latest time in ms) -> the time of the attempt in ms
@@ -229,10 +232,14 @@ class Outbox:
             complete()
 
     def _complete(self, delivery: Delivery, attempt: Attempt, reply: Reply) -> None:
-        status, error, _, retry_after = reply
+        status, error = reply.status, reply.error
         self._in_flight -= 1
         now = self._timeline.now
         attempt.ended_at, attempt.status, attempt.error = now, status, error
+        attempt.answer = reply.body.encode()[:KEPT_BYTES].decode(errors="replace")
+        attempt.answer_headers = kept_headers(reply.headers)
+        attempt.headers_left_out = len(reply.headers) - len(attempt.answer_headers)
+        retry_after = dict(reply.headers).get("retry-after")
         self._changed(delivery.charge)
         self.reached.append(("receiver", str(status or error)))
         attempts = sum(one.error != "lost" for one in delivery.attempts[delivery.replayed_from or 0 :])
@@ -294,15 +301,26 @@ def retry_after_ms(text: str, now_ms: int) -> int | None:
 
 def interpret_reply(reply: Any) -> tuple[Reply, bool]:
     """A scripted reply as the sender sees it, and whether the receiver gets the request."""
-    retry_after = None
-    latency_ms = 0
+    latency_ms, headers, body = 0, (), ""
     if isinstance(reply, Mapping):
         latency_ms = round(1_000 * reply.get("delay", 0))
-        text = reply.get("headers", {}).get("Retry-After")
-        retry_after = text if text is not None and retry_after_ms(text, 0) is not None else None
-        reply = reply.get("status", 200)
+        headers = tuple((name.lower(), value) for name, value in reply.get("headers", {}).items())
+        body, reply = reply.get("body", ""), reply.get("status", 200)
     result, is_received = FAILURE_REPLIES.get(reply, (reply, True))
     status, error = (result, None) if isinstance(result, int) else (None, result)
+    if reply == "huge":
+        body = "x" * KEPT_BYTES  # and more, which nobody sees
     if error == "timeout" or latency_ms >= ATTEMPT_TIMEOUT_MS:
         return Reply(None, "timeout", ATTEMPT_TIMEOUT_MS), is_received
-    return Reply(status, error, latency_ms, retry_after), is_received
+    return Reply(status, error, latency_ms, headers, body), is_received
+
+
+def kept_headers(headers: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """The headers of a reply that an attempt shows: none after the first that does not fit."""
+    room, kept = KEPT_HEADER_BYTES, []
+    for name, value in headers:
+        room -= len(name.encode()) + len(value.encode())
+        if room < 0:
+            break
+        kept.append((name, value))
+    return tuple(kept)

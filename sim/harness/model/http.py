@@ -18,18 +18,20 @@ from leyden.harness.model.json_texts import parse_json
 from leyden.harness.model.model import ExpectedResponse, Model
 from leyden.harness.model.records import Charge, StaticCharge
 from leyden.harness.model.requests import JSON_TYPE, OPERATIONS, Operation
-from leyden.harness.model.rules import BODY_LIMIT, FIELDS, MAX_INTERNAL_ID, is_idempotency_key
+from leyden.harness.model.rules import BODY_LIMIT, FIELDS, MAX_INTERNAL_ID, is_idempotency_key, pointer
 
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
-_LIMIT = re.compile(r"-?[0-9]{1,18}", re.ASCII)
-_CURSOR = re.compile(r"[0-9a-f]{16}", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_LIMIT = re.compile(r"-?[0-9]{1,18}")
+_CURSOR = re.compile(r"[0-9a-f]{16}")
 _PARAMETER = re.compile(r';\s*([^\s;="]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)', re.ASCII)
 MAX_PAGE, DEFAULT_PAGE = 1_000, 100  # [lists]
+MAX_ERRORS = 20  # names of fields
 _STATES = {
     "listCharges": ("pending", "completed", "expired", "error"),
     "listStaticCharges": ("active", "disabled", "expired"),
     "listStaticChargeCharges": ("pending", "completed", "expired", "error"),
 }
+_WHOLE_BODY = frozenset({""})
 _LIST_QUERY = ("limit", "after", "status", "internalId", "createdAfter", "createdBefore")
 _QUERY = {**dict.fromkeys(_STATES, _LIST_QUERY), "requestInvoice": ("amount", "comment")}
 _BODIES = {"createCharge": "charge", "createStaticCharge": "static", "updateStaticCharge": "changes"}
@@ -56,7 +58,7 @@ class SentRequest(NamedTuple):
 class ExpectedAnswer:
     """The answer that a request must get.
 
-    `operation` is empty without one. `pointers` are the places that a 400 names; None if they are not determined.
+    `operation` is empty without one. `pointers` are the places that an error names.
     `allow` is the header of a 204 or 405. `cors`: any origin may read it [lnurl-pay]. `ignored` are the names in
     `Leyden-Ignored`, `unused` the known names that the request does not have, one of which may be meant. `value` is
     what a 200 shows: an `ExpectedResponse`, a resource, a `Page`, a balance, a `WalletAnswer`.
@@ -65,7 +67,7 @@ class ExpectedAnswer:
     status: int
     code: str = ""
     operation: str = ""
-    pointers: frozenset[str] | None = None
+    pointers: frozenset[str] = frozenset()
     allow: tuple[str, ...] = ()
     cors: bool = False
     ignored: tuple[str, ...] = ()
@@ -74,10 +76,11 @@ class ExpectedAnswer:
 
 
 class Page(NamedTuple):
-    """One page of a list, newest first, and whether there is another."""
+    """One page of a list, newest first, whether there is another, and whether it comes after a cursor."""
 
     rows: list[Resource]
     more: bool
+    after: bool
 
 
 class WalletAnswer(NamedTuple):
@@ -132,7 +135,7 @@ class HttpModel:
         answer = self._operation(*found, query, request)
         answer.operation = found[0].name
         if answer.status >= 400 and found[0].wallet and answer.status not in {406, 413}:
-            return replace(answer, status=200, code="", pointers=None, value=WalletAnswer())
+            return replace(answer, status=200, value=WalletAnswer())
         return answer
 
     def _operation(
@@ -154,9 +157,11 @@ class HttpModel:
         strict = self._is_strict(one)
         body = parse_json(request.body) if request.body.strip() else None
         if one.has_body and not isinstance(body, dict):
-            return ExpectedAnswer(400, "invalid_request")
-        if not one.has_body and strict and request.body and body != {} and request.body.strip():
-            return ExpectedAnswer(400, "invalid_request")
+            return ExpectedAnswer(400, "invalid_request", pointers=_WHOLE_BODY)
+        if not one.has_body and strict and request.body.strip() and body != {}:
+            names = [*body][:MAX_ERRORS] if isinstance(body, dict) else ()
+            pointers = frozenset(pointer(name) for name in names)
+            return ExpectedAnswer(400, "invalid_request", pointers=pointers or _WHOLE_BODY)
         if one.secured and "id" in parameters and not _UUID.fullmatch(parameters["id"]):
             return ExpectedAnswer(404, "not_found")
         fields: dict[str, Any] = body if isinstance(body, dict) else {}
@@ -258,7 +263,7 @@ class HttpModel:
             until = instant_of(values["createdBefore"])
             rows = [one for one in rows if until is not None and one.created_at < until]
         limit = int(values.get("limit", DEFAULT_PAGE))
-        return ExpectedAnswer(200, value=Page(rows[::-1][:limit], len(rows) > limit))
+        return ExpectedAnswer(200, value=Page(rows[::-1][:limit], len(rows) > limit, "after" in values))
 
     def _wallet(
         self, name: str, parameters: Mapping[str, str], values: Mapping[str, str], resource: Resource | None,
@@ -339,7 +344,7 @@ def names_in(one: Operation, query: str, body: Mapping[str, Any], has_key: bool,
 
 def known_names(one: Operation) -> tuple[str, ...]:
     """The names that a request may have: the fields of its body, or the parameters of its query."""
-    return FIELDS.get(_BODIES.get(one.name, ""), ()) if one.has_body else _QUERY.get(one.name, ())
+    return FIELDS[_BODIES[one.name]] if one.has_body else _QUERY.get(one.name, ())
 
 
 def _is_valid_filter(operation: str, name: str, text: str) -> bool:

@@ -28,13 +28,17 @@ from leyden.harness.model.rules import (
 from leyden.harness.model.timeline import Timeline
 
 Body = Mapping[str, Any]
+EITHER, ANYWHERE = "either", frozenset({"anywhere"})
+# The places of errors, as the examples of the document have them.
+_KEY, _BOUNDS = frozenset({"header.idempotency-key"}), frozenset({"/minAmount", "/maxAmount"})
 
 
 @dataclass(slots=True)
 class ExpectedResponse:
     """The expected response: its status, the `code` of an error, and the `rule`, an entry of DECISIONS.md.
 
-    `pointers` are the places that `errors` of a problem document names, no others; None if they are not determined.
+    `pointers` are the places that `errors` of a problem document names, no others. The code `EITHER` and the pointers
+    `ANYWHERE` are those of an error that is one of two.
     `record` is what a 200 shows; `replays` is the exact body of an earlier response; `record_body`
     takes the body of this one.
     """
@@ -42,7 +46,7 @@ class ExpectedResponse:
     status: int
     code: str = ""
     rule: str = ""
-    pointers: frozenset[str] | None = None
+    pointers: frozenset[str] = frozenset()
     record: Charge | StaticCharge | None = None
     replays: bytes | None = None
     record_body: Callable[[bytes], None] | None = None
@@ -103,7 +107,7 @@ class Model:
         known = self._responses.get(name)
         if known is not None and self.now < known[1] + RETENTION_MS:
             if known[0] != print_:
-                return ExpectedResponse(409, "idempotency_key_reused", "idempotency")
+                return ExpectedResponse(409, "idempotency_key_reused", "idempotency", _KEY)
             return ExpectedResponse(0, rule="idempotency", replays=known[2])
         expected_response, at = respond(), self.now
 
@@ -124,8 +128,7 @@ class Model:
     def create(self, kind: str, label: str, project: str, body: Body, key: str | None) -> ExpectedResponse:
         """POST /v0/charges (`kind` charge) or /v0/static-charges (static) with a valid API key and a JSON body."""
         if key is not None and not is_idempotency_key(key):
-            pointers = frozenset({"header.idempotency-key"})
-            return ExpectedResponse(400, "invalid_request", "idempotency", pointers)
+            return ExpectedResponse(400, "invalid_request", "idempotency", _KEY)
         create = self._new_charge if kind == "charge" else self._new_static
         return self.rejected(kind, body) or self._idempotent(
             project, kind, key, body, lambda: create(label, project, body)
@@ -152,12 +155,13 @@ class Model:
 
     def _new_static(self, label: str, project: str, body: Body) -> ExpectedResponse:
         identifier = body.get("identifier") or None
-        # If the bounds are crossed and the name is in use, either error is right.
         crossed = int(body["minAmount"]) > int(body["maxAmount"])
         if identifier is not None and self.named(identifier.partition("@")[0]) is not None:
-            return ExpectedResponse(409, "" if crossed else "conflict", "identifier")
+            if crossed:
+                return ExpectedResponse(409, EITHER, "identifier", ANYWHERE)
+            return ExpectedResponse(409, "conflict", "identifier", frozenset({"/identifier"}))
         if crossed:
-            return ExpectedResponse(409, "not_possible", "amounts")
+            return ExpectedResponse(409, "not_possible", "amounts", _BOUNDS)
         seconds = number_or_none(body.get("expiresIn"))
         static = StaticCharge(
             label=label,
@@ -194,8 +198,10 @@ class Model:
             return ExpectedResponse(409, "conflict", "static-updates")
         low, high = int(body.get("minAmount", static.min_msat)), int(body.get("maxAmount", static.max_msat))
         allowed = number_or_none(body["allowedSlots"]) if "allowedSlots" in body else static.allowed
-        if low > high or ("allowedSlots" in body and allowed is not None and allowed < static.slots):
-            return ExpectedResponse(409, "not_possible", "static-updates")
+        too_few = "allowedSlots" in body and allowed is not None and allowed < static.slots
+        if low > high or too_few:
+            places = ANYWHERE if low > high and too_few else frozenset({"/allowedSlots"}) if too_few else _BOUNDS
+            return ExpectedResponse(409, "not_possible", "static-updates", places)
         static.min_msat, static.max_msat, static.allowed = low, high, allowed
         if "description" in body:
             static.description, static.metadata = body["description"], None
@@ -275,5 +281,5 @@ class Model:
     def rotate(self, project: str, secret: str) -> None:
         """Rotate the webhook secret; the earlier ones sign for another day."""
         until = self.now + RETENTION_MS
-        before = self.secrets.get(project, [])
+        before = self.secrets[project]
         self.secrets[project] = [(secret, None), *((old, until if end is None else end) for old, end in before)]

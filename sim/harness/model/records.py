@@ -137,7 +137,7 @@ class Payment:
 @dataclass(slots=True, eq=False)
 class Attempt:
     """One attempt of a delivery. `fault` is the kind of the fault that applied to it, `overtaken` what it releases when
-    it ends: deliveries with the numbers of their attempts."""
+    it ends: deliveries with the numbers of their attempts, `answer` the text of the reply."""
 
     number: int
     due_at: int
@@ -149,6 +149,9 @@ class Attempt:
     latency_ms: int = 0
     fault: str | None = None
     overtaken: list[tuple[Delivery, int]] = field(default_factory=list)
+    answer: str = ""
+    answer_headers: tuple[tuple[str, str], ...] = ()
+    headers_left_out: int = 0
 
 
 @dataclass(slots=True, eq=False)

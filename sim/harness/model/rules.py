@@ -27,14 +27,15 @@ BACKOFF_MS = tuple(
     round(1_000 * s) for s in (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 )  # [callback-delivery]
 JITTER, RETRY_AFTER_FACTOR, ATTEMPT_TIMEOUT_MS, MAX_IN_FLIGHT = 0.2, 2, 15_000, 8
+KEPT_BYTES, KEPT_HEADER_BYTES = 4_096, 8_192  # of a reply, as the control plane's document says
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_AMOUNT = re.compile(r"[1-9][0-9]*", re.ASCII)
+_AMOUNT = re.compile(r"[1-9][0-9]*")
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?(?:\.[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?)*\.?")
-_URL = re.compile(r"https?://([^/?#]*)([^?#]*)(?:\?([^#]*))?", re.ASCII | re.IGNORECASE)
-_URL_CHARACTERS = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*", re.ASCII)
-_ADDRESS = re.compile(r"[a-z0-9._-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?(?::[1-9][0-9]{0,4})?", re.ASCII)
-_KEY = re.compile(r"[!-~]{1,255}", re.ASCII)
+_URL = re.compile(r"https?://([^/?#]*)([^#]*)", re.ASCII | re.IGNORECASE)
+_URL_CHARACTERS = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")
+_ADDRESS = re.compile(r"[a-z0-9._-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?(?::[1-9][0-9]{0,4})?")
+_KEY = re.compile(r"[!-~]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def is_callback_url(text: str) -> bool:
     found = _URL.fullmatch(text)
     if found is None or "@" in found[1]:
         return False
-    if not _URL_CHARACTERS.fullmatch((found[2] or "") + (found[3] or "")):
+    if not _URL_CHARACTERS.fullmatch(found[2]):
         return False
     host, colon, port = found[1].rpartition(":") if not found[1].endswith("]") else (found[1], "", "")
     if colon and not (_AMOUNT.fullmatch(port) and int(port[:6]) <= 65_535):

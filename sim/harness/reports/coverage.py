@@ -36,6 +36,7 @@ OUT_OF_REACH: Mapping[CoverageItem, str] = {
     ),
 }
 _NOT_REACHED, _OUT_OF_REACH = "not reached", "out of reach"
+_LISTS = ("listCharges", "listStaticCharges", "listStaticChargeCharges")
 _POLICIES = (
     ("idempotency", "replayed"),
     ("keys", "rotated"),
@@ -43,7 +44,7 @@ _POLICIES = (
     ("replay", "in flight"),
     ("restart", "resumed"),
     *(("isolation", one) for one in ("getChargeDetails", "getStaticChargeDetails")),
-    *(("lists", one) for one in ("listCharges", "listStaticCharges", "listStaticChargeCharges")),
+    *((kind, one) for kind in ("lists", "cursors") for one in _LISTS),
 )
 _FAILURES = {"500": "a defect of the service", "507": "a disk that refuses to write"}
 

@@ -19,9 +19,9 @@ _PAGE = 1_000
 _READ_ONE_BY_ONE = 300
 _LINKS, _FILTERS = 3, 6  # of a run, whose lists are read at its end
 _ENOUGH = 40  # retries for a statement about their jitter
-# Members of an attempt that are not compared: texts for people, what the receiver answered, and what a fault sent;
-# the headers are compared by themselves.
-_NOT_COMPARED = frozenset({"note", "answer", "answerHeaders", "answerHeadersLeftOut", "sent", "headers"})
+# Members of an attempt that are not compared: texts for people, and what a fault sent; the headers are compared by
+# themselves.
+_NOT_COMPARED = frozenset({"note", "sent", "headers"})
 
 
 def check_everything(session: Session) -> None:
@@ -208,6 +208,9 @@ def _attempt(one: Attempt) -> dict[str, Any]:
         "status": one.status,
         "error": one.error,
         "fault": one.fault,
+        "answer": one.answer,
+        "answerHeaders": [[*pair] for pair in one.answer_headers],
+        "answerHeadersLeftOut": one.headers_left_out,
         **latency,
     }
 
