@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from json import dumps
 from typing import Any
 
 from leyden.harness.conformance.callbacks import callback_scenarios
@@ -180,8 +181,8 @@ _OVERLAY_SCENARIOS: Mapping[str, Scenarios] = {
             *(static(f"t{n}", allowedSlots=value) for n, value in enumerate((0, None, "", 1))),
             *(static(f"u{n}", successMessage=value, identifier="-") for n, value in enumerate((None, "", "x"))),
             *(
-                Step({"do": "request", "target": "/v0/charges", "headers": [["apikey", "{key}"]], "body": body})
-                for body in ({}, [], 0, {f"x{n}": n for n in range(20)}, {f"x{n}": n for n in range(21)})
+                Step({"do": "request", "target": "/v0/charges", "headers": [["apikey", "{key}"]], "raw": body})
+                for body in ("{}", "[]", "0", *(dumps({f"x{n}": n for n in range(count)}) for count in (20, 21)))
             ),
             static("s"),
             *(

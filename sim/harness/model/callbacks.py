@@ -301,7 +301,8 @@ def retry_after_ms(text: str, now_ms: int) -> int | None:
 
 def interpret_reply(reply: Any) -> tuple[Reply, bool]:
     """A scripted reply as the sender sees it, and whether the receiver gets the request."""
-    latency_ms, headers, body = 0, (), ""
+    latency_ms, body = 0, ""
+    headers: tuple[tuple[str, str], ...] = ()
     if isinstance(reply, Mapping):
         latency_ms = round(1_000 * reply.get("delay", 0))
         headers = tuple((name.lower(), value) for name, value in reply.get("headers", {}).items())
