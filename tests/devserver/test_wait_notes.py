@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from leyden import Sandbox
+from leyden.server.store.tables.row_map import RowMap
 from tests.support.served import Client, served_leyden
 
 HOOK = "http://shop.localhost/hook"
@@ -149,3 +150,23 @@ def test_a_request_to_the_network_waits_for_its_receiver(client: Client) -> None
         client.ok("POST", "/sandbox/v1/payments", {"request": made["invoice"]["request"]})
         note = client.ok("POST", "/sandbox/v1/deliveries/wait", {"chargeId": made["id"], "timeout": 0})["note"]
         assert f"is in flight: let the receiver at {url} answer, and wait again" in note
+
+
+@pytest.mark.parametrize("wanted", [{}, {"event": "charge.expired"}, {"event": "charge.completed"}], ids=str)
+def test_the_note_about_many_pending_deliveries_reads_few_of_them(
+    sandbox: Sandbox, wanted: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox.receiver("shop").always(500)
+    for number in range(300):
+        charge(sandbox, expiresIn=60 + number)
+    sandbox.wallet("ana").pay(sandbox.charges[charge(sandbox)])
+    sandbox.advance("10m")
+    rows = sandbox.ask("GET", "/sandbox/v1/deliveries?limit=1000&status=pending")["data"]
+    assert len(rows) == 301
+    first = min((row for row in rows if wanted.get("event") in (None, row["event"])), key=lambda row: row["dueAt"])
+    reads = []
+    read = RowMap.__getitem__
+    monkeypatch.setattr(RowMap, "__getitem__", lambda rows, doc_id: (reads.append(doc_id), read(rows, doc_id))[1])
+    note = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 302, **wanted})["note"]
+    assert f"the next attempt of delivery {first['id']} is due at {first['dueAt']} and the clock is paused" in note
+    assert len(reads) < 20 or wanted == {"event": "charge.completed"}

@@ -118,15 +118,14 @@ class CallbackControl:
                 ),
                 call.body["timeout"],
             )
+        if world.service.outbox is outbox:
+            count = counted()
+            if count >= wanted:
+                return {"reached": True, "count": count}
+            note = await wait_note(world, call.body, self._filters({**call.body, "status": None}))
         if world.service.outbox is not outbox:
-            return {
-                "reached": False,
-                "count": 0,
-                "note": "a reset or a restore ended this wait: wait again in the new run",
-            }
-        count = counted()
-        reached = count >= wanted
-        return {"reached": reached, "count": count, **({} if reached else {"note": wait_note(world, call.body)})}
+            count, note = 0, "a reset or a restore ended this wait: wait again in the new run"
+        return {"reached": False, "count": count, "note": note}
 
     # The secret
 

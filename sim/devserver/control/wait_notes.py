@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from heapq import heapify, heappop
 from typing import Any
 
 from leyden.callbacks import faults
@@ -10,6 +11,7 @@ from leyden.lightning.engine.htlc import HELD
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, PENDING, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.callbacks.outbox import TIMER
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
@@ -55,16 +57,20 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
     return f"{start}, and it sent none: wait for another Charge"
 
 
-def wait_note(world: World, wanted: Mapping[str, Any]) -> str:
-    """Why a wait ended early or late: the state of the next delivery that could match, and what to do next."""
+async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
+    """Why a wait ended early or late: the state of the next delivery that could match, and what to do next. `filters`
+    are the fields of the rows about the Charge and the event."""
     ended = dead_end(world, wanted)
     if ended is not None:
         return ended
     # Pending deliveries bring a match only where they match not yet.
-    pending = [] if wanted["status"] in (PENDING, _ANY) else matching(world, wanted, PENDING)
-    if pending:
-        in_flight = next((row for row in pending if is_in_flight(row)), None)
-        return _of_delivery(world, in_flight or min(pending, key=lambda row: row["due_at"] or 0))
+    if wanted["status"] not in (PENDING, _ANY):
+        outbox = world.service.outbox
+        pending = await _next_pending(world, {**filters, "status": PENDING})
+        if world.service.outbox is not outbox:
+            return ""  # a reset: the caller says so
+        if pending is not None:
+            return _of_delivery(world, pending)
     service, charge_id = world.service, wanted.get("chargeId")
     initial, charges = service.charges.lifecycle.table.initial, service.charges.charges
     if charge_id is None:
@@ -86,6 +92,29 @@ def wait_note(world: World, wanted: Mapping[str, Any]) -> str:
     if static["status"] == service.static_charges.lifecycle.table.initial:
         return "no payment of the Static Charge is open: pay it (POST /sandbox/v1/payments)"
     return f"the Static Charge is {static['status']} and takes no payment: create another one"
+
+
+async def _next_pending(world: World, filters: Mapping[str, Any]) -> DeliveryRow | None:
+    """The oldest delivery in flight of these pending ones; without one, that which is due next. There may be very many:
+    the rows are read in the order of their timers, and other requests are answered in between."""
+    outbox, slices = world.service.outbox, world.slices()
+
+    def pending(delivery_id: str) -> DeliveryRow | None:
+        row = outbox.delivery(delivery_id)
+        return row if row is not None and all(row.get(field) == value for field, value in filters.items()) else None
+
+    in_flight = [row for row in map(pending, outbox.in_flight) if row is not None]
+    if in_flight:
+        return min(in_flight, key=lambda row: (row["created_at"], row["sequence"]))
+    timers = [entry for entry in world.clock.timers() if entry[3] == TIMER]
+    heapify(timers)
+    while timers:
+        row = pending(heappop(timers)[4])
+        if row is not None:
+            return row
+        if slices.is_over():
+            await slices.pause()
+    return next(iter(outbox.rows.page_up(filters, limit=1)), None)  # it waits for another one of its Charge
 
 
 def _of_delivery(world: World, row: DeliveryRow) -> str:
