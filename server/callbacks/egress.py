@@ -7,7 +7,7 @@ from datetime import timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
-from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
+from leyden.server.callbacks.ip_addresses import is_public, parse_host_address, unmap
 from leyden.server.timestamps import parse_duration
 
 Network = IPv4Network | IPv6Network
@@ -23,27 +23,6 @@ PRIVATE_NETWORK = "private-network"
 
 # Not a rule: the error code of an attempt at a host name without an address.
 UNRESOLVED = "unresolved"
-
-# In addition to the addresses that are not globally reachable by IANA's registries (`is_global`): networks whose
-# addresses contain another address, reached through a translator or a tunnel, and networks that older registries or
-# Python versions accept.
-_NEVER_PUBLIC = tuple(
-    ip_network(text)
-    for text in (
-        "100.64.0.0/10",  # shared address space, RFC 6598
-        "192.88.99.0/24",  # 6to4 relays, RFC 7526
-        "::/96",  # IPv4-compatible, RFC 4291
-        "64:ff9b::/96",  # NAT64, RFC 6052
-        "64:ff9b:1::/48",  # NAT64 for local use, RFC 8215
-        "100::/64",  # discard only, RFC 6666
-        "2001::/32",  # Teredo, RFC 4380
-        "2002::/16",  # 6to4, RFC 3056
-        "3fff::/20",  # documentation, RFC 9637
-        "5f00::/16",  # segment routing, RFC 9602
-        "fec0::/10",  # site-local, RFC 3879
-    )
-)
-
 
 # The networks that `explain` proposes to allow (RFC 1918, RFC 4193).
 _PRIVATE = tuple(
@@ -184,13 +163,6 @@ def _spelled(host: str) -> IPv4Address | IPv6Address | None:
         return parse_host_address(host)
     except ValueError:
         return None
-
-
-def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether the address belongs to the public internet, and contains no other address."""
-    if not address.is_global or address.is_multicast or address.is_reserved or address.is_link_local:
-        return False
-    return not any(address in network for network in _NEVER_PUBLIC)
 
 
 def _normalise(host: str) -> str:

@@ -4,9 +4,37 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
+
+# The networks of IANA's registries of special-purpose addresses (RFC 6890, as of October 2025) that are not globally
+# reachable, as wholes: their exceptions are anycast addresses of routers and relays. The tables of `ipaddress` differ
+# between versions of Python. In addition multicast, and networks whose addresses contain another address, which a relay
+# reaches.
+_NEVER_PUBLIC = (
+    IPv4Network("0.0.0.0/8"),  # this network
+    IPv4Network("10.0.0.0/8"),  # private use
+    IPv4Network("100.64.0.0/10"),  # shared address space
+    IPv4Network("127.0.0.0/8"),  # loopback
+    IPv4Network("169.254.0.0/16"),  # link local
+    IPv4Network("172.16.0.0/12"),  # private use
+    IPv4Network("192.0.0.0/24"),  # IETF protocol assignments
+    IPv4Network("192.0.2.0/24"),  # documentation
+    IPv4Network("192.88.99.0/24"),  # 6to4 relays
+    IPv4Network("192.168.0.0/16"),  # private use
+    IPv4Network("198.18.0.0/15"),  # benchmarking
+    IPv4Network("198.51.100.0/24"),  # documentation
+    IPv4Network("203.0.113.0/24"),  # documentation
+    IPv4Network("224.0.0.0/4"),  # multicast
+    IPv4Network("240.0.0.0/4"),  # reserved, and limited broadcast
+    IPv6Network("2001::/23"),  # IETF protocol assignments, with Teredo
+    IPv6Network("2001:db8::/32"),  # documentation
+    IPv6Network("2002::/16"),  # 6to4
+    IPv6Network("3fff::/20"),  # documentation
+)
+# RFC 4291, 2.4: the global unicast addresses that are assigned. All others are special, reserved, or translated.
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
 
 
 @lru_cache(maxsize=1024)
@@ -37,6 +65,14 @@ def unmap(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     """The IPv4 address in `::ffff:a.b.c.d`, or the address itself."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
+
+
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Whether the address belongs to the public internet, and contains no other address."""
+    address = unmap(address)
+    if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
+        return False
+    return not any(address in network for network in _NEVER_PUBLIC)
 
 
 def _number(part: str) -> int:

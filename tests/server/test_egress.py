@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Awaitable, Callable
-from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leyden.server.callbacks.egress import Egress, is_public
+from leyden.server.callbacks.egress import Egress
+from leyden.server.callbacks.ip_addresses import is_public
 from leyden.server.ports import CallbackResponse
 from tests.support.lists import listed
 from tests.support.served import listening_receiver, served_leyden
@@ -101,6 +102,42 @@ def test_the_first_and_last_address_of_a_translation_network_are_forbidden(netwo
     for place in (0, 2 ** (bits - int(length)) - 1):
         address = IPv6Address(number + place) if bits == 128 else IPv4Address(number + place)
         assert Egress("public").check_address("x", str(address), 80) == "private-network"
+
+
+# IANA's registries of special-purpose addresses, and their column "Globally Reachable", as of October 2025.
+REGISTRY = {
+    False: (
+        "0.0.0.0/8 0.0.0.0/32 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24"
+        " 192.0.0.0/29 192.0.0.8/32 192.0.0.170/32 192.0.0.171/32 192.0.2.0/24 192.88.99.0/24 192.88.99.2/32"
+        " 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 255.255.255.255/32"
+        " ::1/128 ::/128 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23 2001::/32 2001:2::/48 2001:10::/28"
+        " 2001:db8::/32 2002::/16 3fff::/20 5f00::/16 fc00::/7 fe80::/10"
+    ),
+    True: (
+        "192.0.0.9/32 192.0.0.10/32 192.31.196.0/24 192.52.193.0/24 192.175.48.0/24 64:ff9b::/96 2001:1::1/128"
+        " 2001:1::2/128 2001:1::3/128 2001:3::/32 2001:4:112::/48 2001:20::/28 2001:30::/28 2620:4f:8000::/48"
+    ),
+}
+# Globally reachable, and no receivers: addresses of routers, relays and translators, or of keys.
+NO_RECEIVERS = [ip_network(text) for text in ("192.0.0.0/24", "64:ff9b::/96", "2001::/23")]
+
+
+@pytest.mark.parametrize("network", [*map(ip_network, REGISTRY[False].split())], ids=str)
+def test_what_is_not_globally_reachable_is_not_public(network: IPv4Network | IPv6Network) -> None:
+    for place in (0, network.num_addresses // 2, network.num_addresses - 1):
+        assert Egress("public").check_address("x", str(network[place]), 80) == "private-network"
+
+
+@pytest.mark.parametrize("network", [*map(ip_network, REGISTRY[True].split())], ids=str)
+def test_what_is_globally_reachable_is_public_where_receivers_are(network: IPv4Network | IPv6Network) -> None:
+    is_receiver = not any(network[0] in one for one in NO_RECEIVERS)
+    assert {is_public(network[0]), is_public(network[-1])} == {is_receiver}
+
+
+def test_every_address_of_the_first_protocol_assignments_is_forbidden() -> None:
+    assert [str(one) for one in IPv4Network("192.0.0.0/24") if is_public(one)] == []
+    assert is_public(IPv4Address("191.255.255.255"))
+    assert is_public(IPv4Address("192.0.1.0"))
 
 
 @given(st.ip_addresses(v=4), st.sampled_from(["::ffff:0:0", "::", "64:ff9b::", "2002::"]))
