@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from posixpath import commonprefix
 
 _VERSION = re.compile(r"v[0-9]+")
+_SHARED = re.compile(r".*[_\-. ]")
 _SEPARATORS = str.maketrans("", "", "_-. ")
 _MIN_SIMILARITY = 0.65
 _MIN_PREFIX = 3
@@ -17,7 +19,8 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     """The known name that is most similar to `word`, or None when no name is similar enough.
 
     Capitals, underscores, hyphens, dots and spaces do not count: `callback_url` means `callbackUrl`. A name that begins
-    with the other one is similar. Equal similarities are decided by the alphabet.
+    with the other one is similar. Where all known names begin with the same words, those are not compared. Equal
+    similarities are decided by the alphabet.
     """
     if len(word) > _MAX_LENGTH:
         return None
@@ -25,6 +28,10 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     wanted = _bare(word)
     if wanted in bare:
         return bare[wanted]
+    shared = _shared_start(bare.values())
+    if shared:
+        wanted = wanted.removeprefix(shared)
+        bare = {name.removeprefix(shared): full for name, full in bare.items()}
     from difflib import get_close_matches  # most processes never misspell anything
 
     near = get_close_matches(wanted, sorted(bare), 1, _MIN_SIMILARITY)
@@ -76,6 +83,12 @@ def _similarity(segments: list[str], parts: list[str]) -> float:
         else:
             total += 0.9 if _bare(segment) == _bare(part) else 0.6
     return total
+
+
+def _shared_start(names: Collection[str]) -> str:
+    """What several names begin with, up to the last separator in it: `charge.` of the events."""
+    start = _SHARED.match(commonprefix([*names])) if len(names) > 1 else None
+    return _bare(start[0]) if start else ""
 
 
 def _bare(name: str) -> str:

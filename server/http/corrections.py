@@ -19,6 +19,9 @@ _NUMBER = re.compile(
     r"\+?(?P<digits>\d[\d ,_'\u00a0\u202f]{0,30})(?:\.0{1,9})? ?(?P<unit>m?sats?|(?:milli)?satoshis?|msats)?",
     re.I | re.A,
 )
+_OF_URL = re.compile(r"\bURL\b")  # and not an LNURL
+# What these name has to exist, and the spec does not say what exists: no candidate is known to be accepted.
+_OF_NAME = re.compile(r"\b(?:event|invoice|operation|snapshot)\b")
 _AUTHORITY = re.compile(r"//([^/?#]*)@")
 
 Accepts = Callable[[Any], bool]
@@ -63,15 +66,18 @@ def other_kind(resource_id: str, kind: str, path: str) -> str:
 def correction(value: Any, schema: Mapping[str, Any], accepts: Accepts) -> str:
     """What was probably meant with a wrong value, as the end of an error text; empty without a guess.
 
-    `accepts` tests a candidate against the spec, so that no correction is wrong itself.
+    `accepts` tests a candidate against the spec, so that no correction is wrong itself. Where the spec cannot tell,
+    there is none.
     """
     expect = str(schema.get("x-expect", ""))
     if isinstance(value, str):
-        if "URL" in expect:
+        if _OF_URL.search(expect):
             return url_correction(value, accepts, shown)
         near = closest(value, [one for one in schema.get("enum", ()) if isinstance(one, str)])
         if near is not None:
             return f"did you mean {shown(near)}?"
+    if _OF_NAME.search(expect):
+        return ""
     in_msat, in_seconds = "millisatoshis" in expect, "seconds" in expect
     if in_seconds and _is_number(value) and value >= _FIRST_UNIX_TIME:
         return "send a duration, not a point in time"

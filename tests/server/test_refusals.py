@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from functools import reduce
+from itertools import product
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden import Sandbox
+from leyden.server.contract.types import Operation
 from leyden.server.http.corrections import correction
+from leyden.server.spelling import closest
 from leyden.world.config import packaged_contract
 
 JSON = "application/json"
@@ -241,6 +247,95 @@ def test_a_typical_slip(
     observed, document = problem(sandbox, method, target, body, headers)
     assert observed == status
     assert [part for part in parts if part not in document["detail"]] == [], document["detail"]
+
+
+WRONG = ["", " ", 5, 250, 2.0, "5", " 5", "250", "10m", "Yes", "true", "https", "shop.example", "2040-01-01", "LNURL",
+         "'x'", "COMPLETED", "complete", "charge.paid", " lnbc1 ", "localhost:3000", "2040-01-01 10:00"]  # fmt: skip
+MEANT = re.compile(r'(?:write(?: it as a text,)?|did you mean) (?:the number ([0-9.]+)|("(?:[^"\\]|\\.)*"))')
+ONLY_SERVED = {("setClock", "rate")}  # the clock of a sandbox in Python has no rate
+
+
+def example_body(document: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
+    """The first example of an operation's body."""
+
+    def resolved(value: Any) -> Any:
+        while "$ref" in value:
+            steps = value["$ref"].removeprefix("#/").split("/")
+            value = reduce(lambda node, step: node[step], steps, document)
+        return value
+
+    body = resolved(document["paths"][operation.path][operation.method]["requestBody"])
+    examples = body["content"][JSON].get("examples", {}).values()
+    return next((resolved(one)["value"] for one in examples), {})
+
+
+@pytest.mark.parametrize("document", ["charges", "sandbox"])
+def test_a_value_that_an_error_proposes_is_accepted(document: str) -> None:
+    """Every field and every query parameter gets every slip, and then what the error says was meant."""
+    contract = packaged_contract(document)
+    proposed, refused = 0, []
+
+    def answer(sandbox: Sandbox, operation: Operation, name: str, value: Any) -> tuple[int, Any]:
+        path = operation.path.replace("{id}", UNKNOWN).replace("{name}", "shop")
+        headers, body = {"apikey": sandbox.api_key}, b""
+        if operation.body is None:
+            path += f"?{urlencode({name: value})}"
+        else:
+            headers["content-type"] = JSON
+            body = json.dumps({**example_body(contract.document, operation), name: value}).encode()
+        answered = sandbox.request(operation.method.upper(), path, body, headers)
+        return answered.status, json.loads(answered.body) if answered.status >= 400 or operation.body else {}
+
+    for operation in contract.operations.values():
+        sandbox = Sandbox(seed=7)  # the operation before may have moved the clock
+        queried = [one.name for one in operation.parameters if one.location == "query"]
+        names = queried if operation.body is None else operation.body.properties
+        for name, wrong in product(names if operation.errors_as == "problem" else (), WRONG):
+            status, refusal = answer(sandbox, operation, name, wrong)
+            pointer = f"query.{name}" if operation.body is None else f"/{name}"
+            for error in refusal["errors"] if status == 400 else ():
+                meant = MEANT.search(error["detail"].partition("; received ")[2])
+                if error["pointer"] != pointer or meant is None or (operation.operation_id, name) in ONLY_SERVED:
+                    continue
+                proposed += 1
+                status, again = answer(sandbox, operation, name, json.loads(meant[1] or meant[2]))
+                if (
+                    any(one["pointer"] == pointer for one in again["errors"])
+                    if status >= 400
+                    else (name == "request" and again["status"] == "failed")
+                ):
+                    refused.append((operation.operation_id, name, wrong, error["detail"], again))
+    assert refused == []
+    assert proposed > 50
+
+
+@pytest.mark.parametrize(
+    ("event", "mend"),
+    [
+        ("charge.paid", "choose one of charge.completed, charge.error, charge.expired"),
+        ("charge.settled", "choose one of charge.completed, charge.error, charge.expired"),
+        ("charge", "choose one of charge.completed, charge.error, charge.expired"),
+        ("charge.complete", "did you mean charge.completed?"),
+        ("charge_expired", "did you mean charge.expired?"),
+        ("completed", "did you mean charge.completed?"),
+    ],
+)
+def test_an_event_is_proposed_only_if_its_own_part_is_similar(sandbox: Sandbox, event: str, mend: str) -> None:
+    texts = [
+        problem(sandbox, "POST", "/sandbox/v1/deliveries/wait", {"event": event})[1]["detail"],
+        problem(sandbox, "GET", f"/sandbox/v1/deliveries?event={event}")[1]["detail"],
+    ]
+    assert texts == [f"no callback has the event '{event}': {mend}"] * 2
+
+
+def test_the_words_that_all_known_names_begin_with_are_not_compared() -> None:
+    known = ["charge.completed", "charge.expired", "charge.error"]
+    assert closest("charge.paid", known) is None
+    assert closest("charge.", known) is None
+    assert closest("charge.errro", known) == "charge.error"
+    assert closest("expire", known) == "charge.expired"
+    assert closest("callback_url", ["callbackUrl"]) == "callbackUrl"
+    assert closest("internal_di", ["internal_id"]) == "internal_id"
 
 
 def test_an_id_of_the_other_resource_gets_its_path(sandbox: Sandbox) -> None:
