@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leyden.server.store.end_mark import Mark
 from leyden.server.store.journal import encode_body, encode_line, header_line
-from leyden.server.store.lock import lock_journal
+from leyden.server.store.lock import NOFOLLOW, lock_journal
 from leyden.server.store.tables.table_data import TableData
 
 ROWS_PER_STEP = 128
@@ -31,7 +31,7 @@ class Compaction:
         self.records = 0
         self._tail: list[tuple[bytes, int]] = []
         self._pieces = _pieces([(table, list(table.rows)) for table in tables if table.exists])
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | NOFOLLOW, 0o600)
         self.size = self._lines = 0
         line, self.chain = header_line()
         try:

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import orjson
 
 from leyden.server.errors import StoreError
+from leyden.server.store.lock import NOFOLLOW
 
 END_NAME = "charges.end"
 FORMAT, VERSION = "leyden-journal-end", 1
@@ -128,7 +129,7 @@ class EndMark:
         """The journal, which was checked or is new, ends here; from now on keep the marks."""
         document = _document(end, end if is_synced else self._synced, NOTHING, self._boot)
         try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | NOFOLLOW, 0o600)
             os.pwrite(self._fd, document, 0)
             os.ftruncate(self._fd, len(document))
         except OSError as error:  # a full disk must not prevent reading

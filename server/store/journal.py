@@ -25,7 +25,7 @@ import orjson
 from leyden.server.errors import StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.store.end_mark import END_NAME, Mark
-from leyden.server.store.lock import Lock, open_journal
+from leyden.server.store.lock import Lock, check_regular, open_journal
 from leyden.server.store.tables.row_map import Row
 
 JOURNAL_NAME = "charges.journal"
@@ -102,8 +102,10 @@ def load(path: Path, chains_at: Container[int] = ()) -> LoadedJournal:
     """Read a journal. An unfinished last line is ignored, with a note: its commit was never confirmed. `chains_at` are
     lengths in bytes at which the checksum of the line that ends there is asked for.
 
-    Raises `DamagedJournal` for any other damage, and `StoreError` for a format newer than this program's.
+    Raises `DamagedJournal` for any other damage, and `StoreError` for a format newer than this program's and for what
+    is no regular file.
     """
+    check_regular(path)
     loaded = LoadedJournal()
     with gc_paused(), path.open("rb", buffering=1 << 20) as lines:  # every row that is read stays
         for number, line in enumerate(lines, 1):

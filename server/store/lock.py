@@ -19,6 +19,8 @@ if sys.platform != "win32":
 _Release = Callable[[], None]
 
 LOCK_NAME = "charges.lock"
+_FILES = ("charges.journal*", "charges.end*", f"{LOCK_NAME}*")  # of a store; a pattern finds links to nothing, too
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)  # an open file is never that of a link that was put there meanwhile
 
 
 class Lock:
@@ -26,13 +28,14 @@ class Lock:
 
     def __init__(self, directory: Path) -> None:
         """Take the lock. Raises `StoreError` when another holder has it, the directory cannot be written, or one of its
-        files is a pipe, a socket or a device."""
+        files is no regular file."""
         path = directory / LOCK_NAME
         if sys.platform == "win32":
             raise StoreError(f"{directory}: this system lacks the file locks a stored sandbox needs; keep it in memory")
-        _refuse_special_files(directory)
+        for each in sorted(found for name in _FILES for found in directory.glob(name)):
+            check_regular(each)
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | NOFOLLOW, 0o600)
         except OSError as error:
             raise StoreError(
                 f"{directory} cannot be written ({error.strerror}): let this user write there, or choose another place"
@@ -65,20 +68,44 @@ class Lock:
                 os.close(fd)
 
 
-def _refuse_special_files(directory: Path) -> None:
-    # To open a pipe waits for its writer. What is a directory, or cannot be read, is refused when it is opened.
-    for path in sorted(directory.glob("charges.*")):
-        with suppress(OSError):
-            mode = path.stat().st_mode
-            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                raise StoreError(f"{path} is not a regular file: restore it from a copy, or move it away")
+def check_regular(path: Path) -> None:
+    """Raise `StoreError` when a file of a store is anything else: to open a pipe waits for its writer, and what is
+    written through a link changes a file elsewhere. What cannot be found is refused when it is opened."""
+    with suppress(OSError):
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode):
+            return
+        kinds = {stat.S_IFDIR: "a directory", stat.S_IFLNK: "a symbolic link"}
+        kind = kinds.get(stat.S_IFMT(mode), "a pipe, a socket or a device")
+        raise StoreError(f"{path} is not a regular file but {kind}: move it away, or put the file itself in its place")
+
+
+def notes_of_access(directory: Path) -> list[str]:
+    """What other users of the machine can do with a store, whose rows have keys and secrets: its directory or its files
+    had their modes before. Leyden makes both for this user alone."""
+    notes: list[str] = []
+    with suppress(OSError):
+        for place in reversed((directory, *directory.parents)):
+            mode = place.stat().st_mode
+            if not mode & stat.S_IXOTH:  # nobody else gets further
+                return notes
+            if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+                notes.append(f"other users of this machine can replace what is in {place}: chmod o-w {place}")
+        modes = [path.stat().st_mode for name in _FILES for path in directory.glob(name)]
+        for allowed, verb in ((stat.S_IROTH, "read"), (stat.S_IWOTH, "change")):
+            if any(mode & allowed for mode in modes):
+                notes.append(
+                    f"other users of this machine can {verb} the files in {directory}, which have API keys and webhook"
+                    f" secrets: chmod -R o= {directory}"
+                )
+    return notes
 
 
 def open_journal(path: Path, *, new: bool = False) -> int:
     """Open a journal, create it if it is `new`, and lock it. Raises `StoreError` when another process has it, or it
     lost its name meanwhile, and `OSError` when it cannot be opened."""
     # A new file must not exist: what is not read first would be cut off. It contains keys and secrets.
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o600)
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | NOFOLLOW | (os.O_CREAT | os.O_EXCL if new else 0), 0o600)
     try:
         lock_journal(fd, path)
         if not os.path.samestat(os.fstat(fd), os.stat(path)):

@@ -25,7 +25,7 @@ from leyden.server.store.journal import (
     sync_directory,
 )
 from leyden.server.store.journal_name import JournalName
-from leyden.server.store.lock import Lock, after_fork_in_child, open_journal
+from leyden.server.store.lock import Lock, after_fork_in_child, notes_of_access, open_journal
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.tables.row_map import RowMap
 from leyden.server.store.tables.table_data import TableData
@@ -81,7 +81,6 @@ class JournalStorage(RowStorage):
         # What the next commit must do first: `_torn`, cut off half a line at the end of the file; `_must_rewrite`,
         # write the whole file again, because the disk failed once and the kernel may have dropped what it held.
         self._torn = self._must_rewrite = False
-        self._found: str | None = None
         make_directory(Path(directory))
         # The working directory or a link may change before a compaction uses the path again.
         self.directory = Path(os.path.realpath(directory))
@@ -107,7 +106,8 @@ class JournalStorage(RowStorage):
         loaded = LoadedJournal() if new else load(self.path, self._end.sizes)
         for name, rows in loaded.tables.items():
             self.tables[name] = TableData(self, name, TableSnapshot(RowMap(rows), None, True, None, {}, {}))
-        self._found = self._end.check(self.path, loaded.end, loaded.chains, is_torn=bool(loaded.note)) or loaded.note
+        found = self._end.check(self.path, loaded.end, loaded.chains, is_torn=bool(loaded.note)) or loaded.note
+        self._end.notes += filter(None, [found])
         self.is_as_written = new or self._end.is_at(loaded.end)
         (self._size, self._lines, self._chain), self._records = loaded.end, loaded.records
         if new:
@@ -131,8 +131,8 @@ class JournalStorage(RowStorage):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was found at the start: a commit that a crash interrupted, commits that it lost, a recovery."""
-        return (*notes_of_recovery(self.path), *(() if self._found is None else (self._found,)), *self._end.notes)
+        """What was found at the start: a commit that a crash interrupted, commits that it lost, a recovery, modes."""
+        return (*notes_of_recovery(self.path), *self._end.notes, *notes_of_access(self.directory))
 
     @property
     def _mark(self) -> Mark:

@@ -8,7 +8,7 @@ import shutil
 import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.server.errors import StorageUnavailable, StoreError
-from leyden.server.store import compaction, end_mark, storage
+from leyden.server.store import compaction, end_mark, lock, storage
 from leyden.server.store.end_mark import EndMark, Mark, ShortenedJournal
 from leyden.server.store.journal import load, recover
 from leyden.server.store.storage import JournalStorage, Policy
@@ -145,6 +145,112 @@ def test_a_pipe_in_the_place_of_a_file_is_refused(tmp_path: Path, name: str) -> 
     assert (done.returncode, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()
     assert f"{name} is not a regular file" in line
+
+
+@pytest.mark.parametrize("kind", ["directory", "link", "link to nothing", "link in a circle", "pipe", "device"])
+@pytest.mark.parametrize("name", [JOURNAL, END, "charges.lock", "charges.journal.new"])
+def test_what_is_no_file_in_the_place_of_a_file_is_refused_and_left_alone(tmp_path: Path, name: str, kind: str) -> None:
+    folder, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    with Store.open(folder) as store:
+        store.table("t", key="id").put({"id": "x"})
+    place = folder / name
+    before = place.read_bytes() if place.exists() else b""
+    place.unlink(missing_ok=True)
+    elsewhere.write_bytes(b"not of this store")
+    targets = {
+        "link": elsewhere,
+        "link to nothing": tmp_path / "nothing",
+        "link in a circle": place,
+        "device": "/dev/zero",
+    }
+    if kind == "directory":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(targets[kind])
+    what = "a symbolic link" if kind in targets else {"directory": "a directory", "pipe": "a pipe"}[kind]
+    words = f"{name} is not a regular file but {what}.*: move it away, or put the file itself in its place"
+    for action in (lambda: Store.open(folder), lambda: recover(folder)):
+        with pytest.raises(StoreError, match=words):
+            action()
+    assert elsewhere.read_bytes() == b"not of this store"
+    assert not (tmp_path / "nothing").exists()
+    if kind == "directory":
+        place.rmdir()
+    else:
+        place.unlink()
+    if before:
+        place.write_bytes(before)
+    with Store.open(folder) as store:
+        assert store.table("t", key="id").row("x") == {"id": "x"}
+        assert store.notes == ()
+
+
+def test_a_link_that_is_put_in_the_place_of_a_file_while_the_store_opens_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "check_regular", lambda path: None)
+    with Store.open(tmp_path / "data") as store:
+        store.table("t", key="id").put({"id": "x"})
+    (tmp_path / "elsewhere").write_bytes(b"not of this store")
+    for name in (END, "charges.lock"):
+        (tmp_path / "data" / name).unlink()
+        (tmp_path / "data" / name).symlink_to(tmp_path / "elsewhere")
+        with suppress(StoreError):
+            Store.open(tmp_path / "data").close()
+        assert (tmp_path / "elsewhere").read_bytes() == b"not of this store"
+        (tmp_path / "data" / name).unlink(missing_ok=True)
+
+
+def test_a_journal_of_another_project_is_not_waited_for(tmp_path: Path) -> None:
+    other = tmp_path / "0000000000000000"
+    other.mkdir()
+    os.mkfifo(other / JOURNAL)
+    done = run_command("serve", "--port", "0", "--data", str(tmp_path), "--api-key", "k1", "--api-key", "k2")
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert f"{other / JOURNAL} is not a regular file but a pipe" in line
+
+
+@pytest.mark.parametrize(
+    ("modes", "words"),
+    [
+        ({}, []),
+        ({"": 0o755}, []),
+        ({JOURNAL: 0o644}, []),
+        ({"": 0o755, JOURNAL: 0o640}, []),
+        ({"": 0o755, JOURNAL: 0o644}, ["can read the files in {data}, which have API keys and webhook secrets: chmod"]),
+        ({"": 0o755, END: 0o602}, ["can change the files in {data}"]),
+        ({"": 0o777}, ["can replace what is in {data}: chmod o-w {data}"]),
+        ({"": 0o1777}, []),
+        ({"..": 0o700, "": 0o777, JOURNAL: 0o666}, []),
+        ({"..": 0o777}, ["can replace what is in {above}: chmod o-w {above}"]),
+    ],
+)
+def test_a_directory_that_others_can_use_has_a_note(
+    tmp_path: Path, modes: dict[str, int], words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above = tmp_path / "above"
+    data = above / "data"
+    Store.open(data).close()
+    # A folder of a test is the user's alone; the ones above it are made to look open to all.
+    real = Path.stat
+
+    def opened(path: Path, **options: Any) -> os.stat_result:
+        found = real(path, **options)
+        if above in (path, *path.parents):
+            return found
+        return os.stat_result((found.st_mode | stat.S_IXOTH, *tuple(found)[1:]))
+
+    above.chmod(0o755)
+    for name, mode in modes.items():
+        (data / name).chmod(mode)
+    monkeypatch.setattr(Path, "stat", opened)
+    with Store.open(data) as store:
+        assert len(store.notes) == len(words), store.notes
+        for note, part in zip(store.notes, words, strict=True):
+            assert "other users of this machine " + part.format(data=data, above=above) in note
 
 
 def test_what_was_dropped_is_printed_at_the_start_and_readable(tmp_path: Path) -> None:

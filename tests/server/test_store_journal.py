@@ -427,7 +427,7 @@ def test_an_impossible_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store policy 'sometimes': choose os, interval or always"):
         JournalStorage(tmp_path, policy="sometimes")  # type: ignore[arg-type]
     (tmp_path / "odd" / JOURNAL).mkdir(parents=True)
-    with pytest.raises(StoreError, match="cannot be opened"):
+    with pytest.raises(StoreError, match="not a regular file but a directory"):
         Store.open(tmp_path / "odd")
     (tmp_path / "odd" / JOURNAL).rmdir()
     Store.open(tmp_path / "odd").close()  # the failed attempt released the lock
