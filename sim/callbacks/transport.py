@@ -195,6 +195,11 @@ class TransportRouter:
         self._pending, self._sent, self._awaited = [], {}, set()
 
     @property
+    def is_discarded(self) -> bool:
+        """Whether the run has ended: by a reset, a restore, or the end of the world."""
+        return self._discarded
+
+    @property
     def has_pending_responses(self) -> bool:
         """Whether responses wait to be recorded."""
         return bool(self._pending)

@@ -282,6 +282,23 @@ def test_a_deleted_sandbox_answers_401_with_the_reason_and_leaves_the_memory() -
     in_server(scenario)
 
 
+def test_the_deletion_of_a_sandbox_ends_its_waits() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create()
+        waiting = asyncio.create_task(
+            server.ok("POST", "/sandbox/v1/deliveries/wait", {"timeout": 5}, key=box["apiKey"])
+        )
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        await server.ok("DELETE", f"{BOXES}/{box['id']}")
+        async with asyncio.timeout(60):
+            waited = await waiting
+        note = "the end of the sandbox ended this wait: create another one"
+        assert waited == {"reached": False, "count": 0, "note": note}
+
+    in_server(scenario)
+
+
 def test_a_sandbox_ends_when_it_had_no_request_during_its_time_to_live() -> None:
     async def scenario(server: Hosted) -> None:
         box, other = await server.create(ttl=1), await server.create()

@@ -107,24 +107,24 @@ class CallbackControl:
     async def wait_for_deliveries(self, call: Request) -> dict[str, Any]:
         """Wait, in real time, until enough deliveries match. A world that is not served answers at once, and so does
         one in which no more can match."""
-        world, outbox, wanted = self._world, self._world.service.outbox, call.body["count"]
+        world, run, wanted = self._world, self._world.transport, call.body["count"]
         check_charge_id(world, call.body.get("chargeId"), "/chargeId")
         self._check_event(call.body.get("event"), "/event")
         counted = self._counter(call.body)
         if world.server is not None:
             await world.server.until(
-                lambda: (
-                    world.service.outbox is not outbox or counted() >= wanted or dead_end(world, call.body) is not None
-                ),
+                lambda: run.is_discarded or counted() >= wanted or dead_end(world, call.body) is not None,
                 call.body["timeout"],
             )
-        if world.service.outbox is outbox:
+        if not run.is_discarded:
             count = counted()
             if count >= wanted:
                 return {"reached": True, "count": count}
             note = await wait_note(world, call.body, self._filters({**call.body, "status": None}))
-        if world.service.outbox is not outbox:
-            count, note = 0, "a reset or a restore ended this wait: wait again in the new run"
+        if run.is_discarded:
+            reset = "a reset or a restore ended this wait: wait again in the new run"
+            deleted = "the end of the sandbox ended this wait: create another one"
+            count, note = 0, deleted if world.transport is run else reset
         return {"reached": False, "count": count, "note": note}
 
     # The secret
