@@ -146,6 +146,12 @@ class InvalidHttp(Problem):
     status, code, title = 400, "invalid_http", "Invalid HTTP"
 
 
+class UnknownTransferCoding(Problem):
+    """The body has a transfer coding other than chunked."""
+
+    status, code, title = 501, "unknown_transfer_coding", "Unknown transfer coding"
+
+
 class RequestTimeout(Problem):
     """The request did not arrive in time."""
 

@@ -23,6 +23,7 @@ from leyden.server.errors import InvalidHttp, Problem, RequestHeadTooLarge, Requ
 from leyden.server.ports import CONNECTION
 from leyden.server.system.client_connection import ClientConnection, closing, note_added_headers, respond_stopping
 from leyden.server.system.flow import HeldFlow
+from leyden.server.system.framing import framing_problem
 
 log = logging.getLogger("leyden")
 
@@ -161,6 +162,9 @@ class LimitedProtocol(HttpToolsProtocol):
             raise ValueError(self._refusal.detail)
         if may_be_too_long and self._head_bytes() > MAX_HEAD_BYTES:
             self._refusal = _head_too_long()
+            raise ValueError(self._refusal.detail)
+        self._refusal = framing_problem(self.headers, self.parser.get_http_version())
+        if self._refusal is not None:
             raise ValueError(self._refusal.detail)
         if not self.url.startswith(b"/"):
             self._use_authority()

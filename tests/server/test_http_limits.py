@@ -135,6 +135,30 @@ def test_what_is_not_http_gets_a_problem_document(dial: Dial, garbage: bytes) ->
     assert (status, problem["code"]) == (400, "invalid_http")
 
 
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (b"GET /v0/charges HTTP/1.1\r\n" + KEY, 400, "invalid_http"),
+        (GET + KEY + b"host: localhost\r\n", 400, "invalid_http"),
+        (b"GET http://localhost/v0/charges HTTP/1.1\r\n" + KEY, 400, "invalid_http"),
+        (b"GET /v0/charges HTTP/1.0\r\n" + KEY, 200, None),
+        (GET + KEY, 200, None),
+        (b"GET /v0/charges HTTP/1.1\r\nhost:\r\n" + KEY, 421, "misdirected_request"),
+        (CREATE + KEY + b"transfer-encoding: gzip, chunked\r\n", 501, "unknown_transfer_coding"),
+        (CREATE + KEY + b"transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n", 501, "unknown_transfer_coding"),
+        (CREATE + KEY + b"transfer-encoding: gzip\r\n", 501, "unknown_transfer_coding"),
+        (CREATE + KEY + b"transfer-encoding: identity\r\n", 501, "unknown_transfer_coding"),
+        (CREATE + KEY + b"Transfer-Encoding: Chunked\r\n", 200, None),
+    ],
+)
+def test_a_head_names_one_host_and_a_coding_that_is_understood(
+    dial: Dial, sent: bytes, status: int, code: str | None
+) -> None:
+    chunked = b"\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY) if b"ncoding" in sent else b"\r\n"
+    found, body = answer(dial, sent + chunked)
+    assert (found, body.get("code")) == (status, code)
+
+
 def test_refused_requests_are_counted_and_not_logged_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="leyden"), Sandbox(seed=7) as sandbox:
         url = sandbox.serve()

@@ -1,0 +1,23 @@
+"""The headers that say for whom a request is, and where its body ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leyden.server.errors import InvalidHttp, Problem, UnknownTransferCoding
+
+_SHOWN = 100
+
+
+def framing_problem(headers: Sequence[tuple[bytes, bytes]], version: str) -> Problem | None:
+    """Why these headers of a request, with names in lower case, are refused (RFC 9112, 3.2 and 6.1), or None."""
+    names = [name for name, _ in headers]
+    if names.count(b"host") != 1 and (version == "1.1" or b"host" in names):
+        return InvalidHttp("a request of HTTP/1.1 has one header Host: send it once")
+    if b"transfer-encoding" not in names:
+        return None
+    coding = b", ".join([value for name, value in headers if name == b"transfer-encoding"])
+    if coding.strip().lower() == b"chunked":
+        return None
+    text = coding[:_SHOWN].decode("latin-1")
+    return UnknownTransferCoding(f"the transfer coding {text!r} is not understood: send chunked alone, or no coding")
