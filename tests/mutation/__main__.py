@@ -20,6 +20,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 from tests.mutation.alone import NEVER_EXECUTED, SURVIVED, Baseline, noticed_by, trace
@@ -52,15 +53,15 @@ HARNESS = (
 
 
 def select(modules: Sequence[str], sample: int | None, seed: int, model: bool) -> list[Mutant]:
-    """The mutants of the modules, or a sample: so many of each module, and of the model so many of all together."""
+    """The mutants of the modules, or a random sample: so many of each module, but of the model so many in all."""
     groups = {module: mutants_of(ROOT, module, constants=model) for module in modules}
     if model:
         groups = {MODEL: [mutant for mutants in groups.values() for mutant in mutants]}
     for name, mutants in groups.items():
         if sample is not None and len(mutants) > sample:
-            chosen = random.Random(f"{seed} {name}").sample(range(len(mutants)), sample)
-            groups[name] = [mutants[place] for place in sorted(chosen)]
-    return [mutant for mutants in groups.values() for mutant in mutants]
+            groups[name] = random.Random(f"{seed} {name}").sample(mutants, sample)
+    # In turn, so that an interrupted run has tested a sample, too.
+    return [one for turn in zip_longest(*groups.values()) for one in turn if one is not None]
 
 
 def main() -> int:
@@ -96,13 +97,16 @@ def main() -> int:
             if killer != SURVIVED:
                 parser.error(f"{module} fails without a mutation ({killer}): repair that first")
     killers = []
-    for mutant, killer in zip(mutants, _tested(test, mutants, options.processes), strict=True):
-        why = reason(mutant) if killer in _SURVIVED else ""
-        killers.append(EQUIVALENT if why else killer)
-        if killer in _SURVIVED:
-            print(killers[-1].ljust(14), mutant.name, f"({why})" if why else "", flush=True)
-    results = list(zip(mutants, killers, strict=True))
-    for module in dict.fromkeys(mutant.module for mutant in mutants):
+    try:
+        for mutant, killer in zip(mutants, _tested(test, mutants, options.processes), strict=True):
+            why = reason(mutant) if killer in _SURVIVED else ""
+            killers.append(EQUIVALENT if why else killer)
+            if killer in _SURVIVED:
+                print(killers[-1].ljust(14), mutant.name, f"({why})" if why else "", flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted: {len(killers)} of {len(mutants)} mutants were tested")
+    results = list(zip(mutants, killers, strict=False))
+    for module in sorted({mutant.module for mutant, _ in results}):
         _print_score(module, Counter(killer for mutant, killer in results if mutant.module == module))
     _print_score("all", Counter(killers))
     print(f"{time.monotonic() - started:.0f} s")
