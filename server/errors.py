@@ -165,7 +165,7 @@ class MisdirectedRequest(Problem):
 
 
 class ForeignOrigin(Problem):
-    """A page of another site sent the request."""
+    """A page of another origin sent the request."""
 
     status, code, title = 403, "foreign_origin", "Foreign origin"
 

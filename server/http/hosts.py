@@ -7,7 +7,8 @@ origin for the browser, but their `Host` header still has that name. An address 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
@@ -24,16 +25,30 @@ _SHOWN = 100
 _REMEMBERED = 256
 
 
+def _authority(text: str) -> str:
+    """A host and a port in one spelling. The ports 80 and 443 are the defaults, so they equal no port."""
+    host, colon, port = text.lower().rpartition(":")
+    return text.lower() if not colon or "]" in port else host if port in ("", "80", "443") else f"{host}:{port}"
+
+
 class HostPolicy:
     """The hosts and origins that a server answers.
 
-    Hosts: `localhost` and the names below it, every IP address, and `names` (without ports, any case). Requests from
-    pages of other hosts (`Origin`, `Sec-Fetch-Site`) are refused where `is_protected(path)`; a link from another site
-    may open a page.
+    Hosts: `localhost` and the names below it, every IP address, and `names` (without ports, any case). Where
+    `is_protected(path)`, requests from pages (`Origin`, `Sec-Fetch-Site`) are answered only if the page is of the
+    request's own host and port, or one of `pages`, which are names and URLs: another program of this machine may serve
+    pages, too. A link may open a page from anywhere.
     """
 
-    def __init__(self, names: Iterable[str] = (), is_protected: Callable[[str], bool] = lambda path: True) -> None:
+    def __init__(
+        self,
+        names: Iterable[str] = (),
+        is_protected: Callable[[str], bool] = lambda path: True,
+        pages: Collection[str] = (),
+    ) -> None:
         self._names = frozenset(name.lower().rstrip(".") for name in names)
+        self._page_names = frozenset(name.lower().rstrip(".") for name in pages if "://" not in name)
+        self._page_authorities = {_authority(urlsplit(url).netloc) for url in pages if "://" in url}
         self._is_protected = is_protected
         self._allowed: set[bytes] = set()  # `Host` headers that were allowed, as they were sent
 
@@ -75,16 +90,25 @@ class HostPolicy:
         if scope["method"] in {"GET", "HEAD"} and headers.get(b"sec-fetch-mode") == b"navigate":
             return None
         origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin" and value]
-        foreign = next((text for text in origins if not self._allows_match(_ORIGIN.fullmatch(text))), None)
-        cross_site = headers.get(b"sec-fetch-site") == b"cross-site"
-        if (foreign is None and not cross_site) or not self._is_protected(scope["path"]):
+        own = _authority(headers.get(b"host", b"").decode("latin-1"))
+        foreign = next((text for text in origins if not self._allows_origin(text, own)), None)
+        site = headers.get(b"sec-fetch-site")
+        is_foreign = foreign is not None or site == b"cross-site" or (site == b"same-site" and not origins)
+        if not is_foreign or not self._is_protected(scope["path"]):
             return None
         origin = foreign or next(iter(origins), None)
-        page = "another site" if origin is None else f"{origin[:_SHOWN]!r}"
+        page = "another origin" if origin is None else f"{origin[:_SHOWN]!r}"
         return ForeignOrigin(
-            f"a page of {page} sent this request, and pages of other sites may not use the sandbox: send it from your"
-            " server, which has the API key, not from a page"
+            f"a page of {page} sent this request, and pages of other origins (host and port) may not use the sandbox:"
+            " send it from your server, which has the API key, not from a page"
         )
+
+    def _allows_origin(self, text: str, own: str) -> bool:
+        match = _ORIGIN.fullmatch(text)
+        if match is None:
+            return False
+        authority = _authority(text.partition("://")[2])
+        return authority in {own, *self._page_authorities} or match["host"].lower().rstrip(".") in self._page_names
 
     def _misdirected(self, value: bytes) -> Problem:
         text = value.decode("latin-1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.routing import compile_path
@@ -56,7 +56,7 @@ class MultiTenantApp:
     the worlds have a control plane.
 
     `hosts` are names by which the server is reached besides `localhost`: a request for another name gets 421, and one
-    from a page of another host 403, unless it needs no key.
+    from a page of another origin 403, unless it needs no key, or the page is one of `pages`, which are names and URLs.
 
     `sync_clock` returns real milliseconds. If it is given, each store is asked four times a second whether it has to be
     synced to the disk (durability `interval`). `clock_change_ms` returns by how many milliseconds the system clock was
@@ -75,6 +75,7 @@ class MultiTenantApp:
         *,
         sync_clock: Callable[[], int] | None = None,
         hosts: Iterable[str] = (),
+        pages: Collection[str] = (),
         clock_change_ms: Callable[[], int] | None = None,
         key_kept: Callable[[str], bool] = lambda _: False,
         lnurl_budget: RequestBudget | None = None,
@@ -83,7 +84,7 @@ class MultiTenantApp:
         self._registry = registry = SandboxRegistry(worlds, key_kept)
         self._first = registry.first
         self._header = self._first.service.pipeline.api_key_header
-        self._hosts = HostPolicy(hosts, self._needs_key)
+        self._hosts = HostPolicy(hosts, self._needs_key, pages)
         self._has_console = self._first.config.control is not None
         self._events = EventRunner(registry, self.remove_sandbox, clock_change_ms)
         self._server_control = None if sandboxes is None else ServerControl(sandboxes, registry, self, self._time_s)

@@ -82,6 +82,7 @@ def serve(options: argparse.Namespace) -> int:
                 key_kept=folders.has_key,
                 sync_clock=clock.now if options.durability == "interval" else None,
                 hosts=[*addresses.names, *options.allow_host],
+                pages=[addresses.public_url, *options.allow_host],
                 clock_change_ms=clock.change_ms,
                 lnurl_budget=RequestBudget(options.lnurl_budget, stopwatch()) if options.lnurl_budget else None,
                 sandboxes=None if options.no_control else _sandboxes(options, clock, addresses, egress, token),

@@ -8,6 +8,7 @@ import stat
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,8 @@ from leyden.devserver.addresses import ServerAddresses, api_keys
 from leyden.server.errors import LeydenError
 from leyden.server.http.hosts import HostPolicy
 from tests.support import browser
+from tests.support.http_servers import handling
+from tests.support.served import served_leyden
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +99,7 @@ def test_the_host_of_an_absolute_url_counts(served: tuple[Sandbox, str], target:
 
 def test_a_page_that_does_not_name_itself_is_called_another_site(served: tuple[Sandbox, str]) -> None:
     _, problem = call(served[1], "GET", "/v0/charges", apikey="leyden", sec_fetch_site="cross-site")
-    assert problem["detail"].startswith("a page of another site sent this request, and pages of other sites")
+    assert problem["detail"].startswith("a page of another origin sent this request, and pages of other origins")
     _, problem = call(served[1], "GET", "/v0/charges", apikey="leyden", origin="http://evil.example")
     assert problem["detail"].startswith("a page of 'http://evil.example' sent this request")
 
@@ -115,6 +118,11 @@ def test_names_can_be_allowed() -> None:
     "headers",
     [
         {"origin": "http://evil.example"},
+        {"origin": "http://127.0.0.1:9999", "sec_fetch_site": "same-site"},
+        {"origin": "http://127.0.0.1:9999"},
+        {"origin": "http://localhost:3000"},
+        {"origin": "http://shop.localhost"},
+        {"sec_fetch_site": "same-site"},
         {"origin": "null"},
         {"origin": "http://[broken"},
         {"origin": "http://localhost:8402 http://evil.example"},
@@ -142,14 +150,38 @@ def test_a_page_of_another_site_may_read_documents_and_no_sandbox(
 @pytest.mark.parametrize(
     "headers",
     [
-        {"origin": "http://localhost:3000"},
-        {"origin": "http://127.0.0.1:8402", "sec_fetch_site": "same-origin"},
+        {"host": "localhost:8402", "origin": "http://localhost:8402", "sec_fetch_site": "same-origin"},
+        {"host": "LOCALHOST:8402", "origin": "http://localhost:8402"},
+        {"host": "127.0.0.1", "origin": "http://127.0.0.1:80"},
+        {"host": "[::1]:8402", "origin": "http://[::1]:8402"},
+        {"host": "[::1]", "origin": "http://[::1]"},
         {"sec_fetch_site": "none", "sec_fetch_mode": "navigate"},
         {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"},
+        {"sec_fetch_site": "same-site", "sec_fetch_mode": "navigate"},
     ],
 )
-def test_pages_of_this_machine_and_links_are_answered(served: tuple[Sandbox, str], headers: dict[str, str]) -> None:
+def test_own_pages_and_links_are_answered(served: tuple[Sandbox, str], headers: dict[str, str]) -> None:
     assert call(served[1], "GET", "/v0/charges", apikey="leyden", **headers)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("origin", "is_answered"),
+    [
+        ("https://Leyden.test", True),
+        ("http://leyden.test:8080", True),
+        ("https://x.leyden.test", False),
+        ("https://shop.example", True),
+        ("https://shop.example:8443", False),
+        ("http://ci-runner:3000", False),
+    ],
+)
+def test_pages_of_an_allowed_name_and_of_the_public_url_are_answered(origin: str, is_answered: bool) -> None:
+    policy = HostPolicy(
+        ["leyden.test", "shop.example", "ci-runner"], pages=["leyden.test", "https://shop.example/sandbox"]
+    )
+    headers = [(b"host", b"localhost:8402"), (b"origin", origin.encode())]
+    refusal = policy.refusal({"type": "http", "method": "POST", "path": "/", "headers": headers})
+    assert (refusal is None) == is_answered
 
 
 @pytest.mark.skipif(browser.find_browser() is None, reason="no browser here: install chromium")
@@ -172,6 +204,32 @@ def test_a_page_whose_name_was_rebound_to_this_machine_reads_nothing(served: tup
             assert "whsec_" not in answer[1]
     assert len(sandbox.charges.table) == len(before)
     assert call(url, "GET", "/v0/charges", apikey="leyden")[0] == 200
+
+
+@pytest.mark.skipif(browser.find_browser() is None, reason="no browser here: install chromium")
+def test_a_page_of_another_port_of_this_machine_changes_nothing() -> None:
+    with served_leyden("--rate", "0") as client, handling(OtherProgram) as other:
+        box = client.ok("POST", "/sandbox/v1/sandboxes", {"name": "mine"})
+        with browser.tab(other) as tab:
+            for path in ("", f"/{box['id']}/reset", f"/{box['id']}/fork"):
+                url = f"{client.url}/sandbox/v1/sandboxes{path}"
+                sent = tab(f"fetch({url!r}, {{method: 'POST', mode: 'no-cors'}}).then((answer) => answer.type)")
+                assert sent == "opaque"
+        boxes = client.ok("GET", "/sandbox/v1/sandboxes")["data"]
+        assert [(one["id"], one["seed"]) for one in boxes] == [(box["id"], box["seed"])]
+
+
+class OtherProgram(BaseHTTPRequestHandler):
+    """A page of another program of this machine."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>another program</title>")
+
+    def log_message(self, *_: object) -> None:
+        """Write nothing."""
 
 
 def test_a_page_of_another_site_can_read_the_documents_in_a_browser(served: tuple[Sandbox, str]) -> None:
