@@ -470,9 +470,41 @@ FAILURES: dict[str, tuple[Talk, str, str]] = {
     "500": (answering("500 Internal Server Error", body=b"KeyError"), "it answered 500 to every", "endpoint's log"),
     "closes": (closing, "it closes the connection without a complete answer", "endpoint's log"),
     "HTML 200": (HTML, "it answered 200 to every forged message, with an HTML page", "check the path of the URL"),
-    "always 200": (answering("200 OK"), "it verifies nothing", "Verify the signature"),
+    "always 200": (answering("200 OK"), "it answered 200 to every forged message", "Verify the signature"),
 }
 SCREENFUL = 40
+FORGERIES = [case.name for case in CASES if case.group == FORGED]
+
+
+@pytest.mark.parametrize(
+    ("effect", "found", "fix"),
+    [
+        (None, "it answered 204 to every forged message", "Answer 4xx to what does not verify. Verify the signature"),
+        ("ignored", "it answered 204 to every forged message", "It does not act on these messages"),
+        (
+            "applied",
+            "it answered 204 to every forged message: it verifies nothing, as its leyden-effect says",
+            "Verify the signature",
+        ),
+    ],
+)
+def test_only_a_reported_effect_says_that_nothing_is_verified(effect: str | None, found: str, fix: str) -> None:
+    """An endpoint that verifies, and drops what is forged with a 2xx, answers like one that verifies nothing."""
+    headers = {} if effect is None else {"leyden-effect": effect}
+    report = checked(CallbackResponse(status=204, headers=headers), only=["completed", *FORGERIES])
+    assert [cause.found for cause in report.causes] == [found]
+    assert (report.grade, report.why) == ("F", found)
+    resource = json.loads(json.dumps(report_resource(report, ["text", "html"])))
+    assert fix in resource["causes"][0]["mend"]
+    for form in (resource["text"], html.unescape(resource["html"])):
+        assert fix in " ".join(form.split())
+        assert ("verifies nothing" in form) is (effect == "applied")
+
+
+def test_a_cause_names_every_status_that_the_forged_messages_got() -> None:
+    statuses = cycle([200, 204])
+    [cause] = checked(lambda post: next(statuses), only=["completed", *FORGERIES]).causes
+    assert cause.found == "it answered 204 and 200 to every forged message"
 
 
 def text_of(url: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str], str]:

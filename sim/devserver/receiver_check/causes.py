@@ -19,6 +19,7 @@ from leyden.devserver.receiver_check.cases import (
 from leyden.devserver.receiver_check.findings import (
     ACTED,
     BLOCKED,
+    EFFECT,
     FAIL,
     NOTICE,
     SKIPPED,
@@ -241,14 +242,24 @@ def _all_accepted(url: str, findings: Sequence[Finding], left: Sequence[Finding]
         if finding in forged or (finding.case.group == MALFORMED and finding.verdict == NOTICE)
     ]
     page = any("html" in answer.headers.get("content-type", "") for answer in answers)
-    which = ", with an HTML page" if page else ""
-    status = answers[0].status
-    fix = VERIFY_FIRST
+    statuses = " and ".join(dict.fromkeys(str(answer.status) for answer in answers))
+    found = f"it answered {statuses} to every forged message{', with an HTML page' if page else ''}"
+    more, fix = _acceptance([exchange.effect for finding in forged for exchange in finding.exchanges])
     if page:
         fix = f"A page for people answers at {urlsplit(url).path or '/'}: check the path of the URL. Then: {fix}"
-    return Cause(
-        f"it answered {status} to every forged message{which}: it verifies nothing", fix, explained, is_common=True
-    )
+    return Cause(found + more, fix, explained, is_common=True)
+
+
+def _acceptance(effects: Sequence[str]) -> tuple[str, str]:
+    """What a 2xx to every forged message means together with the reported effects, and the correction."""
+    if all(effect == "applied" for effect in effects):
+        return f": it verifies nothing, as its {EFFECT} says", VERIFY_FIRST
+    if all(effect == "ignored" for effect in effects):
+        return "", (
+            f"Answer 4xx to what does not verify. It does not act on these messages, as its {EFFECT} says, but the "
+            "sender cannot see that: to the sender they count as accepted."
+        )
+    return "", f"Answer 4xx to what does not verify. {VERIFY_FIRST}"
 
 
 def _acted_twice(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
