@@ -26,8 +26,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # jsonschema, which nbformat imports, checks the format `iri` if it can import this package, which compiles 38 grammars
-# for more than a second when it is imported. No schema here has that format.
+# for more than a second when it is imported. No schema here has that format. The processes that tests start
+# miss it, too.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+ABSENT = str(Path(__file__).parent / "support" / "absent")
+if ABSENT not in (paths := os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+    os.environ["PYTHONPATH"] = os.pathsep.join([ABSENT, *filter(None, paths)])
 
 # The unused imports: `pytester` removes every module that a run inside this process imports first, and these have
 # compiled parts, which a process can load only once.

@@ -133,7 +133,7 @@ def test_any_other_example_works(server: Client, receiver: str, tmp_path: Path, 
     done = subprocess.run(
         [sys.executable, "-m", "leyden", *words[: words.index(">") if ">" in words else None]],
         cwd=tmp_path,
-        env={**NO_VARIABLES, "PYTHONPATH": os.pathsep.join([str(jupyterlab.parent)])},
+        env={**NO_VARIABLES, "PYTHONPATH": os.pathsep.join([str(jupyterlab.parent), os.environ["PYTHONPATH"]])},
         capture_output=True,
         text=True,
         timeout=120,

@@ -77,7 +77,7 @@ def called(folder: Path, main_of_stub: str, *arguments: str) -> subprocess.Compl
     stub.mkdir(parents=True)
     (stub / "__init__.py").write_text("")
     (stub / "__main__.py").write_text(main_of_stub)
-    path = os.pathsep.join([str(stub.parent), str(Path(__file__).parents[2])])
+    path = os.pathsep.join([str(stub.parent), str(Path(__file__).parents[2]), os.environ["PYTHONPATH"]])
     return subprocess.run(
         [sys.executable, "-m", "leyden.__main__", "lab", "copies", *arguments],
         cwd=folder,
