@@ -175,10 +175,13 @@ class _LazyRoutes(BaseRoute):
         return self._parametrised
 
 
-def build_app(main: ApiMount, lazy_mounts: Sequence[LazyMount], pipeline: PipelineContext) -> ASGIApp:
+def build_app(
+    main: ApiMount, lazy_mounts: Sequence[LazyMount], pipeline: PipelineContext, *, too_large_mend: str = "send less"
+) -> ASGIApp:
     """The application: the mounts under one router. `/` redirects to the documentation page of `main`.
 
-    It needs no error middleware: every endpoint answers its own errors.
+    `too_large_mend` says what to do about a body that is too long. The application needs no error middleware: every
+    endpoint answers its own errors.
     """
 
     lazy = [_LazyRoutes(mount, pipeline) for mount in lazy_mounts]
@@ -202,5 +205,5 @@ def build_app(main: ApiMount, lazy_mounts: Sequence[LazyMount], pipeline: Pipeli
         ],
         redirect_slashes=False,
         default=no_route,
-        middleware=[Middleware(BodyLimitMiddleware, pipeline=pipeline, limit=limit)],
+        middleware=[Middleware(BodyLimitMiddleware, pipeline=pipeline, limit=limit, mend=too_large_mend)],
     )

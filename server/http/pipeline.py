@@ -98,12 +98,16 @@ class PipelineContext:
 
 
 class BodyLimitMiddleware:
-    """Reads the whole body first and answers 413 if it is too long, by its Content-Length or by its counted bytes."""
+    """Reads the whole body first and answers 413 if it is too long, by its Content-Length or by its counted bytes.
 
-    def __init__(self, app: ASGIApp, pipeline: PipelineContext, limit: int) -> None:
+    `mend` says what to do about a body that is too long.
+    """
+
+    def __init__(self, app: ASGIApp, pipeline: PipelineContext, limit: int, mend: str) -> None:
         self._app = app
         self._pipeline = pipeline
         self._limit = limit
+        self._mend = mend
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -116,7 +120,7 @@ class BodyLimitMiddleware:
         more = True
         # A body that is too long is read up to a limit all the same: a client that is still sending would otherwise
         # get a connection error instead of the response.
-        while more and read <= DRAIN_LIMIT_BYTES:
+        while more and (not too_long or read <= DRAIN_LIMIT_BYTES):
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
@@ -127,8 +131,9 @@ class BodyLimitMiddleware:
                 chunks.append(chunk)
             more = message.get("more_body", False)
         scope[BODY] = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        chunks.clear()
         if too_long:
-            problem = PayloadTooLarge(f"the body is larger than {self._limit} bytes: send less")
+            problem = PayloadTooLarge(f"the body is larger than {self._limit} bytes: {self._mend}")
             omit_body = scope["method"] == "HEAD"
             return await send_problem(send, problem, self._pipeline.next_request_id(), omit_body=omit_body)
         return await self._app(scope, receive, send)

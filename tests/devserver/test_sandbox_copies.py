@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +289,23 @@ def test_copies_over_http_and_while_a_callback_is_in_flight() -> None:
         state = client.ok("GET", f"{BOXES}/{box['id']}/export")
         assert client.ok("POST", f"{BOXES}/import", state)["id"] != box["id"]
         assert client("POST", f"{BOXES}/{box['id']}/fork", {})[0] == 201
+
+
+@pytest.mark.parametrize(("size", "status"), [(12 << 20, 201), (16 << 20, 201), ((16 << 20) + 1, 413)])
+def test_a_file_is_imported_up_to_the_bound_that_the_document_names(size: int, status: int) -> None:
+    with served_leyden("--rate", "0") as client:
+        box = client.ok("POST", BOXES, {"name": "a"})
+        state = json.dumps(client.ok("GET", f"{BOXES}/{box['id']}/export")).encode()
+        connection = http.client.HTTPConnection(client.url.removeprefix("http://"), timeout=60)
+        with closing(connection):
+            connection.request("POST", f"{BOXES}/import", state.ljust(size), {"content-type": "application/json"})
+            answer = connection.getresponse()
+            body = json.loads(answer.read())
+        assert answer.status == status, body
+        if status == 413:
+            assert body["detail"].endswith(
+                "serve a larger file of a sandbox in Python, with Sandbox.load(path).serve()"
+            )
 
 
 def test_a_fork_and_an_import_send_nothing_to_the_network_unless_they_are_told_to() -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 PATH = "/sandbox/v1/sandboxes"
 FORK_PATH = "/sandbox/v1/fork"  # of a sandbox's own control plane
+# The only long bodies are files of sandboxes.
+_TOO_LARGE_MEND = "serve a larger file of a sandbox in Python, with Sandbox.load(path).serve()"
 DOCUMENT_PATH, DOCS_PATH = "/sandbox/v1/server/openapi.json", "/sandbox/v1/server/docs"
 
 
@@ -125,7 +127,8 @@ class ServerControl:
             api_key_header=contract.api_key_header.lower().encode(),
         )
         handlers = bind(contract, [self._operations, self.copies], {}, {})
-        return build_app(ApiMount(contract, handlers, DOCUMENT_PATH, DOCS_PATH), [], pipeline)
+        mount = ApiMount(contract, handlers, DOCUMENT_PATH, DOCS_PATH)
+        return build_app(mount, [], pipeline, too_large_mend=_TOO_LARGE_MEND)
 
 
 class _NoJournal:
