@@ -82,7 +82,7 @@ class Kpi(Spelled):
     def conversion(self) -> float:
         """The share of the Charges that were paid.
 
-        While some Charges can still be paid, only those past their expiry count, whatever their state: customers who
+        While some Charges are pending, only those past their expiry count, whatever their state: customers who
         pay do so early, so the newest Charges would raise the share, the more the longer they can be paid. NaN when no
         Charge counts.
         """

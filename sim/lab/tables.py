@@ -14,7 +14,8 @@ deliveries       all messages for receivers, with their status
 callbacks        all attempts to deliver a message, each with `http_status` or `error`
 balances         at present: of each project, of the shop's node, and in a network of each side of each channel
 outages          the times in which a node of the network was offline; `until` is missing while it lasts, `cause` is
-                 "condition" or the id of an interceptor
+                 "condition" (the node forwards nothing, but its own wallets pay) or the id of an interceptor
+                 (nothing passes the node)
 journal          all events; `facts` is JSON with sorted names
 """
 

@@ -14,6 +14,7 @@ from leyden.errors import GraphError
 from leyden.lightning.engine.condition_texts import condition_text, described, network_conditions
 from leyden.lightning.engine.network_conditions import IDEAL, REALISTIC, NetworkConditions
 from leyden.lightning.topology.graph import from_edges
+from leyden.sandbox.resources import Payment
 from tests.support.examples import examples
 
 DOWN = {"uptime": 0.5, "outage": "30m"}
@@ -137,3 +138,56 @@ def test_a_graph_has_conditions_too(tmp_path: Path) -> None:
     assert sandbox.network.conditions.startswith("latency=7ms, ")
     sandbox.save(tmp_path / "saved.json")
     assert Sandbox.load(tmp_path / "saved.json").network.conditions == sandbox.network.conditions
+
+
+# The reasons of payments that found no route
+
+
+def paid(sandbox: Sandbox, amount: int, wallet: str = "ana") -> Payment:
+    charge = sandbox.charges.create(amount=str(amount), description="tea", expiresIn=86_400)
+    payment = sandbox.wallet(wallet).pay(charge)
+    sandbox.advance("2m")
+    return payment
+
+
+def test_a_payer_that_remembers_an_outage_is_no_lack_of_liquidity() -> None:
+    sandbox = Sandbox(seed=1, network="line:4", conditions="ideal")
+    offline = sandbox.network["n2"].offline()
+    assert "at last n2 was offline" in paid(sandbox, 250_000).row["reason"]
+    offline.remove()
+    after = paid(sandbox, 250_000).row
+    assert (after["outcome"], after["attempts"]) == ("NO_ROUTE", [])
+    assert after["reason"].startswith("the payer avoids every route, because of failures of its earlier payments")
+    sandbox.advance("1d")
+    assert paid(sandbox, 250_000).outcome == "SUCCEEDED"
+
+
+def test_an_amount_below_its_fees_needs_more_and_not_less() -> None:
+    graph = from_edges(
+        [
+            ("ana", "hub", 10**6),
+            {"a": "hub", "b": "shop", "capacity_sat": 10**6, "base_msat": 5_000, "htlc_min_msat": 1},
+        ]
+    )
+    sandbox = Sandbox(network=graph, conditions="ideal")
+    refused = paid(sandbox, 1_000).row
+    assert refused["reason"] == "every route costs more than 1000 msat, the payer's limit for this amount: pay more"
+    assert paid(sandbox, 9_000).outcome == "SUCCEEDED"
+
+
+def test_an_amount_beyond_every_channel_needs_less() -> None:
+    sandbox = Sandbox(network=from_edges([("ana", "hub", 10**6), ("hub", "shop", 20_000)]), conditions="ideal")
+    reason = paid(sandbox, 400_000_000).row["reason"]
+    assert reason.startswith(
+        "the payer knows no other route: pay less, or pay later; at last the channel from hub to shop had"
+    )
+
+
+def test_an_outage_of_the_conditions_does_not_stop_the_payers_own_payments() -> None:
+    sandbox = Sandbox(seed=3, network="star:12", conditions={"uptime": 0.5, "outage": "1h"})
+    outcomes = []
+    for _ in range(20):
+        sandbox.advance("7m")
+        offline = sandbox.network.wallet("ana").name in sandbox.network.offline
+        outcomes.append((offline, paid(sandbox, 250_000).outcome))
+    assert (True, "SUCCEEDED") in outcomes

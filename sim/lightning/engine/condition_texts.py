@@ -1,7 +1,8 @@
 """The conditions of a network as texts: `ideal`, `realistic`, `uptime=0.9,outage=2h`, `ideal,latency=50ms`.
 
 ideal, realistic   the conditions to begin with; realistic without one of them
-uptime             the share of time in which a node is online, 0.001 to 1 (0.98); the shop's node has its own
+uptime             the share of time in which a node is online, 0.001 to 1 (0.98); the shop's node has its own, and a
+                   payer's node sends its payments at any time: who pays is online
 shop_uptime        the same for the shop's node, 0.001 to 1 (1)
 outage             how long a node is offline on average (30m)
 latency            the median time of a message over one hop (120ms)

@@ -53,7 +53,8 @@ class Network:
 
     @property
     def offline(self) -> list[str]:
-        """The names of the nodes that are offline now, by the conditions or by an interceptor."""
+        """The names of the nodes that are offline now: by the conditions, which do not stop the payments of their own
+        wallets, or by an interceptor, which does."""
         return self.operations.offline_nodes()
 
     def intercept(

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
+from leyden.arguments import ALL_MSAT
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import CHANNEL_FAILURES, POLICY_FAILURES
-from leyden.lightning.payer.payment_scripts import MAX_PARTS
+from leyden.lightning.payer.payment_scripts import FAILURES, MAX_PARTS
 from leyden.lightning.routing.mission_control import FailureInterpretation, MissionControl, interpret_failure
 from leyden.lightning.routing.pathfinding import SearchHint
 from leyden.lightning.undo_log import Recorded
@@ -95,6 +96,27 @@ class PaymentSessions:
             if amount >= session.amount_msat:
                 return True
         return False
+
+    def no_route_reason(self, session: PaymentSession) -> str:
+        """Why a session found no route before its first attempt. It searches again without what the payer learned, and
+        without its limit on fees."""
+        if self._finds_a_route(session, session.fee_limit_msat):
+            return "the payer avoids every route, because of failures of its earlier payments: pay later"
+        if self._finds_a_route(session, ALL_MSAT):
+            limit_msat = session.fee_limit_msat
+            return f"every route costs more than {limit_msat} msat, the payer's limit for this amount: pay more"
+        return FAILURES[NO_ROUTE]
+
+    def _finds_a_route(self, session: PaymentSession, fee_limit_msat: int) -> bool:
+        route, _ = self.engine.router.route(
+            session.payer,
+            session.target,
+            session.amount_msat,
+            spendable_msat=self.engine.spendable_msat,
+            bounds={},
+            fee_limit_msat=fee_limit_msat,
+        )
+        return route is not None
 
     def give_up(self, session: PaymentSession) -> None:
         """Send no more shards; those in flight still decide."""

@@ -15,7 +15,7 @@ from leyden.lightning.payer.network_checks import check_restored
 from leyden.lightning.payer.network_rows import NETWORK_TIMER
 from leyden.lightning.payer.network_snapshot import dump_network, restore_network
 from leyden.lightning.payer.payment_rows import AttemptResult, PaymentRow
-from leyden.lightning.payer.payment_scripts import FAILURES, part_amount, scripted_reason
+from leyden.lightning.payer.payment_scripts import FAILURES, NO_ROUTE_LEFT, part_amount, scripted_reason
 from leyden.lightning.payer.payment_session import EXTRA_CLTV_BLOCKS, PaymentSession, PaymentSessions
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
@@ -252,8 +252,8 @@ class RoutedPayments(Payments):
             return
         reasons = [attempt["reason"] for attempt in row["attempts"] if attempt["reason"]]
         reason = reasons[-1] if reasons else FAILURES.get(outcome, "no part was sent")
-        if outcome == "NO_ROUTE" and reasons:
-            reason = f"{FAILURES['NO_ROUTE']}; at last {reasons[-1]}"
+        if outcome == "NO_ROUTE":
+            reason = f"{NO_ROUTE_LEFT}; at last {reasons[-1]}" if reasons else self._sessions.no_route_reason(session)
         self._end(row, FAILED, outcome, reason)
 
     def _update_attempt(self, payment_id: str, number: int, facts: AttemptResult) -> None:
