@@ -107,6 +107,8 @@ class FaultSpec:
             raise FaultFieldRefused("rate_limit refuses requests, not callbacks: leave out {}", *given)
         check_count("attempt", self.attempt)
         check_count("count", self.count)
+        if kind == "burst" and self.count == 1:
+            raise FaultFieldRefused("a burst of one message changes nothing: give a {} of 2 or more", "count")
         if headers is not None:
             if kind != "missing_headers" or isinstance(headers, str) or not headers:
                 raise ValueError("headers is a list of names for missing_headers: leave it out otherwise")

@@ -283,6 +283,8 @@ def test_the_document_and_the_integrators_page_name_every_kind_there_is() -> Non
         ({"kind": "drop", "event": "charge.paid"}, 409),
         ({"kind": "explode"}, 400),
         ({"kind": "drop", "count": 0}, 400),
+        ({"kind": "burst"}, 409),
+        ({"kind": "burst", "count": 1}, 409),
         ({"kind": "drop", "delay": "999999h"}, 400),
     ],
 )

@@ -129,7 +129,7 @@ class Callbacks(RuleBasedStateMachine):
         for kind in kinds:
             if kind == "old_secret":
                 self.rotate()  # it needs an earlier secret
-            self.sandbox.faults.add(kind, **where, count=count)
+            self.sandbox.faults.add(kind, **where, count=2 if (kind, count) == ("burst", 1) else count)
 
     @rule()
     def clear_faults(self) -> None:

@@ -465,7 +465,7 @@ def test_the_journal_hash_does_not_depend_on_the_real_time_of_changed_callbacks_
             sandbox = Sandbox(seed=4, egress="loopback")
             if kind == "old_secret":
                 sandbox.ask("POST", "/sandbox/v1/webhook-secret/rotate")
-            sandbox.faults.add(kind)
+            sandbox.faults.add(kind, count=2 if kind == "burst" else 1)
             paid(sandbox, hook.url)
             sandbox.run()
         for entry in sandbox.world.journal.entries():

@@ -7,7 +7,7 @@ from typing import Any
 
 from leyden.harness.checks import responses as checks
 from leyden.harness.model.callbacks import Receiver
-from leyden.harness.model.faults import HOLDING, Fault
+from leyden.harness.model.faults import FEWEST, HOLDING, Fault
 from leyden.harness.model.records import Charge, Payment, StaticCharge
 from leyden.harness.model.rules import iso
 from leyden.harness.session.session import Session
@@ -119,7 +119,8 @@ def receiver(session: Session, step: Step) -> None:
 
 def fault(session: Session, step: Step) -> None:
     """{"do": "fault", "kind": "drop", "charge"?, "event"?, "attempt"?, "count"?, "operation"?}."""
-    kind, count = step["kind"], step.get("count", 1)
+    kind = step["kind"]
+    count = step.get("count", FEWEST.get(kind, 1))
     fields: dict[str, Any] = {"kind": kind, "count": count}
     if kind == "rate_limit":
         session.model.limits.append((step.get("operation"), count))
@@ -130,6 +131,10 @@ def fault(session: Session, step: Step) -> None:
         fields.update({name: step[name] for name in ("event", "attempt") if name in step})
         if kind in HOLDING:
             fields["attempt"] = 1  # a later attempt held cannot be distinguished from a longer backoff
+        if count < FEWEST.get(kind, 1):
+            response = session.control("POST", "/faults", fields)
+            checks.problem(response, 409, "not_possible", "faults", f"{kind} of one message")
+            return
         if kind == "old_secret" and not any(map(session.model.has_earlier_secret, session.model.secrets)):
             response = session.control("POST", "/faults", fields)
             checks.problem(response, 409, "not_possible", "faults", "old_secret before a rotation")

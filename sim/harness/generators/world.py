@@ -7,7 +7,7 @@ from typing import Any
 from leyden.harness.generators.choices import Choices, pick
 from leyden.harness.generators.odd_requests import ODD_REQUESTS
 from leyden.harness.generators.run_config import RunConfig
-from leyden.harness.model.faults import FAULTS, HOLDING
+from leyden.harness.model.faults import FAULTS, FEWEST, HOLDING
 from leyden.harness.model.model import Model
 from leyden.harness.model.rules import BACKOFF_MS
 from leyden.harness.steps import Step
@@ -62,7 +62,7 @@ def fault(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     kind = pick(choices, FAULTS)
     step: Step = {"do": "fault", "kind": kind}
     if kind in HOLDING:
-        step["count"] = 1 + choices.below(3)  # reorder and burst concern several deliveries
+        step["count"] = FEWEST.get(kind, 1) + choices.below(3)  # reorder and burst concern several deliveries
     elif choices.below(2):
         step["attempt"] = 1 + choices.below(2)
     if choices.below(2):

@@ -17,6 +17,7 @@ FAULT_DELAYS_MS = {
     "redeliver": 86_400_000,
 }
 HOLDING = ("delay", "reorder", "burst")  # the delivery is held before it is sent
+FEWEST = {"burst": 2}  # the smallest count of the kinds that need more than one message
 COPYING = ("duplicate", "duplicate_new_id", "simultaneous", "redeliver")
 CONTENT_FAULTS = (
     "truncated_body",
