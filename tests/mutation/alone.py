@@ -28,21 +28,29 @@ SURVIVED, NEVER_EXECUTED = "survived", "never executed"
 @dataclass
 class Baseline:
     """The cases on the unchanged source: for each by its key the lines that it executes and the items that it reaches.
-    `caches` are the caches of the modules that are mutated; `wanted` are the items that all cases together must reach.
+    `caches` are the caches of the modules that are mutated; `wanted` are the items that all cases together must reach;
+    `imported` are the lines that are executed by the import.
     """
 
     executed: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     reached: dict[str, set[Any]] = field(default_factory=dict)
+    imported: set[tuple[str, int]] = field(default_factory=set)
     caches: list[Any] = field(default_factory=list)
     wanted: set[Any] = field(default_factory=set)
 
 
 def trace(modules: Sequence[str]) -> Baseline:
     """Run all cases on the unchanged source. Raises `SystemExit` if there is a violation."""
+    _forget_imports()
+    files = {str(ROOT / module): module for module in modules}
+    imported: set[tuple[str, int]] = set()
+    _set_trace(_tracer(files, imported))
+    for module in modules:
+        importlib.import_module(module_name(module))
+    _set_trace(None)
     from leyden.harness.targets.target import InProcess
 
-    files = {str(ROOT / module): module for module in modules}
-    found = Baseline(wanted=_wanted())
+    found = Baseline(wanted=_wanted(), imported=imported)
     for key, play in _cases(InProcess()):
         lines: set[tuple[str, int]] = set()
         _set_trace(_tracer(files, lines))
@@ -67,14 +75,13 @@ def noticed_by(baseline: Baseline, mutant: Mutant, tell: Callable[[str], None]) 
     """What notices the mutant in this process: the name of an engine, or why there is nothing. `tell` gets the name of
     each engine before it starts."""
     selected = set(baseline.executed)
-    if mutant.lines is not None and _replace_code(mutant):
-        lines = {(mutant.module, line) for line in mutant.lines}
+    lines = {(mutant.module, line) for line in mutant.lines or ()}
+    if lines and not lines & baseline.imported and _replace_code(mutant):
         selected = {key for key, executed in baseline.executed.items() if executed & lines}
         for cache in baseline.caches:
             cache.cache_clear()
     else:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "leyden"]:
-            del sys.modules[name]
+        _forget_imports()
         sys.meta_path.insert(0, MutantImporter(mutant.module, mutant.source()))
     if not selected:
         return NEVER_EXECUTED
@@ -90,6 +97,11 @@ def noticed_by(baseline: Baseline, mutant: Mutant, tell: Callable[[str], None]) 
                 return engine
             reached |= {*result.reached}
     return COVERAGE if baseline.wanted - reached else SURVIVED
+
+
+def _forget_imports() -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "leyden"]:
+        del sys.modules[name]
 
 
 def _cases(target: Any) -> Iterator[tuple[str, Callable[[], Any]]]:

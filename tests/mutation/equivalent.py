@@ -15,10 +15,15 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("server/http/pipeline.py", "BodyLimitMiddleware.__call__", "self._app(scope, receive, send)",
      "self._app(receive, send)"): "what is no request, such as the start of the server",
     ("server/http/pipeline.py", "_send_events", '"more_body"', '"XXmore_bodyXX"'): _STREAM,
+    ("server/http/pipeline.py", "_send_events", '"extensions"', '"EXTENSIONS"'): _STREAM,
     ("server/http/pipeline.py", "BoundOperation.__init__", 'getattr(handler, "recorded", True)',
      'getattr(handler, "recorded", None)'): "every handler has the attribute",
     ("server/http/request_parsing.py", "RequestParser.__init__", '"post"', '"POST"'):
         "every POST of the service takes an Idempotency-Key",
+    ("server/http/request_parsing.py", "RequestParser.__init__",
+     "JSON.encode() if self._body is not None and JSON in self._body.media_types else None",
+     "JSON.encode() if (self._body is not None and JSON in self._body.media_types) or True else None"):
+        "every body of the service is JSON",
     ("server/http/request_parsing.py", "RequestParser.parse_body", "media = self._response_media", "media = None"):
         _TEXT,
     ("server/http/request_parsing.py", "RequestParser.parse_body",
@@ -34,6 +39,10 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "only a fault of the service asks it: tests/service_faults",
     ("server/http/idempotency.py", "Idempotency.remember", "self._rows.delete(row_id)", "self._rows.delete(None)"):
         "the loop before it has deleted a row of this id",
+    ("server/http/idempotency.py", "Idempotency.remember", '>= oldest["created_at"] + RETENTION_MS',
+     '> oldest["created_at"] + RETENTION_MS'): "a row that is kept too long is not recalled",
+    ("server/http/validation.py", "_field_errors", '"x-expect"', '"XXx-expectXX"'): _TEXT,
+    ("server/http/validation.py", "_field_errors", "not in", "in"): _TEXT,
     ("server/http/projects.py", "Projects.add",
      'ValueError(f"another project holds the key {key!r}: choose a different one")', "ValueError(None)"): _TEXT,
     ("server/charges/charges.py", "ChargeService.__init__", '"payment_hash"', '"XXpayment_hashXX"'): _INDEX,

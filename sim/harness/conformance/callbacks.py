@@ -209,6 +209,17 @@ def _fault_scenarios() -> Scenarios:
         advance(1),
         advance(10_000),
     ]
+    found["reorder: the next delivery ends those of the Static Charge"] = [
+        static("s1"),
+        invoice("c1"),
+        invoice("c2"),
+        reorder,
+        receiver(answers=[410]),
+        pay("c1"),
+        advance(1_000),
+        pay("c2"),
+        advance(DAY_MS),
+    ]
     found["reorder: there is no other delivery"] = [
         *three,
         reorder,

@@ -27,6 +27,7 @@ def list_scenarios() -> Scenarios:
         {"createdAfter": "2030-01-01T00:00:01.000Z"}, {"createdBefore": "2030-01-01T00:00:01.000Z"},
         {"createdAfter": "2030-01-01T00:00:00.999Z"}, {"createdAfter": "2030-01-01T01:30:02+01:30"},
         {"createdBefore": "2030-01-01T00:00:01.001Z", "limit": 1},
+        {"createdAfter": "2030-01-01T00:00:01.0001Z"}, {"createdBefore": "2030-01-01T00:00:01.0000001Z"},
     ):  # fmt: skip
         reads.append({"do": "list", "of": "charges", "query": query})
         reads.append({"do": "list", "of": "children", "static": "s1", "query": query})

@@ -8,8 +8,8 @@ from typing import Any
 from leyden.harness.checks import responses as checks
 from leyden.harness.executors.world import restart
 from leyden.harness.generators.odd_requests import ODD_REQUESTS
+from leyden.harness.model.dates import instant_of
 from leyden.harness.model.http import SentRequest
-from leyden.harness.model.rules import instant
 from leyden.harness.session.answers import send
 from leyden.harness.session.observe import check_list, check_wallet
 from leyden.harness.session.session import Session, read_operation
@@ -92,9 +92,9 @@ def list_(session: Session, step: Step) -> None:
             case "internalId":
                 resources = [one for one in resources if one.internal_id == value]
             case "createdAfter":
-                resources = [one for one in resources if one.created_at >= instant(value, up=True)]
+                resources = [one for one in resources if one.created_at >= (instant_of(value) or 0)]
             case "createdBefore":
-                resources = [one for one in resources if one.created_at < instant(value, up=True)]
+                resources = [one for one in resources if one.created_at < (instant_of(value) or 0)]
 
     def between() -> None:
         # A new Charge comes before the first page and changes no other page; a cursor survives a restart.

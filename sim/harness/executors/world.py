@@ -155,12 +155,22 @@ def rotate(session: Session, step: Step) -> None:
 
 
 def spare_key(session: Session, step: Step) -> None:
-    """{"do": "spare_key"}: create a second API key, use it and rotate it; the old one is then invalid."""
+    """{"do": "spare_key"}: create a second API key, use it and rotate it; the old one is then invalid, and cannot be
+    replaced or issued again."""
     rule, where = "api-keys", "the second API key"
     key = session.control_ok("POST", "/api-keys", {})["key"]
     checks.success(session.request("getWallet", "/v0/wallet", key=key), rule, where)
     other = session.control_ok("POST", "/api-keys/rotate", {"replaces": key})["key"]
     checks.problem(session.request("getWallet", "/v0/wallet", key=key), 401, "unauthorized", rule, f"{where}, rotated")
+    for path, body in (
+        ("/rotate", {"replaces": key}),
+        ("/rotate", {"replaces": f"{other}0"}),
+        ("/rotate", {"replaces": other, "key": key}),
+        ("", {"key": key}),
+        ("", {"key": other}),
+    ):
+        response = session.control("POST", f"/api-keys{path}", body)
+        checks.problem(response, 409, "not_possible", rule, f"POST /api-keys{path} with {sorted(body)}")
     checks.success(session.request("getWallet", "/v0/wallet", key=other), rule, f"{where}, new")
     session.reached["policy", "keys", "rotated"] = None
 

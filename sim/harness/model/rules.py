@@ -70,14 +70,12 @@ def iso(instant_ms: int) -> str:
     return f"{text[:-6]}Z"
 
 
-def instant(text: str, *, up: bool = False) -> int:
-    """The time of an ISO 8601 text with an offset, in ms since 1970; with `up` the first whole one that is not earlier.
-    Raises `ValueError` for another text."""
+def instant(text: str) -> int:
+    """The time of an ISO 8601 text with an offset, in whole ms since 1970. Raises `ValueError` for another text."""
     time = datetime.fromisoformat(text)
     if time.tzinfo is None:
         raise ValueError(f"{text!r} has no offset")
-    since = time - _EPOCH
-    return -(-since // timedelta(milliseconds=1)) if up else since // timedelta(milliseconds=1)
+    return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
 # Request bodies
