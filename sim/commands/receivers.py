@@ -65,6 +65,10 @@ def describe_check(check: argparse.ArgumentParser) -> None:
 
 def describe_listen(listen: argparse.ArgumentParser) -> None:
     """Add the options of `listen`."""
+    listen.description = (
+        "Forward what the inboxes of a served sandbox receive to a program on this machine. The inbox has answered each"
+        " message already: the program's answer is printed, and changes nothing and causes no retry."
+    )
     listen.add_argument(
         "url", type=endpoint, metavar="URL", help="the target; if it has no path, the path of each callback is kept"
     )

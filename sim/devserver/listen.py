@@ -32,6 +32,11 @@ _REQUEST_TIMEOUT_S = 20
 _TIMEOUT_MS, _CONNECT_TIMEOUT_MS = 15_000, 3_000
 _RETRY_S = 1.0
 
+NOT_AN_ANSWER = (
+    "The inbox has answered each message already: your program's answer changes nothing and causes no retry. To test"
+    " retries, script the answers of the inbox."
+)
+
 
 class Unreachable(LeydenError):
     """No connection to the server can be made, or it does not answer."""
@@ -43,10 +48,14 @@ class NotThere(LeydenError):
 
 @dataclass(slots=True)
 class Cursor:
-    """How far the inboxes of one run of the sandbox were read: for each, the number of the last request."""
+    """How far the inboxes of one run of the sandbox were read: for each, the number of the last request.
+
+    `latest` has the number of the latest attempt at each message that had a second one.
+    """
 
     run: int | None = None
     read: dict[str, int] = field(default_factory=dict)
+    latest: dict[str, int] = field(default_factory=dict)
 
     def follow(self, run: int) -> bool:
         """Begin again if this is not the run that was read until now; returns whether it is that run."""
@@ -54,7 +63,17 @@ class Cursor:
             return True
         if self.run is not None:
             self.read.clear()
+            self.latest.clear()
         self.run = run
+        return False
+
+    def is_repeated(self, received: Mapping[str, Any]) -> bool:
+        """Whether this attempt at the message was received before: then this is a copy, which a fault sends."""
+        webhook_id, attempt = received["headers"].get("webhook-id", ""), received["attempt"]
+        if webhook_id and received["repeated"] and attempt <= self.latest.get(webhook_id, 1):
+            return True
+        if attempt > 1:
+            self.latest[webhook_id] = attempt
         return False
 
 
@@ -172,6 +191,7 @@ async def _listen(options: argparse.Namespace) -> None:
             cursor.follow(inbox["run"])
             cursor.read[inbox["name"]] = inbox["received"]
         print(f"Listening to {options.server}: forwarding names below .localhost to {options.url}", flush=True)
+        print(NOT_AN_ANSWER, flush=True)
         count, unreachable = 0, False
         while True:
             try:
@@ -219,7 +239,21 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
                 response = await deliver(
                     transport, forwarded_request(received, url, secrets, system_time_ms() // 1_000)
                 )
-                print(_line(name, received, response), flush=True)
+                print(_line(name, received, response, await _role(client, cursor, received)), flush=True)
+
+
+async def _role(client: ControlClient, cursor: Cursor, received: Mapping[str, Any]) -> str:
+    """What a message is to its delivery: an attempt, or a copy that a fault sent, with its webhook-id."""
+    attempt = f"attempt {received['attempt']}"
+    webhook_id = received["headers"].get("webhook-id", "")
+    if cursor.is_repeated(received):
+        return f"copy of {attempt}, webhook-id {webhook_id}"
+    if webhook_id and received["attempt"] == 1:
+        try:
+            await client.ask("GET", f"/deliveries/{webhook_id}")
+        except NotThere:
+            return f"copy of {attempt}, webhook-id {webhook_id} of no delivery"
+    return attempt
 
 
 async def _inboxes(client: ControlClient) -> list[Any]:
@@ -261,8 +295,8 @@ def forwarded_request(received: Mapping[str, Any], url: str, secrets: Sequence[s
     return CallbackRequest(webhook_id, received["attempt"], url, headers, body, _CONNECT_TIMEOUT_MS, _TIMEOUT_MS)
 
 
-def _line(inbox: str, received: Mapping[str, Any], response: CallbackResponse) -> str:
-    result = str(response.status) if response.status is not None else f"{response.error} {response.note}".strip()
+def _line(inbox: str, received: Mapping[str, Any], response: CallbackResponse, role: str) -> str:
+    result = str(response.status) if response.status is not None else f"nothing ({response.error} {response.note})"
     try:
         body = orjson.loads(received["body"])
         charge_id = str(body.get("data", body).get("id", "")) if isinstance(body, dict) else ""
@@ -270,8 +304,8 @@ def _line(inbox: str, received: Mapping[str, Any], response: CallbackResponse) -
         charge_id = ""
     event = received["event"] or "(no event)"
     line = (
-        f"{received['at']}  {inbox}  {event}  {charge_id}  attempt {received['attempt']} -> {result}"
-        f" in {response.latency_ms} ms"
+        f"{received['at']}  {inbox}  {event}  {charge_id}  {role}, inbox answered {received['answer']};"
+        f" forwarded: your program answered {result} in {response.latency_ms} ms"
     )
     # Receivers and faults choose some of this text: a terminal must not obey it.
     return "".join(char if char.isprintable() else "?" for char in line)

@@ -83,6 +83,40 @@ def listening_in(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=20)
 
 
+def begun(process: subprocess.Popen[str]) -> None:
+    """Read the two lines of the beginning."""
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("Listening to ")
+    assert process.stdout.readline().startswith("The inbox has answered")
+
+
+@pytest.mark.parametrize(
+    ("kind", "role"),
+    [
+        ("simultaneous", "copy of attempt 1, webhook-id {}, "),
+        ("duplicate", "copy of attempt 1, webhook-id {}, "),
+        ("redeliver", "copy of attempt 1, webhook-id {}, "),
+        ("duplicate_new_id", "copy of attempt 1, webhook-id {} of no delivery, "),
+    ],
+)
+def test_a_copy_that_a_fault_sends_is_named_as_a_copy_with_its_id(kind: str, role: str) -> None:
+    with served_leyden("--rate", "0", "--seed", "5") as client:
+        secret = client.ok("GET", "/sandbox/v1/webhook-secret")["current"]
+        with (
+            serving_receiver(CarefulReceiver, secret) as (url, _),
+            listening_in(url, "--server", client.url) as process,
+        ):
+            begun(process)
+            assert process.stdout is not None
+            client.ok("POST", "/sandbox/v1/faults", {"kind": kind})
+            pay(client, "http://shop.inbox.localhost/paid")
+            client.ok("POST", "/sandbox/v1/clock/advance", {"by": "25h"})
+            assert "  attempt 1, inbox answered 200; " in process.stdout.readline()
+            line = process.stdout.readline()
+            posts = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")["posts"]
+            assert role.format(posts[1]["headers"]["webhook-id"]) in line
+
+
 def pay(client: Client, url: str) -> str:
     body = {"amount": "21000", "description": "tea", "callbackUrl": url}
     charge = client.ok("POST", "/v0/charges", body)["data"]
@@ -100,22 +134,29 @@ def test_a_receiver_with_a_real_clock_accepts_messages_of_a_sandbox_in_another_y
         ):
             assert process.stdout is not None
             assert client.url in process.stdout.readline()
+            assert "causes no retry" in process.stdout.readline()
             first = pay(client, "http://shop.inbox.localhost/paid")
-            assert f"{first}  attempt 1 -> 200" in process.stdout.readline()
+            assert (
+                f"{first}  attempt 1, inbox answered 200; forwarded: your program answered 200"
+                in process.stdout.readline()
+            )
             client.ok("POST", "/sandbox/v1/faults", {"kind": "changed_body"})
             forged = pay(client, "http://blog.inbox.localhost/paid")
             line = process.stdout.readline()
-            assert f"{forged}  attempt 1 -> 401" in line
+            assert f"{forged}  attempt 1, inbox answered 200; forwarded: your program answered 401" in line
             assert "blog.inbox" in line
             client.ok("PUT", "/sandbox/v1/inboxes/shop.inbox/script", {"answers": [500]})
             second = pay(client, "http://shop.inbox.localhost/paid")
             client.ok("POST", "/sandbox/v1/clock/advance", {"by": "10s"})
-            assert "attempt 1 -> 200" in process.stdout.readline()
-            assert "attempt 2 -> 200" in process.stdout.readline()
+            assert "attempt 1, inbox answered 500; forwarded: your program answered 200" in process.stdout.readline()
+            assert "attempt 2, inbox answered 200; forwarded: your program answered 200" in process.stdout.readline()
             client.ok("POST", "/sandbox/v1/reset", {})
             again = pay(client, "http://shop.inbox.localhost/paid")
             assert again != early
-            assert f"{again}  attempt 1 -> 200" in process.stdout.readline()
+            assert (
+                f"{again}  attempt 1, inbox answered 200; forwarded: your program answered 200"
+                in process.stdout.readline()
+            )
             process.send_signal(signal.SIGINT)
             out, errors = process.communicate(timeout=20)
             assert (process.returncode, out, errors) == (0, "", "")
@@ -129,8 +170,8 @@ def test_after_a_reset_every_callback_of_the_new_run_is_forwarded() -> None:
             serving_receiver(CarefulReceiver, secret) as (url, _),
             listening_in(url, "--server", client.url) as process,
         ):
+            begun(process)
             assert process.stdout is not None
-            process.stdout.readline()
             for _ in range(3):
                 charge = pay(client, "http://shop.inbox.localhost/paid")
                 assert charge in process.stdout.readline()
@@ -151,8 +192,8 @@ def test_after_a_restore_only_what_is_received_anew_is_forwarded(kept: str, tmp_
         for inbox in inboxes:
             pay(client, inbox)
         process = listener.enter_context(listening_in(url, "--server", client.url))
+        begun(process)
         assert process.stdout is not None
-        process.stdout.readline()
         assert pay(client, inboxes[0]) in process.stdout.readline()
         snapshot = client.ok("POST", "/sandbox/v1/snapshots", {})["id"]
         repeated = pay(client, inboxes[0])
@@ -226,8 +267,7 @@ def test_interrupts_in_quick_succession_print_nothing() -> None:
     with served_leyden("--rate", "0") as client:
         for _ in range(3):
             with listening_in("http://localhost:3000/", "--server", client.url) as process:
-                assert process.stdout is not None
-                process.stdout.readline()
+                begun(process)
                 for _ in range(3):
                     process.send_signal(signal.SIGINT)
                 _, errors = process.communicate(timeout=20)
@@ -258,8 +298,8 @@ def test_it_reconnects_after_a_restart_of_the_server() -> None:
         with served_leyden("--rate", "0") as client:
             port = client.url.rpartition(":")[2]
             process = listener.enter_context(listening_in(url, "--server", client.url))
+            begun(process)
             assert process.stdout is not None
-            process.stdout.readline()
         assert "still listening" in process.stdout.readline()
         with served_leyden("--rate", "0", "--port", port) as client:
             charge = pay(client, "http://inbox.localhost/paid")
@@ -301,8 +341,8 @@ def test_it_ends_with_the_reason_of_the_server_when_its_sandbox_is_deleted() -> 
         sandbox = client.ok("POST", "/sandbox/v1/sandboxes", {})
         target = ("http://localhost:3000/", "--server", sandbox["url"], "--api-key", sandbox["apiKey"])
         with listening_in(*target) as process:
+            begun(process)
             assert process.stdout is not None
-            process.stdout.readline()
             assert client("DELETE", f"/sandbox/v1/sandboxes/{sandbox['id']}")[0] in (200, 204)
             _, error = process.communicate(timeout=20)
             assert (process.returncode, error.count("\n")) == (1, 1)
