@@ -111,6 +111,7 @@ def replay_case(options: argparse.Namespace) -> int:
         print(replace(case, expectation=replayed.result.expectation).describe(_replay_again(options)))
     else:
         print(case.describe() if case.expectation is None else _without_violation(case, target))
+        print(*(f"not checked: {printable(what)}\n" for what in replayed.result.unchecked), sep="", end="")
     if replayed.journal_hash is not None:
         former = "the case has none" if case.journal_hash is None else f"differs, the case has {case.journal_hash}"
         print(f"journal {replayed.journal_hash}: {'the same' if replayed.same_journal else former}")
@@ -171,14 +172,16 @@ def _replay_command(path: Path, case: Case, options: argparse.Namespace) -> str:
     """The command that shows the violation of a case of this run again."""
     if not (case.steps or case.is_reproduced or case.target):  # only its engine has the requests
         url = [] if options.target is None else [options.target]
-        return shlex.join([*_fuzz_again(case).split(), "--seed", str(options.seed), *url])
+        adapter = [] if options.adapter is None else ["--adapter", options.adapter]
+        return f"{_fuzz_again(case)} {shlex.join(['--seed', str(options.seed), *url, *adapter])}"
     needs_adapter = not case.is_reproduced and case.adapter not in ("", NO_ADAPTER)
     return shlex.join(["leyden", "replay", str(path), *(["--adapter", case.adapter] if needs_adapter else [])])
 
 
 def _fuzz_again(case: Case) -> str:
-    """The command of the engine that finds cases without steps."""
-    return "leyden fuzz --engines schemathesis" if case.name.startswith("schemathesis ") else "leyden fuzz"
+    """The command of the engine that finds cases without steps, with the overlays of the case."""
+    engine = " --engines schemathesis" if case.name.startswith("schemathesis ") else ""
+    return f"leyden fuzz{engine}" + "".join(f" --overlay {name}" for name in case.overlays)
 
 
 def _replay_again(options: argparse.Namespace) -> str:

@@ -11,7 +11,7 @@ from leyden.harness.conformance.conformance import run_conformance
 from leyden.harness.engines.obligations import declared_obligations, run_obligations
 from leyden.harness.engines.random_walk import random_walk
 from leyden.harness.engines.results import CampaignConfig
-from leyden.harness.engines.shrink import shrink
+from leyden.harness.engines.shrink import as_found, shrink
 from leyden.harness.reports.results import CampaignReport, FoundViolation
 from leyden.harness.runs.cases import CaseResult
 from leyden.harness.targets.served import TargetError
@@ -79,15 +79,22 @@ def run_campaign(
 
 
 def _add(report: CampaignReport, engine: str, result: CaseResult, target: Target) -> None:
-    """Add one result; its violation is shrunk."""
+    """Add one result; its violation is shrunk. An interrupt of that does not lose it."""
     report.coverage.add(engine, result.case.name, result.reached, done=result.done, unchecked=result.unchecked)
     if engine == "conformance":
         report.cases[result.case.name] = result.violation is not None
     if result.violation is not None:
-        case = result.case
-        if engine != "schemathesis":  # what it finds has no steps
-            case, result = shrink(case, target, result.violation)
-        report.add(FoundViolation(engine, case, tuple(result.exchanges), target.base_url if target.network else ""))
+        case, shrunk = result.case, result
+        try:
+            if engine != "schemathesis":  # what it finds has no steps
+                case, shrunk = shrink(case, target, result.violation)
+                report.coverage.unchecked.update(shrunk.unchecked)
+        except KeyboardInterrupt:
+            case = as_found(result, target)
+            raise
+        finally:
+            exchanges = tuple(shrunk.exchanges or result.exchanges)
+            report.add(FoundViolation(engine, case, exchanges, target.base_url if target.network else ""))
 
 
 def _conformance(config: CampaignConfig, target: Target) -> Iterator[CaseResult]:

@@ -10,7 +10,8 @@ from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.runs.cases import Case, CaseResult, play, with_result
 from leyden.harness.steps import Step
-from leyden.harness.targets.target import Target
+from leyden.harness.targets.target import IN_PROCESS, Target
+from leyden.server.errors import LeydenError
 
 _SIMPLE: dict[str, Any] = {
     "amount": "1000",
@@ -31,16 +32,31 @@ _NEEDED = frozenset(
 def shrink(case: Case, target: Target, violation: ContractViolation) -> tuple[Case, CaseResult]:
     """The smallest case found with a violation of the same check, and its result.
 
-    If the steps alone do not reproduce the violation, the case is returned as it is, with this violation and without a
-    journal hash.
+    If the steps alone do not reproduce the violation, the case is returned `as_found`. An error ends the search; it is
+    then in `unchecked` of the result.
     """
-    first = play(case, target)
-    if first.violation is None:
-        first.violation = violation
-        return replace(with_result(case, first, target), found_on="", journal_hash=None), first
-    search = _Search(case, first, first.violation.check, target)
-    search.run()
+    search: _Search | None = None
+    result = CaseResult(case, violation)
+    try:
+        first = play(case, target)
+        if first.violation is not None:
+            search = _Search(case, first, first.violation.check, target)
+            search.run()
+        else:
+            result = replace(first, violation=violation)
+    except Exception as error:  # whatever it is, the violation was observed
+        result = result if search is None else search.result
+        why = str(error) if isinstance(error, LeydenError) else f"{type(error).__name__}: {error}"
+        result.unchecked[f"whether a smaller case has the violation of {violation.check}: {why}"] = None
+    if search is None:
+        return as_found(result, target), result
     return with_result(search.case, search.result, target), search.result
+
+
+def as_found(result: CaseResult, target: Target) -> Case:
+    """The case of a result with its violation, which was not observed again at this target."""
+    case = with_result(result.case, result, target)
+    return replace(case, found_on="", journal_hash=None) if target.kind == IN_PROCESS else case
 
 
 class _Search:
@@ -87,7 +103,8 @@ class _Search:
 
     def _simplify_start(self) -> bool:
         changed = self.case.disk and self._try(replace(self.case, disk=False))
-        for name in self.case.overlays:
+        # What is served has its overlays, whatever a run needs.
+        for name in () if self._target.network else self.case.overlays:
             changed |= self._try(replace(self.case, overlays=tuple(one for one in self.case.overlays if one != name)))
         return changed | (self.case.start_ms != START_MS and self._try(replace(self.case, start_ms=START_MS)))
 

@@ -14,7 +14,7 @@ from leyden.harness.reports.at_target import notebook_at_target, pytest_at_targe
 from leyden.harness.reports.shell_at_target import SHOWN_BY_CURL, shell_at_target
 from leyden.harness.runs.cases import Case, play
 from leyden.harness.session.session import Request
-from leyden.harness.targets.target import EXTERNAL
+from leyden.harness.targets.target import EXTERNAL, SECOND_API_KEY
 from leyden.lab.actions.source_text import comment
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
 from leyden.server.errors import LeydenError
@@ -80,12 +80,14 @@ def as_curl(case: Case) -> str:
         if not case.spec_patch
         else [f"leyden replay {shlex.quote(case.origin or 'CASE.case.json')} --export spec > case.openapi.json"]
     )
+    used = {value for request in requests for _, value in request.headers}
+    second = ["--api-key", SECOND_API_KEY] if SECOND_API_KEY in used else []
     spec = [word for name in case.overlays for word in ("--overlay", str(name))]
     if case.spec_patch:  # the exported document has the overlays
         spec = ["--spec", "case.openapi.json"]
     serve = shlex.join([
         *("leyden", "serve", "--port", "8402", "--rate", "0", "--seed", str(case.seed), "--start", iso(case.start_ms)),
-        *("--api-key", API_KEY, "--public-url", "http://localhost", *spec),
+        *("--api-key", API_KEY, *second, "--public-url", "http://localhost", *spec),
     ])  # fmt: skip
     lines = ["#!/bin/sh", comment(_title(case)), "#", "# First, in another terminal:"]
     lines += [comment(f"  {command}") for command in (*document, serve)] + ["#"]

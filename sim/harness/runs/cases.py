@@ -288,8 +288,8 @@ def journal_hash_of(case: Case, requests: Sequence[Request], target: Target | No
     if case.restarts:
         return None
     target = target or InProcess(case.contract())
-    target.begin(case.seed, case.start_ms, case.overlays)
     try:
+        target.begin(case.seed, case.start_ms, case.overlays)
         for request in requests:
             target.send(*request)
         return target.journal_hash()
@@ -306,7 +306,10 @@ def with_result(case: Case, result: CaseResult, target: Target | None = None) ->
     same result.
     """
     target = target or InProcess()
-    document = target.specification(case.overlays)
+    try:
+        document = target.specification(case.overlays)
+    except LeydenError:  # it does not respond any more
+        document = None
     case = replace(
         case,
         spec_hash=spec_hash(case.overlays) if document is None else document_hash(document),
@@ -323,7 +326,7 @@ def with_result(case: Case, result: CaseResult, target: Target | None = None) ->
         return case
     try:
         again = replay(case)
-    except LeydenError:  # this Leyden cannot run the specification of the served one
+    except Exception:  # this Leyden cannot run the specification of the served one, or what that answered
         return case
     return replace(case, journal_hash=again.journal_hash) if again.same_violation else case
 
