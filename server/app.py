@@ -27,7 +27,7 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import MethodNotAllowed, NotFound
 from leyden.server.http.corrections import shown
 from leyden.server.http.pipeline import BodyLimitMiddleware, Handler, PathEndpoint, PipelineContext, send_problem
-from leyden.server.page_scripts import PAGE_SCRIPTS
+from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.spelling import closest_path
 
 BASE_PATH = "leyden.base_path"  # in the scope of a request: the start of its URL's path, which `path` does not have
@@ -71,6 +71,35 @@ def _compiled(path: str) -> Route:
     return route
 
 
+class _ContractKey:
+    """A contract as the key of a cache: a contract never changes, and is equal to itself only."""
+
+    def __init__(self, contract: Contract) -> None:
+        self.contract = contract
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ContractKey) and self.contract.document is other.contract.document
+
+    def __hash__(self) -> int:
+        return id(self.contract.document)
+
+
+# A page takes some hundredths of a second to draw, and anybody may ask for it. The caches are bounded: each entry is
+# about a megabyte at most, and few documents are served by one process.
+@lru_cache(maxsize=8)
+def _page(key: _ContractKey, document_url: str, scripts: tuple[str, tuple[tuple[str, str], ...]] | None) -> bytes:
+    # Imported here: most servers never show the page.
+    from leyden.server.docs.page import docs_page
+
+    named = None if scripts is None else PageScripts(scripts[0], dict(scripts[1]))
+    return docs_page(key.contract, document_url, named).encode()
+
+
+@lru_cache(maxsize=8)
+def _compressed(body: bytes) -> bytes:
+    return gzip.compress(body, 5, mtime=0)
+
+
 class PublicPage:
     """A page or document that needs no API key. It is sent compressed to a client that accepts gzip.
 
@@ -90,7 +119,7 @@ class PublicPage:
             response.headers["Vary"] = "Accept-Encoding"
             if "gzip" in Headers(scope=scope).get("accept-encoding", ""):
                 # Starlette's middleware compresses in a thread; a sandbox in process has no event loop for one.
-                response.body = gzip.compress(response.body, 5, mtime=0)
+                response.body = _compressed(bytes(response.body))
                 response.headers["Content-Encoding"] = "gzip"
                 response.headers["Content-Length"] = str(len(response.body))
         return await response(scope, receive, send)
@@ -107,12 +136,12 @@ def document_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
     # Relative: the page may be served below a prefix, such as the URL of one of several sandboxes.
     document_url = relpath(mount.document_path, dirname(mount.docs_path))
 
-    def docs(scope: Scope) -> Response:
-        # Imported here: most servers never show the page.
-        from leyden.server.docs.page import docs_page
+    contract = _ContractKey(mount.contract)
 
-        page = docs_page(mount.contract, document_url, scope.get(PAGE_SCRIPTS))
-        return HTMLResponse(page, headers=_PAGE_HEADERS)
+    def docs(scope: Scope) -> Response:
+        scripts = scope.get(PAGE_SCRIPTS)
+        named = None if scripts is None else (scripts.module, tuple(scripts.meta.items()))
+        return HTMLResponse(_page(contract, document_url, named), headers=_PAGE_HEADERS)
 
     documents = {mount.document_path: lambda: mount.contract.document, **mount.documents}
     return [

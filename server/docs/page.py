@@ -1,4 +1,4 @@
-"""The documentation page for client developers, generated from the document at each request.
+"""The documentation page for client developers, generated from the document.
 
 Nothing about charges is written here. It is one HTML document that needs no script and no other resource: it works
 saved to a disk, printed, in a screen reader, and with a content security policy that allows only its own style sheet. A

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import LifecycleRow, LifecycleTable
+from leyden.server.docs import page as page_module
 from leyden.server.docs.lifecycle_diagram import lifecycle_svg
 from leyden.server.docs.page import docs_page
 from leyden.server.html import Html, Markdown, coloured, join, json_source, tag
@@ -156,6 +157,15 @@ def test_documents_are_sent_compressed_to_whoever_accepts_that(sandbox: Sandbox,
 def test_the_same_contract_gives_the_same_page() -> None:
     contract = load_contract(small())
     assert docs_page(contract, "/a") == docs_page(contract, "/a")
+
+
+def test_a_page_is_drawn_once_however_often_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr(page_module, "docs_page", lambda *given: drawn.append("page") or docs_page(*given))
+    first, second = (Sandbox(spec=load_contract(default_spec("charges"))) for _ in range(2))
+    pages = [first.http.get("/docs", headers={"Accept-Encoding": coding}).text for coding in ("gzip", "identity") * 3]
+    assert (len(set(pages)), drawn) == (1, ["page"])
+    assert (second.http.get("/docs").text, drawn) == (pages[0], ["page", "page"])
 
 
 def test_only_the_pages_own_style_sheet_is_allowed() -> None:
