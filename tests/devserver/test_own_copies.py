@@ -14,6 +14,7 @@ from leyden.errors import ApiError, StorageUnavailable
 from leyden.server.store.store import Store
 from leyden.world.config import world_config
 from leyden.world.snapshots.snapshots import dump_world, return_to
+from leyden.world.time.process_clock import FIRST_MS
 from leyden.world.world import World
 from tests.support.hosted import Hosted, in_server
 from tests.support.served import Client, listening_receiver, served_leyden
@@ -204,10 +205,10 @@ def test_a_restore_in_a_directory_outlives_the_process(tmp_path: Path, network: 
 
 def test_timers_of_one_instant_keep_their_order_after_a_restore_and_a_restart(tmp_path: Path) -> None:
     def opened() -> World:
-        return World(world_config(seed=1, start_ms=0), Store.open(tmp_path))
+        return World(world_config(seed=1, start_ms=FIRST_MS), Store.open(tmp_path))
 
     def order(world: World) -> list[str]:
-        return [timer.kind for timer in world.clock.upcoming(20) if timer.due_ms == 60_000]
+        return [timer.kind for timer in world.clock.upcoming(20) if timer.due_ms == FIRST_MS + 60_000]
 
     world = opened()
     projects, now = world.service.projects, world.config.api_key.encode()

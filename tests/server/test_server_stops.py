@@ -56,25 +56,29 @@ def unread(url: str, sent: bytes) -> socket.socket:
 
 
 @pytest.fixture(params=["httptools", "h11"])
-def served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Sandbox, str]]:
-    """A served sandbox whose stop waits a short time for requests in progress."""
+def served(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Sandbox, str, threading.Thread]]:
+    """A served sandbox whose stop waits a short time for requests in progress, and the thread of its server."""
+    others = set(threading.enumerate())
     monkeypatch.setattr(http_server, "_GRACE_S", 0.2)
     if request.param == "h11":
         monkeypatch.setattr(http_server, "_protocol", lambda: ConnectedH11Protocol)
     sandbox = Sandbox(seed=7, start="2030-01-01T00:00Z")
     for _ in range(100):
         sandbox.charges.create(amount="1000", description="tea")
-    yield sandbox, sandbox.serve()
+    url = sandbox.serve()
+    [thread] = [one for one in threading.enumerate() if one.name == "leyden-server" and one not in others]
+    yield sandbox, url, thread
     sandbox.close()
 
 
 @pytest.mark.parametrize("half_closed", [False, True], ids=["open", "half-closed"])
 @pytest.mark.parametrize("sent", CLIENTS.values(), ids=CLIENTS.keys())
 def test_the_server_stops_whatever_a_client_does(
-    served: tuple[Sandbox, str], sent: bytes, half_closed: bool, capsys: pytest.CaptureFixture[str]
+    served: tuple[Sandbox, str, threading.Thread], sent: bytes, half_closed: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sandbox, url = served
-    [thread] = [one for one in threading.enumerate() if one.name == "leyden-server"]
+    sandbox, url, thread = served
     with ExitStack() as opened:
         connection = opened.enter_context(unread(url, sent))
         if half_closed:
