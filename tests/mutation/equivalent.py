@@ -10,6 +10,13 @@ _STREAM = "a stream of the control plane: what it sends is checked in tests/devs
 _NOT_REPORTED = "the node in process cancels the invoice of a Charge that has ended, so it reports nothing then"
 _EDITED = "only an edited document has such a field: tests/server/test_edited_spec.py"
 
+_ISSUE = (
+    'self._charges.issue( project=static["project"], amount_msat=amount_msat, description=static["description"], #'
+    " LUD-06: the invoice commits to exactly the metadata of the first response."
+    ' description_hash=hashlib.sha256(static["metadata"].encode()).digest(), expiry_s=expiry_s,'
+    ' internal_id=static["internal_id"], callback_url=static["callback_url"], static_charge_id=static["id"],'
+)
+
 # The module, the function, the original code and the mutated code, and why no answer and no callback can differ.
 EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("server/http/pipeline.py", "BodyLimitMiddleware.__call__", "self._app(scope, receive, send)",
@@ -65,6 +72,50 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("server/callbacks/deliveries.py", "delivery_resource", "True", "False"): "both sequences have one length",
     ("server/callbacks/attempts.py", "_encodable", '"replace"', '"XXreplaceXX"'):
         "only a text of a library has bytes that are no UTF-8",
+    ("server/http/pipeline.py", "PathEndpoint.__call__",
+     '_send_events(send, status, body, scope, headers, omit_body=method == "HEAD")',
+     '_send_events(send, status, body, scope, None, omit_body=method == "HEAD")'): _STREAM,
+    ("server/http/pipeline.py", "PathEndpoint.__call__",
+     '_send_events(send, status, body, scope, headers, omit_body=method == "HEAD")',
+     '_send_events(send, status, body, headers, omit_body=method == "HEAD")'): _STREAM,
+    ("server/http/request_parsing.py", "RequestParser.__init__",
+     "JSON.encode() if self._body is not None and JSON in self._body.media_types else None",
+     "JSON.encode() if (self._body is not None and JSON in self._body.media_types) and False else None"):
+        "a shortcut: without it the media type is parsed",
+    ("server/http/request_parsing.py", "RequestParser.__init__",
+     "EVENT_STREAM if operation.success.media_type == EVENT_STREAM else JSON",
+     "EVENT_STREAM if (operation.success.media_type == EVENT_STREAM) and False else JSON"): _STREAM,
+    ("server/http/request_parsing.py", "RequestParser.parse_body", "received(value)", "received(None)"): _TEXT,
+    ("server/http/validation.py", "_field_errors", "received(wrong)", "received(None)"): _TEXT,
+    ("server/http/validation.py", "_schema_at", 'schema.get("properties", {})', 'schema.get("properties", None)'):
+        "every schema on the way to a value has properties",
+    ("server/http/idempotency.py", "Idempotency.__init__", '"idempotency"', '"XXidempotencyXX"'):
+        "the name of a table; former files are read in tests/integration/test_former_formats.py",
+    ("server/http/idempotency.py", "Idempotency.is_known", "_row_id(project, operation_id, key)",
+     "_row_id(project, operation_id, None)"): "only a fault of the service asks it: tests/service_faults",
+    ("server/charges/lists.py", "query_instant",
+     'InvalidRequest(f"{pointer}: {error}", field_errors=[FieldError(pointer, str(error))])',
+     'InvalidRequest(f"{pointer}: {error}", )'): "the validator has refused such a text before",
+    ("server/charges/lists.py", "query_instant", "FieldError(pointer, str(error))", "FieldError(pointer, None)"):
+        "the validator has refused such a text before",
+    ("server/charges/charges.py", "ChargeService.__init__", '"createCharge"', '"XXcreateChargeXX"'): _EDITED,
+    ("server/charges/static_charges.py", "_lifecycle", 'LifecycleTable("StaticCharge", (), (), ())',
+     'LifecycleTable("StaticCharge", (), (), None)'): _EDITED,
+    ("server/charges/static_charges.py", "StaticChargeService.find", "self._charges.charges.row(static_id)",
+     "self._charges.charges.row(None)"): _TEXT,
+    ("server/charges/lnurl_pay.py", "LnurlPayService.request_invoice", f"{_ISSUE} comment=comment, )",
+     f"{_ISSUE} comment=None, )"): "the comment is stored, and no answer has it",
+    ("server/charges/lifecycle.py", "Lifecycle.apply", "dict(row)", "dict(None)"): _NOT_REPORTED,
+    ("server/charges/lifecycle.py", "Lifecycle.apply", "draft = dict(row)", "draft = None"): _NOT_REPORTED,
+    ("server/callbacks/outbox.py", "Outbox.resume", 'row["due_at"] or 0', 'row["due_at"] and 0'):
+        "after a restart deliveries of one instant have any order",
+    ("server/callbacks/deliveries.py", "callback_body",
+     '"; ".join(f"{error.pointer or \'the body\'}: {error.detail}" for error in errors)', '"; ".join(None)'): _EDITED,
+    ("server/callbacks/deliveries.py", "callback_body",
+     'errors = [ FieldError("".join(f"/{step}" for step in error.instance_path), error.message) for error in'
+     " validator.iter_errors(body) ]", "errors = None"): _EDITED,
+    ("sim/harness/model/rules.py", "_field_error", '"amounts"', '"AMOUNTS"'): _TEXT,
+    ("sim/harness/model/model.py", "Model._new_static", '"paths"', '"PATHS"'): _TEXT,
 }  # fmt: skip
 
 

@@ -45,6 +45,14 @@ def list_scenarios() -> Scenarios:
     ]
     days = [f"{year}-{month:02}-{day:02}" for year in (2000, 2027, 2028, 2100) for month in range(13) for day in
             ((0, 1, 28, 29, 30, 31, 32) if year == 2027 or month == 2 else ())]  # fmt: skip
+    found["digits of a number in a query"] = [
+        charge("c1"),
+        *(
+            Step({"do": "request", "target": f"/v0/charges?limit={'0' * zeros}{text}", "headers": _KEY})
+            for zeros in (0, 1, 15, 16, 17, 18)
+            for text in ("1", "1000", "")
+        ),
+    ]
     found["the days of each month"] = [
         charge("c1"),
         *(
