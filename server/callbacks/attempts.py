@@ -114,6 +114,20 @@ class AttemptLog:
         return attempts
 
 
+# Status, attempts, creation; of the first attempt with a 2xx: its end after the creation, and its latency, in ms.
+DeliverySummary = tuple[str, int, int, int | None, int | None]
+
+
+def delivery_summary(row: DeliveryRow) -> DeliverySummary:
+    """What key figures read of a delivery."""
+    attempts = AttemptLog(row).attempts()
+    for attempt in attempts:
+        if attempt.ended_at is not None and attempt.status is not None and 200 <= attempt.status <= 299:
+            after_ms = attempt.ended_at - row["created_at"]
+            return row["status"], len(attempts), row["created_at"], after_ms, attempt.latency_ms
+    return row["status"], len(attempts), row["created_at"], None, None
+
+
 def _with_result(attempt: Attempt, values: list[Any], earlier: list[Attempt]) -> Attempt:
     took, result, latency_ms, note, body, headers = values + [0, "", "", []][len(values) - 2 :]
     status, error = (None, result) if isinstance(result, str) else (result, None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, cast
 
-from leyden.server.callbacks.attempts import Attempt, AttemptLog
+from leyden.server.callbacks.attempts import Attempt, AttemptLog, delivery_summary
 from leyden.server.callbacks.deliveries import (
     GONE,
     LOST_IN_RESTART,
@@ -44,6 +44,7 @@ from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
 TIMER = "callback"
+_INDEXES = ("resource_id", "endpoint_id", "status", "event")
 
 
 class Outbox:
@@ -82,9 +83,8 @@ class Outbox:
         self._secrets = secrets
         self._user_agent = f"leyden/{version}"
         self._worker_slots = max(rule.delivery.in_flight for rule in rules.values())
-        indexes = ("resource_id", "endpoint_id", "status", "event")
-        table = store.table("deliveries", key="id", indexes=indexes, tallies=(("status", "event"),))
-        self._rows = cast(TypedTable[DeliveryRow], table)
+        self._rows = cast(TypedTable[DeliveryRow], store.table("deliveries", "id", _INDEXES, (("status", "event"),)))
+        self._rows.declare_summary(delivery_summary)
         self._in_flight = InFlight()
         self._sending = False
         self._defer_until = defer_until

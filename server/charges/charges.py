@@ -8,7 +8,7 @@ from typing import Any, cast
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.lifecycle import Lifecycle, TransitionResult
 from leyden.server.charges.lists import page
-from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow
+from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow, charge_summary
 from leyden.server.charges.wire_model import (
     charge_callback,
     charge_resource,
@@ -60,6 +60,7 @@ class ChargeService:
         self._static_charge_rule = _rule(contract, "createStaticCharge")
         indexes = ("payment_hash", "project", "internal_id", "status", "static_charge_id")
         self.charges = cast(TypedTable[ChargeRow], store.table("charges", key="id", indexes=indexes))
+        self.charges.declare_summary(charge_summary)
         self._wallets = cast(TypedTable[WalletRow], store.table("wallets", key="id"))
         self._parents = cast(TypedTable[StaticChargeRow], store.table("static_charges", key="id"))
         self.guards = {

@@ -35,6 +35,18 @@ class ChargeRow(TypedDict):
     failure: NotRequired[str]
 
 
+# Status, amount in msat, creation, time from it to the expiry and to the payment in ms (None: not paid), received msat.
+ChargeSummary = tuple[str, int, int, int, int | None, int]
+
+
+def charge_summary(row: ChargeRow) -> ChargeSummary:
+    """What key figures read of a Charge."""
+    created_at, confirmed_at = row["created_at"], row["confirmed_at"]
+    wait_ms = None if confirmed_at is None else confirmed_at - created_at
+    expiry_ms = row["expires_at"] - created_at
+    return row["status"], row["amount_msat"], created_at, expiry_ms, wait_ms, row.get("received_msat", 0)
+
+
 class StaticChargeRow(TypedDict):
     """A Static Charge. `slots` are used, `allowed_slots` is their limit or None.
 

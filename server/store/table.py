@@ -9,7 +9,7 @@ from tinydb.table import Document
 
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.tables.pages import id_portions
-from leyden.server.store.tables.row_map import Row
+from leyden.server.store.tables.row_map import Row, Summarize
 
 
 class RowTable:
@@ -31,6 +31,32 @@ class RowTable:
         Raises `ValueError` when the table has another unique key, or when two rows share a key.
         """
         self._data.declare(key, indexes, tallies)
+
+    def declare_summary(self, summarize: Summarize) -> None:
+        """Keep `summarize(row)` beside each row that is packed from now on. One function for each table."""
+        self._data.summarize = summarize
+
+    def summaries(self) -> dict[int, tuple[Any, ...]]:
+        """The declared summary of each row by document id, in the order of the rows, without unpacking rows.
+
+        Raises `LookupError` when none was declared.
+        """
+        if self._data.summarize is None:
+            raise LookupError(f"table {self._data.name!r} has no summary: declare it")
+        return self._data.rows.summaries(self._data.summarize)
+
+    def ids_by_value(self, field: str) -> Iterable[tuple[Any, int]]:
+        """Each value of the key or of an indexed field with the document id of a row that has it, in no order.
+
+        Rows in which it is null are left out. Raises `LookupError` for other fields.
+        """
+        data = self._data
+        if field == data.key:
+            return data.keys.items()
+        if field not in data.indexes:
+            raise LookupError(f"table {data.name!r} has no index of {field!r}: declare it")
+        groups = data.indexes[field].groups.items()
+        return ((value, doc_id) for value, held in groups for doc_id in (held if isinstance(held, set) else (held,)))
 
     def row(self, key: Any) -> Row | None:
         """The row with this unique key, or None. It is the stored row and must not be changed."""

@@ -5,7 +5,7 @@ charges = cast(TypedTable[ChargeRow], store.table("charges"))
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 R = TypeVar("R")
@@ -29,6 +29,12 @@ class TypedTable(Protocol[R]):
     def first(self, field: str, value: Any, /) -> R | None: ...
 
     def counts(self, *fields: str) -> dict[tuple[Any, ...], int]: ...
+
+    def declare_summary(self, summarize: Callable[[R], tuple[Any, ...]], /) -> None: ...
+
+    def summaries(self) -> dict[int, tuple[Any, ...]]: ...
+
+    def ids_by_value(self, field: str, /) -> Iterable[tuple[Any, int]]: ...
 
     def newest_id(self) -> int: ...
 

@@ -1,19 +1,24 @@
-"""Key figures of a shop: counts of Charges by outcome, conversion, payment times, payments and callbacks."""
+"""Key figures of a shop: counts of Charges by outcome, conversion, payment times, payments and callbacks.
+
+They are computed from the summaries that the tables of Charges, payments and deliveries keep beside their rows, in one
+pass over each, so that the time is linear in their number and a packed row is not unpacked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence, Set
 from math import isnan, nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from leyden.arguments import Spelled, checked_share, span_from, whole_number
+from leyden.arguments import ALL_MSAT, Spelled, checked_list, checked_share, span_from, whole_number
 from leyden.extras import require
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
-from leyden.lightning.payer.payment_rows import PaymentRow
-from leyden.server.callbacks.attempts import AttemptLog
+from leyden.lab.kpi_rows import KpiRows, Selection
+from leyden.lightning.payer.payment_rows import PaymentSummary
+from leyden.server.callbacks.attempts import DeliverySummary
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
-from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.server.charges.rows import ChargeRow
+from leyden.server.charges.rows import ChargeSummary
 from leyden.server.contract.types import LifecycleTable
 from leyden.server.timestamps import MAX_INSTANT_MS, to_iso
 
@@ -24,12 +29,16 @@ if TYPE_CHECKING:
 
     from leyden.world.world import World
 
+G = TypeVar("G", bound=Hashable)
+
 FIGURES = (
     "created", "pending", "completed", "expired", "errors", "conversion", "received_msat",
     "settle_p50_s", "settle_p95_s", "payments", "paid_share", "attempts", "fees_msat",
-    "callbacks", "delivered_share", "callback_attempts", "refused",
+    "callbacks", "delivered_share", "callback_attempts", "callback_p50_ms", "callback_p95_ms",
+    "notified_p50_s", "notified_p95_s", "refused",
 )  # fmt: skip
-
+_COLUMNS = tuple(name for name in FIGURES if name != "refused")  # of a group of Charges
+_PERCENTILES = {"p50": 0.5, "p95": 0.95}
 
 _MAX_WINDOWS = 100_000
 
@@ -55,7 +64,7 @@ class Kpi(Spelled):
 
     @property
     def created(self) -> int:
-        """Charges created."""
+        """Charges created: a count."""
         return len(self._charges())
 
     @property
@@ -65,38 +74,38 @@ class Kpi(Spelled):
 
     @property
     def completed(self) -> int:
-        """Charges paid."""
+        """Charges paid: a count."""
         return self._count(self._paid_states)
 
     @property
     def expired(self) -> int:
-        """Charges that expired unpaid."""
+        """Charges that expired unpaid: a count."""
         return self._count(states_entered(self._table, EXPIRY_REACHED))
 
     @property
     def errors(self) -> int:
-        """Charges whose invoice the node failed."""
+        """Charges whose invoice the node failed: a count."""
         return self._count(states_entered(self._table, INVOICE_FAILED))
 
     @property
     def conversion(self) -> float:
-        """The share of the Charges that were paid.
+        """The share of the Charges that were paid: `completed / created`, 0 to 1.
 
         While some Charges are pending, only those past their expiry count, whatever their state: customers who
         pay do so early, so the newest Charges would raise the share, the more the longer they can be paid. NaN when no
         Charge counts.
         """
-        charges = self._charges()
-        if self._count({self._table.initial}, charges):
+        states = [charge[0] for charge in self._charges()]
+        if self._table.initial in states:
             now = self._world.clock.now()
-            charges = [row for row in charges if row["expires_at"] <= now]
-        return _share(self._count(self._paid_states, charges), len(charges))
+            states = [charge[0] for charge in self._charges() if charge[2] + charge[3] <= now]
+        return _share(sum(map(states.count, self._paid_states)), len(states))
 
     @property
     def received_msat(self) -> int:
-        """The amount received for paid Charges, overpayments included."""
+        """The amount received for paid Charges in msat, overpayments included."""
         paid = self._paid_states
-        return sum(row["received_msat"] for row in self._charges() if row["status"] in paid)
+        return sum([charge[5] for charge in self._charges() if charge[0] in paid])
 
     def settle_s(self, q: float = 0.5) -> float:
         """The time from a Charge's creation to its payment in seconds: the median, or another quantile from 0 to 1.
@@ -104,58 +113,65 @@ class Kpi(Spelled):
         It is interpolated between two values. The creation is rounded down to whole seconds, as in invoices, so a
         figure may be up to a second too long. NaN when no Charge was paid; `ValueError` for `q` outside 0 to 1.
         """
-        waits = [
-            (row["confirmed_at"] - row["created_at"]) / 1_000
-            for row in self._charges()
-            if row["confirmed_at"] is not None
-        ]
-        return quantile(waits, q)
+        return quantile([charge[4] / 1_000 for charge in self._charges() if charge[4] is not None], q)
 
     # Payments
 
     @property
     def payments(self) -> int:
-        """Payments that wallets started for these Charges."""
-        return sum(1 for _ in self._payments())
+        """Payments that wallets started for these Charges: a count."""
+        return len(self._payments())
 
     @property
     def paid_share(self) -> float:
-        """The share of ended payments that succeeded. NaN when none has ended."""
-        ended = [row["outcome"] for row in self._payments() if row["outcome"] is not None]
+        """The share of ended payments that succeeded, 0 to 1. NaN when none has ended."""
+        ended = [payment[0] for payment in self._payments() if payment[0] is not None]
         return _share(ended.count("SUCCEEDED"), len(ended))
 
     @property
     def attempts(self) -> int:
-        """Parts that these payments sent, failed ones included."""
-        return sum(len(row["attempts"]) for row in self._payments())
+        """Parts that these payments sent, failed ones included: a count."""
+        return sum([payment[1] for payment in self._payments()])
 
     @property
     def fees_msat(self) -> int:
-        """Routing fees of settled parts; 0 with direct payments."""
-        return sum(
-            attempt.get("fee_msat", 0)
-            for row in self._payments()
-            for attempt in row["attempts"]
-            if attempt["status"] == "settled"
-        )
+        """Routing fees of settled parts in msat; 0 with direct payments."""
+        return sum([payment[2] for payment in self._payments()])
 
     # Callbacks
 
     @property
     def callbacks(self) -> int:
-        """Callback messages about these Charges."""
+        """Callback messages about these Charges: a count."""
         return len(self._deliveries())
 
     @property
     def delivered_share(self) -> float:
-        """The share of ended callbacks that were delivered. NaN when none has ended."""
-        ended = [row["status"] for row in self._deliveries() if row["status"] != PENDING]
+        """The share of ended callbacks that were delivered, 0 to 1. NaN when none has ended."""
+        ended = [delivery[0] for delivery in self._deliveries() if delivery[0] != PENDING]
         return _share(ended.count(DELIVERED), len(ended))
 
     @property
     def callback_attempts(self) -> int:
-        """Attempts to deliver these callbacks so far."""
-        return sum(AttemptLog(row).attempt_count for row in self._deliveries())
+        """Attempts to deliver these callbacks so far: a count."""
+        return sum([delivery[1] for delivery in self._deliveries()])
+
+    def callback_ms(self, q: float = 0.5) -> float:
+        """The receiver's latency in milliseconds: the median, or another quantile from 0 to 1.
+
+        For each callback it is the time from the start of the first attempt that was answered with 2xx to its answer.
+        NaN when no callback was answered so; `ValueError` for `q` outside 0 to 1.
+        """
+        return quantile([float(delivery[4]) for delivery in self._deliveries() if delivery[4] is not None], q)
+
+    def notified_s(self, q: float = 0.5) -> float:
+        """The time to the first notification in seconds: the median, or another quantile from 0 to 1.
+
+        For each Charge it is the time from the change that its first callback tells to the end of the first attempt,
+        of any of its callbacks, that was answered with 2xx. Charges without such an attempt are left out. NaN when none
+        has one; `ValueError` for `q` outside 0 to 1.
+        """
+        return quantile([wait_ms / 1_000 for wait_ms in self._notified_ms()], q)
 
     # Traffic
 
@@ -167,13 +183,12 @@ class Kpi(Spelled):
     # All at once
 
     def row(self) -> dict[str, Any]:
-        """All figures by name, for example as the result of a sweep's function."""
-        return {
-            name: self.settle_s(0.5 if name == "settle_p50_s" else 0.95)
-            if name.startswith("settle")
-            else getattr(self, name)
-            for name in FIGURES
-        }
+        """All figures by name, for example as the result of a sweep's function.
+
+        `settle_p50_s` is `settle_s(0.5)`, and so are the other names with a percentile.
+        """
+        figures = _SelectedKpi(self._world, self._selection().all_rows())
+        return {name: _figure(figures, name) for name in FIGURES}
 
     def between(self, since_ms: int | None, until_ms: int | None) -> Kpi:
         """The figures of the Charges created from one instant (ms, included) to another (excluded). Raises `ValueError`
@@ -189,7 +204,7 @@ class Kpi(Spelled):
         Windows start at multiples of the span since the epoch: at full hours for `1h`. Raises `ValueError` for a span
         that is not positive, and for one that needs more than 100,000 windows.
         """
-        starts = _window_starts(span, self._charges())
+        starts = _window_starts(span, [charge[2] for charge in self._charges()])
         for start in starts:
             since = start if self._since_ms is None else max(start, self._since_ms)
             until = start + starts.step if self._until_ms is None else min(start + starts.step, self._until_ms)
@@ -200,12 +215,36 @@ class Kpi(Spelled):
         require("kpi.by()", "pandas", "lab")
         import pandas as pd
 
-        starts = _window_starts(span, self._charges())
-        grouped = self._grouped(starts)
-        empty = _WindowKpi(self._world).row()
-        figures = [grouped[start].row() if start in grouped else empty for start in starts]
+        span_ms = span_from("span", span, least_ms=1)
+        grouped = self._grouped(lambda charge: charge[2] // span_ms)
+        created = [charge[2] for rows in grouped.values() for charge in rows.charges]
+        starts = _window_starts(span, created)
+        empty = KpiRows()
+        figures = [self._columns(grouped.get(start // span_ms, empty)) for start in starts]
         index = pd.DatetimeIndex(pd.to_datetime(list(starts), unit="ms", utc=True), name="from")
-        return pd.DataFrame(figures, index=index, columns=[name for name in FIGURES if name != "refused"])
+        return pd.DataFrame(figures, index=index, columns=list(_COLUMNS))
+
+    def by_amount(self, bounds_msat: Sequence[int] | None = None) -> pd.DataFrame:
+        """A DataFrame with one row per band of amounts that has Charges, the smallest first. Needs pandas.
+
+        A band is from its bound (included), which is the index `from_msat`, to the next (excluded); the first begins at
+        0. Without bounds they are the powers of ten. The columns are those of `by`. Raises `ValueError` for bounds that
+        are not positive whole numbers in ascending order.
+        """
+        require("kpi.by_amount()", "pandas", "lab")
+        import pandas as pd
+
+        if bounds_msat is None:
+            grouped = self._grouped(lambda charge: 10 ** (len(str(charge[1])) - 1))
+        else:
+            given = checked_list("bounds_msat", bounds_msat)
+            bounds = [whole_number("bounds_msat", bound, 1, ALL_MSAT) for bound in given]
+            if bounds != sorted(set(bounds)):
+                raise ValueError(f"bounds_msat={bounds!r:.200}: give each bound once, in ascending order")
+            starts = [0, *bounds]
+            grouped = self._grouped(lambda charge: starts[bisect_right(bounds, charge[1])])
+        index = pd.Index(sorted(grouped), dtype="int64", name="from_msat")
+        return pd.DataFrame([self._columns(grouped[bound]) for bound in index], index=index, columns=list(_COLUMNS))
 
     def __repr__(self) -> str:
         since = "the start" if self._since_ms is None else to_iso(self._since_ms)
@@ -215,33 +254,15 @@ class Kpi(Spelled):
 
     # Private
 
-    def _grouped(self, starts: range) -> dict[int, _WindowKpi]:
-        """The windows that have Charges, by their start, in one pass over all rows."""
-        windows: dict[int, _WindowKpi] = {}
-        by_hash: dict[str, _WindowKpi] = {}
-        by_id: dict[str, _WindowKpi] = {}
-        for charge in self._charges():
-            start = charge["created_at"] // starts.step * starts.step
-            window = windows.get(start)
-            if window is None:
-                window = windows[start] = _WindowKpi(self._world)
-            window.charge_rows.append(charge)
-            by_hash[charge["payment_hash"]] = by_id[charge["id"]] = window
-        for payment in self._payments():
-            if (window := by_hash.get(payment["payment_hash"] or "")) is not None:
-                window.payment_rows.append(payment)
-        for delivery in self._deliveries():
-            if (window := by_id.get(delivery["resource_id"])) is not None:
-                window.delivery_rows.append(delivery)
-        return windows
+    def _grouped(self, group: Callable[[ChargeSummary], G]) -> dict[G, KpiRows]:
+        return self._selection().grouped(group)
 
-    def _charges(self) -> list[ChargeRow]:
-        since, until = self._since_ms, self._until_ms
-        return [
-            row
-            for row in self._world.service.charges.charges
-            if (since is None or row["created_at"] >= since) and (until is None or row["created_at"] < until)
-        ]
+    def _selection(self) -> Selection:
+        return Selection(self._world, self._since_ms, self._until_ms)
+
+    def _columns(self, rows: KpiRows) -> dict[str, Any]:
+        figures = _SelectedKpi(self._world, rows)
+        return {name: _figure(figures, name) for name in _COLUMNS}
 
     @property
     def _table(self) -> LifecycleTable:
@@ -251,49 +272,55 @@ class Kpi(Spelled):
     def _paid_states(self) -> Set[str]:
         return states_entered(self._table, PAYMENT_SETTLED)
 
-    def _count(self, states: Set[str], charges: list[ChargeRow] | None = None) -> int:
-        return sum(row["status"] in states for row in (self._charges() if charges is None else charges))
+    def _count(self, states: Set[str]) -> int:
+        return sum([charge[0] in states for charge in self._charges()])
 
-    def _payments(self) -> Iterator[PaymentRow]:
-        rows = self._world.payments.rows
-        if self._since_ms is None and self._until_ms is None:
-            ours = {charge["payment_hash"] for charge in self._charges()}
-            return (row for row in rows if row["payment_hash"] in ours)
-        return (payment for charge in self._charges() for payment in rows.find("payment_hash", charge["payment_hash"]))
+    def _charges(self) -> Collection[ChargeSummary]:
+        return self._selection().charges.values()
 
-    def _deliveries(self) -> list[DeliveryRow]:
-        deliveries = self._world.service.outbox.deliveries()
-        if self._since_ms is None and self._until_ms is None:
-            return deliveries
-        ours = {charge["id"] for charge in self._charges()}
-        return [row for row in deliveries if row["resource_id"] in ours]
+    def _payments(self) -> Collection[PaymentSummary]:
+        return self._selection().all_rows(deliveries=False).payments
+
+    def _deliveries(self) -> Collection[DeliverySummary]:
+        return self._selection().all_rows(payments=False).deliveries
+
+    def _notified_ms(self) -> Collection[int]:
+        return self._selection().all_rows(payments=False).notified_ms
 
 
-class _WindowKpi(Kpi):
+class _SelectedKpi(Kpi):
     """The figures of rows that were selected before."""
 
-    _fields = Kpi._fields | {"charge_rows", "delivery_rows", "payment_rows"}
+    _fields = Kpi._fields | {"_rows"}
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, rows: KpiRows) -> None:
         super().__init__(world)
-        self.charge_rows: list[ChargeRow] = []
-        self.payment_rows: list[PaymentRow] = []
-        self.delivery_rows: list[DeliveryRow] = []
+        self._rows = rows
 
-    def _charges(self) -> list[ChargeRow]:
-        return self.charge_rows
+    def _charges(self) -> Collection[ChargeSummary]:
+        return self._rows.charges
 
-    def _payments(self) -> Iterator[PaymentRow]:
-        return iter(self.payment_rows)
+    def _payments(self) -> Collection[PaymentSummary]:
+        return self._rows.payments
 
-    def _deliveries(self) -> list[DeliveryRow]:
-        return self.delivery_rows
+    def _deliveries(self) -> Collection[DeliverySummary]:
+        return self._rows.deliveries
+
+    def _notified_ms(self) -> Collection[int]:
+        return self._rows.notified_ms
 
 
-def _window_starts(span: str | float | timedelta, charges: list[ChargeRow]) -> range:
-    """The starts of the windows from the first of the Charges to the last, a span apart. Raises `ValueError`."""
+def _figure(kpi: Kpi, name: str) -> Any:
+    """The figure of this name in `FIGURES`; `settle_p95_s` is `settle_s(0.95)`."""
+    what, percentile, unit = (*name.split("_"), "", "")[:3]
+    if percentile in _PERCENTILES:
+        return getattr(kpi, f"{what}_{unit}")(_PERCENTILES[percentile])
+    return getattr(kpi, name)
+
+
+def _window_starts(span: str | float | timedelta, created: list[int]) -> range:
+    """The starts of the windows from the first of the creations to the last, a span apart. Raises `ValueError`."""
     span_ms = span_from("span", span, least_ms=1)
-    created = [row["created_at"] for row in charges]
     starts = range(min(created) // span_ms * span_ms, max(created) + 1, span_ms) if created else range(0, 0, span_ms)
     if len(starts) > _MAX_WINDOWS:
         raise ValueError(

@@ -17,6 +17,7 @@ from tests.benchmarks import (
     callbacks,
     crowds,
     events,
+    figures,
     invoices,
     lifecycles,
     network,
@@ -47,6 +48,7 @@ PARTS: dict[str, Part] = {
         network,
         sandboxes,
         events,
+        figures,
     )
 }
 

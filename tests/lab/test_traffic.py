@@ -399,7 +399,8 @@ def test_the_figures_of_a_shop_without_customers(sandbox: Sandbox) -> None:
     kpi = Kpi(sandbox.world)
     figures = kpi.row()
     assert {name for name, value in figures.items() if value != 0} == {
-        "conversion", "settle_p50_s", "settle_p95_s", "paid_share", "delivered_share",
+        "conversion", "settle_p50_s", "settle_p95_s", "paid_share", "delivered_share", "callback_p50_ms",
+        "callback_p95_ms", "notified_p50_s", "notified_p95_s",
     }  # fmt: skip
     assert all(isnan(value) for value in figures.values() if value != 0)
     assert list(kpi.by("1h").columns) == [name for name in figures if name != "refused"]
@@ -479,18 +480,6 @@ def test_the_table_of_windows_has_the_figures_of_each_window(seed: int, span: An
             table = kpi.by(span)
             assert [int(each.timestamp() * 1_000) for each in table.index] == [start for start, _ in windows]
             assert repr(table.to_dict("records")) == repr(expected) or not windows
-
-
-def test_a_table_of_windows_reads_the_charges_a_fixed_number_of_times(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    busy(sandbox, "every(10s)", count=60)
-    sandbox.run()
-    readings = []
-    read_all = Kpi._charges
-    monkeypatch.setattr(Kpi, "_charges", lambda kpi: readings.append(1) or read_all(kpi))  # type: ignore[func-returns-value]
-    few, many = (readings.clear() or (len(sandbox.kpi.by(span)) and len(readings)) for span in ("10m", "1s"))
-    assert few == many
 
 
 @pytest.mark.parametrize("span", ["1ms", "10ms"])

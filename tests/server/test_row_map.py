@@ -151,7 +151,7 @@ def test_a_table_is_cleared_and_restored_without_reading_its_rows(monkeypatch: p
         raise AssertionError("a packed row was read")
 
     with monkeypatch.context() as patched:
-        patched.setattr(row_map, "unpack", unpack)
+        patched.setattr(row_map, "unpack_after_summary", unpack)
         with pytest.raises(Thrown):
             drop_and_fail(store)
     assert [row["id"] for row in table] == list(range(10))

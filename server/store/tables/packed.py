@@ -6,6 +6,8 @@ import marshal
 import zlib
 from typing import Any
 
+_LENGTH_BYTES = 4
+
 
 def pack(value: Any) -> bytes | None:
     """`value` in a quarter of its memory or less; None when it holds anything but exact built-in plain types.
@@ -22,3 +24,26 @@ def pack(value: Any) -> bytes | None:
 def unpack(packed: bytes) -> Any:
     """What `pack` was given."""
     return marshal.loads(zlib.decompress(packed))
+
+
+def pack_with_summary(value: Any, summary: Any) -> bytes | None:
+    """As `pack`, with a summary before the value that is read without unpacking it. None is no summary."""
+    packed = pack(value)
+    if packed is None:
+        return None
+    head = zlib.compress(marshal.dumps(summary), 1)
+    return len(head).to_bytes(_LENGTH_BYTES, "little") + head + packed
+
+
+def summary_of(block: bytes) -> Any:
+    """The summary that `pack_with_summary` was given."""
+    return marshal.loads(zlib.decompress(memoryview(block)[_LENGTH_BYTES : _end_of_summary(block)]))
+
+
+def unpack_after_summary(block: bytes) -> Any:
+    """The value that `pack_with_summary` was given."""
+    return marshal.loads(zlib.decompress(memoryview(block)[_end_of_summary(block) :]))
+
+
+def _end_of_summary(block: bytes) -> int:
+    return _LENGTH_BYTES + int.from_bytes(block[:_LENGTH_BYTES], "little")

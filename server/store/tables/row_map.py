@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from leyden.server.store.tables.packed import pack, unpack
+from leyden.server.store.tables.packed import pack_with_summary, summary_of, unpack_after_summary
 
 Row = dict[str, Any]
+Summarize = Callable[[Any], tuple[Any, ...]]  # some facts of a row as a tuple of plain values
 
 # A row takes about four times as much memory as a dict as it does in a block.
 UNPACKED_ROWS = 256  # at least so many of the rows that were replaced last are dicts
@@ -22,7 +23,8 @@ class RowMap(Mapping[int, Row]):
     A row is an exact `dict` of plain values that is replaced and never changed. The table packs the rows that were
     replaced longest ago, eight in one `bytes` object; each of their ids refers to that object, and reading one of them
     unpacks the eight. A row that was never replaced stays a dict, because what is pending is changed when it ends; so
-    does a row with a value that is not plain.
+    does a row with a value that is not plain. A block has the summaries of its rows beside them, so that a reading of
+    the whole table need not unpack it.
     """
 
     __slots__ = ("_cells", "_oldest", "_unpacked", "_written")
@@ -75,8 +77,11 @@ class RowMap(Mapping[int, Row]):
 
     # Packing
 
-    def pack(self, replaced: Iterable[int]) -> None:
-        """Note the ids of rows that a commit has replaced, and pack those that were replaced long before: as many."""
+    def pack(self, replaced: Iterable[int], summarize: Summarize | None = None) -> None:
+        """Note the ids of rows that a commit has replaced, and pack those that were replaced long before: as many.
+
+        `summarize` gives the summaries that a block has.
+        """
         cells, queue = self._cells, self._written
         for doc_id in replaced:
             if isinstance(cell := cells.get(doc_id), dict):
@@ -90,20 +95,42 @@ class RowMap(Mapping[int, Row]):
             if cells.get(doc_id) is row:
                 self._oldest[doc_id] = row
                 if len(self._oldest) == BLOCK_ROWS:
-                    self._pack_rows({doc_id: row for doc_id, row in self._oldest.items() if cells.get(doc_id) is row})
+                    rows = {doc_id: row for doc_id, row in self._oldest.items() if cells.get(doc_id) is row}
+                    self._pack_rows(rows, summarize)
                     self._oldest = {}
 
-    def _pack_rows(self, rows: dict[int, Row]) -> None:
+    def summaries(self, summarize: Summarize) -> dict[int, tuple[Any, ...]]:
+        """`summarize(row)` of each row by document id, in the order of the rows.
+
+        It is read from the blocks that have it. `summarize` is the function that `pack` was given.
+        """
+        summaries: dict[int, tuple[Any, ...]] = {}
+        blocks: dict[int, Mapping[int, tuple[Any, ...]]] = {}
+        for doc_id, cell in self._cells.items():
+            if not isinstance(cell, bytes):
+                summaries[doc_id] = summarize(cell)
+                continue
+            block = blocks.get(id(cell))
+            if block is None:
+                block = summary_of(cell)
+                if block is None:  # it was packed before the table had a summary
+                    block = {row_id: summarize(row) for row_id, row in unpack_after_summary(cell).items()}
+                blocks[id(cell)] = block
+            summaries[doc_id] = block[doc_id]
+        return summaries
+
+    def _pack_rows(self, rows: dict[int, Row], summarize: Summarize | None) -> None:
         if not rows:
             return
-        block = pack(rows)
+        summary = None if summarize is None else {doc_id: summarize(row) for doc_id, row in rows.items()}
+        block = pack_with_summary(rows, summary)
         if block is not None:
             self._cells.update(dict.fromkeys(rows, block))
 
     def _row(self, doc_id: int, block: bytes) -> Row:
         rows = self._unpacked.get(block)
         if rows is None:
-            rows = unpack(block)
+            rows = unpack_after_summary(block)
             if len(self._unpacked) == _CACHED_BLOCKS:
                 self._unpacked.clear()
             self._unpacked[block] = rows

@@ -15,7 +15,7 @@ from tinydb.utils import LRUCache
 from leyden.server.errors import StoreError
 from leyden.server.store.tables.id_order import IdOrder
 from leyden.server.store.tables.index import Index
-from leyden.server.store.tables.row_map import Row, RowMap
+from leyden.server.store.tables.row_map import Row, RowMap, Summarize
 from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.store.tables.tally import Tally
 
@@ -44,7 +44,7 @@ class TableData:
     __slots__ = (
         "_cleared", "_commit_state", "_id_sequence", "_initial", "_needs_reindex", "_order_changed", "_reinserted",
         "_replaced", "ascending", "before", "caches", "exists", "indexes", "key", "keys", "max_id", "name", "next_id",
-        "order", "rows", "tallies",
+        "order", "rows", "summarize", "tallies",
     )  # fmt: skip
 
     def __init__(self, commit_state: CommitState, name: str, state: TableSnapshot | None = None) -> None:
@@ -57,6 +57,7 @@ class TableData:
         self.keys: dict[Any, int] = {}
         self.indexes: dict[str, Index] = {}
         self.tallies: dict[tuple[str, ...], Tally] = {}
+        self.summarize: Summarize | None = None
         if state is not None:
             self.rows, self.next_id, self.exists = state.rows.copy(), state.next_id, state.exists
             self.key, self.keys = state.key, state.keys.copy()
@@ -236,7 +237,7 @@ class TableData:
     def end_commit(self) -> None:
         """Discard what was recorded for a rollback, and pack rows that were replaced long ago."""
         if self._replaced:
-            self.rows.pack(self._replaced)
+            self.rows.pack(self._replaced, self.summarize)
             self._replaced = []
         self.before = None
         self._cleared, self._order_changed, self._id_sequence = None, False, None

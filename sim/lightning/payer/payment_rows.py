@@ -99,3 +99,14 @@ class PaymentRow(TypedDict):
     next_part_at: int | None
     script: ScriptRow | None
     attempts: list[AttemptRow]
+
+
+# Outcome (None: not ended), number of attempts, and the fees of the settled ones in msat.
+PaymentSummary = tuple[str | None, int, int]
+
+
+def payment_summary(row: PaymentRow) -> PaymentSummary:
+    """What key figures read of a payment."""
+    attempts = row["attempts"]
+    fees_msat = sum([attempt.get("fee_msat", 0) for attempt in attempts if attempt["status"] == "settled"])
+    return row["outcome"], len(attempts), fees_msat

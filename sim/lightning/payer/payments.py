@@ -15,7 +15,7 @@ from leyden.lightning.engine.htlc import (
     PaymentNotHeld,
 )
 from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
-from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow, RouteFields
+from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow, RouteFields, payment_summary
 from leyden.lightning.payer.payment_scripts import amount_to_send, build_script, part_amount, scripted_reason
 from leyden.lightning.receiver.node import DirectNode
 from leyden.rng import uuid4_from
@@ -42,6 +42,7 @@ class Payments:
     ) -> None:
         indexes = ("payment_hash", "status", "payer", "refused_request")
         self.rows = cast(TypedTable[PaymentRow], store.table("payments", key="id", indexes=indexes))
+        self.rows.declare_summary(payment_summary)
         self._clock = clock
         self._node = node
         self._random_source = random_source

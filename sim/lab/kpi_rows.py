@@ -1,0 +1,109 @@
+"""What key figures are computed from: summaries of the Charges of a window, of their payments and callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from leyden.lightning.payer.payment_rows import PaymentSummary
+from leyden.server.callbacks.attempts import DeliverySummary
+from leyden.server.charges.rows import ChargeSummary
+from leyden.server.timestamps import MAX_INSTANT_MS
+
+if TYPE_CHECKING:
+    from leyden.world.world import World
+
+G = TypeVar("G", bound=Hashable)
+
+
+class KpiRows:
+    """The summaries of some Charges, of their payments and callbacks, and the times to the first notification (ms).
+
+    None of the lists is in a particular order.
+    """
+
+    __slots__ = ("charges", "deliveries", "notified_ms", "payments")
+
+    def __init__(self) -> None:
+        self.charges: list[ChargeSummary] = []
+        self.payments: list[PaymentSummary] = []
+        self.deliveries: list[DeliverySummary] = []
+        self.notified_ms: list[int] = []
+
+
+class Selection:
+    """The Charges created from `since_ms` (included) to `until_ms` (excluded), by document id in `charges`.
+
+    Payments and callbacks are found by the indexes of the tables, in one pass.
+    """
+
+    def __init__(self, world: World, since_ms: int | None, until_ms: int | None) -> None:
+        self._table = world.service.charges.charges
+        self._payments = world.payments.rows
+        self._deliveries = world.service.outbox.rows
+        charges = cast(dict[int, ChargeSummary], self._table.summaries())
+        if since_ms is not None or until_ms is not None:
+            since = 0 if since_ms is None else since_ms
+            until = MAX_INSTANT_MS + 1 if until_ms is None else until_ms
+            charges = {doc_id: charge for doc_id, charge in charges.items() if since <= charge[2] < until}
+        self.charges: Mapping[int, ChargeSummary] = charges
+
+    def grouped(self, group: Callable[[ChargeSummary], G]) -> dict[G, KpiRows]:
+        """The Charges by `group(charge)`, with their payments and callbacks."""
+        groups: dict[G, KpiRows] = {}
+        by_charge: dict[int, KpiRows] = {}
+        for doc_id, charge in self.charges.items():
+            name = group(charge)
+            rows = groups.get(name)
+            if rows is None:
+                rows = groups[name] = KpiRows()
+            rows.charges.append(charge)
+            by_charge[doc_id] = rows
+        self._add_payments(by_charge)
+        self._add_deliveries(by_charge)
+        return groups
+
+    def all_rows(self, *, payments: bool = True, deliveries: bool = True) -> KpiRows:
+        """All Charges of the selection, with their payments and callbacks unless these are not wanted."""
+        rows = KpiRows()
+        rows.charges = list(self.charges.values())
+        by_charge = dict.fromkeys(self.charges, rows)
+        if payments:
+            self._add_payments(by_charge)
+        if deliveries:
+            self._add_deliveries(by_charge)
+        return rows
+
+    def _add_payments(self, by_charge: Mapping[int, KpiRows]) -> None:
+        hashes = self._table.ids_by_value("payment_hash")
+        by_hash = {text: by_charge[doc_id].payments for text, doc_id in hashes if doc_id in by_charge}
+        if not by_hash:
+            return
+        summaries = cast(dict[int, PaymentSummary], self._payments.summaries())
+        for payment_hash, doc_id in self._payments.ids_by_value("payment_hash"):
+            payments = by_hash.get(payment_hash)
+            if payments is not None:
+                payments.append(summaries[doc_id])
+
+    def _add_deliveries(self, by_charge: Mapping[int, KpiRows]) -> None:
+        charge_ids = {text: doc_id for text, doc_id in self._table.ids_by_value("id") if doc_id in by_charge}
+        if not charge_ids:
+            return
+        summaries = cast(dict[int, DeliverySummary], self._deliveries.summaries())
+        told_at: dict[int, int] = {}  # when the first callback of a Charge was created
+        notified_at: dict[int, int] = {}
+        for resource_id, doc_id in self._deliveries.ids_by_value("resource_id"):
+            charge_id = charge_ids.get(resource_id)
+            if charge_id is None:
+                continue
+            delivery = summaries[doc_id]
+            by_charge[charge_id].deliveries.append(delivery)
+            _, _, created_at, after_ms, _ = delivery
+            if told_at.setdefault(charge_id, created_at) > created_at:
+                told_at[charge_id] = created_at
+            if after_ms is not None:
+                ended_at = created_at + after_ms
+                if notified_at.setdefault(charge_id, ended_at) > ended_at:
+                    notified_at[charge_id] = ended_at
+        for charge_id, ended_at in notified_at.items():
+            by_charge[charge_id].notified_ms.append(ended_at - told_at[charge_id])
