@@ -32,6 +32,9 @@ log = logging.getLogger("leyden")
 MAX_HEAD_BYTES = 32 * 1024
 MAX_URL_BYTES = 8 * 1024
 MAX_HEADERS = 100
+# Chunks of one body besides one for each 64 bytes: the work for a chunk does not depend on its length.
+MAX_SMALL_CHUNKS = 1024
+_CHUNK_BYTES = 64
 # Real seconds: until the first byte on a connection, from the first byte of a head to its last, and from the end of a
 # head to the end of its body. The empty lines before a request line belong to the head.
 FIRST_BYTE_TIMEOUT_S = 30.0
@@ -103,6 +106,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._uncounted_bytes = 0  # since the parser last completed a head or a part of a body
         self._in_head = False
         self._in_message = False
+        self._chunks = self._body_bytes = 0  # of the body that is arriving
         self._deadline: asyncio.TimerHandle | None = None
         self._refusal: Problem | None = None
         self._running: RequestResponseCycle | None = None  # uvicorn's `cycle` is the latest one that was parsed
@@ -143,7 +147,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self.scope["extensions"] = self._extensions
         self._in_head = self._in_message = True
-        self._uncounted_bytes = 0
+        self._uncounted_bytes = self._chunks = self._body_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         """A part of the URL."""
@@ -173,9 +177,19 @@ class LimitedProtocol(HttpToolsProtocol):
             self._running = self.cycle
         self.headers = []
 
+    def on_chunk_header(self) -> None:
+        """The length of a chunk of the body."""
+        self._chunks += 1
+        if self._chunks > MAX_SMALL_CHUNKS + self._body_bytes // _CHUNK_BYTES:
+            self._refusal = InvalidHttp(
+                f"the body has more than {MAX_SMALL_CHUNKS} chunks of less than {_CHUNK_BYTES} bytes: send larger ones"
+            )
+            raise ValueError(self._refusal.detail)
+
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
         self._uncounted_bytes = 0
+        self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:

@@ -24,6 +24,7 @@ from leyden.server.system import http_protocol
 from leyden.server.system.http_protocol import (
     MAX_HEAD_BYTES,
     MAX_HEADERS,
+    MAX_SMALL_CHUNKS,
     MAX_URL_BYTES,
     max_connections,
 )
@@ -157,6 +158,34 @@ def test_a_head_names_one_host_and_a_coding_that_is_understood(
     chunked = b"\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY) if b"ncoding" in sent else b"\r\n"
     found, body = answer(dial, sent + chunked)
     assert (found, body.get("code")) == (status, code)
+
+
+def chunked(body: bytes, size: int) -> bytes:
+    """A request that creates a Charge, with its body in chunks of this size."""
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    parts = b"".join([b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces])
+    return CREATE + KEY + b"transfer-encoding: chunked\r\n\r\n" + parts + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize(("length", "size"), [(len(BODY), 1), (MAX_SMALL_CHUNKS - 1, 1), (60 * 1024, 80)])
+def test_a_body_may_have_chunks_of_any_size(dial: Dial, length: int, size: int) -> None:
+    assert answer(dial, chunked(BODY.ljust(length), size))[0] == 200
+
+
+@pytest.mark.parametrize(("length", "size"), [(MAX_SMALL_CHUNKS + 20, 1), (20_000, 1), (60 * 1024, 20)])
+def test_a_body_in_thousands_of_small_chunks_is_refused(
+    dial: Dial, length: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parser calls the protocol for each chunk: what it calls is bounded, however many chunks arrive at once."""
+    counted = []
+    count = http_protocol.LimitedProtocol.on_chunk_header
+    monkeypatch.setattr(
+        http_protocol.LimitedProtocol, "on_chunk_header", lambda protocol: counted.append(1) or count(protocol)
+    )
+    status, problem = answer(dial, chunked(BODY.ljust(length), size))
+    assert (status, problem["code"]) == (400, "invalid_http")
+    assert "send larger ones" in str(problem["detail"])
+    assert len(counted) <= MAX_SMALL_CHUNKS + length // 64 + 1
 
 
 def test_refused_requests_are_counted_and_not_logged_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
