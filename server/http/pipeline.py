@@ -45,6 +45,8 @@ JOURNAL_FACTS = "leyden.journal_facts"
 BODY, HEADERS = "leyden.body", "leyden.headers"
 _ANY_ORIGIN = (b"access-control-allow-origin", b"*")
 DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
+# A longer body is kept only of a client that may use the service, and is parsed by `run_apart`.
+LONG_BODY_BYTES = 64 * 1024
 # A response is stored under its Idempotency-Key when the handler has run; requests that did not reach the handler and
 # failures of the service are not stored.
 _NOT_STORED = frozenset({400, 401, 500, 507})
@@ -64,7 +66,8 @@ class PipelineContext:
     `authenticate(headers, query)` returns the project of a request, or raises `Unauthorized`.
     `wait_durable` is awaited before a response is sent, as the store's policy requires. `rate_limit(operation_id)`
     returns the problem for an operation that is called too often, or None. `ignored_fields` are those of all requests.
-    `request_count` numbers the requests.
+    `run_apart` runs long work while other requests are answered; without it that is done at once. `request_count`
+    numbers the requests.
     """
 
     transaction: Callable[[], AbstractContextManager[Any]]
@@ -75,6 +78,7 @@ class PipelineContext:
     wait_durable: Callable[[], Awaitable[None]] | None = None
     rate_limit: Callable[[str], Problem | None] | None = None
     ignored_fields: IgnoredFields = field(default_factory=IgnoredFields)
+    run_apart: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
     request_count: int = 0
     _count_before: int = 0
 
@@ -100,7 +104,8 @@ class PipelineContext:
 class BodyLimitMiddleware:
     """Reads the whole body first and answers 413 if it is too long, by its Content-Length or by its counted bytes.
 
-    `mend` says what to do about a body that is too long.
+    Of a long body of an unauthorised client only the start is kept: its operation refuses it before it looks at the
+    body. `mend` says what to do about a body that is too long.
     """
 
     def __init__(self, app: ASGIApp, pipeline: PipelineContext, limit: int, mend: str) -> None:
@@ -116,6 +121,7 @@ class BodyLimitMiddleware:
         content_length = headers.get(b"content-length", b"")
         too_long = content_length.isdigit() and int(content_length) > self._limit
         read = 0
+        keeps_long: bool | None = None
         chunks: list[bytes] = []
         more = True
         # A body that is too long is read up to a limit all the same: a client that is still sending would otherwise
@@ -127,7 +133,10 @@ class BodyLimitMiddleware:
             chunk = message.get("body", b"")
             read += len(chunk)
             too_long = too_long or read > self._limit
-            if not too_long or not chunks:  # the start of a body that is too long, for those who look at the scope
+            if keeps_long is None and read > LONG_BODY_BYTES:
+                keeps_long = self._is_authorized(scope)
+            # At least the start, for those who look at the scope.
+            if not chunks or not (too_long or keeps_long is False):
                 chunks.append(chunk)
             more = message.get("more_body", False)
         scope[BODY] = chunks[0] if len(chunks) == 1 else b"".join(chunks)
@@ -137,6 +146,13 @@ class BodyLimitMiddleware:
             omit_body = scope["method"] == "HEAD"
             return await send_problem(send, problem, self._pipeline.next_request_id(), omit_body=omit_body)
         return await self._app(scope, receive, send)
+
+    def _is_authorized(self, scope: Scope) -> bool:
+        try:
+            self._pipeline.authenticate(scope[HEADERS], scope["query_string"])
+        except Problem:
+            return False
+        return True
 
 
 class BoundOperation:
@@ -225,7 +241,12 @@ class PathEndpoint:
         problem = None if pipeline.rate_limit is None else pipeline.rate_limit(operation.operation_id)
         if problem is not None:
             raise problem
-        request = parser.parse_request(project, scope, headers, parser.parse_body(scope[BODY], headers))
+        body = scope[BODY]
+        if len(body) <= LONG_BODY_BYTES or pipeline.run_apart is None:
+            value = parser.parse_body(body, headers)
+        else:
+            value = await pipeline.run_apart(lambda: parser.parse_body(body, headers))
+        request = parser.parse_request(project, scope, headers, value)
         if bound.is_stream:
             return bound.status, await handler(request)
         if bound.is_async:

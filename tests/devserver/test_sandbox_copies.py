@@ -7,12 +7,15 @@ import http.client
 import json
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from leyden import Sandbox
 from leyden.devserver.control import copies
+from leyden.server.errors import Unauthorized
+from leyden.server.http.pipeline import BODY, LONG_BODY_BYTES, BodyLimitMiddleware
 from leyden.world import stored_snapshots
 from leyden.world.world import World
 from tests.support.gate import Gate
@@ -391,6 +394,61 @@ def test_what_changed_since_a_snapshot_and_in_another_sandbox_is_listed(monkeypa
         await server.ok("GET", "/v0/charges", key=box["apiKey"])
 
     in_server(scenario)
+
+
+def test_requests_are_answered_while_a_long_file_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch, "leyden.server.http.request_parsing.parse", lambda body, **_: len(body) > LONG_BODY_BYTES)
+
+    async def scenario(server: Hosted) -> None:
+        box = await filled(server)
+        state = (await server.ask("GET", f"{BOXES}/{box['id']}/export")).body
+        body = {**state, "label": "long" * LONG_BODY_BYTES}
+        importing = asyncio.create_task(server.ask("POST", f"{BOXES}/import", body))
+        await asyncio.sleep(0)
+        await server.ok("POST", "/v0/charges", CHARGE, key=box["apiKey"])
+        assert not importing.done()
+        gate.open()
+        answer = await importing
+        assert answer.status in {201, 409}, answer.body
+
+    in_server(scenario)
+
+
+@pytest.mark.parametrize("authorized", [True, False])
+def test_a_long_body_of_an_unauthorized_client_is_not_kept(authorized: bool) -> None:
+    """A megabyte arrives in parts of 16 KiB; the application sees it whole, or the first part alone."""
+    seen: list[int] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(len(scope[BODY]))
+
+    def authenticate(headers: Any, query: bytes) -> str:
+        if not authorized:
+            raise Unauthorized("no token")
+        return ""
+
+    async def run() -> None:
+        parts = [{"type": "http.request", "body": b"x" * 16_384, "more_body": left > 0} for left in range(63, -1, -1)]
+
+        async def receive() -> Any:
+            return parts.pop(0)
+
+        pipeline: Any = SimpleNamespace(authenticate=authenticate)
+        middleware = BodyLimitMiddleware(application, pipeline, 16 << 20, "send less")
+        await middleware({"type": "http", "headers": [], "query_string": b""}, receive, application)
+        assert not parts, "all of it is read"
+
+    asyncio.run(run())
+    assert seen == [1 << 20 if authorized else LONG_BODY_BYTES]
+
+
+def test_a_token_is_asked_for_before_a_file_is_read() -> None:
+    with served_leyden("--rate", "0", "--admin-token", "secret-token") as client:
+        connection = http.client.HTTPConnection(client.url.removeprefix("http://"), timeout=60)
+        with closing(connection):
+            connection.request("POST", f"{BOXES}/import", b"{" * (1 << 20), {"content-type": "application/json"})
+            answer = connection.getresponse()
+            assert (answer.status, json.loads(answer.read())["code"]) == (401, "unauthorized")
 
 
 def test_requests_are_answered_while_a_fork_is_built(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 
 class Gate:
-    """The function with this dotted name waits, until the test calls `open`."""
+    """The function with this dotted name waits, until the test calls `open`: with all arguments, or with those for
+    which `applies` is true."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, name: str, applies: Callable[..., bool] = lambda *_, **__: True
+    ) -> None:
         self._open = threading.Event()
         module, _, function = name.rpartition(".")
         work = getattr(importlib.import_module(module), function)
 
         def wait(*args: Any, **named: Any) -> Any:
-            assert self._open.wait(30), "the work and the requests wait for each other"
+            if applies(*args, **named):
+                assert self._open.wait(30), "the work and the requests wait for each other"
             return work(*args, **named)
 
         monkeypatch.setattr(name, wait)

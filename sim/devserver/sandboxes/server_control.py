@@ -22,6 +22,7 @@ from leyden.server.http.corrections import shown
 from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.pipeline import PipelineContext
 from leyden.server.store.store import Store
+from leyden.server.system.work_threads import run_in_thread
 from leyden.world.config import packaged_contract
 from leyden.world.time.clock import VirtualClock
 
@@ -125,6 +126,7 @@ class ServerControl:
             idempotency=Idempotency(Store.memory(), VirtualClock(0)),  # no operation has that parameter
             journal=_NoJournal(),
             api_key_header=contract.api_key_header.lower().encode(),
+            run_apart=run_in_thread,
         )
         handlers = bind(contract, [self._operations, self.copies], {}, {})
         mount = ApiMount(contract, handlers, DOCUMENT_PATH, DOCS_PATH)
