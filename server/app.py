@@ -205,11 +205,17 @@ class _LazyRoutes(BaseRoute):
 
 
 def build_app(
-    main: ApiMount, lazy_mounts: Sequence[LazyMount], pipeline: PipelineContext, *, too_large_mend: str = "send less"
+    main: ApiMount,
+    lazy_mounts: Sequence[LazyMount],
+    pipeline: PipelineContext,
+    *,
+    too_large_mend: str = "send less",
+    where_is: Callable[[str], str | None] = lambda path: None,
 ) -> ASGIApp:
     """The application: the mounts under one router. `/` redirects to the documentation page of `main`.
 
-    `too_large_mend` says what to do about a body that is too long. The application needs no error middleware: every
+    `too_large_mend` says what to do about a body that is too long. `where_is` says where an unknown path is served, if
+    another application has it. The application needs no error middleware: every
     endpoint answers its own errors.
     """
 
@@ -217,11 +223,13 @@ def build_app(
 
     async def no_route(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        templates = [*main.contract.by_path()]
-        for routes in lazy:
-            templates += routes.paths_for(path)
-        near = closest_path(path, templates)
-        mend = f"did you mean {near}?" if near is not None else f"the paths are listed at {main.docs_path}"
+        mend = where_is(path)
+        if mend is None:
+            templates = [*main.contract.by_path()]
+            for routes in lazy:
+                templates += routes.paths_for(path)
+            near = closest_path(path, templates)
+            mend = f"did you mean {near}?" if near is not None else f"the paths are listed at {main.docs_path}"
         problem = NotFound(f"no operation has the path {shown(path)}: {mend}")
         await send_problem(send, problem, pipeline.next_request_id(), omit_body=scope["method"] == "HEAD")
 

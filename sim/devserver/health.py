@@ -7,7 +7,8 @@ from collections.abc import Callable
 import orjson
 from starlette.responses import Response
 
-HEALTH_PATH, READY_PATH = "/healthz", "/readyz"
+from leyden.world.config import HEALTH_PATH, READY_PATH
+
 PATHS = frozenset({HEALTH_PATH, READY_PATH})
 
 

@@ -29,7 +29,7 @@ from leyden.server.service import Service
 from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
 from leyden.service_faults.service_faults import ServiceFaults
-from leyden.world.config import WorldConfig
+from leyden.world.config import WorldConfig, where_is
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.persistence.directory_checks import MEND
@@ -320,7 +320,7 @@ def _app(config: WorldConfig, service: Service, control_handlers: Callable[[], I
     first = ApiMount(config.contract, service.handlers, "/openapi.json", "/docs")
     compiled = config.control
     if compiled is None or control_handlers is None:
-        return build_app(first, [], service.pipeline)
+        return build_app(first, [], service.pipeline, where_is=where_is)
 
     def control() -> ApiMount:
         from leyden.world.flows import flows
@@ -334,4 +334,5 @@ def _app(config: WorldConfig, service: Service, control_handlers: Callable[[], I
         }
         return ApiMount(contract, handlers, f"{CONTROL_PATH}/openapi.json", f"{CONTROL_PATH}/docs", documents)
 
-    return build_app(first, [LazyMount(CONTROL_PATH, CONTROL_BODY_BYTES, control)], service.pipeline)
+    lazy = [LazyMount(CONTROL_PATH, CONTROL_BODY_BYTES, control)]
+    return build_app(first, lazy, service.pipeline, where_is=where_is)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -16,6 +17,12 @@ from leyden.server.errors import StoreError
 if TYPE_CHECKING:
     from leyden.lightning.payer.payer_rules import PayerSpec
     from leyden.lightning.topology.graph import Graph
+
+# Paths of a server, besides the operations of its document.
+HEALTH_PATH, READY_PATH = "/healthz", "/readyz"
+SERVER_DOCUMENT_PATH, SERVER_DOCS_PATH = "/sandbox/v1/server/openapi.json", "/sandbox/v1/server/docs"
+_SERVER_PATHS = (HEALTH_PATH, READY_PATH, SERVER_DOCUMENT_PATH, SERVER_DOCS_PATH)
+_PARAMETER = re.compile(r"\{[^/]*?\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,14 @@ class WorldConfig:
 def packaged_contract(name: str, overlays: tuple[str | Path, ...] = ()) -> Contract:
     """A document of the package, compiled once per process: contracts are values and never change."""
     return load_contract(default_spec(name), overlays=overlays)
+
+
+def where_is(path: str) -> str | None:
+    """Where a path is served that no sandbox has; None for one that `leyden serve` does not have either."""
+    templates = (*packaged_contract("server").by_path(), *_SERVER_PATHS)
+    if any(re.fullmatch("[^/]+".join(map(re.escape, _PARAMETER.split(each))), path) for each in templates):
+        return "a server has this path, and no sandbox in a program: start one with leyden serve"
+    return None
 
 
 def chosen_network(saved: Mapping[str, Any] | None, requested: str | Graph | None) -> str | Graph:

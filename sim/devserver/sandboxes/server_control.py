@@ -23,7 +23,7 @@ from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.pipeline import PipelineContext
 from leyden.server.store.store import Store
 from leyden.server.system.work_threads import run_in_thread
-from leyden.world.config import packaged_contract
+from leyden.world.config import SERVER_DOCS_PATH, SERVER_DOCUMENT_PATH, packaged_contract
 from leyden.world.time.clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ PATH = "/sandbox/v1/sandboxes"
 FORK_PATH = "/sandbox/v1/fork"  # of a sandbox's own control plane
 # The only long bodies are files of sandboxes.
 _TOO_LARGE_MEND = "serve a larger file of a sandbox in Python, with Sandbox.load(path).serve()"
-DOCUMENT_PATH, DOCS_PATH = "/sandbox/v1/server/openapi.json", "/sandbox/v1/server/docs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class ServerControl:
     @staticmethod
     def has_path(path: str) -> bool:
         """Whether requests for the path belong to the server."""
-        return path == PATH or path.startswith((f"{PATH}/", DOCUMENT_PATH, DOCS_PATH))
+        return path == PATH or path.startswith((f"{PATH}/", SERVER_DOCUMENT_PATH, SERVER_DOCS_PATH))
 
     @staticmethod
     def needs_token(path: str) -> bool:
@@ -129,7 +128,7 @@ class ServerControl:
             run_apart=run_in_thread,
         )
         handlers = bind(contract, [self._operations, self.copies], {}, {})
-        mount = ApiMount(contract, handlers, DOCUMENT_PATH, DOCS_PATH)
+        mount = ApiMount(contract, handlers, SERVER_DOCUMENT_PATH, SERVER_DOCS_PATH)
         return build_app(mount, [], pipeline, too_large_mend=_TOO_LARGE_MEND)
 
 
