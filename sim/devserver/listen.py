@@ -50,22 +50,45 @@ class NotThere(LeydenError):
 class Cursor:
     """How far the inboxes of one run of the sandbox were read: for each, the number of the last request.
 
-    `latest` has the number of the latest attempt at each message that had a second one.
+    `latest` has the number of the latest attempt at each message that had a second one. `unread` counts the messages
+    that the latest list named and that were not forwarded since; `is_behind` is whether any was, so that more may have
+    come meanwhile.
     """
 
     run: int | None = None
     read: dict[str, int] = field(default_factory=dict)
     latest: dict[str, int] = field(default_factory=dict)
+    unread: int = 0
+    is_behind: bool = False
 
     def follow(self, run: int) -> bool:
-        """Begin again if this is not the run that was read until now; returns whether it is that run."""
+        """Begin again, and print so, if this is not the run that was read until now; returns whether it is that run."""
         if self.run == run:
             return True
         if self.run is not None:
+            print(f"The sandbox was reset or restored{self._loss()}: forwarding what it receives now", flush=True)
+            self.unread, self.is_behind = 0, False
             self.read.clear()
             self.latest.clear()
         self.run = run
         return False
+
+    def listed(self, inboxes: Sequence[Mapping[str, Any]]) -> None:
+        """Note how many messages these summaries of all inboxes name that were not read."""
+        self.unread = sum(max(0, one["received"] - self.read.get(one["name"], one["restored"])) for one in inboxes)
+        self.is_behind = False
+
+    def forwarded(self, name: str, number: int) -> None:
+        """Note that this message of an inbox is forwarded."""
+        self.read[name] = number
+        self.unread = max(0, self.unread - 1)
+        self.is_behind = True
+
+    def _loss(self) -> str:
+        if self.unread:
+            count = "a message" if self.unread == 1 else f"{self.unread} messages"
+            return f", and at least {count} that were not forwarded yet are lost"
+        return ", and what it received while your program was answering may be lost" if self.is_behind else ""
 
     def is_repeated(self, received: Mapping[str, Any]) -> bool:
         """Whether this attempt at the message was received before: then this is a copy, which a fault sends."""
@@ -200,6 +223,8 @@ async def _listen(options: argparse.Namespace) -> None:
                 )
                 count = waited["count"]
                 await _forward_new(client, transport, options.url, cursor)
+                while cursor.is_behind:
+                    await _forward_new(client, transport, options.url, cursor)
                 unreachable = False
             except Unreachable as error:
                 if not unreachable:
@@ -220,7 +245,11 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
     After a reset of the sandbox the numbers begin again, and after a restore they go on after those of the snapshot:
     everything that the new run received is forwarded, and nothing else.
     """
-    for inbox in await _inboxes(client):
+    inboxes = await _inboxes(client)
+    for inbox in inboxes[:1]:
+        cursor.follow(inbox["run"])
+    cursor.listed(inboxes)
+    for inbox in inboxes:
         name = inbox["name"]
         cursor.follow(inbox["run"])
         cursor.read.setdefault(name, inbox["restored"])
@@ -235,7 +264,7 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
             if not page["posts"]:
                 break
             for received in page["posts"]:
-                cursor.read[name] = received["number"]
+                cursor.forwarded(name, received["number"])
                 response = await deliver(
                     transport, forwarded_request(received, url, secrets, system_time_ms() // 1_000)
                 )

@@ -153,6 +153,7 @@ def test_a_receiver_with_a_real_clock_accepts_messages_of_a_sandbox_in_another_y
             client.ok("POST", "/sandbox/v1/reset", {})
             again = pay(client, "http://shop.inbox.localhost/paid")
             assert again != early
+            assert process.stdout.readline().startswith("The sandbox was reset or restored")
             assert (
                 f"{again}  attempt 1, inbox answered 200; forwarded: your program answered 200"
                 in process.stdout.readline()
@@ -178,6 +179,7 @@ def test_after_a_reset_every_callback_of_the_new_run_is_forwarded() -> None:
             for seed in (5, 6):
                 client.ok("POST", "/sandbox/v1/reset", {"seed": seed})
                 charges = [pay(client, "http://shop.inbox.localhost/paid") for _ in range(4)]
+                assert process.stdout.readline().startswith("The sandbox was reset or restored")
                 for charge in charges:
                     assert charge in process.stdout.readline()
 
@@ -201,6 +203,7 @@ def test_after_a_restore_only_what_is_received_anew_is_forwarded(kept: str, tmp_
         for restores in (1, 2):
             client.ok("POST", "/sandbox/v1/restore", {"snapshot": snapshot})
             assert pay(client, inboxes[0]) == repeated
+            assert process.stdout.readline().startswith("The sandbox was reset or restored")
             line = process.stdout.readline()
             assert repeated in line, restores
             later = pay(client, inboxes[1])
@@ -213,8 +216,32 @@ def test_after_a_restore_only_what_is_received_anew_is_forwarded(kept: str, tmp_
                 ("new", 1, 0),
             ]
         client.ok("POST", "/sandbox/v1/reset", {})
-        assert pay(client, inboxes[0]) in process.stdout.readline()
+        charge = pay(client, inboxes[0])
+        assert process.stdout.readline().startswith("The sandbox was reset or restored")
+        assert charge in process.stdout.readline()
         assert [one["restored"] for one in client.ok("GET", "/sandbox/v1/inboxes")["data"]] == [0]
+
+
+def test_a_reset_that_loses_messages_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    def summary(name: str, received: int, run: int) -> dict[str, object]:
+        return {"name": name, "run": run, "received": received, "restored": 0}
+
+    cursor = Cursor()
+    cursor.follow(1)
+    assert capsys.readouterr().out == "", "the first run is no change"
+    cursor.listed([summary("shop", 3, 1), summary("blog", 1, 1)])
+    cursor.forwarded("shop", 1)
+    cursor.follow(2)
+    assert "reset or restored, and at least 3 messages that were not forwarded yet are lost" in capsys.readouterr().out
+    cursor.listed([summary("shop", 1, 2)])
+    cursor.forwarded("shop", 1)
+    cursor.follow(3)
+    assert "and what it received while your program was answering may be lost" in capsys.readouterr().out
+    cursor.listed([summary("shop", 1, 3)])
+    cursor.forwarded("shop", 1)
+    cursor.listed([summary("shop", 1, 3)])
+    cursor.follow(4)
+    assert capsys.readouterr().out == "The sandbox was reset or restored: forwarding what it receives now\n"
 
 
 def test_an_inbox_that_a_reset_deletes_does_not_end_it() -> None:
