@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, find, settings
+from hypothesis.configuration import storage_directory
+from hypothesis.strategies import text
 
 from leyden import Sandbox
 from tests.support.lists import listed
@@ -82,6 +85,19 @@ TestWallets = Wallets.TestCase
 TestWallets.settings = settings(BOUNDED, max_examples=2_000 if DEEP else 30)
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder for a run, with the tables of Unicode that Hypothesis keeps in `.hypothesis` of its working directory.
+
+    It takes seconds to derive them from all characters. The examples that it keeps there too are not copied.
+    """
+    find(text(), lambda _: True)  # where there are no tables yet, it writes them
+    tables = storage_directory("unicode_data").path
+    if tables.is_dir():  # nothing is written in a checkout that is read-only
+        shutil.copytree(tables, tmp_path / ".hypothesis" / tables.name)
+    return tmp_path
+
+
 def finds_no_failures(url: str, folder: Path, *options: str, limit: tuple[str, ...]) -> None:
     """Run `schemathesis run` in this folder, with the options of `limit` outside the profile `deep`."""
     words = ["run", url, "-H", "apikey: leyden", "--no-color", *options, *(() if DEEP else limit)]
@@ -99,23 +115,23 @@ def finds_no_failures(url: str, folder: Path, *options: str, limit: tuple[str, .
 
 
 @pytest.mark.parametrize("document", ["/openapi.json", "/sandbox/v1/openapi.json"])
-def test_the_default_command_finds_no_failures(document: str, tmp_path: Path) -> None:
+def test_the_default_command_finds_no_failures(document: str, folder: Path) -> None:
     with served_leyden(*FROZEN) as client:
         # The control plane's run ends with a warning: nothing in its own document creates a charge that could be
         # failed, paid or reported. The merged document has both. The tests in process above fuzz each operation, and
         # the one of the merged document follows links.
         limit = ("--phases", "examples,coverage")
-        finds_no_failures(client.url + document, tmp_path, *ENDLESS, "--seed", "1", limit=limit)
+        finds_no_failures(client.url + document, folder, *ENDLESS, "--seed", "1", limit=limit)
 
 
-def test_the_default_command_finds_no_failures_in_the_control_of_the_server(tmp_path: Path) -> None:
+def test_the_default_command_finds_no_failures_in_the_control_of_the_server(folder: Path) -> None:
     token = ("-H", "Authorization: Bearer secret-token")
     with served_leyden(*FROZEN, "--admin-token", "secret-token") as client:
         url = f"{client.url}/sandbox/v1/server/openapi.json"
-        finds_no_failures(url, tmp_path, *token, "--seed", "1", limit=("--max-examples", "3"))
+        finds_no_failures(url, folder, *token, "--seed", "1", limit=("--max-examples", "3"))
 
 
-def test_the_default_command_reaches_every_state_of_the_merged_document(tmp_path: Path) -> None:
+def test_the_default_command_reaches_every_state_of_the_merged_document(folder: Path) -> None:
     """Paid, expired, failed, sold out, and their callbacks are reached by links alone. Schemathesis also
     draws random numbers outside its seed, so the test may continue with further seeds."""
     missing: set[Any] = set()
@@ -123,7 +139,7 @@ def test_the_default_command_reaches_every_state_of_the_merged_document(tmp_path
         for seed in range(1, 31):
             limit = ("--max-examples", "8", "--phases", "examples,stateful")
             url = f"{client.url}/sandbox/v1/merged.json"
-            finds_no_failures(url, tmp_path, *ENDLESS, "--seed", str(seed), limit=limit)
+            finds_no_failures(url, folder, *ENDLESS, "--seed", str(seed), limit=limit)
             reached = {state for state, count in client.ok("GET", "/sandbox/v1")["charges"].items() if count}
             reached |= {one["status"] for one in client.ok("GET", "/v0/static-charges?limit=1000")["data"]}
             sent = listed(client.ok, "/sandbox/v1/deliveries")
