@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,7 +20,8 @@ from leyden.server.callbacks.signing import sign
 from leyden.server.system.http_transport import HttpTransport
 from leyden.server.timestamps import to_iso
 from tests.support.example_receivers import CarefulReceiver, serving_receiver
-from tests.support.served import ROOT, Client, served_leyden
+from tests.support.forked import Process, forked_leyden
+from tests.support.served import Client, served_leyden
 
 NOW_S = 1_900_000_000
 
@@ -73,9 +72,8 @@ def test_without_a_path_the_callbacks_path_is_kept(target: str, url: str) -> Non
 
 
 @contextmanager
-def listening_in(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    words = [sys.executable, "-m", "leyden", "listen", *arguments]
-    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def listening_in(*arguments: str) -> Iterator[Process]:
+    process = forked_leyden("listen", *arguments)
     try:
         yield process
     finally:
@@ -83,7 +81,7 @@ def listening_in(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=20)
 
 
-def begun(process: subprocess.Popen[str]) -> None:
+def begun(process: Process) -> None:
     """Read the two lines of the beginning."""
     assert process.stdout is not None
     assert process.stdout.readline().startswith("Listening to ")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections import Counter
 from http.client import HTTPException
@@ -14,7 +12,8 @@ from pathlib import Path
 
 from leyden import Sandbox
 from leyden.server.callbacks.attempts import AttemptLog
-from tests.support.served import ROOT, Client
+from tests.support.forked import forked_leyden
+from tests.support.served import Client
 
 COUNT = 3_000
 
@@ -29,8 +28,7 @@ def test_a_stop_while_three_thousand_callbacks_are_due_loses_nothing(tmp_path: P
                 sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=url).id
                 for _ in range(COUNT)
             ]
-        command = [sys.executable, "-m", "leyden", "serve", "--port", "0", "--rate", "0", "--data", str(tmp_path)]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        process = forked_leyden("serve", "--port", "0", "--rate", "0", "--data", str(tmp_path))
         try:
             assert process.stdout is not None
             client = Client(process.stdout.readline().split()[-1])

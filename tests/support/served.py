@@ -6,7 +6,6 @@ import http.client
 import json
 import queue
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support.forked import forked_leyden
 from tests.support.http_servers import handling
 
 ROOT = Path(__file__).parents[2]
@@ -58,13 +58,7 @@ def served_leyden(*options: str) -> Iterator[Client]:
 @contextmanager
 def started_server(*options: str) -> Iterator[tuple[Client, Callable[[], str]]]:
     """The same, and a function that returns what it printed on stderr, for after the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "leyden", "serve", "--port", "0", *options],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = forked_leyden("serve", "--port", "0", *options)
     assert process.stdout is not None
     assert process.stderr is not None
     printed = ""
@@ -80,9 +74,9 @@ def started_server(*options: str) -> Iterator[tuple[Client, Callable[[], str]]]:
 
 def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run one `leyden` command to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "leyden", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+    process = forked_leyden(*arguments)
+    printed, said = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(["leyden", *arguments], process.wait(), printed, said)
 
 
 @contextmanager

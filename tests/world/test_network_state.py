@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,8 +20,9 @@ from leyden.server.store.end_mark import END_NAME
 from leyden.server.store.store import Store
 from tests.support.channel_audit import audit
 from tests.support.examples import examples
+from tests.support.forked import Process, forked_leyden
 from tests.support.lists import listed
-from tests.support.served import ROOT, Client, run_command
+from tests.support.served import Client, run_command
 
 START = "2030-01-01T09:00:00Z"
 NETWORK = "scale-free:30"
@@ -153,14 +152,8 @@ def test_charges_and_channels_agree_wherever_the_journal_is_truncated(tmp_path: 
 
 
 def test_a_served_network_continues_after_a_kill(tmp_path: Path) -> None:
-    def serve(*options: str) -> tuple[subprocess.Popen[str], Client]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "leyden", "serve", "--port", "0", "--data", str(tmp_path), *options],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+    def serve(*options: str) -> tuple[Process, Client]:
+        process = forked_leyden("serve", "--port", "0", "--data", str(tmp_path), *options)
         assert process.stdout is not None
         return process, Client(process.stdout.readline().split()[-1])
 
