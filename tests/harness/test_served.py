@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import FlakyStrategyDefinition
 from openapi_spec_validator import validate
 
+from leyden.harness.conformance import conformance
 from leyden.harness.conformance.conformance import conformance_cases
 from leyden.harness.engines import schemathesis_engine
 from leyden.harness.engines.campaign import run_campaign
@@ -56,13 +57,18 @@ def test_a_served_leyden_has_no_violation() -> None:
         assert ("delivery", "charge.error", "blocked") in result.reached
 
 
-def test_without_a_second_api_key_everything_else_is_checked() -> None:
+def test_without_a_second_api_key_everything_else_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every case: `leyden conformance` in `commands/test_examples.py`, on a server that has one key."""
+    words = (*SOME, "two projects")
+    some = [case for case in conformance_cases() if any(word in case.name for word in words) and not case.disk]
+    monkeypatch.setattr(conformance, "conformance_cases", lambda overlay: some if overlay is None else [])
     with served_leyden("--rate", "0") as client:
         make = partial(ServedLeyden, client.url)
         report = run_campaign(
             CampaignConfig(engines=("conformance", "random-walk", "state-machine"), examples=3, make=make), lambda: 0
         )
     assert report.violations == []
+    assert report.coverage.runs["conformance"] == len(some) > 10
     assert "isolation of projects: give --second-api-key" in report.coverage.unchecked
 
 
