@@ -22,7 +22,6 @@ from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system.http_client import ReceiverClient
 from leyden.server.system.name_lookup import (
-    MAX_LOOKUPS,
     PROGRESS,
     LookupProgress,
     LookupState,
@@ -73,7 +72,7 @@ class Session:
             note = self._explain(*blocked.details)
             return CallbackResponse(error="blocked", note=note, latency_ms=_elapsed_ms(start))
         except Exception as error:
-            code, note = _classify(request, error, progress.state)
+            code, note = _classify(request, error, progress)
             if isinstance(error, aiohttp.ClientConnectorDNSError):
                 note = _joined(note, self._explain(UNRESOLVED, error.host, error.port or 0, ""))
             return CallbackResponse(error=code, note=note, latency_ms=_elapsed_ms(start))
@@ -149,10 +148,10 @@ def _parse_target(text: str) -> Target:
     return Target(url.with_host(address), host, port, address, host_header=url.raw_authority)
 
 
-def _classify(request: CallbackRequest, error: Exception, lookup: LookupState) -> tuple[str, str]:
+def _classify(request: CallbackRequest, error: Exception, lookup: LookupProgress) -> tuple[str, str]:
     """The error code of a network error, and its explanation. Any other error is raised again."""
     match error:
-        case TimeoutError() if lookup is not LookupState.NONE:
+        case TimeoutError() if lookup.state is not LookupState.NONE:
             return "timeout", _lookup_note(request, lookup)
         case aiohttp.ConnectionTimeoutError():
             return "timeout", f"no connection within {request.connect_timeout_ms} ms"
@@ -179,13 +178,14 @@ def _classify(request: CallbackRequest, error: Exception, lookup: LookupState) -
     raise error
 
 
-def _lookup_note(request: CallbackRequest, lookup: LookupState) -> str:
+def _lookup_note(request: CallbackRequest, lookup: LookupProgress) -> str:
     """The note of a timeout before the receiver's name had an address."""
     host = URL(request.url, encoded=True).host
     limit_ms = min(request.connect_timeout_ms, request.timeout_ms)
-    if lookup is LookupState.ASKED:
+    if lookup.state is LookupState.ASKED:
         return f"the look-up of the name {host} had no answer within {limit_ms} ms"
-    return f"the name {host} was not looked up: {MAX_LOOKUPS} earlier look-ups had no answer within {limit_ms} ms"
+    earlier = "1 earlier look-up" if lookup.earlier == 1 else f"{lookup.earlier} earlier look-ups"
+    return f"the name {host} was not looked up: {earlier} had no answer within {limit_ms} ms"
 
 
 def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:

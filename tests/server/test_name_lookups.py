@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import socket
@@ -19,7 +20,7 @@ import pytest
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system import name_lookup
 from leyden.server.system.http_transport import HttpTransport
-from leyden.server.system.name_lookup import MAX_LOOKUPS
+from leyden.server.system.name_lookup import MAX_LOOKUPS, LookupSlots, NameLookup
 from tests.support.transport_helpers import BODY, HEADERS, Shop, http_transport, opened, send
 
 GOOD = "shop.example"
@@ -155,21 +156,87 @@ def test_attempts_at_one_name_at_the_same_time_share_a_look_up(resolver: Resolve
 def test_the_look_ups_of_all_sandboxes_together_are_bounded(
     resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(name_lookup, "_process_lookups", threading.Semaphore(2))
+    monkeypatch.setattr(name_lookup, "_slots", LookupSlots(2))
 
     async def scenario() -> None:
-        async with opened(Shop()) as shop, http_transport() as hanging, http_transport() as other:
-            for number in range(2):
-                post(hanging, f"http://hang{number}.example/", [])
+        async with opened(Shop()) as shop, http_transport() as a, http_transport() as b, http_transport() as other:
+            for number, one in enumerate((a, b)):
+                post(one, f"http://hang{number}.example/", [])
             await asyncio.sleep(0.1)
             answer = await send(other, shop.url(GOOD))
             assert answer.error == "unresolved"
-            assert answer.note == f"the name {GOOD} was not looked up: 128 other look-ups have no answer yet"
+            assert answer.note == f"the name {GOOD} was not looked up: 2 other look-ups have no answer yet"
             resolver.answered.set()
             while (await send(other, shop.url(GOOD))).status != 200:
                 await asyncio.sleep(0.01)
 
     asyncio.run(scenario())
+
+
+def test_many_sandboxes_with_names_without_an_answer_leave_look_ups_to_another(resolver: Resolver) -> None:
+    """39 sandboxes, one after the other, with ten names each."""
+
+    async def scenario() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            shop = await stack.enter_async_context(opened(Shop()))
+            for sandbox in range(39):
+                one = await stack.enter_async_context(http_transport())
+                for number in range(10):
+                    post(one, f"http://hang{number}.of{sandbox}.example/", [], timeout_ms=60_000)
+                while not any(name.endswith(f".of{sandbox}.example") for name in resolver.asked):
+                    await asyncio.sleep(0.01)
+            other = await stack.enter_async_context(http_transport())
+            assert (await send(other, shop.url(GOOD), connect_timeout_ms=10_000)).status == 200
+
+    asyncio.run(scenario())
+
+
+def test_a_share_grows_when_the_look_ups_of_another_sandbox_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 32 look-ups one sandbox alone may have two, and a second one that comes then may have one."""
+    monkeypatch.setattr(name_lookup, "_slots", LookupSlots(32))
+    answered = {name: threading.Event() for name in ("a1", "a2", "b1", "b2")}
+    asked: list[str] = []
+
+    def resolve(name: str) -> list[str]:
+        asked.append(name)
+        assert answered[name].wait(30)
+        return [name]
+
+    monkeypatch.setattr(name_lookup, "_system_addresses", resolve)
+
+    async def scenario() -> None:
+        a, b = NameLookup(), NameLookup()
+        tasks = [asyncio.create_task(look_up(name)) for name in answered for look_up in [a if name[0] == "a" else b]]
+        while len(asked) < 3:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert sorted(asked) == ["a1", "a2", "b1"]
+        answered["a1"].set()
+        answered["a2"].set()
+        while "b2" not in asked:
+            await asyncio.sleep(0.01)
+        assert not answered["b1"].is_set()
+        answered["b1"].set()
+        answered["b2"].set()
+        assert await asyncio.gather(*tasks) == [["a1"], ["a2"], ["b1"], ["b2"]]
+        assert (a.asked, b.asked) == (0, 0)
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_a_look_up_that_is_cancelled_before_its_thread_begins_has_no_slot(resolver: Resolver) -> None:
+    """The end of an event loop cancels its tasks, those that have not begun, too."""
+    one = NameLookup()
+
+    async def scenario() -> None:
+        attempt = asyncio.create_task(one("hang.example"))
+        await asyncio.sleep(0)
+        assert (one.asked, attempt.done()) == (1, False)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    asyncio.run(scenario())
+    assert (one.asked, resolver.asked) == (0, {})
 
 
 def test_an_answer_that_nobody_waits_for_is_not_logged(resolver: Resolver, caplog: pytest.LogCaptureFixture) -> None:
