@@ -91,6 +91,14 @@ class Posts:
         prefix = f"{name}#"
         return next((row for row in self._rows.find("webhook_id", webhook_id) if row["id"].startswith(prefix)), None)
 
+    def is_copy(self, name: str, number: int, got: Received) -> bool:
+        """Whether an earlier stored callback of the receiver has the `webhook-id` and the attempt of this one."""
+        prefix = f"{name}#"
+        return got.repeated and any(
+            row["attempt"] == got.attempt and row["id"].startswith(prefix) and int(row["id"][len(prefix) :]) < number
+            for row in self._rows.find("webhook_id", got.webhook_id)
+        )
+
     def acknowledge(self, name: str, webhook_id: str) -> None:
         """Record that the sender got a 2xx response to the message."""
         first = self.first(name, webhook_id)
@@ -133,6 +141,10 @@ class Inbox(Sequence[Received]):
         first = max(number + 1, self._posts.first_number(self._name, self.total))
         for one in range(first, min(first + limit, self.total + 1)):
             yield one, self._posts.received(self._name, one)
+
+    def is_copy(self, number: int, got: Received) -> bool:
+        """Whether the callback with this number is the same attempt at the same message as an earlier stored one."""
+        return self._posts.is_copy(self._name, number, got)
 
     def __repr__(self) -> str:
         lines = [f"{to_iso(got.at)} {got.event} attempt {got.attempt} -> {got.answer}" for got in self[-5:]]

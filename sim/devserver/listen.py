@@ -50,14 +50,12 @@ class NotThere(LeydenError):
 class Cursor:
     """How far the inboxes of one run of the sandbox were read: for each, the number of the last request.
 
-    `latest` has the number of the latest attempt at each message that had a second one. `unread` counts the messages
-    that the latest list named and that were not forwarded since; `is_behind` is whether any was, so that more may have
-    come meanwhile.
+    `unread` counts the messages that the latest list named and that were not forwarded since; `is_behind` is whether
+    any was, so that more may have come meanwhile.
     """
 
     run: int | None = None
     read: dict[str, int] = field(default_factory=dict)
-    latest: dict[str, int] = field(default_factory=dict)
     unread: int = 0
     is_behind: bool = False
 
@@ -69,7 +67,6 @@ class Cursor:
             print(f"The sandbox was reset or restored{self._loss()}: forwarding what it receives now", flush=True)
             self.unread, self.is_behind = 0, False
             self.read.clear()
-            self.latest.clear()
         self.run = run
         return False
 
@@ -89,15 +86,6 @@ class Cursor:
             count = "a message" if self.unread == 1 else f"{self.unread} messages"
             return f", and at least {count} that were not forwarded yet are lost"
         return ", and what it received while your program was answering may be lost" if self.is_behind else ""
-
-    def is_repeated(self, received: Mapping[str, Any]) -> bool:
-        """Whether this attempt at the message was received before: then this is a copy, which a fault sends."""
-        webhook_id, attempt = received["headers"].get("webhook-id", ""), received["attempt"]
-        if webhook_id and received["repeated"] and attempt <= self.latest.get(webhook_id, 1):
-            return True
-        if attempt > 1:
-            self.latest[webhook_id] = attempt
-        return False
 
 
 class ControlClient:
@@ -268,14 +256,14 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
                 response = await deliver(
                     transport, forwarded_request(received, url, secrets, system_time_ms() // 1_000)
                 )
-                print(_line(name, received, response, await _role(client, cursor, received)), flush=True)
+                print(_line(name, received, response, await _role(client, received)), flush=True)
 
 
-async def _role(client: ControlClient, cursor: Cursor, received: Mapping[str, Any]) -> str:
+async def _role(client: ControlClient, received: Mapping[str, Any]) -> str:
     """What a message is to its delivery: an attempt, or a copy that a fault sent, with its webhook-id."""
     attempt = f"attempt {received['attempt']}"
     webhook_id = received["headers"].get("webhook-id", "")
-    if cursor.is_repeated(received):
+    if received["copy"]:
         return f"copy of {attempt}, webhook-id {webhook_id}"
     if webhook_id and received["attempt"] == 1:
         try:

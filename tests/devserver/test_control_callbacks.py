@@ -405,6 +405,7 @@ def test_a_served_inbox_and_its_script_survive_a_restart(tmp_path: Path) -> None
         after = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")
         assert [got["answer"] for got in after["posts"]] == [500, 503, 200]
         assert [got["repeated"] for got in after["posts"]] == [False, True, True]
+        assert [got["copy"] for got in after["posts"]] == [False, False, False]
         assert (after["script"]["answers"], after["script"]["always"]["status"]) == ([], 204)
 
 

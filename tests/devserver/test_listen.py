@@ -115,6 +115,29 @@ def test_a_copy_that_a_fault_sends_is_named_as_a_copy_with_its_id(kind: str, rol
             assert role.format(posts[1]["headers"]["webhook-id"]) in line
 
 
+def test_a_copy_of_an_attempt_that_was_made_before_the_command_started_is_named_as_a_copy() -> None:
+    with served_leyden("--rate", "0", "--seed", "5") as client:
+        secret = client.ok("GET", "/sandbox/v1/webhook-secret")["current"]
+        client.ok("PUT", "/sandbox/v1/inboxes/shop.inbox/script", {"answers": [500]})
+        pay(client, "http://shop.inbox.localhost/paid")
+        client.ok("POST", "/sandbox/v1/faults", {"kind": "redeliver"})
+        client.ok("POST", "/sandbox/v1/clock/advance", {"by": "10s"})
+        posts = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")["posts"]
+        assert [(got["attempt"], got["copy"]) for got in posts] == [(1, False), (2, False)]
+        with (
+            serving_receiver(CarefulReceiver, secret) as (url, _),
+            listening_in(url, "--server", client.url) as process,
+        ):
+            begun(process)
+            client.ok("POST", "/sandbox/v1/clock/advance", {"by": "25h"})
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            number, webhook_id = posts[1]["attempt"], posts[1]["headers"]["webhook-id"]
+            assert f"copy of attempt {number}, webhook-id {webhook_id}, " in line
+        posts = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")["posts"]
+        assert [(got["attempt"], got["copy"]) for got in posts] == [(1, False), (2, False), (2, True)]
+
+
 def pay(client: Client, url: str) -> str:
     body = {"amount": "21000", "description": "tea", "callbackUrl": url}
     charge = client.ok("POST", "/v0/charges", body)["data"]

@@ -94,7 +94,10 @@ class InboxControl:
                 "answers": receiver.script,
                 "always": receiver.usual,
             },
-            "posts": [_post(number, got) for number, got in receiver.inbox.after(after, limit)],
+            "posts": [
+                _post(number, got, is_copy=receiver.inbox.is_copy(number, got))
+                for number, got in receiver.inbox.after(after, limit)
+            ],
         }
 
     def _find(self, name: str) -> Receiver | None:
@@ -139,7 +142,7 @@ class InboxControl:
         return {"cleared": faults.clear(fault_id)}
 
 
-def _post(number: int, got: Received) -> dict[str, Any]:
+def _post(number: int, got: Received, *, is_copy: bool) -> dict[str, Any]:
     return {
         "number": number,
         "at": to_iso(got.at),
@@ -151,5 +154,6 @@ def _post(number: int, got: Received) -> dict[str, Any]:
         "answer": got.answer,
         "committed": got.commits,
         "repeated": got.repeated,
+        "copy": is_copy,
         "verdict": list(got.verdict),
     }
