@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from functools import lru_cache, partial
 from posixpath import dirname, relpath
@@ -158,12 +158,13 @@ def mount_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
 class LazyMount(NamedTuple):
     """A mount that is made at the first request below `prefix`: most sandboxes never need it.
 
-    `body_limit` is the limit of its contract in bytes.
+    `body_limit` is the limit of its contract in bytes. `run_apart` runs `make` while other requests are answered.
     """
 
     prefix: str
     body_limit: int
     make: Callable[[], ApiMount]
+    run_apart: Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class _LazyRoutes(BaseRoute):
@@ -176,32 +177,41 @@ class _LazyRoutes(BaseRoute):
         self._literal: dict[str, Route] = {}
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        if not scope["path"].startswith(self._mount.prefix):
+        path = scope["path"]
+        if self._parametrised is None and self._is_near(path):
+            return Match.FULL, {_ROUTE: None}  # `handle` makes the routes
+        if not path.startswith(self._mount.prefix):
             return Match.NONE, {}
-        parametrised = self._load()
-        literal = self._literal.get(scope["path"])
-        for route in parametrised if literal is None else (literal,):
+        literal = self._literal.get(path)
+        for route in self._parametrised or () if literal is None else (literal,):
             match, child_scope = route.matches(scope)
             if match is Match.FULL:
                 return match, {**child_scope, _ROUTE: route}
         return Match.NONE, {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await scope[_ROUTE].handle(scope, receive, send)
+        route = scope[_ROUTE]
+        if route is None:
+            await self._mount.run_apart(self._load)
+            await scope["router"].app(scope, receive, send)  # once more, with the routes
+        else:
+            await route.handle(scope, receive, send)
 
     def paths_for(self, path: str) -> list[str]:
         """The path templates, if the path shares its first segment with the prefix."""
-        if path.strip("/").partition("/")[0] != self._mount.prefix.strip("/").partition("/")[0]:
+        if not self._is_near(path):
             return []
-        return [route.path for route in self._load()] + list(self._literal)
+        return [route.path for route in self._parametrised or ()] + list(self._literal)
 
-    def _load(self) -> list[Route]:
-        """The routes with parameters. The first call makes all routes."""
+    def _is_near(self, path: str) -> bool:
+        return path.strip("/").partition("/")[0] == self._mount.prefix.strip("/").partition("/")[0]
+
+    def _load(self) -> None:
+        """Make the routes. Two first requests at the same time may both do so: they make the same."""
         if self._parametrised is None:
             routes = mount_routes(self._mount.make(), self._pipeline)
             self._literal = {route.path: route for route in routes if "{" not in route.path}
             self._parametrised = [route for route in routes if "{" in route.path]
-        return self._parametrised
 
 
 def build_app(

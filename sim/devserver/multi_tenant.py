@@ -268,7 +268,7 @@ class MultiTenantApp:
         if self._has_console and path.endswith(DOCS_SUFFIX):
             scope = {**scope, PAGE_SCRIPTS: PageScripts(DOCS_MODULE, {"leyden-key": self._default_key()})}
         if control is not None and sandbox_id is None and control.has_path(path):
-            return await control.app(scope, receive, send)
+            return await control.respond(scope, receive, send)
         if path.startswith(self._lnurl_prefixes) and (reason := self._over_budget(scope)) is not None:
             return await respond_lnurl_error(scope, receive, send, reason, self._lnurl_headers)
         if self._has_console and is_console_path(path) and (page := self._console_page(path)) is not None:

@@ -54,9 +54,10 @@ class Environment(NamedTuple):
 
     `catch_up(clock)` runs what is due on a live clock before a transaction, or a part of it. `recording` is entered
     around the recording of responses from the network, and `observe` is called for each. `control_handlers()` makes the
-    handlers of the control plane; None: there is none. `wait_durable` is awaited before a response leaves. `name_taken`
-    says whether the user part of a lightning address is in use below the URL. `report_ignored` is called with the text
-    about each ignored field once. `note_of(url)` says why nothing is sent there without an external transport.
+    handlers of the control plane; None: there is none. `run_apart(work)` runs work that needs nothing of the world's
+    state while other requests are answered. `wait_durable` is awaited before a response leaves. `name_taken` says
+    whether the user part of a lightning address is in use below the URL. `report_ignored` is called with the text about
+    each ignored field once. `note_of(url)` says why nothing is sent there without an external transport.
     """
 
     store: Store
@@ -72,6 +73,7 @@ class Environment(NamedTuple):
     observe: Observe
     wait_durable: Callable[[], Awaitable[None]] | None
     control_handlers: Callable[[], Iterable[object]] | None
+    run_apart: Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class Components(NamedTuple):
@@ -177,7 +179,7 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     payments, network = _payments(store, clock, node, streams, journal, engine, shop)
     fixed = config.contract.document.get("x-payers", ())
     payers = AutomaticPayments(store, clock, node, payments, journal, streams.stream("payers"), fixed)
-    app = _app(config, service, environment.control_handlers)
+    app = _app(config, service, environment)
     retention = None
     if config.keep_ended is not None:
         retention = Retention(store, config.contract, removed, config.keep_ended)
@@ -316,9 +318,9 @@ def _service(
     return receivers, transport, faults, service
 
 
-def _app(config: WorldConfig, service: Service, control_handlers: Callable[[], Iterable[object]] | None) -> ASGIApp:
+def _app(config: WorldConfig, service: Service, environment: Environment) -> ASGIApp:
     first = ApiMount(config.contract, service.handlers, "/openapi.json", "/docs")
-    compiled = config.control
+    compiled, control_handlers = config.control, environment.control_handlers
     if compiled is None or control_handlers is None:
         return build_app(first, [], service.pipeline, where_is=where_is)
 
@@ -334,5 +336,5 @@ def _app(config: WorldConfig, service: Service, control_handlers: Callable[[], I
         }
         return ApiMount(contract, handlers, f"{CONTROL_PATH}/openapi.json", f"{CONTROL_PATH}/docs", documents)
 
-    lazy = [LazyMount(CONTROL_PATH, CONTROL_BODY_BYTES, control)]
+    lazy = [LazyMount(CONTROL_PATH, CONTROL_BODY_BYTES, control, environment.run_apart)]
     return build_app(first, lazy, service.pipeline, where_is=where_is)

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from leyden.arguments import refuse_copy
 from leyden.callbacks.transport import ExternalTransport
-from leyden.errors import ClockError
 from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import closed_note
 from leyden.server.errors import StorageUnavailable
@@ -29,22 +28,14 @@ from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
 from leyden.world.request_log import RequestLog
 from leyden.world.stored_snapshots import StoredSnapshots
 from leyden.world.time.clock import Fired, VirtualClock
-from leyden.world.time.refused_moves import telling_where_time_stands
+from leyden.world.time.refused_moves import check_same_run, telling_where_time_stands
 from leyden.world.transaction import PresentTransaction
 
 LOCAL_URL = "http://localhost"
 _RECHECK_S = 0.5  # the longest time until a transport that was closed is noticed
 
 Moved = TypeVar("Moved")
-
-
-def check_same_run(world: World, clock: VirtualClock, event_count: int | None = None) -> None:
-    """Raise `ClockError` when the clock that is moved belongs to a run that a reset or a restore ended meanwhile."""
-    if world.clock is not clock:
-        ran = "" if event_count is None else f", after {event_count} of its events"
-        raise ClockError(
-            f"a reset or a restore ended this move of time{ran}: it was of the former run, so move time again"
-        )
+Result = TypeVar("Result")
 
 
 class World:
@@ -107,6 +98,7 @@ class World:
             observe=self._observe,
             wait_durable=wait_durable,
             control_handlers=None if control_handlers is None else lambda: control_handlers(self),
+            run_apart=self.run_apart,
         )
         with gc_paused():  # a timer and a callback for every open row: all of them stay
             upgrade(store)
@@ -248,6 +240,12 @@ class World:
         server = self.server
         return server.slices() if server is not None and server.runs_here() else Undivided()
 
+    async def run_apart(self, work: Callable[[], Result]) -> Result:
+        """The result of `work()`. For a request to the server of this world it runs in a thread, and other requests are
+        answered meanwhile. It may use neither the world nor anything else that a request changes."""
+        server = self.server
+        return await server.run_in_thread(work) if server is not None and server.runs_here() else work()
+
     def _catch_up_slice(self, clock: VirtualClock) -> None:
         """Before a transaction: run what is due. A request to the server runs one slice of it, or nothing while a move
         runs it already."""
@@ -289,7 +287,7 @@ class World:
                 moved = move(clock)
             finally:
                 del self._movers[mover]
-            check_same_run(self, clock)
+            check_same_run(self.clock, clock)
             self.transport.flush_responses()
             self.keep_time()
             return moved

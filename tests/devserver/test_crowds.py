@@ -199,9 +199,15 @@ class ServedInLoop:
             await asyncio.sleep(0)
 
 
-def in_loop(scenario: Callable[[ServedInLoop], Coroutine[Any, Any, None]], **config: Any) -> ServedInLoop:
+def in_loop(
+    scenario: Callable[[ServedInLoop], Coroutine[Any, Any, None]], *, has_control: bool = True, **config: Any
+) -> ServedInLoop:
+    """The server after the scenario. `has_control`: its control plane is built before, and costs no rounds."""
+
     async def run() -> ServedInLoop:
         served = ServedInLoop(**config)
+        if has_control:
+            await served.ask("GET", "/sandbox/v1/clock")
         counting = asyncio.create_task(served.count_rounds())
         try:
             await scenario(served)
@@ -584,6 +590,24 @@ def test_a_request_during_a_snapshot_does_not_wait_for_its_rows(monkeypatch: pyt
         assert (shown["journalHash"], shown["bytes"]) == (before["journal"]["hash"], sum(map(len, kept.content)))
 
     in_loop(scenario)
+
+
+def test_requests_are_answered_while_the_control_plane_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is built for its first request, in a thread."""
+    gate = Gate(monkeypatch, "leyden.world.components.bind")
+
+    async def scenario(served: ServedInLoop) -> None:
+        asking = [asyncio.create_task(served.ask("GET", "/sandbox/v1")) for _ in range(2)]
+        asking.append(asyncio.create_task(served.ask("GET", "/sandbox", status=404)))
+        for _ in range(3):
+            await served.create()
+        assert not any(one.done() for one in asking)
+        gate.open()
+        first, second, unknown = await asyncio.gather(*asking)
+        assert first == second
+        assert "did you mean /sandbox/v1" in unknown["detail"]
+
+    in_loop(scenario, has_control=False)
 
 
 def test_requests_during_a_comparison_are_answered_and_change_nothing_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflic
 from leyden.server.http.request import EncodedJson, Request
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
-from leyden.world.concurrency.separate_work import run_apart
 from leyden.world.persistence.encoded_state import BATCH
 from leyden.world.ports import Slices
 from leyden.world.snapshots.frozen_state import FrozenState
@@ -70,7 +69,7 @@ class CopyControl:
     async def restore_sandbox(self, call: Request) -> dict[str, Any]:
         """Return to a snapshot."""
         world, snapshot = self._world, self._named(call)
-        state = await run_apart(world, prepared(world, snapshot.state))
+        state = await world.run_apart(prepared(world, snapshot.state))
         try:
             with world.lock:
                 check_not_waiting(world)
@@ -131,7 +130,7 @@ class CopyControl:
             first = list(islice(found, MAX_DIFFERENCES))
             return {"count": len(first) + sum(1 for _ in found), "differences": list(_resources(first))}
 
-        return await run_apart(self._world, compare)
+        return await self._world.run_apart(compare)
 
     # Inside
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.sandboxes.admin_access import AdminAccess
@@ -100,12 +100,12 @@ class ServerControl:
             return None
         return NotFound(f"{shown(path)} is a path of the server, not of a sandbox: use it at {self._server_url}")
 
-    @property
-    def app(self) -> ASGIApp:
-        """The application. It is built for the first request: most servers need none."""
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. The application is built for the first one, in a thread: most servers need none."""
         if self._app is None:
-            self._app = self._build()
-        return self._app
+            built = await run_in_thread(self._build)
+            self._app = self._app or built  # another first request may have come meanwhile
+        await self._app(scope, receive, send)
 
     @property
     def copies(self) -> CopyOperations:

@@ -14,8 +14,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from leyden.world.ports import Slices
 from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
-from leyden.world.time.refused_moves import telling_where_time_stands
-from leyden.world.world import World, check_same_run
+from leyden.world.time.refused_moves import check_same_run, telling_where_time_stands
+from leyden.world.world import World
 
 # A move of time reports so many of its events, and counts all.
 MAX_FIRED = 1_000
@@ -108,7 +108,7 @@ async def _advance(world: World, clock: VirtualClock, until_ms: int, *, moves_on
         while True:
             with world.lock:
                 transport.flush_responses()
-                check_same_run(world, clock, ran.count)
+                check_same_run(world.clock, clock, ran.count)
                 due = clock.next_due()
                 ended = due is None or due > until_ms
                 if ended and answered:

@@ -1,10 +1,11 @@
-"""What a move of time says that the disk refused: where the clock stands, and what of the move has happened."""
+"""What is said of a move of time that ends early: the disk refused it, or a reset ended its run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from leyden.errors import ClockError
 from leyden.server.errors import StorageUnavailable
 from leyden.server.timestamps import to_iso
 from leyden.world.time.clock import VirtualClock
@@ -25,3 +26,13 @@ def telling_where_time_stands(clock: VirtualClock) -> Iterator[None]:
             field_errors=refusal.field_errors,
             headers=refusal.headers,
         ) from refusal
+
+
+def check_same_run(present: VirtualClock, moved: VirtualClock, event_count: int | None = None) -> None:
+    """Raise `ClockError` when the clock that is moved is not the present one of its world any more: a reset or a
+    restore ended its run. `event_count` is how many events the move ran."""
+    if moved is not present:
+        ran = "" if event_count is None else f", after {event_count} of its events"
+        raise ClockError(
+            f"a reset or a restore ended this move of time{ran}: it was of the former run, so move time again"
+        )
