@@ -70,4 +70,5 @@ def is_key_name(name: str) -> bool:
 def masked(key: str) -> str:
     """The first two characters of a longer key, and its length."""
     start = key[:_SHOWN] if len(key) > 4 * _SHOWN and key[:_SHOWN].isascii() and key[:_SHOWN].isprintable() else ""
-    return f"({start}..., {len(key)} characters)" if start else f"({len(key)} characters)"
+    length = "1 character" if len(key) == 1 else f"{len(key)} characters"
+    return f"({start}..., {length})" if start else f"({length})"

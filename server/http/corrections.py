@@ -134,4 +134,5 @@ def _candidates(value: Any, schema: Mapping[str, Any], in_msat: bool, in_seconds
 
 
 def _in_satoshis(count: int) -> str:
-    return f"amounts are in millisatoshis; if you mean {count} satoshis, write {{}}"
+    unit = "satoshi" if count == 1 else "satoshis"
+    return f"amounts are in millisatoshis; if you mean {count} {unit}, write {{}}"
