@@ -27,7 +27,7 @@ from leyden.harness.reports.results import CampaignReport, FoundViolation
 from leyden.harness.runs.cases import Case, read_case, replay
 from leyden.harness.runs.specification import document_hash
 from leyden.harness.targets.adapter import NO_ADAPTER, load_adapter
-from leyden.harness.targets.served import ExternalService, ServedLeyden, target_at
+from leyden.harness.targets.served import ExternalService, ServedLeyden, public_url, target_at
 from leyden.harness.targets.target import SERVED, InProcess, Target
 from leyden.json_files import VersionWarning, read_text
 from leyden.server.docs.tables import replace_between_markers
@@ -110,7 +110,7 @@ def replay_case(options: argparse.Namespace) -> int:
     if replayed.result.expectation is not None:
         print(replace(case, expectation=replayed.result.expectation).describe(_replay_again(options)))
     else:
-        print(case.describe() if case.expectation is None else _without_violation(case, target))
+        print(case.describe() if case.expectation is None else _without_violation(case, target, options.target))
         print(*(f"not checked: {printable(what)}\n" for what in replayed.result.unchecked), sep="", end="")
     if replayed.journal_hash is not None:
         former = "the case has none" if case.journal_hash is None else f"differs, the case has {case.journal_hash}"
@@ -156,9 +156,12 @@ def _target_of(case: Case, url: str, options: argparse.Namespace) -> Target:
     return target_at(case.found_on, url, **keys, adapter=options.adapter or case.adapter)
 
 
-def _without_violation(case: Case, target: Target) -> str:
-    """What a run without the violation of the case shows."""
+def _without_violation(case: Case, target: Target, url: str | None) -> str:
+    """What a run without the violation of the case shows. `url` is that of the target, if the options name one."""
     if target.kind == case.found_on or case.is_reproduced:
+        if url is not None and public_url(url) != case.target:
+            found = f"It was found at {printable(case.target)}." if case.target else "It was found in process."
+            return f"The violation does not occur at {printable(public_url(url))}. {found}"
         return "The violation does not occur any more."
     where = {"": "elsewhere", SERVED: "on a served Leyden"}.get(case.found_on, f"on {case.found_on}")
     adapter = "" if case.adapter in ("", NO_ADAPTER) else f" --adapter {shlex.quote(printable(case.adapter))}"

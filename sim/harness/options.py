@@ -60,7 +60,7 @@ def _describe_replay(again: argparse.ArgumentParser) -> None:
         "--export", choices=(*EXPORT_FORMATS, "spec"),
         help="print the case in this format and do not run it; spec: its specification as JSON",
     )  # fmt: skip
-    _add_service(again)
+    _add_service(again, "where the case was found; a sandbox in this process for one that happens there, too")
     again.add_argument(
         "--spec", metavar="FILE",
         help="use this specification in place of that of the case, for example a corrected one;"
@@ -87,9 +87,9 @@ def _describe_adapter(command: argparse.ArgumentParser) -> None:
     command.set_defaults(run=lambda options: int(import_module("leyden.harness.adapter_command").adapter(options)))
 
 
-def _add_service(command: argparse.ArgumentParser) -> None:
+def _add_service(command: argparse.ArgumentParser, default: str = "a sandbox in this process") -> None:
     command.add_argument(
-        "target", nargs="?", metavar="URL", help="the base URL of a served Leyden (default: a sandbox in this process)"
+        "target", nargs="?", metavar="URL", help=f"the base URL of a served Leyden (default: {default})"
     )
     command.add_argument("--api-key", default=API_KEY, metavar="KEY", help="a project's API key (default: %(default)s)")
     command.add_argument(

@@ -219,7 +219,7 @@ def test_a_case_of_a_served_specification_is_replayed_anywhere(
         capsys.readouterr()
         assert main(["replay", str(path), client.url]) == 0
         output = capsys.readouterr()
-        assert "does not occur any more" in output.out
+        assert f"does not occur at {client.url}" in output.out
         assert "another specification" in output.err
 
 

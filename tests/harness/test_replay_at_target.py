@@ -70,7 +70,8 @@ def test_the_command_runs_a_case_where_it_was_found(
     assert main(["replay", str(found), "--api-key", "key-1"]) == 1
     assert "Contract violation" in capsys.readouterr().out
     assert main(["replay", str(found), mended, "--api-key", "key-1"]) == 0
-    assert "does not occur any more" in capsys.readouterr().out
+    shown = f"The violation does not occur at {mended}. It was found at {read_case(found).target}."
+    assert shown in capsys.readouterr().out
 
 
 def test_the_pytest_file_fails_as_long_as_the_target_has_the_violation(
@@ -182,7 +183,7 @@ def test_a_violation_at_the_start_of_a_run_has_no_steps_and_is_replayed(
         assert main(["replay", str(path), "--api-key", "key-1"]) == 1
         assert "\nSteps: none\n" in capsys.readouterr().out
         assert main(["replay", str(path), mended, "--api-key", "key-1"]) == 0
-        assert "The violation does not occur any more." in capsys.readouterr().out
+        assert f"The violation does not occur at {mended}. It was found at {url}." in capsys.readouterr().out
         monkeypatch.setenv("LEYDEN_API_KEY", "key-1")
         space: dict[str, Any] = {}
         exec(compile(as_pytest(case), "test_case.py", "exec"), space)
