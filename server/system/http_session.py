@@ -38,6 +38,10 @@ Explain = Callable[[str, str, int, str], str]
 Lookup = Callable[[str], Awaitable[list[str]]]
 
 
+# OpenSSL, x509_vfy.h: nobody who is trusted has signed the certificate, or nobody is known who has.
+_UNKNOWN_ISSUER = {18, 19, 20, 21}
+
+
 class EgressBlocked(Exception):
     """The egress policy forbids the address. `details` are the rule, the URL's host and port, and the address or ""."""
 
@@ -162,7 +166,7 @@ def _classify(request: CallbackRequest, error: Exception, lookup: LookupProgress
         case TooManyLookups():
             return "unresolved", str(error)
         case aiohttp.ClientConnectorCertificateError():
-            return "tls", f"the certificate of {error.host}:{error.port} is refused: {_plain(error.certificate_error)}"
+            return "tls", _certificate_note(error)
         case aiohttp.ClientSSLError():
             return "tls", f"no TLS connection to {error.host}:{error.port}: {_plain(error.os_error)}"
         case aiohttp.ClientConnectorError():
@@ -176,6 +180,14 @@ def _classify(request: CallbackRequest, error: Exception, lookup: LookupProgress
         case aiohttp.ClientError() | ValueError():
             return "protocol", str(error) or type(error).__name__
     raise error
+
+
+def _certificate_note(error: aiohttp.ClientConnectorCertificateError) -> str:
+    cause = error.certificate_error
+    note = f"the certificate of {error.host}:{error.port} is refused: {_plain(cause)}"
+    if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in _UNKNOWN_ISSUER:
+        return f"{note}; to trust it, start Leyden with the variable SSL_CERT_FILE: a PEM file that has its issuer"
+    return note
 
 
 def _lookup_note(request: CallbackRequest, lookup: LookupProgress) -> str:

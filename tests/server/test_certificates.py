@@ -1,0 +1,102 @@
+"""Receivers with TLS: which certificates are accepted, and what the note of a refused one says."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import trustme
+
+# A process of its own: the variable is read once, when the process loads its certificates.
+PROGRAM = """
+import json, sys
+from leyden import Sandbox
+
+with Sandbox(seed=1, egress="loopback") as sb:
+    charge = sb.charges.create(amount="1000", description="tea", callbackUrl=sys.argv[1])
+    sb.wallet("ana").pay(charge)
+    sb.run("1s")
+    [delivery] = sb.http.get("/sandbox/v1/deliveries").json()["data"]
+    print(json.dumps(delivery["attempts"][0]))
+"""
+MEND = "; to trust it, start Leyden with the variable SSL_CERT_FILE: a PEM file that has its issuer"
+
+
+class Accepting(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@contextmanager
+def https_receiver(certificate: trustme.LeafCert) -> Iterator[str]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Accepting)
+    # The handshake is made in the thread of the request, where a refusal is an error that nobody has to see.
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+def attempt(host: str, environment: dict[str, str]) -> tuple[int | None, str | None, str]:
+    """Status, error and note of an attempt to send a callback there."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, f"https://{host}/paid"],
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    return found["status"], found["error"], found["note"]
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def trusted(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    file = tmp_path_factory.mktemp("tls") / "authority.pem"
+    authority.cert_pem.write_to_path(str(file))
+    return {"SSL_CERT_FILE": str(file)}
+
+
+def test_a_certificate_of_an_own_issuer_is_refused_with_the_mend_and_accepted_with_it(
+    authority: trustme.CA, trusted: dict[str, str]
+) -> None:
+    with https_receiver(authority.issue_cert("127.0.0.1")) as host:
+        status, error, note = attempt(host, {})
+        assert (status, error) == (None, "tls")
+        assert note.startswith(f"the certificate of {host} is refused: ")
+        assert note.endswith(MEND)
+        assert attempt(host, trusted) == (204, None, "")
+
+
+def test_a_certificate_of_another_name_is_refused_without_a_mend_that_does_not_help(
+    authority: trustme.CA, trusted: dict[str, str]
+) -> None:
+    with https_receiver(authority.issue_cert("shop.example")) as host:
+        status, error, note = attempt(host, trusted)
+        assert (status, error) == (None, "tls")
+        assert note.startswith(f"the certificate of {host} is refused: IP address mismatch")
+        assert MEND not in note
