@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
@@ -121,33 +121,40 @@ def on_fastapi() -> Iterator[Hook]:
 
 
 NODE = """
+const unread = [];
 const server = require("http").createServer((request, response) => {
   const chunks = [];
   request.on("data", (chunk) => chunks.push(chunk));
   request.on("end", () => {
+    unread.push(response);
     console.log(JSON.stringify([request.headers, Buffer.concat(chunks).toString()]));
-    response.end();
   });
 });
+process.stdin.on("data", (read) => unread.splice(0, read.length).forEach((response) => response.end()));
 server.listen(0, "127.0.0.1", () => console.log(server.address().port));
 """
 
 
 @contextmanager
 def on_node() -> Iterator[Hook]:
-    """A server of Node.js. Skips the test where Node.js is not installed."""
+    """A server of Node.js, which responds when the inbox has the request. Skips the test where Node.js is not
+    installed."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("this test needs Node.js: install the program node")
-    process = subprocess.Popen([node, "-e", NODE], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([node, "-e", NODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
     assert process.stdout is not None
     inbox: list[Got] = []
-    port, lines = int(process.stdout.readline()), process.stdout
+    port, lines, read_up_to = int(process.stdout.readline()), process.stdout, process.stdin
 
     def read() -> None:
         for line in lines:
             headers, body = json.loads(line)
             inbox.append(Got(headers, body.encode()))
+            with suppress(BrokenPipeError):
+                read_up_to.write(".")
+                read_up_to.flush()
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
@@ -158,6 +165,8 @@ def on_node() -> Iterator[Hook]:
         process.wait(10)
         reader.join(10)
         lines.close()
+        with suppress(BrokenPipeError):
+            read_up_to.close()
 
 
 @contextmanager
