@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -402,7 +403,8 @@ def test_commits_that_a_crash_of_the_machine_lost_are_counted(tmp_path: Path, ot
 
 
 class Moments:
-    """Calls `seen` after each system call that changes a file of the store."""
+    """Calls `seen` after each system call of this thread that changes a file. What the threads of other tests write
+    may come in the middle of a call of `seen`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seen: Callable[[str, tuple[Any, ...]], None]) -> None:
         for name in ("open", "write", "pwrite", "fsync", "ftruncate", "replace", "unlink"):
@@ -410,9 +412,12 @@ class Moments:
 
     @staticmethod
     def _observed(name: str, call: Any, seen: Callable[[str, tuple[Any, ...]], None]) -> Any:
+        thread = threading.get_ident()
+
         def observed(*arguments: Any, **named: Any) -> Any:
             result = call(*arguments, **named)
-            seen(name, arguments)
+            if threading.get_ident() == thread:
+                seen(name, arguments)
             return result
 
         return observed
