@@ -63,7 +63,7 @@ dark.deliveries[["event", "status", "attempts", "created_at", "finished_at"]]
 # %% [markdown]
 # ## A replay on request
 #
-# The next morning the shop works again, and its owner requests a replay of the message. This is a request to the
+# A day later the shop works again, and its owner requests a replay of the message. This is a request to the
 # control API of the sandbox; `leyden serve` has a page for it.
 
 # %%

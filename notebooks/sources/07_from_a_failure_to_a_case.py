@@ -116,4 +116,4 @@ pd.DataFrame(
 
 # %% [markdown]
 # **Try it.** `leyden fuzz` does all of this in one command, also against your own server, and writes each finding as a
-# case, a test, a notebook and a script of `curl` commands.
+# case, a test, a notebook and, where it can show the finding, a script of `curl` commands.
