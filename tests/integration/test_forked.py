@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -16,21 +17,25 @@ def test_it_prints_the_same_and_ends_with_the_same_status(words: list[str]) -> N
     command = [sys.executable, "-m", "leyden", *words]
     started = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     process = forked_leyden(*words)
-    assert process.communicate(60) == (started.stdout, started.stderr)
+    assert process.communicate(timeout=60) == (started.stdout, started.stderr)
     assert process.poll() == process.wait() == started.returncode
 
 
 def test_it_has_the_present_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEYDEN_URL", "http://leyden.test:1")
-    printed, said = forked_leyden("clock").communicate(60)
+    printed, said = forked_leyden("clock").communicate(timeout=60)
     assert printed == ""
     assert "leyden.test:1" in said
 
 
 def test_python_is_started_where_its_own_variables_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    with monkeypatch.context() as changed:
+        changed.setenv("PYTHONHASHSEED", "7")
+        process = forked_leyden("version")
+        assert isinstance(process, subprocess.Popen)
+        assert process.communicate(timeout=60)[0].startswith("leyden ")
     process = forked_leyden("version")
-    assert isinstance(process, subprocess.Popen)
+    assert isinstance(process, ForkedProcess) == hasattr(os, "pidfd_open")
     assert process.communicate(timeout=60)[0].startswith("leyden ")
 
 
@@ -57,7 +62,7 @@ def test_one_that_does_not_end_in_time_is_killed() -> None:
     assert process.stdout is not None
     process.stdout.readline()
     with pytest.raises(subprocess.TimeoutExpired):
-        process.communicate(0.01)
+        process.communicate(timeout=0.01)
     process.kill()
     process.communicate()
     if isinstance(process, ForkedProcess):

@@ -1,4 +1,5 @@
-"""Processes of `leyden` that are forked from one that has imported it: a start takes a fifth of the CPU time.
+"""Processes of `leyden` that are forked from one that has imported it: a start takes a third of the CPU time, over a
+network a fifth.
 
 A process of the tests has one such parent, from its first server until its end. What a start itself does, with all its
 imports, is tested by the tests that start Python: `integration/test_served.py`, `integration/test_two_servers.py`,
@@ -88,7 +89,7 @@ class ForkedProcess:
         """Send SIGKILL to the process if it runs."""
         self.send_signal(signal.SIGKILL)
 
-    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+    def communicate(self, *, timeout: float | None = None) -> tuple[str, str]:
         """Read both outputs to their ends, wait for the end of the process, and return what was read; a second time
         nothing. A process that does not end in time is killed."""
         if self.stdout.closed:
@@ -118,7 +119,6 @@ class Parent:
     """The process that forks the others: this module as a program."""
 
     def __init__(self) -> None:
-        self._variables = _of_python(os.environ)
         self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # OpenBLAS starts threads when it is imported, and a process with threads cannot be forked.
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -132,9 +132,9 @@ class Parent:
                 stdout=subprocess.DEVNULL,
             )
 
-    def can_start(self) -> bool:
-        """Whether a forked process has the variables that Python reads at its start."""
-        return self._variables == _of_python(os.environ) and self._process.poll() is None
+    def is_running(self) -> bool:
+        """Whether it can fork."""
+        return self._process.poll() is None
 
     def start(self, *words: str) -> ForkedProcess:
         """`leyden` with these words, in the root of the checkout, with the present environment variables."""
@@ -154,16 +154,17 @@ class Parent:
         self._process.wait()
 
 
+_VARIABLES = _of_python(os.environ)  # before any test changes them: those of a parent
 _parents: dict[int, Parent] = {}
 
 
 def forked_leyden(*words: str) -> Process:
     """A process of `leyden` with these words in the root of the checkout: forked, where that is possible."""
-    if hasattr(os, "pidfd_open") and hasattr(socket, "SOCK_SEQPACKET"):
+    if hasattr(os, "pidfd_open") and hasattr(socket, "SOCK_SEQPACKET") and _of_python(os.environ) == _VARIABLES:
         if os.getpid() not in _parents:
             _parents[os.getpid()] = Parent()
             atexit.register(_end_parent, os.getpid())
-        if (parent := _parents[os.getpid()]).can_start():
+        if (parent := _parents[os.getpid()]).is_running():
             return parent.start(*words)
     return subprocess.Popen(
         [sys.executable, "-m", "leyden", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
