@@ -403,21 +403,24 @@ def test_commits_that_a_crash_of_the_machine_lost_are_counted(tmp_path: Path, ot
 
 
 class Moments:
-    """Calls `seen` after each system call of this thread that changes a file. What the threads of other tests write
-    may come in the middle of a call of `seen`."""
+    """Calls `seen` after each system call of this thread that changes a file. What another thread or a finalizer of
+    the process does meanwhile may come in the middle of a call of `seen`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seen: Callable[[str, tuple[Any, ...]], None]) -> None:
+        self._thread = threading.get_ident()
+        self._busy = False
         for name in ("open", "write", "pwrite", "fsync", "ftruncate", "replace", "unlink"):
             monkeypatch.setattr(os, name, self._observed(name, getattr(os, name), seen))
 
-    @staticmethod
-    def _observed(name: str, call: Any, seen: Callable[[str, tuple[Any, ...]], None]) -> Any:
-        thread = threading.get_ident()
-
+    def _observed(self, name: str, call: Any, seen: Callable[[str, tuple[Any, ...]], None]) -> Any:
         def observed(*arguments: Any, **named: Any) -> Any:
             result = call(*arguments, **named)
-            if threading.get_ident() == thread:
-                seen(name, arguments)
+            if threading.get_ident() == self._thread and not self._busy:
+                self._busy = True
+                try:
+                    seen(name, arguments)
+                finally:
+                    self._busy = False
             return result
 
         return observed
