@@ -74,10 +74,11 @@ class Store(RowStorage):
         with self.commit():
             self.db.drop_tables()
 
-    def load(self, state: Snapshot) -> None:
-        """Fill empty tables with the rows of the snapshot, under their ids, in one commit."""
+    def load(self, state: Snapshot | Store) -> None:
+        """Fill empty tables with the rows of the snapshot, under their ids, in one commit. The rows of another store,
+        which must not be used afterwards, are taken over and not copied."""
         with self.commit():
-            for name, table in state.items():
+            for name, table in (state.tables if isinstance(state, Store) else state).items():
                 data = self.table_data(name)
                 if fill(data, table):
                     continue

@@ -15,8 +15,8 @@ from leyden.server.callbacks.egress import closed_note
 from leyden.server.errors import StorageUnavailable
 from leyden.server.gc_pause import gc_paused
 from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.store.rows import Snapshot
 from leyden.server.store.store import Store
-from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
@@ -384,7 +384,7 @@ class World:
             seed = derived_seed(config.seed, f"\nreset {config.run}") if seed is None else seed
             self.rebuild(replace(config, seed=seed, start_ms=config.start_ms if start_ms is None else start_ms))
 
-    def rebuild(self, config: WorldConfig, tables: Mapping[str, TableSnapshot] | None = None) -> None:
+    def rebuild(self, config: WorldConfig, tables: Snapshot | Store | None = None) -> None:
         """Erase everything and build the parts anew, over the rows of `tables` if they are given. The API keys stay.
         Inside of `exclusive()`: nothing happens in the former parts after the commit."""
         if self._before_reset is None:

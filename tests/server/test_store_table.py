@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tinydb.table import Document, Table
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.storage import JournalStorage
 from leyden.server.store.store import Database, Store
+from leyden.server.store.tables.former_content import ITEMS_PER_STEP, FormerContent
 from leyden.server.store.tables.table_data import TableData
 from leyden.server.store.tinydb.table import IndexedTable
 from tests.support.examples import examples
@@ -494,3 +496,64 @@ def test_a_tally_counts_what_a_pass_over_the_rows_counts(commits: list[tuple[lis
     assert late.counts("status", "event") == table.counts("status", "event")
     with pytest.raises(LookupError, match="declare it"):
         table.counts("event")
+
+
+# What a store takes over from another one
+
+
+def numbered(count: int, start: int = 0) -> Store:
+    """A store with rows of two kinds, by an index."""
+    store = Store.memory()
+    table = store.table("charges", indexes=["kind"])
+    with store.commit():
+        for number in range(start, start + count):
+            table.put({"id": f"c{number}", "kind": number % 2})
+    return store
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_store_that_takes_over_another_ones_rows_has_them_and_can_return_to_its_own(
+    durable: bool, tmp_path: Path
+) -> None:
+    store = Store.open(tmp_path) if durable else Store.memory()
+    with store:
+        table = store.table("charges", indexes=["kind"])
+        for number in range(3):
+            table.put({"id": f"old{number}", "kind": number})
+        before = store.snapshot()
+
+        def take_over(fail: bool) -> None:
+            with store.commit():
+                store.drop_tables()
+                store.load(numbered(40))
+                if fail:
+                    raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            take_over(fail=True)
+        assert store.snapshot() == before
+        take_over(fail=False)
+        assert [row["id"] for row in table] == [f"c{number}" for number in range(40)]
+        assert [row["id"] for row in table.search(where("kind") == 1)] == [f"c{number}" for number in range(1, 40, 2)]
+        assert table.put({"id": "c40", "kind": 1}) == 41
+        after = store.snapshot()
+    if durable:
+        with Store.open(tmp_path) as again:
+            again.table("charges", indexes=["kind"])
+            assert again.snapshot()["charges"].rows == after["charges"].rows
+
+
+def test_former_content_is_freed_in_steps_and_what_the_tables_have_stays() -> None:
+    count = 3 * ITEMS_PER_STEP
+    store = numbered(count)
+    rows, former = store.tables["charges"].rows, FormerContent(store.tables.values())
+    assert [*former.free()] == []  # the tables have it still
+    assert len(rows) == count
+    former = FormerContent(store.tables.values())
+    with store.commit():
+        store.drop_tables()
+        store.load(numbered(count, start=count))
+    lengths = [len(rows) for _ in former.free()]
+    assert (lengths[0], lengths[-1]) == (count, 0)
+    assert max(a - b for a, b in pairwise(lengths)) == ITEMS_PER_STEP
+    assert [row["id"] for row in store.table("charges")][:: count - 1] == [f"c{count}", f"c{2 * count - 1}"]

@@ -631,6 +631,18 @@ TestTimersAgainstASortedList = TimersAgainstASortedList.TestCase
 TestTimersAgainstASortedList.settings = examples(100, stateful_step_count=40)
 
 
+def test_timers_that_are_taken_over_are_those_of_the_snapshot():
+    timers = Timers()
+    for number in range(50):
+        timers.schedule(number % 7, number % 2, "charge", str(number))
+    read, taken = Timers(), Timers()
+    read.restore(timers.snapshot())
+    taken.restore({**timers.snapshot(), "timers": read})
+    assert taken.snapshot() == timers.snapshot()
+    assert [*taken.due(9)] == [*timers.due(9)]
+    assert taken.snapshot() == timers.snapshot()
+
+
 def test_replaced_timers_do_not_accumulate():
     timers = Timers()
     for number in range(2_000):

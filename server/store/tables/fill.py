@@ -1,4 +1,4 @@
-"""Fills a table with the content of a snapshot at once, instead of row by row."""
+"""Fills a table with the content of a snapshot or of another table at once, instead of row by row."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from leyden.server.store.tables.table_data import TableData
 from leyden.server.store.tables.table_snapshot import TableSnapshot
 
 
-def fill(table: TableData, state: TableSnapshot) -> bool:
-    """Replace the content of the table by copies of that of the snapshot, if the snapshot has the key, the indexes and
-    the tallies of the table. Whether it has; if not, nothing changes. Inside of a commit."""
+def fill(table: TableData, state: TableSnapshot | TableData) -> bool:
+    """Replace the content of the table by a copy of that of a snapshot, or by that of another table, which must not be
+    used afterwards, if it has the key, the indexes and the tallies of the table. Whether it has; if not, nothing
+    changes. Inside of a commit."""
     if state.key != table.key or set(state.indexes) != set(table.indexes) or set(state.tallies) != set(table.tallies):
         return False
     table.clear()
-    content = TableData(table._commit_state, table.name, state)
+    content = state if isinstance(state, TableData) else TableData(table._commit_state, table.name, state)
     table.rows, table.keys = content.rows, content.keys
     table.indexes, table.tallies = content.indexes, content.tallies
     table.max_id, table.ascending, table.order = content.max_id, content.ascending, content.order

@@ -56,6 +56,12 @@ class RowMap(Mapping[int, Row]):
     def __len__(self) -> int:
         return len(self._cells)
 
+    @property
+    def cells(self) -> dict[int, Row | bytes]:
+        """The rows, and the blocks in which rows are packed, by document id. It is replaced by `sort` and shared with
+        nothing."""
+        return self._cells
+
     def copy(self) -> RowMap:
         """A map with the same rows. The rows and blocks are shared."""
         copy = RowMap()

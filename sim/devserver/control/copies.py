@@ -12,6 +12,7 @@ from leyden.errors import ClockError
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import EncodedJson, Request
+from leyden.server.store.tables.former_content import FormerContent
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.persistence.encoded_state import BATCH
@@ -70,13 +71,19 @@ class CopyControl:
         """Return to a snapshot."""
         world, snapshot = self._world, self._named(call)
         state = await world.run_apart(prepared(world, snapshot.state))
+        former = FormerContent(world.store.tables.values())
         try:
             with world.lock:
                 check_not_waiting(world)
                 return_to(world, state, snapshot.rate)
+                shown = sandbox_state(world, call.project)
         except ClockError as error:
             raise Conflict(str(error)) from None
-        return sandbox_state(world, call.project)
+        slices = world.slices()
+        for _ in former.free():
+            if slices.is_over():
+                await slices.pause()
+        return shown
 
     @handles(raises=(SemanticConflict, Conflict), recorded=False)
     async def fork_sandbox(self, call: Request) -> Mapping[str, Any]:

@@ -31,6 +31,7 @@ from leyden.world.persistence.stream_checks import check_streams
 from leyden.world.snapshots.frozen_state import FrozenState
 from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX, check_saved_sandbox
 from leyden.world.snapshots.state_checks import check_ids, check_project, check_timers
+from leyden.world.time.timers import Timers
 from leyden.world.world import LOCAL_URL, World
 
 if TYPE_CHECKING:
@@ -194,8 +195,8 @@ def restore_world(
 
 
 def prepared(world: World, read: Callable[[], Mapping[str, Any]]) -> Callable[[], Mapping[str, Any]]:
-    """A function for another thread. It returns the state that `read` returns, with the indexes and the packed journal
-    that `return_to` would have to make."""
+    """A function for another thread. It returns the state that `read` returns, with the store, the timers and the
+    packed journal that `return_to` would have to make, and which one call of it takes over."""
     tables = {name: (data.key, tuple(data.indexes), tuple(data.tallies)) for name, data in world.store.tables.items()}
     clock = world.clock
 
@@ -206,7 +207,9 @@ def prepared(world: World, read: Callable[[], Mapping[str, Any]]) -> Callable[[]
             store.table_data(name).declare(*tables[name])
         journal = HashedEventJournal(clock)
         journal.restore(state["journal"])
-        return {**state, "tables": store.snapshot(), "journal": journal}
+        timers = Timers()
+        timers.restore(state["clock"])
+        return {**state, "tables": store, "journal": journal, "clock": {**state["clock"], "timers": timers}}
 
     return prepare
 
@@ -217,7 +220,8 @@ def return_to(world: World, snapshot: Mapping[str, Any], rate: float) -> None:
     saved = snapshot["config"]
     with gc_paused(), world.exclusive():
         config = replace(world.config, seed=saved["seed"], start_ms=saved["start_ms"], rate=0)
-        world.rebuild(config, _tables(snapshot))
+        tables = snapshot["tables"]
+        world.rebuild(config, tables if isinstance(tables, Store) else _tables(snapshot))
         _restore_journal(world, snapshot["journal"])
         _restore_state(world, snapshot)
         if snapshot.get("network") is not None:

@@ -163,11 +163,14 @@ class Timers:
         return {"sequence": self._sequence, **listed}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Restore what `snapshot()` returned."""
-        entries: list[Entry] = [
-            (due_ms, priority, sequence, kind, key) for due_ms, priority, sequence, kind, key in snapshot["timers"]
-        ]
+        """Restore what `snapshot()` returned. Other `Timers` in it are taken over and must not be used afterwards."""
         self._sequence = snapshot["sequence"]
+        if isinstance(timers := snapshot["timers"], Timers):
+            self._current, self._heap = timers._current, timers._heap
+            return
+        entries: list[Entry] = [
+            (due_ms, priority, sequence, kind, key) for due_ms, priority, sequence, kind, key in timers
+        ]
         self._current = {(entry[3], entry[4]): entry for entry in entries}
         self._heap = entries
         heapify(self._heap)
