@@ -112,6 +112,16 @@ class RowTable:
         found = self.find(field, value)
         return found[0] if found else None
 
+    def count_with(self, values: Mapping[str, Any]) -> int:
+        """The number of rows that have all these values, which are not null, in indexed fields; of no values, all rows.
+        No row is read. Raises `LookupError` for a field without an index."""
+        data = self._data
+        for field in values:
+            if field not in data.indexes:
+                raise LookupError(f"table {data.name!r} has no index of {field!r}: declare it")
+        found = sorted((data.with_value(field, value) for field, value in values.items()), key=len)
+        return len(set(found[0]).intersection(*found[1:])) if found else len(data.rows)
+
     def counts(self, *fields: str) -> dict[tuple[Any, ...], int]:
         """The number of rows for each combination of values in the fields of a tally, or for each value of one indexed
         field, without rows in which that is null. It does not depend on the number of rows.

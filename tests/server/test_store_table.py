@@ -557,3 +557,20 @@ def test_former_content_is_freed_in_steps_and_what_the_tables_have_stays() -> No
     assert (lengths[0], lengths[-1]) == (count, 0)
     assert max(a - b for a, b in pairwise(lengths)) == ITEMS_PER_STEP
     assert [row["id"] for row in store.table("charges")][:: count - 1] == [f"c{count}", f"c{2 * count - 1}"]
+
+
+def test_rows_are_counted_by_indexed_values() -> None:
+    store = Store.memory()
+    table = store.table("charges", indexes=["kind", "status"])
+    for number in range(30):
+        table.put({"id": f"c{number}", "kind": number % 3, "status": "even" if number % 2 == 0 else "odd", "other": 1})
+    for kind in (0, 1, 5):
+        for status in ("even", "odd", "none"):
+            values = {"kind": kind, "status": status}
+            assert table.count_with(values) == table.count((where("kind") == kind) & (where("status") == status))
+        assert table.count_with({"kind": kind}) == table.count(where("kind") == kind)
+    table.put({"id": "c0", "kind": 0, "status": "odd"})
+    assert table.count_with({"kind": 0, "status": "odd"}) == 6
+    assert table.count_with({}) == 30
+    with pytest.raises(LookupError, match=r"no index of 'other'"):
+        table.count_with({"other": 1})

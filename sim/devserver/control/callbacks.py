@@ -7,7 +7,7 @@ from typing import Any
 
 from leyden.devserver.control.body_values import check_charge_id, span_ms
 from leyden.devserver.control.pages import Page, created_between, page
-from leyden.devserver.control.wait_notes import dead_end, matching, wait_note
+from leyden.devserver.control.wait_notes import dead_end, wait_note
 from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
@@ -244,22 +244,11 @@ class CallbackControl:
         return filters
 
     def _counter(self, wanted: Mapping[str, Any]) -> Callable[[], int]:
-        """A function that counts the deliveries that match now. Those about one Charge are counted again only after the
-        journal has changed; the number of all others is kept."""
-        counted: list[tuple[object, int, int]] = []
-        status, event = None if wanted["status"] == "any" else wanted["status"], wanted.get("event")
+        """A function that counts the deliveries that match now."""
+        filters = self._filters({**wanted, "status": None if wanted["status"] == "any" else wanted["status"]})
         if wanted.get("chargeId") is None:
-            return lambda: self._count(status, event)
-
-        def count() -> int:
-            world = self._world
-            with world.lock:
-                journal, length = world.journal, len(world.journal)
-                if not counted or counted[0][0] is not journal or counted[0][1] != length:
-                    counted[:] = [(journal, length, len(matching(world, wanted, wanted["status"])))]
-            return counted[0][2]
-
-        return count
+            return lambda: self._count(filters.get("status"), filters.get("event"))
+        return lambda: self._world.service.outbox.rows.count_with(filters)
 
     def _count(self, status: str | None, event: str | None) -> int:
         """The number of deliveries with this status and this event; None is any."""

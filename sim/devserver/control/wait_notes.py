@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from heapq import heapify, heappop
-from typing import Any
+from typing import Any, cast
 
 from leyden.callbacks import faults
 from leyden.lightning.engine.htlc import HELD
@@ -17,14 +17,7 @@ from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 _ANY = "any"
-
-
-def matching(world: World, wanted: Mapping[str, Any], status: str = _ANY) -> list[DeliveryRow]:
-    """The deliveries in this state about the Charge and the event of a filter, in the order of their creation."""
-    outbox, event, charge_id = world.service.outbox, wanted.get("event"), wanted.get("chargeId")
-    by_status = charge_id is None and status != _ANY
-    rows = outbox.rows.find("status", status) if by_status else outbox.deliveries(charge_id)
-    return [row for row in rows if status in (_ANY, row["status"]) and event in (None, row["event"])]
+_READ_AT_ONCE = 100
 
 
 def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
@@ -38,7 +31,8 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
         return "it has no callbackUrl, so no callback is sent: create it with a callbackUrl"
     if charge is None or charge["status"] == service.charges.lifecycle.table.initial:
         return None
-    rows = matching(world, wanted)
+    event = wanted.get("event")
+    rows = [row for row in service.outbox.deliveries(charge_id) if event in (None, row["event"])]
     ended = [row for row in rows if status != _ANY and row["status"] not in (status, PENDING)]
     if len(rows) - len(ended) >= wanted["count"]:
         return None
@@ -85,13 +79,26 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
     charge = charges.row(charge_id)
     if charge is not None:
         return _of_unpaid(world, charge, wanted.get("event"))
-    for child in charges.find("static_charge_id", charge_id):
-        if child["status"] == initial and "closed" not in child:
-            return _of_unpaid(world, child, wanted.get("event"))
+    child = await _open_charge(world, {"static_charge_id": charge_id, "status": initial})
+    if child is not None:
+        return _of_unpaid(world, child, wanted.get("event"))
     static = service.static_charges.static_charges.existing(charge_id)
     if static["status"] == service.static_charges.lifecycle.table.initial:
         return "no payment of the Static Charge is open: pay it (POST /sandbox/v1/payments)"
     return f"the Static Charge is {static['status']} and takes no payment: create another one"
+
+
+async def _open_charge(world: World, filters: Mapping[str, Any]) -> ChargeRow | None:
+    """The oldest of these Charges whose invoice can be paid."""
+    charges, slices, after = world.service.charges.charges, world.slices(), None
+    while rows := charges.page_up(filters, after, _READ_AT_ONCE):
+        for row in rows:
+            if "closed" not in row:
+                return cast(ChargeRow, row)
+        after = rows[-1].doc_id
+        if slices.is_over():
+            await slices.pause()
+    return None
 
 
 async def _next_pending(world: World, filters: Mapping[str, Any]) -> DeliveryRow | None:
