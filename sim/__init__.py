@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leyden.harness.pytest_conformance import conformance
+    from leyden.lab.sweeps.comparisons import compare, estimates
     from leyden.lab.sweeps.sweep import grid, sweep
     from leyden.sandbox import Sandbox
     from leyden.world.time.clock import VirtualClock
 
-__all__ = ["Sandbox", "VirtualClock", "conformance", "grid", "sweep"]
+__all__ = ["Sandbox", "VirtualClock", "compare", "conformance", "estimates", "grid", "sweep"]
 
 _MODULES = {
     "Sandbox": "leyden.sandbox",
     "VirtualClock": "leyden.world.time.clock",
+    "compare": "leyden.lab.sweeps.comparisons",
     "conformance": "leyden.harness.pytest_conformance",
+    "estimates": "leyden.lab.sweeps.comparisons",
     "grid": "leyden.lab.sweeps.sweep",
     "sweep": "leyden.lab.sweeps.sweep",
 }

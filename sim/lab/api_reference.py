@@ -44,7 +44,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
     ),
     ("The Lightning network", (("leyden.lightning.network.network", ("Network", "NetworkNode", "Interceptor")),)),
     ("Traffic and figures", (("leyden.lab.traffic", ("traffic", "Traffic")), ("leyden.lab.kpi", ("Kpi",)))),
-    ("Sweeps", (("leyden", ("grid", "sweep")),)),
+    ("Sweeps", (("leyden", ("grid", "sweep", "estimates", "compare")),)),
     ("Drawings", (("leyden.lab.drawings", ("Drawing", "timeline", "sequence", "lifecycle", "schedule", "network", "qr",
                                            "bars")),)),
     ("Tests of a service", (("leyden", ("conformance",)),)),

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from leyden.arguments import checked_path, checked_text
 from leyden.errors import SweepError
 from leyden.extras import require
+from leyden.lab.sweeps.comparisons import METRICS, PARAMETERS
 from leyden.lab.sweeps.identity import Identity
+from leyden.lab.sweeps.intervals import checked_confidence, count_for_width, interval
 from leyden.lab.sweeps.runs import COLUMNS, OK, Scenario, SweepRow, SweepRun, as_json, function_key, run_key, seed_for
 from leyden.lab.sweeps.store import SweepStore
 from leyden.server.version import VERSION
@@ -52,6 +54,9 @@ def sweep(
     *,
     workers: int | None = None,
     version: str = "",
+    width: Mapping[str, float] | None = None,
+    at_most: int = 1_000,
+    confidence: float = 0.95,
 ) -> pd.DataFrame:
     """Call `fn(scenario)` for every scenario and replication, and return one row per run, scenario by scenario.
 
@@ -73,6 +78,12 @@ def sweep(
     finds by a computed name, are not seen: give another `version` when they change. A value that has no fixed form,
     such as a sandbox or an open file, raises `SweepError`, unless `version` stands for it.
 
+    `width` continues until the means are known well enough: `width={"conversion": 0.02}` adds replications, the same
+    number to every scenario, until the confidence interval of each scenario's mean (Student's, at `confidence`) is at
+    most so wide from end to end, or there are `at_most` replications. It begins with `replications`, at least two; with
+    ten or more the rule seldom stops on a spread that is small by chance. `leyden.estimates` shows the intervals and
+    `leyden.compare` the differences from a baseline.
+
     `progress` shows a bar; None shows it at a terminal and in a notebook.
 
     Columns: `run_id, scenario, replication, seed`, the parameters, the metrics, `status, error, real_time_s, version,
@@ -84,38 +95,91 @@ def sweep(
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise SweepError(f"executor={executor!r:.60} takes no runs: give a concurrent.futures.Executor, or None")
     path = None if store is None else checked_path("store", store)
-    runs = _runs(fn, scenarios, replications, seed, version)
+    confidence = checked_confidence(confidence)
+    wanted = _checked_width(width, at_most, replications)
+    listed = _listed(scenarios)
+    runs = _runs(fn, listed, replications, seed, version)
     if path is not None and not version:
         _check_identity(fn, runs)
     file = SweepStore(path) if path is not None else None
-    with file if file is not None else nullcontext():
-        rows: dict[int, SweepRow] = {}
+    rows: dict[str, SweepRow] = {}
+    with file if file is not None else nullcontext(), _ProgressBar(progress) as bar:
         known = {} if file is None else file.rows
-        for number, run in enumerate(runs):
-            if (row := known.get(run.run_id)) is not None:
-                # What the id does not fix; a row of an earlier file may lack it.
-                rows[number] = {
-                    **row, "scenario": run.scenario, "replication": run.replication, "version": version,
-                    "leyden_version": VERSION,
-                }  # fmt: skip
-        with _ProgressBar(progress, len(runs), len(rows)) as tick:
 
-            def on_row(number: int, row: SweepRow) -> None:
-                rows[number] = row
-                if file is not None:
-                    file.add(row)
-                tick()
+        def on_row(number: int, row: SweepRow) -> None:
+            rows[runs[number].run_id] = row
+            if file is not None:
+                file.add(row)
+            bar.advance()
 
-            from leyden.lab.sweeps.pools import perform_runs
+        from leyden.lab.sweeps.pools import perform_runs
 
+        while True:
+            for run in runs:
+                if run.run_id not in rows and (row := known.get(run.run_id)) is not None:
+                    # What the id does not fix; a row of an earlier file may lack it.
+                    rows[run.run_id] = {
+                        **row, "scenario": run.scenario, "replication": run.replication, "version": version,
+                        "leyden_version": VERSION,
+                    }  # fmt: skip
+            bar.expect(len(runs), len(rows))
             perform_runs(
-                fn, [(number, run) for number, run in enumerate(runs) if number not in rows], executor, workers, on_row
+                fn,
+                [(number, run) for number, run in enumerate(runs) if run.run_id not in rows],
+                executor,
+                workers,
+                on_row,
             )
-    ordered = [rows[number] for number in range(len(runs))]
+            more = _more_replications([rows[run.run_id] for run in runs], wanted, confidence, at_most)
+            if more is None:
+                break
+            runs = _runs(fn, listed, more, seed, version)
+    ordered = [rows[run.run_id] for run in runs]
     failed = [row for row in ordered if row["status"] != OK]
     if failed:
         log.warning("%s of %s runs failed, the first with %s", len(failed), len(runs), failed[0]["error"])
     return frame(ordered, [list(run.params) for run in runs])
+
+
+def _checked_width(width: Mapping[str, float] | None, at_most: int, replications: int) -> Mapping[str, float]:
+    """The wanted width of the interval of each metric."""
+    if width is None:
+        return {}
+    if not isinstance(width, Mapping) or not width:
+        raise SweepError(
+            f'width={width!r:.60}: write for example width={{"conversion": 0.02}}, for a metric of the sweep'
+        )
+    for name, value in width.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+            raise SweepError(f"width: {name}={value!r}: give a number above 0, in the unit of the metric")
+    if type(replications) is int and replications < 2:
+        raise SweepError("replications=1 has no interval: give at least 2 with width, better 10")
+    if type(at_most) is not int or (type(replications) is int and at_most < replications):
+        raise SweepError(f"at_most={at_most!r}: give a whole number that is not below replications")
+    return width
+
+
+def _more_replications(
+    rows: list[SweepRow], wanted: Mapping[str, float], confidence: float, at_most: int
+) -> int | None:
+    """How many replications the next round has; None when every interval is narrow enough, or `at_most` are made."""
+    made = 1 + max(row["replication"] for row in rows)
+    ok = [row for row in rows if row["status"] == OK]
+    needed = made
+    for name, width in wanted.items():
+        values: dict[int, list[float]] = {row["scenario"]: [] for row in ok}
+        for row in ok:
+            value = row["metrics"].get(name)
+            if isinstance(value, (int, float)):
+                values[row["scenario"]].append(float(value))
+        if ok and not any(values.values()):
+            known = ", ".join(sorted({metric for row in ok for metric in row["metrics"]}))
+            raise SweepError(f"width: the function returned no number {name!r}: it returned {known}")
+        for got in values.values():
+            found = interval(got, confidence)
+            if found.width > width:
+                needed = max(needed, count_for_width(found.std, width, confidence) or at_most, made + 1)
+    return None if needed == made or made >= at_most else min(needed, 2 * made, at_most)
 
 
 def frame(rows: list[SweepRow], parameters: list[list[str]]) -> pd.DataFrame:
@@ -130,7 +194,9 @@ def frame(rows: list[SweepRow], parameters: list[list[str]]) -> pd.DataFrame:
     columns |= {name: [row["metrics"].get(name) for row in rows] for name in metrics}
     columns |= {name: [row[name] for row in plain] for name in COLUMNS[4:]}
     kinds = {name: "str" if name == "error" else _kind(values) for name, values in columns.items()}
-    return pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in columns.items()})
+    found = pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in columns.items()})
+    found.attrs.update({PARAMETERS: named, METRICS: metrics})
+    return found
 
 
 def _kind(values: list[Any]) -> str:
@@ -147,9 +213,15 @@ def _kind(values: list[Any]) -> str:
     return "object" if kinds else "float64"
 
 
+def _listed(scenarios: Iterable[Scenario | Mapping[str, Any]]) -> list[Scenario | Mapping[str, Any]]:
+    if isinstance(scenarios, (str, Mapping)) or not isinstance(scenarios, Iterable):
+        raise SweepError(f"scenarios={scenarios!r:.60} is no list: write for example grid(expiresIn=[60, 300])")
+    return list(scenarios)
+
+
 def _runs(
     fn: Callable[..., Any],
-    scenarios: Iterable[Scenario | Mapping[str, Any]],
+    scenarios: Sequence[Scenario | Mapping[str, Any]],
     replications: int,
     seed: int,
     version: str,
@@ -160,8 +232,6 @@ def _runs(
         raise SweepError(f"{fn!r} cannot be called: give a function of one scenario that returns a dict of metrics")
     text = function_key(fn)
     checked_text("version", version)
-    if isinstance(scenarios, (str, Mapping)) or not isinstance(scenarios, Iterable):
-        raise SweepError(f"scenarios={scenarios!r:.60} is no list: write for example grid(expiresIn=[60, 300])")
     runs = []
     for number, scenario in enumerate(scenarios):
         if not isinstance(scenario, Mapping) and not hasattr(scenario, "__dict__"):
@@ -209,29 +279,34 @@ def _check_names(params: Iterable[str]) -> None:
 
 
 class _ProgressBar:
-    """A progress bar; its context's value is a function to call after each run."""
+    """A progress bar of runs, or nothing."""
 
-    def __init__(self, wanted: bool | None, total: int, done: int) -> None:
+    def __init__(self, wanted: bool | None) -> None:
         self._wanted = _is_interactive() if wanted is None else wanted
-        self._total = total
-        self._done = done
         self._shown: Any = None
 
-    def __enter__(self) -> Callable[[], None]:
-        if not self._wanted:
-            return lambda: None
-        import warnings
+    def __enter__(self) -> _ProgressBar:
+        return self
 
-        with warnings.catch_warnings():
-            # Without ipywidgets tqdm warns and draws its bar as text.
-            warnings.simplefilter("ignore")
-            from tqdm.auto import tqdm
+    def expect(self, total: int, done: int) -> None:
+        """So many runs are made in all, and so many of them are made already."""
+        if self._shown is not None:
+            self._shown.total = total
+            self._shown.refresh()
+        elif self._wanted:
+            import warnings
 
-            self._shown = tqdm(total=self._total, initial=self._done, unit="run")
-        return self._advance
+            with warnings.catch_warnings():
+                # Without ipywidgets tqdm warns and draws its bar as text.
+                warnings.simplefilter("ignore")
+                from tqdm.auto import tqdm
 
-    def _advance(self) -> None:
-        self._shown.update()
+                self._shown = tqdm(total=total, initial=done, unit="run")
+
+    def advance(self) -> None:
+        """One more run is made."""
+        if self._shown is not None:
+            self._shown.update()
 
     def __exit__(self, *raised: object) -> None:
         if self._shown is not None:

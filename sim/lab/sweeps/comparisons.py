@@ -1,0 +1,164 @@
+"""What a sweep shows: the means of its scenarios, and their differences from one of them, with confidence intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from leyden.errors import SweepError
+from leyden.extras import require
+from leyden.lab.sweeps.intervals import checked_confidence, count_for_width, interval
+from leyden.lab.sweeps.runs import OK
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = {
+    "scenario", "metric", "mean", "baseline", "difference", "low", "high", "std", "replications", "needed"
+}  # fmt: skip
+PARAMETERS, METRICS = "leyden_parameters", "leyden_metrics"  # names in the `attrs` of the DataFrame of a sweep
+
+
+def estimates(runs: pd.DataFrame, metrics: Iterable[str] | None = None, *, confidence: float = 0.95) -> pd.DataFrame:
+    """The mean of each metric in each scenario of a sweep, with its confidence interval over the replications.
+
+    A row per scenario and metric: `scenario`, the parameters, `metric`, `mean`, `low`, `high`, `std`, `replications`,
+    in the unit of the metric. The interval is Student's: it supposes that the replications are independent, as those
+    of a sweep are, and their means about normal. Failed runs and missing values are left out; with fewer than two
+    values `low` and `high` are missing. `metrics` are all columns of numbers that the function of the sweep returned.
+
+    Raises `SweepError` for what is no DataFrame of a sweep and for a metric that it does not have, and `ValueError`
+    for a confidence level that is not between 0 and 1. Needs the extra `lab`.
+    """
+    confidence = checked_confidence(confidence)
+    names, parameters = _checked(runs, metrics)
+    rows = []
+    for scenario, found in runs.groupby("scenario", sort=True):
+        for name in names:
+            got = interval(list(_values(found, name).values()), confidence)
+            rows.append({**_of_scenario(scenario, found, parameters), "metric": name, **_shown(got)})
+    return _frame(rows)
+
+
+def compare(
+    runs: pd.DataFrame,
+    baseline: int | Mapping[str, Any] = 0,
+    metrics: Iterable[str] | None = None,
+    *,
+    confidence: float = 0.95,
+    width: float | None = None,
+) -> pd.DataFrame:
+    """The difference of each scenario of a sweep from a baseline scenario, pair by pair of replications.
+
+    `baseline` is the number of a scenario, or parameters that only one scenario has: `{"expiresIn": 60}`. A row per
+    other scenario and metric: `scenario`, the parameters, `metric`, `baseline` (its mean), `difference` (mean of
+    scenario minus baseline), `low`, `high`, `std` (of the differences), `replications` (pairs).
+
+    Replication 3 has the same random numbers in every scenario, so a pair differs by the parameters alone and the
+    interval of the differences is narrower than that of two independent means. It is Student's, of the differences. An
+    interval that does not contain 0 shows a difference, with this confidence for each row by itself: among twenty
+    comparisons at 0.95 one is expected to show a difference that is none. Pairs with a failed run or a missing value
+    are left out.
+
+    With a `width`, in the unit of the metric, `needed` is the number of replications after which the interval is about
+    so wide from `low` to `high`, by the spread seen so far.
+
+    Raises `SweepError` for what is no DataFrame of a sweep, for a metric or a baseline that it does not have, and
+    `ValueError` for a confidence level that is not between 0 and 1 or a width that is not above 0. Needs the extra
+    `lab`.
+    """
+    confidence = checked_confidence(confidence)
+    if width is not None and not (isinstance(width, (int, float)) and width > 0):
+        raise ValueError(f"width={width!r}: give the wanted width of the interval, above 0, in the unit of the metric")
+    names, parameters = _checked(runs, metrics)
+    number = _baseline(runs, baseline, parameters)
+    base = runs[runs["scenario"] == number]
+    rows = []
+    for scenario, found in runs.groupby("scenario", sort=True):
+        if scenario == number:
+            continue
+        for name in names:
+            ours, theirs = _values(found, name), _values(base, name)
+            pairs = [replication for replication in ours if replication in theirs]
+            got = interval([ours[one] - theirs[one] for one in pairs], confidence)
+            row = {**_of_scenario(scenario, found, parameters), "metric": name}
+            row["baseline"] = interval([theirs[one] for one in pairs], confidence).mean
+            row |= {"difference" if key == "mean" else key: value for key, value in _shown(got).items()}
+            if width is not None:
+                row["needed"] = count_for_width(got.std, width, confidence)
+            rows.append(row)
+    frame = _frame(rows)
+    return frame.astype({"needed": "Int64"}) if "needed" in frame else frame
+
+
+def _checked(runs: pd.DataFrame, metrics: Iterable[str] | None) -> tuple[list[str], list[str]]:
+    """The names of the metrics and of the parameters."""
+    require("compare() and estimates()", "scipy", "lab")
+    columns = getattr(runs, "columns", ())
+    missing = next((name for name in ("scenario", "replication", "status") if name not in columns), None)
+    if missing is not None:
+        raise SweepError(f"this is no DataFrame of a sweep, it has no column {missing}: give what sweep() returned")
+    parameters = [name for name in runs.attrs.get(PARAMETERS, ()) if name in columns]
+    taken = next((name for name in parameters if name in _COLUMNS), None)
+    if taken is not None:
+        raise SweepError(f"the parameter {taken} has the name of a column of the result: rename it and sweep again")
+    returned = [name for name in runs.attrs.get(METRICS, ()) if name in columns]
+    if metrics is None:
+        names = [name for name in returned if runs[name].dtype.kind in "biuf"]
+        if not names:
+            raise SweepError("the DataFrame names no metric that is a number: give metrics=[...], names of its columns")
+        return names, parameters
+    if isinstance(metrics, str) or not isinstance(metrics, Iterable):
+        raise SweepError(f"metrics={metrics!r:.60}: give a list of names, for example metrics=[{metrics!r:.60}]")
+    names = list(metrics)
+    for name in names:
+        if name not in columns:
+            known = ", ".join(returned or map(str, columns))
+            raise SweepError(f"the sweep has no metric {name!r}: it has {known}")
+        if runs[name].dtype.kind not in "biuf":
+            raise SweepError(f"the metric {name} is no number in every run: its values are {runs[name].dtype}")
+    return names, parameters
+
+
+def _baseline(runs: pd.DataFrame, baseline: int | Mapping[str, Any], parameters: list[str]) -> int:
+    """The number of the baseline scenario."""
+    if isinstance(baseline, Mapping):
+        unknown = next((name for name in baseline if name not in (parameters or runs.columns)), None)
+        if unknown is not None:
+            raise SweepError(f"baseline: the sweep has no parameter {unknown!r}: it has {', '.join(parameters)}")
+        wanted = [
+            number
+            for number, found in runs.groupby("scenario", sort=True)
+            if all(found[name].iloc[0] == value for name, value in baseline.items())
+        ]
+    else:
+        wanted = [number for number in runs["scenario"].unique() if number == baseline]
+    if len(wanted) != 1:
+        count = len(wanted) or "no"
+        raise SweepError(
+            f"baseline={baseline!r:.100} is that of {count} scenarios: give the number of one, or parameters that only"
+            " one has"
+        )
+    return int(wanted[0])
+
+
+def _values(found: pd.DataFrame, metric: str) -> dict[int, float]:
+    """The values of the runs that succeeded, by replication."""
+    present = found[(found["status"] == OK) & found[metric].notna()]
+    pairs = zip(present["replication"].tolist(), map(float, present[metric]), strict=True)
+    return {replication: value for replication, value in pairs if isfinite(value)}
+
+
+def _of_scenario(scenario: Any, found: pd.DataFrame, parameters: list[str]) -> dict[str, Any]:
+    return {"scenario": scenario, **{name: found[name].iloc[0] for name in parameters}}
+
+
+def _shown(got: Any) -> dict[str, Any]:
+    return {"mean": got.mean, "low": got.low, "high": got.high, "std": got.std, "replications": got.size}
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rows)

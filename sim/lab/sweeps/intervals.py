@@ -1,0 +1,72 @@
+"""Student's t: confidence intervals of a mean, and the number of replications for an interval of a given width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, isfinite, nan, sqrt
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+_MOST = 10**9
+
+
+class Interval(NamedTuple):
+    """A mean with its confidence interval from `low` to `high`, of `size` values with the standard deviation `std`.
+    Without two values there is no interval: what is missing is NaN."""
+
+    mean: float
+    low: float
+    high: float
+    std: float
+    size: int
+
+    @property
+    def width(self) -> float:
+        """From `low` to `high`; infinite where there is no interval."""
+        return self.high - self.low if self.size > 1 else inf
+
+
+def checked_confidence(confidence: object) -> float:
+    """The confidence level, between 0 and 1. Raises `ValueError`."""
+    if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 < confidence < 1:
+        return float(confidence)
+    raise ValueError(f"confidence={confidence!r}: give a number between 0 and 1, such as 0.95")
+
+
+def interval(values: Sequence[float], confidence: float) -> Interval:
+    """The mean of independent values and its confidence interval, by Student's t with one degree of freedom less than
+    there are values: mean ± t s / √n."""
+    count = len(values)
+    if count == 0:
+        return Interval(nan, nan, nan, nan, 0)
+    mean = fmean(values)
+    if count == 1:
+        return Interval(mean, nan, nan, nan, 1)
+    std = stdev(values)
+    half = _quantile(confidence, count) * std / sqrt(count)
+    return Interval(mean, mean - half, mean + half, std, count)
+
+
+def count_for_width(std: float, width: float, confidence: float) -> int | None:
+    """The least number of values with this standard deviation whose interval is at most `width` from end to end. None
+    without a standard deviation, and above a milliard."""
+
+    def fits(count: int) -> bool:
+        return 2 * _quantile(confidence, count) * std / sqrt(count) <= width
+
+    if not isfinite(std) or not fits(_MOST):
+        return None
+    low, high = 1, 2
+    while not fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def _quantile(confidence: float, count: int) -> float:
+    """The factor t of an interval of so many values."""
+    from scipy.special import stdtrit  # type: ignore[import-untyped]
+
+    return float(stdtrit(count - 1, (1 + confidence) / 2))
