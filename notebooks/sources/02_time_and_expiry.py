@@ -54,12 +54,12 @@ worlds[0].payments["reason"].item()
 # ## What else is different?
 #
 # `diff` compares two sandboxes row by row and lists the fields that differ. `here` is the fork one millisecond before
-# the expiry, `there` the fork at the expiry. Shown are the tables that the shop, its node and its customer can see.
+# the expiry, `there` the fork at the expiry. Shown is what the shop, its node and its customer can see.
 
 # %%
 before, at = worlds[-1], worlds[0]
 found = before.diff(at)
-seen = found["table"].isin(["charges", "payments", "deliveries", "balances"]) & (found["field"] != "body")
+seen = found["table"].isin(["charges", "payments", "deliveries", "balances"]) & ~found["field"].isin(["body", "reason"])
 found.loc[seen, ["table", "field", "here", "there"]]
 
 # %% [markdown]

@@ -63,6 +63,7 @@ def _payments(world: World) -> Iterator[Row]:
     for row in world.payments.rows:
         settled = [attempt for attempt in row["attempts"] if attempt["status"] == "settled"]
         yield {
+            "starts_at": row["created_at"],
             **row,
             "charge_id": charges.get(row["payment_hash"] or ""),
             "script": None if row["script"] is None else row["script"]["outcome"],
@@ -134,8 +135,8 @@ STATIC_CHARGES = (
 PAYMENTS = (
     ("id", TEXT), ("payer", TEXT), ("status", "payment"), ("outcome", "outcome"), ("reason", TEXT),
     ("amount_msat", MSAT), ("received_msat", MSAT), ("fees_msat", MSAT), ("attempts", COUNT), ("created_at", TIME),
-    ("resolved_at", TIME), ("gives_up_at", TIME), ("charge_id", TEXT), ("script", TEXT), ("payment_hash", TEXT),
-    ("preimage", TEXT), ("request", TEXT),
+    ("starts_at", TIME), ("resolved_at", TIME), ("gives_up_at", TIME), ("charge_id", TEXT), ("script", TEXT),
+    ("payment_hash", TEXT), ("preimage", TEXT), ("request", TEXT),
 )  # fmt: skip
 ATTEMPTS = (
     ("payment", TEXT), ("attempt", COUNT), ("payer", TEXT), ("at", TIME), ("resolved_at", TIME), ("status", "attempt"),

@@ -6,7 +6,8 @@ the contract has. Rows are in order of creation. A frame is a copy, independent 
 
 charges          all Charges, those of Static Charges included
 static_charges   `slots` is the number of used slots, `allowed_slots` is missing when there is no limit
-payments         of all wallets; `reason` is the cause that no payer sees, `script` the requested outcome
+payments         of all wallets; the wallet pays at `starts_at`, which is `created_at` or later; `reason` is the cause
+                 that no payer sees, `script` the requested outcome
 attempts         of all parts of a payment; `hop` is the origin of the failure (0: the payer itself), `code` and `name`
                  the failure that the payer sees (BOLT 4), `retried` and `learned` its reaction
 htlcs            the hops of the attempts; hop 0 is the payer's own channel

@@ -251,9 +251,10 @@ def test_a_timeline_shows_a_sale_from_the_charge_to_the_callback() -> None:
     assert shown == [
         "09:00:00.000  service   creates the Charge → pending  250 sat, payable until 09:05:00.000 · “Coffee”",
         f"node      issues the invoice  {sandbox.charges[charge_id].request[:17]}…",
-        "payer     ana pays 250 sat  starts 12 s later",
+        "payer     ana will pay 250 sat  in 12 s",
         "+ 12 s",
-        "09:00:12.000  node      ana's HTLC arrives  250 sat",
+        "09:00:12.000  payer     ana pays 250 sat",
+        "node      ana's HTLC arrives  250 sat",
         "service   invoice settled  received 250 sat",
         "service   completed  by payment_settled",
         "callback  callback 1 → 500  charge.completed to http://shop.localhost/paid?a='&b=1",
@@ -271,6 +272,7 @@ def test_events_of_one_instant_are_ordered_by_cause_and_effect() -> None:
         step.text for step in charge_events(sandbox.world, charge_id).events if step.at == sandbox.world.clock.now()
     ]
     assert last == [
+        "bob pays 250 sat",
         "bob's HTLC arrives",
         "bob's HTLC: the node says incorrect_or_unknown_payment_details",
         "invoice closed",
@@ -299,6 +301,33 @@ def test_a_payment_started_in_the_instant_of_the_expiry_comes_after_it() -> None
         "bob's HTLC: the node says incorrect_or_unknown_payment_details",
         "bob: INCORRECT_PAYMENT_DETAILS",
     ]
+
+
+@pytest.mark.parametrize("network", ["direct", "line:4"])
+@pytest.mark.parametrize("outcome", ["settle", "fail"])
+def test_a_delayed_payment_is_scheduled_first_and_starts_later(network: str, outcome: str) -> None:
+    sandbox = Sandbox(seed=1, network=network, conditions=None if network == "direct" else "ideal")
+    charge = sandbox.charges.create(amount="1000", description="tea")
+    payment, start = sandbox.wallet("ana").pay(charge, delay="30s", outcome=outcome), sandbox.world.clock.now()
+
+    def payer_lines() -> list[str]:
+        drawn = charge_events(sandbox.world, charge.id).events
+        return [f"{(step.at - start) // 1_000} {step.text}" for step in drawn if "ana " in step.text]
+
+    def journal() -> list[tuple[str, int]]:
+        found = list(sandbox.world.journal.entries(subject=payment.id))[:2]
+        return [(entry.kind, entry.at_ms - start) for entry in found]
+
+    sandbox.run("10s")
+    assert payer_lines() == ["0 ana will pay 1 sat"]
+    assert journal() == [("payment_scheduled", 0)]
+    sandbox.run("21s")
+    assert payer_lines() == ["0 ana will pay 1 sat", "30 ana pays 1 sat"]
+    assert journal() == [("payment_scheduled", 0), ("payment_started", 30_000)]
+    [row] = sandbox.payments.to_dict("records")
+    assert (row["starts_at"] - row["created_at"]).total_seconds() == 30
+    again = Sandbox.from_snapshot(sandbox.snapshot())
+    assert again.journal_hash == sandbox.journal_hash
 
 
 def test_three_days_and_two_milliseconds_fit_in_one_drawing() -> None:

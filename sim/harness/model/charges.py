@@ -116,6 +116,7 @@ class ModelLedger:
     def send(self, payment: Payment, delay_ms: int) -> None:
         """Start a payment, which arrives after the delay."""
         self.payments[payment.label] = payment
+        payment.is_delayed = delay_ms > 0
         if delay_ms:
             self._timeline.schedule(self._timeline.now + delay_ms, SETTLEMENT, lambda: self._arrive(payment))
         else:
@@ -126,6 +127,7 @@ class ModelLedger:
         self._changed(charge)
         if payment.status != "in_flight":
             return
+        payment.started_at = self._timeline.now
         self.reached.append(("payment", payment.outcome, charge.invoice))
         if payment.outcome == "fail" or not self._accepts(charge, payment):
             self._resolve(payment, "failed")

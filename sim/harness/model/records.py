@@ -129,6 +129,8 @@ class Payment:
     outcome: str
     created_at: int
     status: str = "in_flight"
+    is_delayed: bool = False
+    started_at: int | None = None
     resolved_at: int | None = None
     held_at: int | None = None
     id: str | None = None

@@ -46,7 +46,7 @@ _LIFECYCLE = frozenset({
 })  # fmt: skip
 _ATTEMPTS = frozenset({"callback_started", "callback_answered", "callback_failed", "callback_not_sent"})
 _DELIVERIES = _ATTEMPTS | {"callback_finished", "callback_replayed"}
-_PAYMENTS = frozenset({"payment_started", "payment_held", "payment_succeeded", "payment_failed"})
+_PAYMENTS = frozenset({"payment_scheduled", "payment_started", "payment_held", "payment_succeeded", "payment_failed"})
 _CHECK, _RULE = "lifecycle", "control-plane"
 
 
@@ -137,7 +137,9 @@ def _check_payments(session: Session, by_subject: dict[tuple[str, str], list[Any
 
 
 def _events(payment: Payment) -> list[list[str]]:
-    events = [[iso(payment.created_at), "payment_started"]]
+    events = [[iso(payment.created_at), "payment_scheduled"]] if payment.is_delayed else []
+    if payment.started_at is not None:
+        events.append([iso(payment.started_at), "payment_started"])
     if payment.held_at is not None:
         events.append([iso(payment.held_at), "payment_held"])
     if payment.resolved_at is not None:

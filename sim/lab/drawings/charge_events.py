@@ -157,13 +157,17 @@ def _payment_events(world: World, row: PaymentRow, place: int, invoice: InvoiceR
     """The events of a payment. A payment that starts in the instant in which the invoice closed comes after that; the
     journal has the order."""
     events = payment_events(row, place, invoice)
-    if invoice is None or invoice["closed_at"] is None or invoice["closed_at"] != row["created_at"]:
+    starts_at = row.get("starts_at", row["created_at"])
+    if invoice is None or invoice["closed_at"] is None or invoice["closed_at"] != starts_at:
         return events
     started = [entry.sequence for entry in world.journal.entries(kind="payment_started", subject=row["id"])]
     closed = [entry.sequence for entry in world.journal.entries(kind="invoice_canceled", subject=row["payment_hash"])]
     if not started or not closed or started[0] < closed[0]:
         return events
-    return (event._replace(rank=(10 + event.rank[0], *event.rank[1:])) for event in events)
+    return (
+        event._replace(rank=(10 + event.rank[0], *event.rank[1:])) if event.at >= starts_at else event
+        for event in events
+    )
 
 
 def _charge_events(world: World, charge: ChargeRow, invoice: InvoiceRow | None) -> Iterator[Event]:

@@ -51,14 +51,24 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
         return Event(at, rank, PAYER, PAYER, text, detail, tone, payer, short_text=short_text, **durations)
 
     outcome = "settle" if row["script"] is None else row["script"]["outcome"]
-    first = min([attempt["at"] for attempt in row["attempts"]] or [row["created_at"]])
+    starts_at = row.get("starts_at", row["created_at"])
+    # One that was cancelled in the instant of its start had not started.
+    is_cancelled = row["resolved_at"] is not None and row["outcome"] == "CANCELED" and not row["attempts"]
+    is_started = row["next_part_at"] != starts_at and not is_cancelled
     details = (
         "" if outcome == "settle" else f"scripted to {outcome}",
-        f"starts {span_in_words(first - row['created_at'])} later" if first > row["created_at"] else "",
         f"the whole name is {row['payer']}" if len(payer) < len(row["payer"]) else "",
     )
+    detail = ", ".join(filter(None, details))
     pays = f"pays {sat(row['amount_msat'] or 0)}"
-    yield event(row["created_at"], 1, f"{payer} {pays}", ", ".join(filter(None, details)), OPEN, pays, opens=key)
+    if starts_at > row["created_at"]:
+        plans = f"will pay {sat(row['amount_msat'] or 0)}"
+        more = ", ".join(filter(None, [f"in {span_in_words(starts_at - row['created_at'])}", detail]))
+        yield event(row["created_at"], 1, f"{payer} {plans}", more, OPEN, plans, opens=key)
+        if is_started:
+            yield event(starts_at, 1, f"{payer} {pays}", "", OPEN, pays, within=(key,))
+    else:
+        yield event(row["created_at"], 1, f"{payer} {pays}", detail, OPEN, pays, opens=key)
     parts = [] if invoice is None else invoice.get("parts", [])
     arrivals = {part["id"]: part["arrived_at"] for part in parts}
     for attempt in row["attempts"]:

@@ -75,6 +75,7 @@ class AttemptRow(RouteFields):
 class PaymentRow(TypedDict):
     """A payment; `Payments` lists the values of `status` and `outcome`.
 
+    The wallet pays at `starts_at`, if that is later than `created_at`, when the payment was scheduled.
     `payment_hash` and `script` are None if the wallet refused to start it; then `amount_msat` may be None, and
     `refused_request` is the request in small letters without its scheme. The payer
     gives up at `gives_up_at` (None: never), which has happened at `gave_up_at`. `next_part_at` is None when no further
@@ -93,6 +94,7 @@ class PaymentRow(TypedDict):
     reason: str | None
     preimage: str | None
     created_at: int
+    starts_at: NotRequired[int]
     resolved_at: int | None
     gives_up_at: int | None
     gave_up_at: int | None

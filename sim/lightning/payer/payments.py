@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Unpack, cast
+from typing import Any, Unpack, cast
 
 from leyden.errors import PaymentError
 from leyden.lightning.engine.htlc import (
@@ -93,12 +93,15 @@ class Payments:
         row["payment_hash"] = invoice.payment_hash.hex()
         row["script"] = {**script, "cltv_expiry": self._node.invoices.height() + blocks, "blocks": blocks}
         later = scheduled or delay_ms > 0
+        if delay_ms > 0:
+            row["starts_at"] = now + delay_ms
         row["next_part_at"] = now + delay_ms
         row["gives_up_at"] = None if patience_ms is None else now + delay_ms + patience_ms
         self.rows.put(row)
-        self._journal.note(
-            "payment_started", row["id"], payment_hash=row["payment_hash"], amount_msat=sent_msat, payer=payer
-        )
+        if delay_ms > 0:
+            self._note(row, "payment_scheduled", starts_at=row["starts_at"])
+        else:
+            self._note(row, "payment_started")
         if later:
             self._clock.call_at(now + delay_ms, SETTLEMENT, TIMER, row["id"])
         else:
@@ -167,6 +170,8 @@ class Payments:
                 return
             assert script is not None
             assert row["amount_msat"] is not None
+            if number == 0 and "starts_at" in row:
+                self._note(row, "payment_started")
             if script["outcome"] == "fail":
                 self._end(row, FAILED, script["failure"], scripted_reason(script["failure"]))
                 return
@@ -246,6 +251,10 @@ class Payments:
         facts = {"received_msat": row["received_msat"]} if status == _SUCCEEDED else {"reason": reason}
         self._journal.note(f"payment_{status}", row["id"], outcome=outcome, **facts)
         return ended
+
+    def _note(self, row: PaymentRow, kind: str, **more: Any) -> None:
+        facts = {"payment_hash": row["payment_hash"], "amount_msat": row["amount_msat"], "payer": row["payer"]}
+        self._journal.note(kind, row["id"], **facts, **more)
 
     def _new_row(self, request: str, payer: str, amount_msat: int | None, now: int) -> PaymentRow:
         return {

@@ -152,6 +152,8 @@ class RoutedPayments(Payments):
         script, amount_msat = row["script"], row["amount_msat"]
         assert script is not None
         assert amount_msat is not None
+        if "starts_at" in row:
+            self._note(row, "payment_started")
         if script["outcome"] == "fail":
             self._end(row, FAILED, script["failure"], scripted_reason(script["failure"]))
             return
