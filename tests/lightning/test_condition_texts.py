@@ -157,7 +157,9 @@ def test_a_payer_that_remembers_an_outage_is_no_lack_of_liquidity() -> None:
     offline.remove()
     after = paid(sandbox, 250_000).row
     assert (after["outcome"], after["attempts"]) == ("NO_ROUTE", [])
-    assert after["reason"].startswith("the payer avoids every route, because of failures of its earlier payments")
+    assert after["reason"].startswith(
+        "the payer's node avoids every route, because of earlier failures that it has seen"
+    )
     sandbox.advance("1d")
     assert paid(sandbox, 250_000).outcome == "SUCCEEDED"
 

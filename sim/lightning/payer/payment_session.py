@@ -101,7 +101,7 @@ class PaymentSessions:
         """Why a session found no route before its first attempt. It searches again without what the payer learned, and
         without its limit on fees."""
         if self._finds_a_route(session, session.fee_limit_msat):
-            return "the payer avoids every route, because of failures of its earlier payments: pay later"
+            return "the payer's node avoids every route, because of earlier failures that it has seen: pay later"
         if self._finds_a_route(session, ALL_MSAT):
             limit_msat = session.fee_limit_msat
             return f"every route costs more than {limit_msat} msat, the payer's limit for this amount: pay more"
