@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from urllib.parse import quote
 
 from leyden.arguments import checked_list, checked_text, span_from
-from leyden.server.timestamps import to_iso
+from leyden.server.timestamps import parse_iso, to_iso
 
 _PATH = "/sandbox/v1/deliveries"
 
@@ -76,6 +77,9 @@ def _time(at: str | int | datetime | None, delay: str | float | timedelta | None
     body: dict[str, Any] = {}
     if at is not None:
         body["at"] = at.isoformat() if isinstance(at, datetime) else to_iso(at) if isinstance(at, int) else at
+        if isinstance(at, str):
+            with suppress(ValueError):  # the response says what is wrong
+                body["at"] = to_iso(parse_iso(at))
     if delay is not None:
         body["delay"] = span_from("delay", delay) / 1_000
     return body

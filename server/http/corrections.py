@@ -11,7 +11,7 @@ from typing import Any
 from leyden.server.errors import NotFound
 from leyden.server.http.url_corrections import url_correction
 from leyden.server.spelling import closest
-from leyden.server.timestamps import parse_duration
+from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 
 _MAX_SHOWN = 60
 _FIRST_UNIX_TIME = 1_000_000_000
@@ -131,6 +131,9 @@ def _candidates(value: Any, schema: Mapping[str, Any], in_msat: bool, in_seconds
         yield bare.replace(" ", "T") + "Z", "write {}"
     yield bare + "Z", "write {}"
     yield bare + "T00:00:00Z", "write {}"
+    for text in (bare, bare + "Z"):
+        with suppress(ValueError):
+            yield to_iso(parse_iso(text)).replace(".000Z", "Z"), "write {}"
 
 
 def _in_satoshis(count: int) -> str:

@@ -411,6 +411,9 @@ def test_an_invalid_query(sandbox: Sandbox, query: str, place: str) -> None:
             "a status from 200 to 599",
         ),
         ("POST", "/sandbox/v1/clock/advance", {"to": "tomorrow"}, "/to", "such as 2030-01-01T12:00:00Z"),
+        ("POST", "/sandbox/v1/clock/advance", {"to": "2030-02-03T12:00Z"}, "/to", 'write "2030-02-03T12:00:00Z"'),
+        ("POST", "/sandbox/v1/clock/advance", {"to": "2030-02-03T12:00"}, "/to", 'write "2030-02-03T12:00:00Z"'),
+        ("POST", "/sandbox/v1/clock/advance", {"to": "20300203T1200+01"}, "/to", 'write "2030-02-03T11:00:00Z"'),
     ],
 )
 def test_each_violation_is_named_once_with_its_correction(
