@@ -26,6 +26,7 @@ from leyden.harness.model.faults import HOLDING
 from leyden.harness.model.model import Model
 from leyden.harness.model.rules import OVERLAYS, Interpretation
 from leyden.harness.runs.cases import Case, play, replay
+from leyden.harness.runs.describe import describe_step
 from leyden.harness.targets.target import InProcess
 from leyden.rng import RandomStreams
 from leyden.server.charges.charges import ChargeService
@@ -177,6 +178,15 @@ def test_a_violation_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Rule: Charge: pending, expiry_reached -> expired" in report
     assert "'status': 'pending'" in report
     assert report.endswith("Replay: leyden replay here.json")
+
+
+@pytest.mark.parametrize(
+    ("by", "text"),
+    [(0, "0"), (1, "0.001"), (353_736_500, "353736.5"), (123_456_789, "123456.789"), (2_592_000_001, "2592000.001"),
+     (60_000, "60"), (1_010, "1.01")],
+)  # fmt: skip
+def test_a_described_advance_has_every_millisecond(by: int, text: str) -> None:
+    assert describe_step({"do": "advance", "by": by}) == f"advance the clock by {text} s"
 
 
 def test_an_unknown_step_raises_a_key_error() -> None:

@@ -71,7 +71,7 @@ def _sentence(step: Step) -> str:
             instant = "expiry" if step["to"][0] == "expiry" else "next callback attempt"
             return f"advance the clock {when} the {instant} of {step['to'][1]}"
         case "advance":
-            return f"advance the clock by {step.get('by', 0) / 1_000:g} s"
+            return f"advance the clock by {_seconds(step.get('by', 0))} s"
         case "receiver":
             first = f"{one_line(step['answers'], 120)}, then " if step.get("answers") else ""
             return f"let the receiver {step['host']} answer with {first}{step.get('always', 200)}"
@@ -80,6 +80,13 @@ def _sentence(step: Step) -> str:
             return f"inject the fault {step['kind']}{f' ({rest})' if rest else ''}"
     words = {**step, "who": who, "body": one_line(step.get("body"), 200)}
     return _SENTENCES[step["do"]].format_map(words) if step["do"] in _SENTENCES else one_line(dict(step))
+
+
+def _seconds(span_ms: int) -> str:
+    """Milliseconds as seconds, with all digits: `353736.5`."""
+    whole, rest = divmod(abs(span_ms), 1_000)
+    digits = f"{whole}.{rest:03d}".rstrip("0").rstrip(".") if rest else str(whole)
+    return f"-{digits}" if span_ms < 0 else digits
 
 
 def describe_violation(
