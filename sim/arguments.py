@@ -197,10 +197,9 @@ def check_milliseconds(value: object, now_ms: int) -> None:
 
 def refuse_copy(value: object, _protocol: object = None) -> Any:
     """The `__reduce_ex__` of what belongs to a sandbox, which `copy` and `pickle` call. Raises `TypeError`."""
-    raise TypeError(
-        f"the {type(value).__name__.lower()} of a sandbox cannot be copied or pickled: copy the sandbox with fork(), "
-        "or keep it with save(path)"
-    )
+    name = type(value).__name__.lower()
+    what = "a sandbox" if name == "sandbox" else f"the {name} of a sandbox"
+    raise TypeError(f"{what} cannot be copied or pickled: copy the sandbox with fork(), or keep it with save(path)")
 
 
 class Spelled:

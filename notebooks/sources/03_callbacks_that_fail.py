@@ -107,7 +107,8 @@ pd.DataFrame(
 # ## Is it really from the service?
 #
 # Anybody can post to your URL. Messages from the service are signed with a shared secret: an HMAC over the message's
-# id, timestamp and body. This is the whole computation of a receiver.
+# id, timestamp and body. This is the computation of the signature. A receiver also refuses a timestamp that is minutes
+# away from its clock: otherwise somebody who has seen a message can send it again.
 
 # %%
 secret = slow.ask("GET", "/sandbox/v1/webhook-secret")["current"]
@@ -136,7 +137,7 @@ signed_by_us(last), list(last.verdict)
 # %% [markdown]
 # ## The answer
 #
-# The service retries for three days and then stops. The shop must handle four cases:
+# The service retries for three days and then stops. The shop must handle five cases:
 
 # %%
 pd.DataFrame(
@@ -145,6 +146,7 @@ pd.DataFrame(
         ("a response that comes too late", "retries", "skip messages with a known webhook-id"),
         ("ten failures", "stops: exhausted", "request a replay, or read the Charge"),
         ("a changed message", "does not know it", "verify the signature first"),
+        ("an old message from somebody else", "does not know it", "refuse a timestamp that is not recent"),
     ],
     columns=["what goes wrong", "what the service does", "what the shop does"],
 )

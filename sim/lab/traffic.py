@@ -88,9 +88,9 @@ def traffic(
     `daily(30/min, 8:1, 12:3, 22:0)` (Poisson, 30 a minute on average, three times as many from 12:00 UTC as from 8:00,
     none from 22:00).
     `amount` is in msat. `think_time` is the time from seeing the Charge to paying it. A customer leaves without paying
-    after `patience`, counted from the same instant, and gives up a payment that is still in flight then
-    (`patience=None`: never). `expiresIn` is in seconds, 1 or more. All of these are distributions
-    (`leyden.lab.distributions`, which says what becomes of draws that are too small or too large).
+    after `patience`, counted from the same instant; of a payment that is in flight then no more parts are sent, and
+    those on their way still count (`patience=None`: never). `expiresIn` is in seconds, 1 or more. All of these are
+    distributions (`leyden.lab.distributions`, which says what becomes of draws that are too small or too large).
     `behaviours` are those of `leyden.world.traffic.BEHAVIOURS`: `pays`, or for example `choice(pays:90, late:4,
     never:3, twice:3)`. `payers` is a number of wallets or their names; each customer uses one of them.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from starlette.types import ASGIApp
 
-from leyden.arguments import Spelled, checked_path, checked_seed, checked_text, whole_number
+from leyden.arguments import Spelled, checked_path, checked_seed, checked_text, refuse_copy, whole_number
 from leyden.callbacks.receivers import Receiver
 from leyden.delivery_replays import DeliveryReplays
 from leyden.devserver.control.handlers import control_handlers
@@ -78,6 +78,7 @@ class Sandbox(Views, DeliveryReplays, Spelled):
     """
 
     _fields = frozenset({"_http", "charges", "faults", "payers", "service_faults", "session", "static_charges"})
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self,

@@ -220,3 +220,5 @@ def test_what_belongs_to_a_sandbox_says_how_it_is_copied(sandbox: Sandbox, copie
     ):
         with pytest.raises(TypeError, match=r"fork\(\), or keep it with save"):
             copied(each)
+    with pytest.raises(TypeError, match=r"^a sandbox cannot be copied or pickled: copy the sandbox with fork\(\)"):
+        copy.copy(sandbox)
