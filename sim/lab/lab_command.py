@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ from leyden.lab.packaged_notebooks import notebook_files
 
 
 def lab(options: argparse.Namespace) -> int:
-    """Copy the notebooks, trust them and open JupyterLab; return its exit status.
+    """Copy the notebooks, trust them and open JupyterLab; return its exit status. SIGTERM ends it, too.
 
     Raises `LabError`, and `InputError` for a directory that cannot be used.
     """
@@ -36,9 +37,12 @@ def lab(options: argparse.Namespace) -> int:
     # With this Python, so that its kernel finds this installation of Leyden.
     command = [sys.executable, "-m", "jupyterlab", first]
     with subprocess.Popen([*command, *_jupyter_options(options)], cwd=folder) as jupyterlab:
+        # One who stops this process has no other name for JupyterLab.
+        signal.signal(signal.SIGTERM, lambda number, frame: jupyterlab.terminate())
         while True:
             try:
-                return jupyterlab.wait()
+                status = jupyterlab.wait()
+                return status if status >= 0 else 128 - status  # as a shell shows a signal
             except KeyboardInterrupt:
                 # JupyterLab gets the signal too, and asks for confirmation.
                 continue

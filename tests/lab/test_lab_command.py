@@ -114,3 +114,13 @@ def test_an_interrupt_is_handled_by_jupyterlab(tmp_path: Path) -> None:
     interrupts = "import os, signal, sys\nos.kill(os.getppid(), signal.SIGINT)\nprint('asks')\nsys.exit(0)\n"
     done = called(tmp_path, interrupts)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "asks"), done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process ends another one with a signal only on POSIX")
+@pytest.mark.parametrize(
+    ("on_end", "status"), [("", 143), ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))", 5)]
+)
+def test_a_signal_to_end_ends_jupyterlab_too(tmp_path: Path, on_end: str, status: int) -> None:
+    ends = f"import os, signal, sys, time\n{on_end}\nprint('runs', flush=True)\nos.kill(os.getppid(), signal.SIGTERM)\n"
+    done = called(tmp_path, ends + "time.sleep(60)\nprint('continues')\n")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (status, "runs"), done.stderr
