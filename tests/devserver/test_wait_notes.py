@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from leyden import Sandbox
+from leyden.devserver.control.wait_notes import dead_end
 from leyden.server.store.tables.row_map import RowMap
 from tests.support.served import Client, served_leyden
 
@@ -40,12 +41,18 @@ def tips(sandbox: Sandbox, **changes: object) -> str:
     return sandbox.static_charges.create(**fields).id
 
 
-def tipped(sandbox: Sandbox, *replies: object, slots: int | None = None, **options: object) -> str:
+def tipped(sandbox: Sandbox, *replies: object, slots: int | None = None, life_s: int = 0, **options: object) -> str:
     sandbox.receiver("shop").answers(list(replies))
-    made = tips(sandbox, allowedSlots=slots)
+    made = tips(sandbox, allowedSlots=slots, expiresIn=life_s)
     sandbox.wallet("ana").scan(sandbox.static_charges[made], **options)
     sandbox.run("1s")
     return made
+
+
+def ended(sandbox: Sandbox, static: str) -> str:
+    """A Static Charge with a life of one minute, expired."""
+    sandbox.advance("61s")
+    return static
 
 
 def replayed_later(sandbox: Sandbox) -> str:
@@ -92,7 +99,18 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "a reordered attempt": (lambda it: paid(it, fault="reorder"), {}, "of the kind reorder delays.*advance the clock"),
     "an unpaid Static Charge": (tips, {}, r"no payment of the Static Charge is open: pay it \(POST "),
     "a paid Static Charge": (tipped, {"count": 2}, "no payment of the Static Charge is open: pay it"),
-    "a full Static Charge": (lambda it: tipped(it, slots=1), {"count": 2}, "is disabled and takes no payment"),
+    "a full Static Charge": (
+        lambda it: tipped(it, slots=1), {"count": 2}, r"disabled and takes no payment: raise its allowedSlots \(PATCH"
+    ),
+    "an event that no Static Charge has": (
+        tips, {"event": "charge.expired"}, "a Static Charge sends no callback with the event charge.expired: wait"
+    ),
+    "an expired Static Charge": (
+        lambda it: ended(it, tips(it, expiresIn=60)), {}, "Charge is expired and sends no more callbacks: wait"
+    ),
+    "an expired Static Charge, a larger count": (
+        lambda it: ended(it, tipped(it, life_s=60)), {"count": 2}, "sends no more callbacks: wait for a count of 1"
+    ),
     "a Static Charge's retry": (lambda it: tipped(it, 500), {}, "is due at .* paused: advance"),
     "a Static Charge's open payment": (lambda it: tipped(it, delay="1h"), {}, r"advance .*until payment \S+ ends"),
     "a closed invoice": (lambda it: requested(it, full=True), {}, "can no longer be paid: pay another invoice"),
@@ -100,7 +118,7 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "only unpaid Charges": (lambda it: charge(it) and None, {}, "1 unpaid Charges have sent none: pay one .*advance"),
     "any expiry": (lambda it: charge(it) and None, {"event": "charge.expired"}, "none: advance the clock until one"),
     "any failure": (lambda it: charge(it) and None, {"event": "charge.error"}, r"let the invoice of one fail \(POST"),
-    "a payment's expiry": (requested, {"event": "charge.expired"}, "sends none with the event charge.expired"),
+    "a payment's expiry": (requested, {"event": "charge.expired"}, "Charge of a Static Charge sends no callback with"),
     "any retry": (lambda it: paid(it, 500) and None, {}, "is due at .* paused: advance the clock"),
     "any, not pending": (lambda it: paid(it) and None, {"status": "pending"}, "no delivery is pending, and no Ch"),
 }  # fmt: skip
@@ -114,6 +132,18 @@ def test_a_wait_in_vain_says_what_brings_the_next_delivery(sandbox: Sandbox, sta
     waited = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", body)
     assert not waited["reached"]
     assert re.search(wanted, waited["note"]), waited["note"]
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["an event that no Static Charge has", "an expired Static Charge", "an expired Static Charge, a larger count",
+     "a payment's expiry", "completed, a larger count"],
+)  # fmt: skip
+def test_a_wait_that_nothing_can_end_is_answered_at_once(sandbox: Sandbox, state: str) -> None:
+    made, options, _ = STATES[state]
+    body = {"chargeId": made(sandbox), "status": "delivered", "count": 1, "event": None, **options}
+    assert dead_end(sandbox.world, body) is not None
+    assert dead_end(sandbox.world, {**body, "chargeId": tips(sandbox), "event": None}) is None
 
 
 def test_what_a_note_tells_to_do_brings_the_delivery(sandbox: Sandbox) -> None:

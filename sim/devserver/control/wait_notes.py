@@ -29,9 +29,15 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
     resource = charge or service.static_charges.static_charges.row(charge_id)
     if resource is not None and resource["callback_url"] is None:
         return "it has no callbackUrl, so no callback is sent: create it with a callbackUrl"
-    if charge is None or charge["status"] == service.charges.lifecycle.table.initial:
+    event, sent = wanted.get("event"), _events(world, _maker(charge))
+    if event is not None and event not in sent:
+        about = "a Charge" if charge is not None else "a Static Charge"
+        of_static = " of a Static Charge" if charge is not None and charge["static_charge_id"] is not None else ""
+        return f"{about}{of_static} sends no callback with the event {event}: wait for {' or '.join(sorted(sent))}"
+    if charge is None:
+        return _ended_static_charge(world, wanted)
+    if charge["status"] == service.charges.lifecycle.table.initial:
         return None
-    event = wanted.get("event")
     rows = [row for row in service.outbox.deliveries(charge_id) if event in (None, row["event"])]
     ended = [row for row in rows if status != _ANY and row["status"] not in (status, PENDING)]
     if len(rows) - len(ended) >= wanted["count"]:
@@ -49,6 +55,24 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
     if others:
         return f"{start}, and has none with the event {wanted['event']}: wait for {' or '.join(others)}"
     return f"{start}, and it sent none: wait for another Charge"
+
+
+def _ended_static_charge(world: World, wanted: Mapping[str, Any]) -> str | None:
+    """Why no more deliveries about a Static Charge can be in the state waited for, or None while they can."""
+    service, charge_id = world.service, wanted["chargeId"]
+    static, statics = service.static_charges.static_charges.existing(charge_id), service.static_charges.lifecycle.table
+    open_charges = {"static_charge_id": charge_id, "status": service.charges.lifecycle.table.initial}
+    if static["status"] not in statics.terminal or service.charges.charges.count_with(open_charges):
+        return None
+    about = {"endpoint_id": charge_id, **({} if wanted.get("event") is None else {"event": wanted["event"]})}
+    states: list[dict[str, Any]] = [{}]
+    if wanted["status"] != _ANY:
+        states = [{"status": status} for status in {wanted["status"], PENDING}]
+    count = sum(service.outbox.rows.count_with({**about, **state}) for state in states)
+    if count >= wanted["count"]:
+        return None
+    start = f"the Static Charge is {static['status']} and sends no more callbacks"
+    return f"{start}: wait for a count of {count}" if count else f"{start}: wait for those of another one"
 
 
 async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
@@ -85,7 +109,10 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
     static = service.static_charges.static_charges.existing(charge_id)
     if static["status"] == service.static_charges.lifecycle.table.initial:
         return "no payment of the Static Charge is open: pay it (POST /sandbox/v1/payments)"
-    return f"the Static Charge is {static['status']} and takes no payment: create another one"
+    if static["status"] in service.static_charges.lifecycle.table.terminal:
+        return f"the Static Charge is {static['status']} and takes no payment: create another one"
+    change = f"raise its allowedSlots (PATCH /v0/static-charges/{charge_id})"
+    return f"the Static Charge is {static['status']} and takes no payment: {change}, or create another one"
 
 
 async def _open_charge(world: World, filters: Mapping[str, Any]) -> ChargeRow | None:
@@ -144,7 +171,7 @@ def _of_unpaid(world: World, charge: ChargeRow, event: str | None) -> str:
     """What makes an unpaid Charge send a callback with this event."""
     ways = _ways(
         world,
-        "createCharge" if charge["static_charge_id"] is None else "createStaticCharge",
+        _maker(charge),
         event,
         _payment(world, charge),
         f"advance the clock to {to_iso(charge['expires_at'])}, when it expires",
@@ -167,6 +194,17 @@ def _payment(world: World, charge: ChargeRow) -> str:
         if payment["resolved_at"] is None and due_ms is not None:
             return f"advance the clock until payment {payment['id']} ends, with the next event at {to_iso(due_ms)}"
     return "" if "closed" in charge else "pay it (POST /sandbox/v1/payments)"
+
+
+def _maker(charge: ChargeRow | None) -> str:
+    """The operation that made a Charge, or a Static Charge (None): its callbacks are those of the resource."""
+    return "createCharge" if charge is not None and charge["static_charge_id"] is None else "createStaticCharge"
+
+
+def _events(world: World, operation: str) -> set[str]:
+    """The events of the callbacks of what this operation makes."""
+    rules = world.config.contract.operations[operation].callbacks
+    return {name for rule in rules for name in rule.delivery.events.values()}
 
 
 def _ways(world: World, operation: str, event: str | None, pay: str, expire: str, fail: str) -> str:
