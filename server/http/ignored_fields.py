@@ -17,6 +17,7 @@ HEADER = b"leyden-ignored"
 IGNORED = "leyden.ignored"  # the key of a request's ignored fields in its ASGI scope
 
 _MAX_NAMED = 8
+_MAX_COMPARED = 64
 _MAX_NAME_LENGTH = 40
 _MAX_TEXTS = 100
 
@@ -54,7 +55,7 @@ class IgnoredField(NamedTuple):
 def ignored_fields(operation: Operation, sent: Mapping[str, Any], known: Iterable[str]) -> tuple[IgnoredField, ...]:
     """The names in `sent` that are not `known` to the operation, in the order of the request.
 
-    Only the first eight, those that are reported, have `did_you_mean`.
+    Of more than 64 only the first 64 have `did_you_mean`.
     """
     names = dict.fromkeys(known)
     unused = [name for name in names if name not in sent]
@@ -64,22 +65,31 @@ def ignored_fields(operation: Operation, sent: Mapping[str, Any], known: Iterabl
         if name not in names:
             fixed = constants.get(name)
             always = None if fixed is None or value == fixed else fixed
-            named = len(found) < _MAX_NAMED and always is None
-            found.append(IgnoredField(_cut(name), closest(name, unused) if named else None, always))
+            compared = len(found) < _MAX_COMPARED and always is None
+            found.append(IgnoredField(_cut(name), closest(name, unused) if compared else None, always))
     return tuple(found)
 
 
 def header_value(ignored: Sequence[IgnoredField]) -> bytes:
     """The value of the header: a list of at most eight names (RFC 9651), and then `more` with the number of others."""
-    items = [field.to_item() for field in ignored[:_MAX_NAMED]]
+    items = [field.to_item() for field in _named(ignored)]
     if len(ignored) > _MAX_NAMED:
         items.append(f"more;count={len(ignored) - _MAX_NAMED}")
     return ", ".join(items).encode("ascii")
 
 
 def journal_facts(ignored: Sequence[IgnoredField]) -> list[dict[str, str]]:
-    """The facts for the event journal, of at most eight names."""
-    return [field.to_facts() for field in ignored[:_MAX_NAMED]]
+    """The facts for the event journal, of the names in the header."""
+    return [field.to_facts() for field in _named(ignored)]
+
+
+def _named(ignored: Sequence[IgnoredField]) -> Sequence[IgnoredField]:
+    """The fields that are reported: at most eight, first those with a hint, in the order of the request."""
+    if len(ignored) <= _MAX_NAMED:
+        return ignored
+    hinted = [at for at, field in enumerate(ignored) if field.did_you_mean is not None or field.always is not None]
+    first = [*hinted, *(at for at in range(len(ignored)) if at not in hinted)][:_MAX_NAMED]
+    return [ignored[at] for at in sorted(first)]
 
 
 class IgnoredFields:
@@ -94,8 +104,12 @@ class IgnoredFields:
 
     def add(self, operation: Operation, ignored: Sequence[IgnoredField]) -> None:
         """Record the ignored fields of one request."""
-        for field in ignored[:_MAX_NAMED]:
-            text = f"{operation.method.upper()} {operation.path}: {field.in_words()}"
+        texts = [field.in_words() for field in _named(ignored)]
+        more = len(ignored) - len(texts)
+        if more:
+            texts.append(f"{more} more {'field is' if more == 1 else 'fields are'} ignored in the same request")
+        for what in texts:
+            text = f"{operation.method.upper()} {operation.path}: {what}"
             if text not in self._texts and len(self._texts) < _MAX_TEXTS:
                 self._texts[text] = None
                 if self._report is not None:

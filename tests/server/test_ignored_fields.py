@@ -96,6 +96,22 @@ def test_at_most_eight_names_are_listed(sandbox: Sandbox) -> None:
     assert listed == ", ".join(f'"x{number}"' for number in range(8)) + ", more;count=492"
 
 
+def test_of_many_names_those_with_a_hint_are_listed_and_the_others_counted(sandbox: Sandbox) -> None:
+    many = {f"x{number}": 1 for number in range(20)}
+    answer = create(sandbox, **many, callback_url="http://shop.localhost/", y=1, unit="sats")
+    shown = [f'"x{number}"' for number in range(6)]
+    assert header(answer) == ", ".join(
+        [*shown, '"callback_url";did-you-mean="callbackUrl"', '"unit";always="msats"', "more;count=15"]
+    )
+    texts = sandbox.ask("GET", "/sandbox/v1")["ignoredFields"]
+    assert texts[-1] == "POST /v0/charges: 15 more fields are ignored in the same request"
+    assert 'POST /v0/charges: "callback_url" is ignored; did you mean "callbackUrl"?' in texts
+    create(sandbox, **{f"x{number}": 1 for number in range(9)})
+    assert sandbox.ask("GET", "/sandbox/v1")["ignoredFields"][-1].endswith(
+        ": 1 more field is ignored in the same request"
+    )
+
+
 def test_a_change_and_a_static_charge_name_them_too(sandbox: Sandbox) -> None:
     assert header(sandbox.request("POST", "/v0/static-charges", {**TIPS, "max_slots": 3})) == '"max_slots"'
     static = sandbox.static_charges.create(**TIPS)

@@ -68,7 +68,7 @@ def _named(text: str, ignored: Sequence[str], known: Sequence[str], where: str) 
     while at < len(text) and (found := _ITEM.match(text, at)) is not None:
         items.append((_decoded(found[1]), {name: _decoded(value) for name, value in _PARAMETER.findall(found[2])}))
         at = found.end()
-    named = ignored[:_MAX_NAMED]
+    named = _to_be_named(ignored, known, [name for name, _ in items])
     expected: list[str] = [*named, *(["more"] if len(ignored) > len(named) else [])]
     observed = [_whole(name, expected[index : index + 1]) for index, (name, _) in enumerate(items)]
     rule, place = "request-bodies", f"{where}: Leyden-Ignored"
@@ -83,6 +83,20 @@ def _named(text: str, ignored: Sequence[str], known: Sequence[str], where: str) 
             raise ContractViolation("echo", rule, place, f"did-you-mean={same_letters or known}", text)
         if not set(parameters) <= {"did-you-mean", "always"}:
             raise ContractViolation("echo", rule, place, "did-you-mean or always", text)
+
+
+def _to_be_named(ignored: Sequence[str], known: Sequence[str], observed: Sequence[str]) -> list[str]:
+    """At most eight of the names, in the order of the request: those that are spelt nearly as a known one, then those
+    that are `observed`, because others may be near to a known one too, then the first."""
+    if len(ignored) <= _MAX_NAMED:
+        return [*ignored]
+    letters = {_letters(one) for one in known if one not in ignored}
+
+    def rank(at: int) -> int:
+        is_observed = any(_whole(name, [ignored[at]]) == ignored[at] for name in observed)
+        return 0 if _letters(ignored[at]) in letters else 1 if is_observed else 2
+
+    return [ignored[at] for at in sorted(sorted(range(len(ignored)), key=rank)[:_MAX_NAMED])]
 
 
 def _letters(name: str) -> str:
