@@ -84,9 +84,12 @@ class Egress:
         """The rule that forbids a URL's host and port for every address; None when it depends on the address."""
         if port not in {80, 443} and not 1024 <= port <= 65_535:
             return PORT
-        if (_normalise(host), port) in self._own_names:
+        name, target = _normalise(host), _spelled(host)
+        if (name, port) in self._own_names or (target is not None and self._is_own(unmap(target), port)):
             return OWN_LISTENER
-        return EGRESS_NONE if self.is_closed else None
+        if self.is_closed:
+            return OWN_LISTENER if name == "localhost" and port in self._own_local_ports else EGRESS_NONE
+        return None
 
     def check_address(self, host: str, address: str, port: int) -> str | None:
         """The rule that forbids a connection to `address` for a URL's `host` and `port`, or None."""
@@ -94,8 +97,7 @@ class Egress:
         if rule is not None:
             return rule
         target = unmap(ip_address(address.partition("%")[0]))
-        local = target.is_loopback or target.is_unspecified  # the operating system connects 0.0.0.0 to this machine
-        if (target, port) in self._own_addresses or (local and port in self._own_local_ports):
+        if self._is_own(target, port):
             return OWN_LISTENER
         if any(target in network for network in self._allowed):
             return None
@@ -104,6 +106,10 @@ class Egress:
         if self.mode == "loopback":
             return None if target.is_loopback else LOOPBACK_ONLY
         return None if is_public(target) else PRIVATE_NETWORK
+
+    def _is_own(self, target: IPv4Address | IPv6Address, port: int) -> bool:
+        local = target.is_loopback or target.is_unspecified  # the operating system connects 0.0.0.0 to this machine
+        return (target, port) in self._own_addresses or (local and port in self._own_local_ports)
 
     def explain(self, rule: str, host: str, port: int, address: str = "") -> str:
         """The note of an attempt that `rule` forbids: its name, the reason, and what to change to allow the attempt.

@@ -191,6 +191,10 @@ def test_the_server_itself_is_always_forbidden() -> None:
         assert egress.check_address("x", address, 8403) is None
     assert egress.check_host("LEYDEN.example.", 443) == "own-listener"
     assert egress.check_host("leyden.example", 8443) is None
+    closed = Egress("none", own=own)
+    for host in ("127.0.0.1", "[::1]", "0.0.0.0", "2130706433", "localhost", "LOCALHOST.", "192.168.1.5"):
+        assert closed.check_host(host, 8402) == "own-listener", host
+        assert closed.check_host(host, 8403) == "egress-none", host
     assert egress.check_address("x", "192.168.1.6", 8402) is None
 
 
