@@ -730,7 +730,10 @@ def test_a_hostile_response_is_shown_as_text() -> None:
 def test_the_json_carries_the_other_forms_when_asked() -> None:
     report = checked(200, only=["completed"])
     resource = report_resource(report, ["text", "html"])
-    assert resource["text"] == report_text(report)
+    *text, details = report_text(report).splitlines()
+    assert resource["text"].splitlines()[:-1] == text
+    assert "--json FILE" in details
+    assert "`checks` of the response" in resource["text"].splitlines()[-1]
     assert resource["html"] == report_html(report)
     assert report_resource(report)["html"] is None
 

@@ -34,7 +34,9 @@ def report_resource(report: Report, include: Collection[str] = ()) -> dict[str, 
         "causes": [_cause(cause) for cause in report.causes],
         "notChecked": list(report.not_checked),
         "checks": [_finding(finding) for finding in report.findings],
-        "text": report_text(report) if "text" in include else None,
+        "text": report_text(report, "`checks` of the response has every request with its answer.")
+        if "text" in include
+        else None,
         "html": report_html(report) if "html" in include else None,
     }
 
@@ -70,7 +72,9 @@ def _exchange(exchange: Exchange) -> dict[str, Any]:
     }
 
 
-def report_text(report: Report) -> str:
+def report_text(
+    report: Report, details: str = "--html FILE and --json FILE write every request with its answer."
+) -> str:
     """The report to read in a terminal: the grade, each cause once with its correction, and one request."""
     counts = ((report.count(verdict), words) for verdict, words in _COUNTED.items())
     common = [cause for cause in report.causes if cause.is_common]
@@ -95,7 +99,7 @@ def report_text(report: Report) -> str:
     passed = [f"{group} {count}" for group, count in _passed(report)]
     if passed:
         lines += ["", *_wrapped(f"Passed: {', '.join(passed)}.")]
-    lines += ["", "--html FILE and --json FILE write every request with its answer."]
+    lines += ["", details]
     return "\n".join(lines) + "\n"
 
 
