@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 from tests.benchmarks.bench import FROZEN, Bench, charge_body
-from tests.benchmarks.measuring import COST, SIZE, BenchmarkError, Goal, Row, Samples, alone, compared
+from tests.benchmarks.measuring import COST, SIZE, BenchmarkError, Goal, Row, Samples, alone, compared, in_turn
 from tests.benchmarks.serving import Served, echo, leyden, load, receiver, request
 
 PART = "start"
@@ -43,6 +47,26 @@ def rows(bench: Bench) -> Iterator[Row]:
     each = [(stock.memory_bytes[0] - stock.idle_bytes) / few, (stock.memory_bytes[1] - stock.idle_bytes) / many]
     yield alone(PART, f"memory of each of {few:,}, {many:,} pending charges with journal entries", SIZE, each)
     yield _completed(bench)
+    yield _empty_test_run(bench)
+
+
+def _empty_test_run(bench: Bench) -> Row:
+    """What the pytest plugin adds to a run of one empty test, without the other plugins that are installed here."""
+    folder = bench.folder()
+    (folder / "test_nothing.py").write_text("def test_nothing(): pass\n")
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    variables = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+    def cpu_s(*options: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([*pytest, *options], cwd=folder, env=variables, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    runs = {"with": lambda: cpu_s("-p", "leyden.pytest_plugin"), "without": cpu_s}
+    found = in_turn(bench.scale.of(5 * bench.scale.repeats, 1), runs)
+    what = "CPU of an empty pytest run with the plugin"
+    return compared(PART, what, COST, [found["with"]], "without", [found["without"]], goal=Goal("at most", 1.15))
 
 
 def _completed(bench: Bench) -> Row:
