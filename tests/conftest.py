@@ -62,6 +62,15 @@ def sandbox() -> Iterator[Sandbox]:
         yield sandbox
 
 
+@pytest.fixture(autouse=True)
+def _environment() -> Iterator[None]:
+    """No test leaves changed environment variables to the next: what servers are started with depends on them."""
+    before = dict(os.environ)
+    yield
+    names = {name for name, _ in before.items() ^ os.environ.items()} - {"PYTEST_CURRENT_TEST"}
+    assert not names, f"environment variables are changed: {', '.join(sorted(names))}"
+
+
 # The files that take longest, the longest first. The workers begin with them, so that they end at about the same time.
 LONGEST = (
     "integration/test_schemathesis.py",

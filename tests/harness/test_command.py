@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -171,7 +173,7 @@ def test_a_cluster_shares_a_campaign(capsys: pytest.CaptureFixture[str]) -> None
     from distributed import LocalCluster  # here: every worker of pytest-xdist imports this file
 
     workers = {"host": "127.0.0.1", "dashboard_address": None, "n_workers": 2, "threads_per_worker": 1}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), mock.patch.dict(os.environ):  # dask sets variables
         warnings.simplefilter("ignore")  # of the cluster itself
         with LocalCluster(**workers, worker_dashboard_address=None) as cluster:
             assert (

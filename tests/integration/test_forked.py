@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.support import forked
 from tests.support.forked import ROOT, ForkedProcess, forked_leyden
 from tests.support.served import Client
 
@@ -34,9 +35,20 @@ def test_python_is_started_where_its_own_variables_are_others(monkeypatch: pytes
         process = forked_leyden("version")
         assert isinstance(process, subprocess.Popen)
         assert process.communicate(timeout=60)[0].startswith("leyden ")
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="processes are forked on Linux only")
+def test_a_parent_that_another_process_has_ended_is_started_again() -> None:
+    before = forked_leyden("version")
+    assert before.communicate(timeout=60)[0].startswith("leyden ")
+    parent = forked._parents[os.getpid()]
+    parent._process.kill()
+    parent._process.wait()
     process = forked_leyden("version")
-    assert isinstance(process, ForkedProcess) == hasattr(os, "pidfd_open")
     assert process.communicate(timeout=60)[0].startswith("leyden ")
+    assert isinstance(before, ForkedProcess)
+    assert isinstance(process, ForkedProcess)
+    assert forked._parents[os.getpid()] is not parent
 
 
 def test_two_servers_have_seeds_of_their_own_and_end_by_their_signals() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pandas as pd
 import pytest
@@ -514,6 +516,7 @@ def test_a_cluster_of_two_workers_gives_the_same_rows() -> None:
     scenarios = grid(expiresIn=[5, 600])
     here = sweep(run, scenarios, replications=3, progress=False, workers=1)
     with (
+        mock.patch.dict(os.environ),  # dask sets variables
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0"
         ) as cluster,

@@ -161,18 +161,21 @@ _parents: dict[int, Parent] = {}
 def forked_leyden(*words: str) -> Process:
     """A process of `leyden` with these words in the root of the checkout: forked, where that is possible."""
     if hasattr(os, "pidfd_open") and hasattr(socket, "SOCK_SEQPACKET") and _of_python(os.environ) == _VARIABLES:
-        if os.getpid() not in _parents:
-            _parents[os.getpid()] = Parent()
-            atexit.register(_end_parent, os.getpid())
-        if (parent := _parents[os.getpid()]).is_running():
-            return parent.start(*words)
+        pid = os.getpid()
+        if pid not in _parents:
+            atexit.register(_end_parent, pid)
+        elif not _parents[pid].is_running():  # another process has ended it
+            _parents.pop(pid).end()
+        if pid not in _parents:
+            _parents[pid] = Parent()
+        return _parents[pid].start(*words)
     return subprocess.Popen(
         [sys.executable, "-m", "leyden", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
 def _end_parent(pid: int) -> None:
-    if os.getpid() == pid:
+    if os.getpid() == pid and pid in _parents:
         _parents.pop(pid).end()
 
 
