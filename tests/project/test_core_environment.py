@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -17,6 +16,7 @@ from tests.support.core_environment import CoreEnvironment
 from tests.support.served import Client, served_leyden
 
 MOST_MB = 110  # with pip in it
+EMPTY_RUN = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:anyio")
 SHOWS_IMPORTS = """
 import pathlib, sys
 def pytest_sessionfinish():
@@ -178,14 +178,12 @@ def test_an_empty_test_run_imports_the_plugin_and_nothing_else_of_leyden(core: C
     """What it costs in CPU time is measured by the benchmarks: imports are nearly all of it."""
     (tmp_path / "test_nothing.py").write_text("def test_nothing(): pass\n")
     (tmp_path / "conftest.py").write_text(SHOWS_IMPORTS)
-    venv.create(tmp_path / "bare", symlinks=True)
 
-    def imported(python: Path | str) -> set[str]:
-        command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:anyio"]
-        subprocess.run(command, cwd=tmp_path, env=core.variables(pytest=True), check=True, stdout=subprocess.DEVNULL)
+    def imported(*options: str) -> set[str]:
+        assert core.run(*EMPTY_RUN, *options, cwd=tmp_path, pytest=True).returncode == 0
         return set((tmp_path / "imported").read_text().split())
 
-    assert imported(core.python) - imported(tmp_path / "bare" / "bin" / "python") == {"leyden", "leyden.pytest_plugin"}
+    assert imported() - imported("-p", "no:leyden") == {"leyden", "leyden.pytest_plugin"}
 
 
 def test_the_core_brings_no_pytest_plugin_besides(core: CoreEnvironment, tmp_path: Path) -> None:
