@@ -36,7 +36,7 @@ from leyden.server.system.clock import ServerClock, random_id, random_key, rando
 from leyden.server.system.http_server import ignore_stop_signals, open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
 from leyden.server.timestamps import to_iso
-from leyden.world.config import chosen_network, world_config
+from leyden.world.config import chosen_network, read_network, world_config
 from leyden.world.time.clock import LAST_MS
 from leyden.world.time.process_clock import FIRST_MS
 from leyden.world.world import World
@@ -56,6 +56,7 @@ def serve(options: argparse.Namespace) -> int:
             raise InputError(str(error)) from None
     if options.network not in (None, "direct"):
         require(f"--network {options.network}", "scipy", "network")
+        options.network = read_network(options.network, "--network")
     clock = ServerClock()
     listener = open_listener(options.host, options.port, "choose another --port (0 is any free one) or --host")
     worlds: dict[str, World] = {}

@@ -1,13 +1,15 @@
 """Engines from a configuration: from a network's description or a graph, or from another engine.
 
 A description is a shape with the number of nodes, then the conditions: `scale-free:400`, `hub:50,ideal`,
-`star:12,uptime=0.9,outage=2h`.
+`star:12,uptime=0.9,outage=2h`. A graph from a file has balances that are drawn for the sandbox.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+
+import numpy as np
 
 from leyden.errors import GraphError
 from leyden.lightning.engine.condition_texts import ConditionOptions, condition_text, network_conditions
@@ -16,17 +18,19 @@ from leyden.lightning.payer.network_snapshot import fork_engine
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.generate import generate
-from leyden.lightning.topology.graph import Graph
+from leyden.lightning.topology.graph import Graph, with_drawn_balances
 
 
 def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], bytes]) -> tuple[Engine, int]:
     """The engine for a network and the number of the shop's node. Raises `GraphError` for an invalid network."""
+    seed = int.from_bytes(secret("graph"), "big")
     if isinstance(network, str):
         what, _, options = network.partition(",")
         conditions = network_conditions(options)
-        graph = generate(what, int.from_bytes(secret("graph"), "big"))
+        graph = generate(what, seed)
     else:
-        graph, conditions = network, network_conditions(network.conditions)
+        graph = with_drawn_balances(network, np.random.default_rng(seed))
+        conditions = network_conditions(network.conditions)
     shop = int(graph.degree.argmax()) if graph.shop is None else graph.shop
     return Engine(graph, start_ms, secret, conditions=conditions, shop=shop, trace=True), shop
 

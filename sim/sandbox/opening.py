@@ -17,7 +17,7 @@ from leyden.server.callbacks.egress import Egress, parse_timeout
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
-from leyden.world.config import WorldConfig, chosen_network, world_config
+from leyden.world.config import WorldConfig, chosen_network, read_network, world_config
 from leyden.world.time.clock import LAST_MS
 from leyden.world.time.process_clock import checked_start, first_instant, process_clock, sync_to_process
 from leyden.world.trial_requests import try_contract
@@ -48,6 +48,7 @@ def open_session(
     overlays, egress_allow = checked_list("overlays", overlays), checked_list("egress_allow", egress_allow)
     if network is not None and not isinstance(network, str) and not hasattr(network, "dump"):
         raise TypeError(f'network={network!r:.60} is no network: give a text, such as "line:4", or a Graph')
+    network = read_network(network, f"network={network!r:.60}")
     if conditions is not None:
         require(f"conditions={conditions!r}", "scipy", "network")
         from leyden.lightning.engine_factory import with_conditions
@@ -106,7 +107,7 @@ def open_session(
     action_log = ActionLog(_arguments(config, spec, overlays))
     if saved is not None:
         action_log.discard("it was reopened from a directory, which does not keep the actions before")
-    elif isinstance(spec, Contract) or not isinstance(config.network, str):
+    elif isinstance(spec, Contract) or not config.network_text:
         action_log.discard("it was created with an object: give the spec as a path and the network as a text")
     return Session(world, action_log, egress, egress_allow)
 
@@ -129,7 +130,7 @@ def _arguments(config: WorldConfig, spec: object, overlays: Sequence[str | Path]
     if overlays:
         arguments["overlays"] = [str(overlay) for overlay in overlays]
     if config.network != "direct":
-        arguments["network"] = str(config.network)
+        arguments["network"] = config.network_text or repr(config.network)
     if config.api_key != "leyden":
         arguments["api_key"] = config.api_key
     if config.webhook_secret is not None:

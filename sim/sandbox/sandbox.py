@@ -54,12 +54,13 @@ class Sandbox(Views, DeliveryReplays, Spelled):
     and journal on every machine. `ValueError` is raised for another seed.
 
     `data` is a directory to keep everything in (default: memory only), except the event journal and the action log,
-    which start anew each time it is opened. A directory that a sandbox was kept in before
-    continues at its last instant, with its own seed, start and network; `StoreError` is raised when others are given.
+    which start anew each time it is opened. A directory that a sandbox was kept in before continues at its last
+    instant, with its own seed, start and network; `StoreError` is raised when others are given.
     `spec` is a path to another `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths. `network`
     is the depth of the Lightning network: `direct` (the default) puts every payer one hop from the node;
-    `scale-free:400`, `hub:50`, `line:4`, `star:12` or a `leyden.lightning.topology.graph.Graph` route every payment
-    over channels, and need the extra `network`. Their `conditions` (`"ideal"`, `"realistic"`, `"uptime=0.9,outage=2h"`
+    `scale-free:400`, `hub:50`, `line:4`, `star:12`, a file that LND or Core Lightning printed (`graph.json,shop=ACINQ`,
+    see `leyden.lightning.graph_files`) or a `leyden.lightning.topology.graph.Graph` route every payment over
+    channels, and need the extra `network`. Their `conditions` (`"ideal"`, `"realistic"`, `"uptime=0.9,outage=2h"`
     or a mapping) are described in `leyden.lightning.engine.condition_texts`.
 
     `egress` says where callbacks may go besides the built-in receivers at `<name>.localhost`: `none` (the default)

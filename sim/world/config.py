@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leyden.extras import require
 from leyden.server.callbacks.signing import check_secret
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
@@ -23,6 +24,7 @@ HEALTH_PATH, READY_PATH = "/healthz", "/readyz"
 SERVER_DOCUMENT_PATH, SERVER_DOCS_PATH = "/sandbox/v1/server/openapi.json", "/sandbox/v1/server/docs"
 _SERVER_PATHS = (HEALTH_PATH, READY_PATH, SERVER_DOCUMENT_PATH, SERVER_DOCS_PATH)
 _PARAMETER = re.compile(r"\{[^/]*?\}")
+_GRAPH_FILE = re.compile(r"[^,]*\.json\Z|.*?\.json,", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,11 @@ class WorldConfig:
             run=former.run + 1,
         )
 
+    @property
+    def network_text(self) -> str:
+        """The network as an option has it; empty for a graph that was not read from a file."""
+        return self.network if isinstance(self.network, str) else self.network.text
+
     def network_json(self) -> Any:
         """The network as JSON values."""
         return self.network if isinstance(self.network, str) else self.network.dump()
@@ -84,6 +91,17 @@ def where_is(path: str) -> str | None:
     return None
 
 
+def read_network(network: str | Graph | None, named: str) -> str | Graph | None:
+    """The graph that a text names by a file, such as `graph.json`; any other network unchanged. `named` is how the
+    caller gave it. Raises `GraphError` for a file that is no graph, `MissingExtra` without the extra `network`."""
+    if not isinstance(network, str) or not _GRAPH_FILE.match(network):
+        return network
+    require(named, "scipy", "network")
+    from leyden.lightning.graph_files import read_graph
+
+    return read_graph(network)
+
+
 def chosen_network(saved: Mapping[str, Any] | None, requested: str | Graph | None) -> str | Graph:
     """The network of a new world, or of the saved one; `requested` may be None then.
 
@@ -92,10 +110,17 @@ def chosen_network(saved: Mapping[str, Any] | None, requested: str | Graph | Non
     if saved is None:
         return "direct" if requested is None else requested
     created = saved.get("network", "direct")
-    if requested is not None and created != (requested if isinstance(requested, str) else requested.dump()):
+    if requested is not None and not _is_same(created, requested):
         named = created if isinstance(created, str) else f"a map of {len(created['names'])} nodes"
         raise StoreError(f"this directory was created with network {named}: leave network out, or use a new directory")
     return created if isinstance(created, str) else _graph(created)
+
+
+def _is_same(created: Any, requested: str | Graph) -> bool:
+    """Whether this is the network with which a directory was created; its file may have another path now."""
+    if isinstance(created, str) or isinstance(requested, str):
+        return bool(created == requested)
+    return {**created, "origin": ""} == {**requested.dump(), "origin": ""}
 
 
 def _graph(saved: Mapping[str, Any]) -> Graph:

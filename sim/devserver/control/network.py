@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from leyden.devserver.control.operations import find_payment
@@ -37,9 +38,10 @@ class NetworkControl:
     def list_network_nodes(self, call: Request) -> Page:
         """One page of the nodes, the shop's first."""
         with self._transaction() as operations:
-            names, shop, text = operations.engine.graph.names, operations.payments.shop, call.query.get("text")
-            nodes = [shop, *(node for node in range(len(names)) if node != shop)]
-            wanted = [node for node in nodes if text is None or text.lower() in names[node].lower()]
+            graph, shop, text = operations.engine.graph, operations.payments.shop, call.query.get("text", "").lower()
+            texts = [f"{name}\n{key}".lower() for name, key in zip_longest(graph.names, graph.keys, fillvalue="")]
+            nodes = [shop, *(node for node in range(len(texts)) if node != shop)]
+            wanted = [node for node in nodes if text in texts[node]]
             return item_page(call, wanted, lambda node: _summary(operations, node))
 
     @handles(raises=(SemanticConflict,), needs=("path.name",), recorded=False)
@@ -171,9 +173,14 @@ def _attempt(row: AttemptRow) -> dict[str, Any]:
     }
 
 
+def _named(operations: NetworkOperations, node: int) -> dict[str, str]:
+    graph = operations.engine.graph
+    return {"name": graph.names[node], **({"publicKey": graph.keys[node]} if graph.keys else {})}
+
+
 def _summary(operations: NetworkOperations, node: int) -> dict[str, Any]:
     return {
-        "name": operations.engine.graph.names[node],
+        **_named(operations, node),
         "shop": node == operations.payments.shop,
         "outbound": str(operations.outbound_msat(node)),
         "inbound": str(operations.inbound_msat(node)),
@@ -184,7 +191,7 @@ def _summary(operations: NetworkOperations, node: int) -> dict[str, Any]:
 def _node(operations: NetworkOperations, name: str) -> dict[str, Any]:
     node = operations.node(name)
     return {
-        "name": operations.engine.graph.names[node],
+        **_named(operations, node),
         "shop": node == operations.payments.shop,
         "outbound": str(operations.outbound_msat(node)),
         "inbound": str(operations.inbound_msat(node)),

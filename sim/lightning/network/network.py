@@ -21,8 +21,8 @@ RecordAction = Callable[[str, list[Any], dict[str, Any]], AbstractContextManager
 
 
 class Network:
-    """A sandbox's network: `network["shop"]` is the shop's node, `network[name]` the node of that name, or of the
-    wallet of that name once it has paid. `GraphError` for any other name.
+    """A sandbox's network: `network["shop"]` is the shop's node, `network[name]` the node of that name or public
+    key, or of the wallet of that name once it has paid. `GraphError` for any other name.
     """
 
     def __init__(self, payments: RoutedPayments, record_action: RecordAction) -> None:
@@ -119,9 +119,16 @@ class Network:
         named = ", ".join(offline[:_NAMES_SHOWN]) + (", ..." if len(offline) > _NAMES_SHOWN else "")
         return (
             f"Network of {len(self)} nodes and {self.graph.channels} channels, {total // 1_000} sat, "
-            f"{in_flight_msat} msat in flight\n  shop: {self['shop']!r}\n  conditions: {self.conditions}\n"
+            f"{in_flight_msat} msat in flight\n{self._origin()}  shop: {self['shop']!r}\n"
+            f"  conditions: {self.conditions}\n"
             f"  offline now: {f'{len(offline)} of {len(self)} nodes: {named}' if offline else 'no node'}"
         )
+
+    def _origin(self) -> str:
+        if not self.graph.origin:
+            return ""
+        left_out = f"; left out: {self.graph.left_out}" if self.graph.left_out else ""
+        return f"  read from: {self.graph.origin}{left_out}\n"
 
 
 class Interceptor:

@@ -51,7 +51,8 @@ class RoutedPayments(Payments):
         self.engine = engine
         self.shop = shop
         self._key = key
-        self._numbers = {name: number for number, name in enumerate(engine.graph.names)}
+        graph = engine.graph
+        self._numbers = {name: number for names in (graph.keys, graph.names) for number, name in enumerate(names)}
         self._wallet_nodes = _nodes_with_funds(engine, shop)
         self.open_sessions: dict[str, PaymentSession] = {}
         self._sessions = PaymentSessions(engine, reuse_hints=False)
@@ -63,7 +64,7 @@ class RoutedPayments(Payments):
         clock.on(NETWORK_TIMER, self._run_due_events)
 
     def has_node(self, node: str) -> bool:
-        """Whether the graph has a node of this name."""
+        """Whether the graph has a node of this name or public key."""
         return node in self._numbers
 
     def node_of(self, payer: str) -> int:

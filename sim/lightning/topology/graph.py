@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,10 @@ class Graph:
     which payers do not know. `reserve_msat` is by channel: each side keeps at least that much (BOLT 2,
     channel_reserve_satoshis). `shop` is the number of the receiving node, if it is given. `conditions` is a text as in
     `leyden.lightning.engine.condition_texts`.
+
+    A graph of a public network has no balances: with `is_drawn` each sandbox draws `local_msat` with its own seed.
+    `keys` are the public keys of its nodes, `origin` is the text that reads it again, `left_out` says which channels of
+    the file it does not have.
     """
 
     names: list[str]
@@ -46,6 +50,10 @@ class Graph:
     local_msat: Ints
     shop: int | None = None
     conditions: str = ""
+    is_drawn: bool = False
+    keys: list[str] = field(default_factory=list)
+    origin: str = ""
+    left_out: str = ""
     reserve_msat: Ints = field(init=False)
     degree: Ints = field(init=False)
 
@@ -78,6 +86,8 @@ class Graph:
             raise GraphError("the capacity of a channel is more than 0 msat: correct capacity_msat")
         if len(set(self.names)) != nodes:
             raise GraphError("two nodes have one name: give each node a name of its own")
+        if self.keys and (len(self.keys) != nodes or len(set(self.keys)) != nodes):
+            raise GraphError(f"keys has {len(self.keys)} values for {nodes} nodes: give each node a key of its own")
         if self.shop is not None and self.shop not in range(nodes):
             raise GraphError(f"shop is {self.shop}: give the number of one of the {nodes} nodes, from 0")
 
@@ -86,17 +96,24 @@ class Graph:
         """The number of channels."""
         return len(self.capacity_msat)
 
+    @property
+    def text(self) -> str:
+        """The text that reads this graph again, with its conditions; empty for one that was not read from a file."""
+        return ",".join(filter(None, (self.origin, self.conditions))) if self.origin else ""
+
     def dump(self) -> dict[str, Any]:
         """The graph as JSON values."""
-        named = {"names": self.names, "shop": self.shop} | ({"conditions": self.conditions} if self.conditions else {})
-        return named | {name: getattr(self, name).tolist() for name in _COLUMNS}
+        named = {"names": self.names, "shop": self.shop}
+        given = {name: getattr(self, name) for name in _OPTIONAL if getattr(self, name)}
+        return named | given | {name: getattr(self, name).tolist() for name in _COLUMNS}
 
     @classmethod
     def load(cls, saved: Mapping[str, Any]) -> Graph:
         """The graph that `dump` returned. Raises `GraphError` for anything else."""
         _SAVED.check(saved, "the graph")
         columns: dict[str, Any] = {name: np.array(saved[name], dtype=kind) for name, kind in _COLUMNS.items()}
-        return cls(names=list(saved["names"]), shop=saved["shop"], conditions=saved.get("conditions", ""), **columns)
+        given = {name: saved[name] for name in _OPTIONAL if name in saved}
+        return cls(names=list(saved["names"]), shop=saved["shop"], **given, **columns)
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self.names)} nodes and {self.channels} channels>"
@@ -108,19 +125,37 @@ _COLUMNS: dict[str, type[np.generic]] = {
     "local_msat": np.int64,
 }  # fmt: skip
 _INTEGERS = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": ALL_MSAT}}
+_TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+_OPTIONAL = {
+    "conditions": _TEXT, "is_drawn": {"type": "boolean"}, "keys": _TEXTS, "origin": _TEXT, "left_out": _TEXT,
+}  # fmt: skip
 _SCHEMA = {
     "type": "object",
     "required": ["names", "shop", *_COLUMNS],
     "properties": {
         **dict.fromkeys(_COLUMNS, _INTEGERS),
         "disabled": {"type": "array", "items": {"type": "boolean"}},
-        "names": {"type": "array", "items": {"type": "string"}},
-        "conditions": {"type": "string"},
+        "names": _TEXTS,
+        **_OPTIONAL,
         "shop": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 2**31}, {"type": "null"}]},
     },
 }
 # In Draft 4 of JSON Schema 1.0 is no integer.
 _SAVED = DocumentKind("graph", GraphError, "give what `dump()` returned", Draft4Validator(_SCHEMA), 1_000_000_000)
+
+
+def drawn_balances(capacity: Ints, rng: np.random.Generator) -> Ints:
+    """A balance for one side of each channel, drawn uniformly between the reserves."""
+    reserve = capacity // 100
+    return reserve + ((capacity - 2 * reserve) * rng.random(len(capacity))).astype(np.int64)
+
+
+def with_drawn_balances(graph: Graph, rng: np.random.Generator) -> Graph:
+    """The graph with balances of its own, if its file has none."""
+    if not graph.is_drawn:
+        return graph
+    local = drawn_balances(graph.capacity_msat, rng)
+    return replace(graph, local_msat=_interleaved(local, graph.capacity_msat - local))
 
 
 def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, shop: str | None = None) -> Graph:
@@ -172,9 +207,18 @@ def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, sho
 
 
 def assemble(
-    names: list[str], a: Ints, b: Ints, capacity: Ints, a_local: Ints, policies: list[Ints], *, shop: int | None = None
+    names: list[str],
+    a: Ints,
+    b: Ints,
+    capacity: Ints,
+    a_local: Ints,
+    policies: list[Ints],
+    *,
+    shop: int | None = None,
+    **further: Any,
 ) -> Graph:
-    """A graph from its columns by channel; `policies` are the six columns by edge, in the order of `_FIELDS`."""
+    """A graph from its columns by channel; `policies` are the six columns by edge, in the order of `_FIELDS`, and
+    `further` the other attributes of `Graph`."""
     base, ppm, delta, least, most, disabled = policies
     return Graph(
         names=names,
@@ -189,6 +233,7 @@ def assemble(
         disabled=disabled.astype(np.bool_),
         local_msat=_interleaved(a_local, capacity - a_local),
         shop=shop,
+        **further,
     )
 
 

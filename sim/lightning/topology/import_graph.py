@@ -1,19 +1,24 @@
-"""Graphs of real networks, from LND's `describegraph` and Core Lightning's `listchannels`."""
+"""Graphs of real networks, from LND's `describegraph` and Core Lightning's `listchannels` and `listnodes`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from jsonschema_rs import Draft202012Validator
+from scipy.sparse import coo_array  # type: ignore[import-untyped]
+from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
 
 from leyden.arguments import ALL_MSAT
 from leyden.errors import GraphError
 from leyden.json_files import DocumentKind
-from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, assemble
+from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, assemble, drawn_balances
+
+_LONGEST_ALIAS = 64
 
 # By side: base fee, proportional fee, delta, least and most msat, disabled.
 _Policy = tuple[int, int, int, int, int, int]
@@ -52,7 +57,11 @@ _CLN = {
         "amount_msat": _NUMBER, "active": _FLAG,
     } | dict.fromkeys(_CLN_POLICY, _NUMBER),
 }  # fmt: skip
-_GRAPH = DocumentKind(
+_NODES = {
+    "type": "array",
+    "items": {"type": "object", "properties": dict.fromkeys(("pub_key", "nodeid", "alias"), _NAME)},
+}
+GRAPH = DocumentKind(
     "graph of channels",
     GraphError,
     "give what LND's describegraph or Core Lightning's listchannels printed",
@@ -60,48 +69,121 @@ _GRAPH = DocumentKind(
         {
             "type": "object",
             "anyOf": [{"required": ["edges"]}, {"required": ["channels"]}],
-            "properties": {"edges": {"type": "array", "items": _LND}, "channels": {"type": "array", "items": _CLN}},
+            "properties": {
+                "edges": {"type": "array", "items": _LND},
+                "channels": {"type": "array", "items": _CLN},
+                "nodes": _NODES,
+            },
         }
     ),
     1_000_000_000,
 )
+NODES = DocumentKind(
+    "list of nodes",
+    GraphError,
+    "give what Core Lightning's listnodes printed",
+    Draft202012Validator({"type": "object", "required": ["nodes"], "properties": {"nodes": _NODES}}),
+    1_000_000_000,
+)
 
 
-def import_graph(document: Mapping[str, Any], *, seed: int = 0) -> Imported:
+def import_graph(
+    document: Mapping[str, Any], *, nodes: Mapping[str, Any] | None = None, shop: str | None = None, seed: int = 0
+) -> Imported:
     """Read a parsed `describegraph` (it has `edges`) or `listchannels` (it has `channels`).
 
-    The files have no balances: they are drawn with `seed`, uniformly between the reserves. A direction without a policy
-    is disabled; a channel without any policy, without a capacity or without two nodes is dropped. Raises `GraphError`
-    for any other document, and if no channel can be used.
+    A node has its alias as its name, from `nodes` of the document or of a parsed `listnodes`: an alias of several nodes
+    with the first 10 digits of the public key, and the key alone where there is no alias that can be printed.
+    `shop` is the alias, the name or the key of the receiving node (default: the node with the most channels).
+
+    The files have no balances: they are drawn with `seed`, uniformly between the reserves, and each sandbox draws them
+    again with its own. A direction without a policy is disabled; a channel without any policy, without a capacity,
+    without two nodes or outside of the largest connected part is dropped. Raises `GraphError` for any other document,
+    if no channel can be used, and for a shop that is none or several of the nodes.
     """
-    _GRAPH.check(document, "the document")
+    GRAPH.check(document, "the document")
     dropped: Counter[str] = Counter()
     if "edges" in document:
         rows = [_of_lnd(edge, dropped) for edge in document["edges"]]
     else:
         rows = _of_cln(document["channels"], dropped)
-    found = sorted((row for row in rows if row is not None), key=lambda row: row[:3])
+    found = _connected(sorted((row for row in rows if row is not None), key=lambda row: row[:3]), dropped)
     if not found:
         raise GraphError(f"no channel of this file can be used: {dict(dropped) or 'it is empty'}")
-    names = sorted({end for row in found for end in row[1:3]})
-    numbers = {name: number for number, name in enumerate(names)}
+    keys = sorted({end for row in found for end in row[1:3]})
+    numbers = {key: number for number, key in enumerate(keys)}
+    listed = (NODES.check(nodes, "nodes") if nodes is not None else document).get("nodes", [])
+    aliases = _aliases(listed, numbers)
+    names = _names(keys, aliases)
     capacity = np.array([row[3] for row in found], dtype=np.int64)
-    reserve = capacity // 100
-    rng = np.random.default_rng(seed)
-    local = reserve + ((capacity - 2 * reserve) * rng.random(len(found))).astype(np.int64)
     sides = [side for row in found for side in row[4:]]
     graph = assemble(
         names,
         np.array([numbers[row[1]] for row in found], dtype=np.int64),
         np.array([numbers[row[2]] for row in found], dtype=np.int64),
         capacity,
-        local,
+        drawn_balances(capacity, np.random.default_rng(seed)),
         [np.array([side[place] for side in sides], dtype=np.int64) for place in range(6)],
+        shop=None if shop is None else _shop(shop, keys, names, aliases),
+        is_drawn=True,
+        keys=keys,
+        left_out="; ".join(f"{count} x {why}" for why, count in sorted(dropped.items())),
     )
     return Imported(graph, len(rows), dict(sorted(dropped.items())))
 
 
+def _aliases(listed: Sequence[Mapping[str, Any]], keys: Container[str]) -> dict[str, str]:
+    """The aliases that can be shown, by key. BOLT 7 gives them 32 bytes of any content."""
+    found: dict[str, str] = {}
+    for node in listed:
+        key, alias = node.get("pub_key") or node.get("nodeid") or "", (node.get("alias") or "").strip()
+        if key in keys and alias and alias.isprintable() and len(alias) <= _LONGEST_ALIAS:
+            found[key] = alias
+    return found
+
+
+def _names(keys: Sequence[str], aliases: Mapping[str, str]) -> list[str]:
+    """A name of its own for each node."""
+    times = Counter(aliases.values())
+    wanted = []
+    for key in keys:
+        alias = aliases.get(key, key)
+        is_plain = times[alias] <= 1 and alias != "shop"
+        wanted.append(alias if is_plain else f"{alias} ({key[:10]})")
+    taken = Counter([*wanted, *keys])
+    return [name if name == key or taken[name] == 1 else key for name, key in zip(wanted, keys, strict=True)]
+
+
+def _shop(shop: str, keys: Sequence[str], names: Sequence[str], aliases: Mapping[str, str]) -> int:
+    for known in (keys, names, [aliases.get(key) for key in keys]):
+        found = [number for number, name in enumerate(known) if name == shop]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise GraphError(
+                f"shop={shop!r:.80} is the alias of {len(found)} nodes: give the key of one, such as {keys[found[0]]}"
+            )
+    near = get_close_matches(shop, names, n=3)
+    advice = f"did you mean {' or '.join(near)}" if near else "give the alias or the public key of a node"
+    raise GraphError(f"shop={shop!r:.80} is none of the {len(names)} nodes of this graph: {advice}")
+
+
 _Row = tuple[str, str, str, int, _Policy, _Policy]
+
+
+def _connected(rows: list[_Row], dropped: Counter[str]) -> list[_Row]:
+    """The channels of the largest connected part: no payment goes from one part to another."""
+    numbers: dict[str, int] = {}
+    ends = np.array(
+        [[numbers.setdefault(end, len(numbers)) for end in row[1:3]] for row in rows], dtype=np.int64
+    ).reshape(-1, 2)
+    joined = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(len(numbers), len(numbers)))
+    parts = connected_components(joined, directed=False)[1][ends[:, 0]]
+    largest = np.bincount(parts).argmax() if len(parts) else 0
+    kept = [row for row, part in zip(rows, parts.tolist(), strict=True) if part == largest]
+    if len(kept) < len(rows):
+        dropped["channel outside of the largest connected part"] += len(rows) - len(kept)
+    return kept
 
 
 def _of_lnd(edge: Mapping[str, Any], dropped: Counter[str]) -> _Row | None:

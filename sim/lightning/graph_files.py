@@ -1,0 +1,80 @@
+"""Graphs that are read from files: a text names the file and what is needed besides.
+
+    graph.json                                     what LND's describegraph printed
+    channels.json,nodes=nodes.json                 what Core Lightning's listchannels and listnodes printed
+    graph.json,shop=ACINQ,ideal                    the receiving node by its alias or public key; then the conditions
+
+shop       the receiving node (default: the node with the most channels)
+nodes      the file with the aliases, where the first has none
+sha256     the digest of the files, which must have it: in texts that read a graph again
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from leyden.errors import GraphError
+from leyden.json_files import shown
+from leyden.lightning.engine.condition_texts import network_conditions
+from leyden.lightning.topology.graph import Graph
+from leyden.lightning.topology.import_graph import GRAPH, NODES, import_graph
+
+_TEXT = re.compile(r"(?P<path>.*?\.json)(?:,(?P<options>.*))?", re.DOTALL | re.IGNORECASE)
+_OPTIONS = ("shop", "nodes", "sha256")
+
+
+def read_graph(text: str) -> Graph:
+    """The graph that a text describes; each sandbox draws its balances with its own seed.
+
+    Raises `GraphError` for a file that cannot be read or is no graph, for an unknown option or shop, and for files that
+    have another digest than the text.
+    """
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        raise GraphError(f"network={text!r:.80} names no file: give the path of a .json file")
+    options = (found["options"] or "").split(",") if found["options"] else []
+    given: dict[str, str] = {}
+    while options and options[0].partition("=")[0].strip() in _OPTIONS:
+        name, _, value = options.pop(0).partition("=")
+        given[name.strip()] = value.strip()
+    conditions = ",".join(options)
+    network_conditions(conditions)
+    files = [found["path"], *([given["nodes"]] if "nodes" in given else [])]
+    graph, digest = _read(*((path, *_state(path)) for path in files), shop=given.get("shop"))
+    if given.get("sha256", digest) != digest:
+        raise GraphError(
+            f"{shown(' and '.join(files))} has changed since the text was written, which has sha256="
+            f"{given['sha256']:.64}: take the former file, or leave sha256 out"
+        )
+    return replace(graph, origin=",".join([files[0], *_spelled({**given, "sha256": digest})]), conditions=conditions)
+
+
+def _spelled(given: dict[str, str]) -> list[str]:
+    return [f"{name}={given[name]}" for name in _OPTIONS if name in given]
+
+
+def _state(path: str) -> tuple[int, int]:
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return 0, 0  # reading it says why
+    return found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=4)
+def _read(*files: tuple[str, int, int], shop: str | None) -> tuple[Graph, str]:
+    """The graph in these files, each with the time of its last change and its size, and their digest."""
+    contents = [kind.content(path) for kind, (path, *_) in zip((GRAPH, NODES), files, strict=False)]
+    documents = [
+        kind.check(kind.parse(data, shown(path)), shown(path))
+        for kind, data, (path, *_) in zip((GRAPH, NODES), contents, files, strict=False)
+    ]
+    digest = sha256(b"".join(sha256(data).digest() for data in contents)).hexdigest()[:16]
+    try:
+        return import_graph(documents[0], nodes=documents[1] if len(documents) > 1 else None, shop=shop).graph, digest
+    except GraphError as error:
+        raise GraphError(f"{shown(files[0][0])}: {error}") from None
