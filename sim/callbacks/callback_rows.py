@@ -45,10 +45,28 @@ class ReplyRuleRow(TypedDict):
     count: int | None
 
 
+class DownRow(TypedDict):
+    """A time in which a receiver is down: of every day (UTC) or once, from `from_ms`, not including `until_ms`. A daily
+    window that ends before it begins goes over midnight."""
+
+    daily: bool
+    from_ms: int
+    until_ms: int
+
+
+class BehaviourRow(TypedDict):
+    """`Receiver.behaves`: the share of failures and what they are, the distribution of the latency, when it is down."""
+
+    failure: float
+    fails_with: ReplyRow
+    latency: list[Any] | None
+    down: list[DownRow]
+
+
 class ReceiverRow(TypedDict):
     """Table `receivers`: `script` are the next replies, `default` the one after them, `objections` counts the callbacks
     that failed verification. `restored` of the `received` ones came with the snapshot that the sandbox was restored
-    to; it is absent before."""
+    to; it is absent before. `behaviour` is absent where none was ever set."""
 
     id: str
     script: list[ReplyRow]
@@ -58,6 +76,7 @@ class ReceiverRow(TypedDict):
     received: int
     objections: int
     restored: NotRequired[int]
+    behaviour: NotRequired[BehaviourRow | None]
 
 
 class LateReplyRow(TypedDict):

@@ -6,14 +6,15 @@ receivers["shop"].inbox[-1].json["status"]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, Unpack, cast
 from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.arguments import check_count, hint
+from leyden.arguments import hint
+from leyden.callbacks.behaviour import down_reply, drawn_reply, is_down
 from leyden.callbacks.callback_rows import (
     LateReplyRow,
     ReceivedFields,
@@ -27,18 +28,15 @@ from leyden.callbacks.callback_rows import (
 )
 from leyden.callbacks.inboxes import KEPT_POSTS, Inbox, Posts
 from leyden.callbacks.inspection import body_faults, signature_faults
+from leyden.callbacks.receiver import Receiver, ReceiverChanges
 from leyden.callbacks.replies import (
     NOT_RECEIVED,
     TIMEOUT,
-    Reply,
     ReplySpec,
     answer_from,
-    reply_resource,
     stored_reply,
-    word_of,
 )
-from leyden.errors import ClosedError
-from leyden.server.callbacks.signing import check_secret
+from leyden.rng import RandomStream
 from leyden.server.contract.types import CallbackRule
 from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clock, EventJournal
 from leyden.server.store.store import Store
@@ -49,125 +47,6 @@ TIMER = "receiver_answer"
 Responded = Callable[[CallbackRequest, CallbackResponse], None]
 
 _DEFAULT = stored_reply(200)
-
-
-class ReceiverChanges(TypedDict, total=False):
-    """Fields of a receiver's row to change."""
-
-    script: list[ReplyRow]
-    rules: list[ReplyRuleRow]
-    default: ReplyRow
-    secret: str | None
-    received: int
-    objections: int
-    restored: int
-
-
-class Receiver:
-    """One callback receiver. It answers 200 unless it has a script, a rule or another default."""
-
-    def __init__(self, name: str, receivers: Callable[[], Receivers]) -> None:
-        self.name = name
-        self._receivers = receivers  # looked up each time: a handle stays valid after a reset
-
-    @property
-    def _state(self) -> ReceiverRow:
-        return self._receivers().state(self.name)
-
-    def _changed(self, **changes: Unpack[ReceiverChanges]) -> Receiver:
-        self._receivers().change(self.name, **changes)
-        return self
-
-    def answers(self, script: Sequence[ReplySpec]) -> Receiver:
-        """Set the responses to the next callbacks, one after another; then the default of `always` applies.
-        Replaces the former script.
-
-        An element is a status, a `Reply`, or an error word in small or capital letters: one of the constants in
-        `leyden.callbacks.replies`, such as `TIMEOUT`, or its text, `"timeout"`. `ValueError` for anything else.
-        """
-        if isinstance(script, (str, Reply)) or not isinstance(script, Iterable):
-            raise ValueError(f"{script!r} is not a list of replies: write answers([{script!r}])")
-        return self._changed(script=[stored_reply(reply) for reply in script])
-
-    def always(self, reply: ReplySpec) -> Receiver:
-        """Set the response when there is no script. Raises `ValueError` like `answers`."""
-        return self._changed(default=stored_reply(reply))
-
-    def when(
-        self,
-        reply: ReplySpec,
-        *,
-        event: str | None = None,
-        charge: str | None = None,
-        attempt: int | None = None,
-        count: int | None = 1,
-    ) -> Receiver:
-        """Add a rule: the response to the next `count` callbacks (None: all) that match all arguments, before the
-        script.
-
-        `charge` is the id of a Charge or of its Static Charge, `attempt` 1 for the first. Of several rules that
-        match, the oldest applies. Raises `ValueError` like `answers`, and for an event that the spec does not have.
-        """
-        check_count("attempt", attempt)
-        check_count("count", count)
-        self._receivers().check_event(event)
-        rule: ReplyRuleRow = {
-            "reply": stored_reply(reply),
-            "event": event,
-            "charge": charge,
-            "attempt": attempt,
-            "count": count,
-        }
-        return self._changed(rules=[*self._state["rules"], rule])
-
-    @property
-    def rules(self) -> list[dict[str, Any]]:
-        """The rules of `when` that are not used up: `reply`, `event`, `charge`, `attempt` and the `count` left."""
-        return [{**rule, "reply": reply_resource(rule["reply"])} for rule in self._state["rules"]]
-
-    @property
-    def script(self) -> list[dict[str, Any]]:
-        """The rest of the script, in the form that `parse_reply` reads."""
-        return [reply_resource(reply) for reply in self._state["script"]]
-
-    @property
-    def usual(self) -> dict[str, Any]:
-        """The default response, in the form that `parse_reply` reads."""
-        return reply_resource(self._state["default"])
-
-    def reset_script(self) -> Receiver:
-        """Delete the script and the rules; the default of `always` stays."""
-        return self._changed(script=[], rules=[])
-
-    def use_secret(self, secret: str | None) -> Receiver:
-        """Verify signatures with this `whsec_` secret only; None: with those that are valid in the sandbox.
-
-        Raises `ValueError` for what is no secret: `whsec_` and 24 to 64 bytes in base64.
-        """
-        if secret is not None:
-            try:
-                check_secret(secret)
-            except ValueError as error:
-                raise ValueError(f"secret: {error}, or None") from None
-        return self._changed(secret=secret)
-
-    @property
-    def inbox(self) -> Inbox:
-        """All callbacks received so far, oldest first."""
-        return self._receivers().inbox(self.name)
-
-    @property
-    def objections(self) -> int:
-        """How many callbacks failed verification."""
-        return self._state["objections"]
-
-    def __repr__(self) -> str:
-        try:
-            waiting = len(self._state["script"])
-        except ClosedError:
-            return f"<Receiver {self.name!r} of a closed sandbox>"
-        answers = f"then {waiting} scripted answers" if waiting else f"answers {word_of(self._state['default'])}"
-        return f"<Receiver {self.name!r}: {self._state['received']} received, {answers}>"
 
 
 class Receivers:
@@ -188,12 +67,15 @@ class Receivers:
         *,
         rules: Mapping[str, CallbackRule] | None = None,
         kept: int | None = None,
+        stream: Callable[[str], RandomStream] | None = None,
     ) -> None:
-        """`kept` bounds the callbacks that each inbox stores, which are at most 10,000 in any case."""
+        """`kept` bounds the callbacks that each inbox stores, which are at most 10,000 in any case. `stream` has the
+        random stream of a name; without it no receiver can behave by chance."""
         self._store = store
         self._clock = clock
         self._journal = journal
         self._rules = rules
+        self._stream = stream
         self._responded: Responded | None = None
         self._secrets_at: Callable[[int], Sequence[str]] | None = None
         self._states = cast(TypedTable[ReceiverRow], store.table("receivers", key="id"))
@@ -301,8 +183,12 @@ class Receivers:
     # Inside
 
     def _chosen(self, name: str, post: CallbackRequest) -> ReplyRow:
-        """The reply to this request: of the first rule that matches, else the next of the script, else the default."""
+        """The reply to this request: none while the receiver is down, else that of the first rule that matches, else
+        the next of the script, else the default or a failure."""
         state = self.state(name)
+        behaviour = state.get("behaviour")
+        if behaviour is not None and is_down(behaviour, self._clock.now()):
+            return down_reply()
         for index, rule in enumerate(state["rules"]):
             if (
                 rule["event"] in (None, post.headers.get("leyden-event"))
@@ -317,7 +203,9 @@ class Receivers:
             chosen, *rest = state["script"]
             self.change(name, script=rest)
             return chosen
-        return state["default"]
+        if behaviour is None or self._stream is None:
+            return state["default"]
+        return drawn_reply(behaviour, state["default"], self._stream(f"receiver {name}"))
 
     def _receive(self, name: str, post: CallbackRequest, path: str, reply: ReplyRow) -> None:
         state = self.state(name)

@@ -35,7 +35,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
     (
         "Callbacks",
         (
-            ("leyden.callbacks.receivers", ("Receiver",)),
+            ("leyden.callbacks.receiver", ("Receiver",)),
             ("leyden.callbacks.inboxes", ("Inbox", "Received")),
             ("leyden.callbacks.replies", ("Reply",)),
             ("leyden.callbacks.faults", ("FaultSpec",)),

@@ -7,17 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from leyden.arguments import MAX_SPAN_MS, span_from, whole_number
-from leyden.errors import DistributionError
-from leyden.lab.distributions import (
+from leyden.distributions import (
+    Distribution,
     DistributionText,
-    behaviour_distribution,
     msat_distribution,
     payer_distribution,
     seconds_distribution,
     span_distribution,
+    word_distribution,
 )
+from leyden.errors import DistributionError
 from leyden.server.timestamps import to_iso
-from leyden.world.traffic import DAY_MS, Distribution, TrafficSettings
+from leyden.world.traffic import BEHAVIOURS, DAY_MS, TrafficSettings
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -90,7 +91,7 @@ def traffic(
     `amount` is in msat. `think_time` is the time from seeing the Charge to paying it. A customer leaves without paying
     after `patience`, counted from the same instant; of a payment that is in flight then no more parts are sent, and
     those on their way still count (`patience=None`: never). `expiresIn` is in seconds, 1 or more. All of these are
-    distributions (`leyden.lab.distributions`, which says what becomes of draws that are too small or too large).
+    distributions (`leyden.distributions`, which says what becomes of draws that are too small or too large).
     `behaviours` are those of `leyden.world.traffic.BEHAVIOURS`: `pays`, or for example `choice(pays:90, late:4,
     never:3, twice:3)`. `payers` is a number of wallets or their names; each customer uses one of them.
 
@@ -194,3 +195,15 @@ def _daily(gap_ms: float, parts: list[str]) -> Distribution:
         raise DistributionError("rate: the weights are 0 on average, so no customer would arrive: give larger ones")
     scale = DAY_MS / total / gap_ms
     return ["daily", [start for start, _ in steps], [weight * scale for _, weight in steps]]
+
+
+def behaviour_distribution(value: str) -> Distribution:
+    """What payers do, from `leyden.world.traffic.BEHAVIOURS`: `pays`, `choice(pays:9, never:1)`. Raises
+    `DistributionError`."""
+    return word_distribution(value, "behaviours", _behaviour)
+
+
+def _behaviour(text: str) -> str:
+    if text not in BEHAVIOURS:
+        raise ValueError(f"there is no {text!r}: choose from {', '.join(BEHAVIOURS)}")
+    return text

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from leyden.arguments import checked_text, hint, receiver_name
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
-from leyden.callbacks.receivers import Receiver
+from leyden.callbacks.receiver import Receiver
 from leyden.callbacks.replies import Reply, reply_resource, stored_reply
 from leyden.extras import is_installed
 from leyden.json_files import MAX_DEPTH
@@ -179,7 +179,8 @@ def _recorded(method: Callable[..., Receiver]) -> Any:
         if "charge" in named:
             named["charge"] = _charge_id(self._session.world, named["charge"])
         given = signature.bind(self, *args, **named)
-        facts = {"method": method.__name__, "args": _as_json(given.args[1:]), "named": given.kwargs}
+        facts_named = {key: _as_json(value) for key, value in given.kwargs.items()}
+        facts = {"method": method.__name__, "args": _as_json(given.args[1:]), "named": facts_named}
         with self._session.record("receiver", name=self.name, **facts):
             return method(self, *args, **named)
 
@@ -203,6 +204,7 @@ class RecordedReceiver(Receiver):
     answers = _recorded(Receiver.answers)
     always = _recorded(Receiver.always)
     when = _recorded(Receiver.when)
+    behaves = _recorded(Receiver.behaves)
     reset_script = _recorded(Receiver.reset_script)
     use_secret = _recorded(Receiver.use_secret)
 
@@ -249,4 +251,6 @@ def _as_json(value: Any, depth: int = 0) -> Any:
         if depth > MAX_DEPTH:
             raise ValueError(f"{value!r:.40} ... nests deeper than {MAX_DEPTH} levels: give a list of replies")
         return [_as_json(one, depth + 1) for one in value]
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     return reply_resource(stored_reply(value)) if isinstance(value, Reply) else value

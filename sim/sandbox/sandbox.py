@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from starlette.types import ASGIApp
 
 from leyden.arguments import Spelled, checked_path, checked_seed, checked_text, refuse_copy, whole_number
-from leyden.callbacks.receivers import Receiver
+from leyden.callbacks.receiver import Receiver
 from leyden.delivery_replays import DeliveryReplays
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ForkError, NotebookError

@@ -282,7 +282,7 @@ def _service(
         return transaction
 
     rules = {rule.name: rule for operation in contract.operations.values() for rule in operation.callbacks}
-    receivers = Receivers(store, clock, journal, rules=rules, kept=config.keep_ended)
+    receivers = Receivers(store, clock, journal, rules=rules, kept=config.keep_ended, stream=streams.stream)
     transport = TransportRouter(
         receivers,
         environment.external_transport,

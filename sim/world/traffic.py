@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from itertools import accumulate
 from math import ceil
 from typing import Any, TypedDict, cast
 
 import orjson
 
 from leyden.arguments import ALL_MSAT, MAX_SPAN_MS
+from leyden.distributions import Distribution, sample, whole_draw
 from leyden.lightning.payer.payments import Payments
 from leyden.rng import RandomStream, RandomStreams
 from leyden.server.errors import InternalError
@@ -44,8 +44,6 @@ _SCRIPTS: Mapping[str, Mapping[str, Any]] = {
     "fails": {"outcome": "fail"},
 }
 
-Distribution = list[Any]  # its name and its numbers, as JSON values; also a way to arrive
-
 
 class TrafficSettings(TypedDict):
     """What the customers of one stream are like. Times are ms, `amount` is msat, `expiresIn` seconds.
@@ -53,7 +51,7 @@ class TrafficSettings(TypedDict):
     `arguments` are the texts that the distributions were read from, for the stream's repr.
     """
 
-    arrivals: Distribution
+    arrivals: list[Any]  # the kind of process and its numbers
     amount: Distribution
     behaviour: Distribution
     payer: Distribution
@@ -207,33 +205,7 @@ def _delays(
     return (think_time_ms, again_ms) if behaviour == "twice" else (think_time_ms,)
 
 
-def sample(distribution: Distribution, rng: RandomStream) -> Any:
-    """One value of a distribution, for exactly one draw: a number, or a word for a choice between words."""
-    name = distribution[0]
-    if name == "uniform":
-        return distribution[1] + (distribution[2] - distribution[1]) * rng.uniform()
-    if name == "lognorm":
-        return rng.lognormal(distribution[1], distribution[2])
-    if name == "exp":
-        return rng.exponential(distribution[1])
-    if name == "normal":
-        return rng.normal(distribution[1], distribution[2])
-    place = rng.uniform()  # drawn for a constant, too, so that the number of draws is always the same
-    if name == "choice":
-        sums = list(accumulate(weight for _, weight in distribution[1]))
-        return distribution[1][min(bisect_right(sums, place * sums[-1]), len(sums) - 1)][0]
-    if name == "people":
-        return f"payer-{int(place * distribution[1]) + 1}"
-    return distribution[1]
-
-
-def whole_draw(distribution: Distribution, rng: RandomStream, least: int, most: int) -> int:
-    """One value of a distribution of numbers, rounded, or the nearest of the bounds."""
-    value: float = sample(distribution, rng)
-    return round(min(max(value, least), most))
-
-
-def next_arrival(arrivals: Distribution, rng: RandomStream, after: float, arrived: int) -> float:
+def next_arrival(arrivals: list[Any], rng: RandomStream, after: float, arrived: int) -> float:
     """The instant (ms, not rounded) of the arrival that follows `after`, for exactly one draw. `arrived` came
     before.
     """

@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden import Sandbox
-from leyden.errors import DistributionError
-from leyden.lab.distributions import (
-    behaviour_distribution,
+from leyden.distributions import (
     msat_distribution,
     payer_distribution,
+    sample,
     seconds_distribution,
     span_distribution,
 )
+from leyden.errors import DistributionError
 from leyden.lab.kpi import Kpi, quantile
-from leyden.lab.traffic import Traffic, arrival_process, traffic
+from leyden.lab.traffic import Traffic, arrival_process, behaviour_distribution, traffic
 from leyden.rng import RandomStream
 from leyden.server.errors import InternalError
-from leyden.world.traffic import BEHAVIOURS, DAY_MS, next_arrival, sample
+from leyden.world.traffic import BEHAVIOURS, DAY_MS, next_arrival
 from tests.support.bounded_calls import bounded_calls
 
 HOOK = "http://shop.localhost/paid"

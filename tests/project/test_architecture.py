@@ -54,6 +54,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.app", "server.service"),
     ("server.system",),
     ("arguments", "errors", "extras", "json_files", "repr_tables", "rng"),
+    ("distributions",),
     ("http_requests",),
     ("delivery_replays", "http_resources"),
     ("http_sandbox",),

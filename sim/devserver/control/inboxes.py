@@ -8,7 +8,7 @@ from typing import Any
 from leyden.callbacks.fault_kinds import FaultFieldRefused
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Received
-from leyden.callbacks.receivers import Receiver
+from leyden.callbacks.receiver import Receiver
 from leyden.callbacks.replies import parse_reply
 from leyden.devserver.control.body_values import check_charge_id
 from leyden.devserver.control.pages import Page, page

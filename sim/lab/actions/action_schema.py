@@ -65,6 +65,7 @@ _RECEIVER_ARGUMENTS = {
     "answers": {"type": "array", "items": {"type": "array", "items": _REPLY}, "minItems": 1, "maxItems": 1},
     "always": {"type": "array", "items": _REPLY, "minItems": 1, "maxItems": 1},
     "when": {"type": "array", "items": _REPLY, "minItems": 1, "maxItems": 1},
+    "behaves": _NO_ARGUMENTS,
     "reset_script": _NO_ARGUMENTS,
     "use_secret": {"type": "array", "items": _TEXT_OR_NULL, "minItems": 1, "maxItems": 1},
 }
@@ -77,7 +78,7 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
     "scan": {**_PAYMENT, "static": _TEXT_OR_NULL, "comment?": _TEXT},
     "receiver": {
         "name": _TEXT, "method": {"enum": list(_RECEIVER_ARGUMENTS)}, "args": _LIST,
-        "named": {**_OBJECT, "properties": {"attempt": _COUNT_OR_NULL, "count": _COUNT_OR_NULL}},
+        "named": {**_OBJECT, "properties": {"attempt": _COUNT_OR_NULL, "count": _COUNT_OR_NULL, "fails_with": _REPLY}},
     },
     "reseed": {"seed": _SEED},
     "advance": {"by_ms": {**_SPAN_MS, "maximum": MAX_INSTANT_MS}},

@@ -204,6 +204,8 @@ class _Writer:
         named = {name: value for name, value in facts["named"].items() if value != defaults.get(name)}
         if "charge" in named:
             named["charge"] = self._id(named["charge"])
+        if "fails_with" in named:
+            named["fails_with"] = self._reply(named["fails_with"])
         args = facts["args"]
         if facts["method"] == "answers":
             args = [[self._reply(one) for one in args[0]]]

@@ -1,4 +1,4 @@
-"""Distributions of what differs between customers, written as short texts.
+"""Distributions of what differs between customers, or between the responses of a receiver, written as short texts.
 
 45s                        constant
 uniform(1000, 50000)       uniform between two values
@@ -15,15 +15,18 @@ Drawn values are rounded to whole msat, ms, and seconds.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from decimal import Decimal
+from itertools import accumulate
 from typing import Any
 
 from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, span_ms, whole_number
 from leyden.errors import DistributionError
-from leyden.world.traffic import BEHAVIOURS, Distribution
+from leyden.rng import RandomStream
 
+Distribution = list[Any]  # its name and its numbers, as JSON values
 DistributionText = str | int | float | timedelta
 # Reads one value of a quantity from its text.
 Reader = Callable[[str], Any]
@@ -65,13 +68,6 @@ def seconds_distribution(value: DistributionText, name: str = "expiresIn") -> Di
     return found
 
 
-def behaviour_distribution(value: str) -> Distribution:
-    """What payers do, from `leyden.world.traffic.BEHAVIOURS`: `pays`, `choice(pays:9, never:1)`. Raises
-    `DistributionError`.
-    """
-    return _words(value, "behaviours", _behaviour)
-
-
 def payer_distribution(value: int | str | Sequence[str]) -> Distribution:
     """Who pays: a number of wallets (`payer-1`, `payer-2`, ...), names, or a choice of names. Raises
     `DistributionError`."""
@@ -84,7 +80,45 @@ def payer_distribution(value: int | str | Sequence[str]) -> Distribution:
         if not all(isinstance(name, str) for name in value):
             raise DistributionError(f"payers: {value!r:.60} are not names of wallets: give texts")
         value = f"choice({', '.join(value)})"
-    return _words(value, "payers", _payer)
+    return word_distribution(value, "payers", _payer)
+
+
+def word_distribution(value: str, name: str, read: Reader) -> Distribution:
+    """A word, or a choice of words; `read` raises `ValueError` for one that is none. Raises `DistributionError`."""
+    if not isinstance(value, str):
+        raise DistributionError(f"{name}: {value!r} is not a name: write one, or {_FORMS['choice']}")
+    call = _CALL.fullmatch(value)
+    if call is None:
+        return ["const", _read(value.strip(), name, read)]
+    if call[1] != "choice":
+        raise DistributionError(f"{name}: {value!r} has no names: write {_FORMS['choice']}")
+    return _choice(_parts(call[2]), value, name, read)
+
+
+def sample(distribution: Distribution, rng: RandomStream) -> Any:
+    """One value of a distribution, for exactly one draw: a number, or a word for a choice between words."""
+    name = distribution[0]
+    if name == "uniform":
+        return distribution[1] + (distribution[2] - distribution[1]) * rng.uniform()
+    if name == "lognorm":
+        return rng.lognormal(distribution[1], distribution[2])
+    if name == "exp":
+        return rng.exponential(distribution[1])
+    if name == "normal":
+        return rng.normal(distribution[1], distribution[2])
+    place = rng.uniform()  # drawn for a constant, too, so that the number of draws is always the same
+    if name == "choice":
+        sums = list(accumulate(weight for _, weight in distribution[1]))
+        return distribution[1][min(bisect_right(sums, place * sums[-1]), len(sums) - 1)][0]
+    if name == "people":
+        return f"payer-{int(place * distribution[1]) + 1}"
+    return distribution[1]
+
+
+def whole_draw(distribution: Distribution, rng: RandomStream, least: int, most: int) -> int:
+    """One value of a distribution of numbers, rounded, or the nearest of the bounds."""
+    value: float = sample(distribution, rng)
+    return round(min(max(value, least), most))
 
 
 def _distribution(value: DistributionText, name: str, read: Reader) -> Distribution:
@@ -117,17 +151,6 @@ def _distribution(value: DistributionText, name: str, read: Reader) -> Distribut
             f"{name}: {text!r} goes from {parts[0]} down to {parts[1]}: write uniform({parts[1]}, {parts[0]})"
         )
     return [kind, first, second]
-
-
-def _words(value: str, name: str, read: Reader) -> Distribution:
-    if not isinstance(value, str):
-        raise DistributionError(f"{name}: {value!r} is not a name: write one, or {_FORMS['choice']}")
-    call = _CALL.fullmatch(value)
-    if call is None:
-        return ["const", _read(value.strip(), name, read)]
-    if call[1] != "choice":
-        raise DistributionError(f"{name}: {value!r} has no names: write {_FORMS['choice']}")
-    return _choice(_parts(call[2]), value, name, read)
 
 
 def _choice(parts: list[str], text: str, name: str, read: Reader) -> Distribution:
@@ -178,12 +201,6 @@ def _span_ms(text: str) -> int:
     if found > MAX_SPAN_MS:
         raise ValueError(f"{text!r:.60} is too long: spans are at most 365250d, which are 1000 years")
     return found
-
-
-def _behaviour(text: str) -> str:
-    if text not in BEHAVIOURS:
-        raise ValueError(f"there is no {text!r}: choose from {', '.join(BEHAVIOURS)}")
-    return text
 
 
 def _payer(text: str) -> str:
