@@ -24,18 +24,18 @@ from leyden.sandbox.http_access import HttpAccess
 from leyden.sandbox.opening import open_session
 from leyden.sandbox.payer_list import PayerList
 from leyden.sandbox.resources import Charge, StaticCharge
+from leyden.sandbox.scheduled_actions import ScheduledActions
 from leyden.sandbox.service_fault_list import ServiceFaultList
 from leyden.sandbox.session import Headers, Session
-from leyden.sandbox.time_control import FiredEvents, Instant, Span, advance, advance_to, run
+from leyden.sandbox.time_control import Instant, Span
+from leyden.sandbox.time_methods import TimeMethods
 from leyden.sandbox.views import Views, card
 from leyden.sandbox.wallet import Wallet
 from leyden.server.contract.types import Contract
-from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.loopback import LoopbackResponse
 from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
 from leyden.world.snapshots.snapshots import dump_world, fork_world, restore_world
-from leyden.world.time.clock import Fired
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from leyden.lightning.topology.graph import Graph
 
 
-class Sandbox(Views, DeliveryReplays, Spelled):
+class Sandbox(TimeMethods, Views, DeliveryReplays, Spelled):
     """A charge service with its Lightning node, payers, receivers and clock.
 
-    Time moves only by `run`, `advance`, `advance_to` and `step`. `seed` (a whole number from 0 to 9007199254740991;
-    default 0), `start` and the actions on the sandbox determine everything: the same lines give the same ids, invoices
-    and journal on every machine. `ValueError` is raised for another seed.
+    Time moves only by `run`, `advance`, `advance_to` and `step`; `at` and `every` schedule actions. `seed` (a whole
+    number from 0 to 9007199254740991; default 0), `start` and the actions on the sandbox determine everything: the same
+    lines give the same ids, invoices and journal on every machine. `ValueError` is raised for another seed.
 
     `data` is a directory to keep everything in (default: memory only), except the event journal and the action log,
     which start anew each time it is opened. A directory that a sandbox was kept in before continues at its last
@@ -78,7 +78,9 @@ class Sandbox(Views, DeliveryReplays, Spelled):
     after `close` raises `ClosedError`. A sandbox is copied by `fork` and kept by `save`, not by `copy` or `pickle`.
     """
 
-    _fields = frozenset({"_http", "charges", "faults", "payers", "service_faults", "session", "static_charges"})
+    _fields = frozenset(
+        {"_actions", "_http", "charges", "faults", "payers", "service_faults", "session", "static_charges"}
+    )
     __reduce_ex__ = refuse_copy
 
     def __init__(
@@ -109,6 +111,7 @@ class Sandbox(Views, DeliveryReplays, Spelled):
     def _attach(self, session: Session) -> None:
         self.session = session
         self._http = HttpAccess(session)
+        self._actions = ScheduledActions()
         self.charges = Collection(session, Charge, "createCharge", "charges")
         self.static_charges = Collection(session, StaticCharge, "createStaticCharge", "static_charges")
         self.faults = FaultList(session)
@@ -234,45 +237,6 @@ class Sandbox(Views, DeliveryReplays, Spelled):
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    # Time
-
-    @property
-    def now(self) -> str:
-        """The present instant of the sandbox, ISO 8601 in UTC."""
-        with self.world.exclusive():
-            return to_iso(self.world.clock.now())
-
-    def run(self, until: Span = "idle", *, events: int | None = None) -> FiredEvents:
-        """Run until nothing is scheduled (`idle`), through the next instant (`next_event`), or for a span (`"10m"`).
-        `events=10` instead runs the next ten events.
-
-        Returns what fired, in order. An interrupt (Ctrl-C, the stop button of a notebook) ends every move of time
-        between two events. Raises `ValueError` for a negative number of events, or for `events` with `until`.
-        """
-        return FiredEvents(run(self.session, until, events))
-
-    def advance(self, by: Span) -> FiredEvents:
-        """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order.
-
-        Time ends with the year 2999: a longer span ends there, and what is due later never runs. Every move of time
-        waits for the responses of receivers on the network. Raises `ClockError` when such a receiver moves time before
-        it answers.
-        """
-        return FiredEvents(advance(self.session, by))
-
-    def advance_to(self, when: Instant, offset: Span = "0s") -> FiredEvents:
-        """Move time to an instant plus `offset`, which may be negative; an instant in the past changes nothing.
-
-        A number is epoch milliseconds. Raises `ValueError` for one that is epoch seconds, and for an instant outside
-        the years 1970 to 9999.
-        """
-        return FiredEvents(advance_to(self.session, when, offset))
-
-    def step(self) -> Fired | None:
-        """Run the next event, whenever it is, and return it; None when nothing is scheduled."""
-        fired = self.run(events=1)
-        return fired[0] if fired else None
-
     # Forks, snapshots and scripts
 
     def fork(self, label: str | None = None, *, reseed: int | None = None) -> Sandbox:
@@ -290,7 +254,9 @@ class Sandbox(Views, DeliveryReplays, Spelled):
         action_log = self.action_log.fork()
         if reseed is not None:
             action_log.add("reseed", {"seed": reseed})
-        return Sandbox._of(world, action_log)
+        fork = Sandbox._of(world, action_log)
+        fork._actions = self._actions.copy()
+        return fork
 
     def snapshot(self) -> dict[str, Any]:
         """The whole sandbox as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises `ForkError`."""

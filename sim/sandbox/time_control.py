@@ -44,9 +44,7 @@ class FiredEvents(list[Fired]):
 def run(session: Session, until: Span, events: int | None) -> list[Fired]:
     """What `Sandbox.run` does."""
     if events is not None:
-        if until != "idle":
-            raise ValueError(f"run({until!r}, events={events}) has two ends: give one of them")
-        count = whole_number("events", events, 0)
+        count = event_count(until, events)
         return session.move("events", lambda clock: clock.run_events(count), count=count)
     if until == "idle" and session.world.clock.rate:
         fired = session.action_log.catch_up(session.world)
@@ -59,10 +57,22 @@ def run(session: Session, until: Span, events: int | None) -> list[Fired]:
     return advance(session, until)
 
 
+def event_count(until: Span, events: int) -> int:
+    """The number of events to run. Raises `ValueError` for one below zero, and for a second end."""
+    if until != "idle":
+        raise ValueError(f"run({until!r}, events={events}) has two ends: give one of them")
+    return whole_number("events", events, 0)
+
+
+def target_ms(session: Session, when: Instant, offset: Span) -> int:
+    """The instant to which `advance_to` moves time, at most the last one."""
+    check_milliseconds(when, session.world.clock.now())
+    return min(max(0, instant_ms(when) + span_ms(offset)), LAST_MS)
+
+
 def advance_to(session: Session, when: Instant, offset: Span) -> list[Fired]:
     """What `Sandbox.advance_to` does."""
-    check_milliseconds(when, session.world.clock.now())
-    to_ms = min(max(0, instant_ms(when) + span_ms(offset)), LAST_MS)
+    to_ms = target_ms(session, when, offset)
     return session.move("advance_to", lambda clock: clock.advance_to(to_ms), to_ms=to_ms)
 
 

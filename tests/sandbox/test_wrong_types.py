@@ -34,6 +34,7 @@ RIGHT: dict[str, Any] = {
     "when": "2030-01-01T01:00:00Z", "path": "saved.json", "resource": "Charge", "reply": 500, "script": [500],
     "secret": None, "kind": "drop", "interceptor_id": "intercept-1", "channel": 0, "peer": "shop", "amount": 1000,
     "delivery_id": "1", "capacity": 10**9, "since_ms": None, "until_ms": None, "span": "1h", "text": "x", "title": "x",
+    "action": print, "period": "1h",
 }  # fmt: skip
 # Calls that need another object, end the sandbox, or take any field.
 LEFT_OUT = {"Sandbox.app", "Sandbox.close", "Sandbox.from_snapshot", "Sandbox.load", "Sandbox.serve"}
