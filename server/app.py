@@ -39,14 +39,14 @@ _PAGE_HEADERS = {"content-security-policy": "frame-ancestors 'none'", "referrer-
 class ApiMount(NamedTuple):
     """A contract with its handlers, and the paths of its OpenAPI document and of its documentation page.
 
-    `documents` are further JSON documents by path, made at each request.
+    `documents` are further JSON documents by path: a function and the contracts' documents that it is made of.
     """
 
     contract: Contract
     handlers: Mapping[str, Handler]
     document_path: str
     docs_path: str
-    documents: Mapping[str, Callable[[], Mapping[str, Any]]] = MappingProxyType({})
+    documents: Mapping[str, partial[Any]] = MappingProxyType({})
 
 
 def operation_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
@@ -84,8 +84,27 @@ class _ContractKey:
         return id(self.contract.document)
 
 
-# A page takes some hundredths of a second to draw, and anybody may ask for it. The caches are bounded: each entry is
-# about a megabyte at most, and few documents are served by one process.
+class _MadeOf:
+    """A document that is made of others, as the key of a cache: the same function and the same documents are equal."""
+
+    def __init__(self, make: partial[Any]) -> None:
+        self.make = make  # holds the documents, so that no other one gets the id of one of them
+        self._parts = (make.func, *map(id, make.args))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _MadeOf) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self._parts)
+
+
+# A page takes some hundredths of a second to draw, and a document to make, and anybody may ask for them. The caches are
+# bounded: each entry is about a megabyte at most, and few documents are served by one process.
+@lru_cache(maxsize=8)
+def _document(key: _MadeOf) -> bytes:
+    return orjson.dumps(key.make())
+
+
 @lru_cache(maxsize=8)
 def _page(key: _ContractKey, document_url: str, scripts: tuple[str, tuple[tuple[str, str], ...]] | None) -> bytes:
     # Imported here: most servers never show the page.
@@ -128,10 +147,10 @@ class PublicPage:
 def document_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
     """The routes of the OpenAPI document, its documentation page and the further documents."""
 
-    def document(make: Callable[[], Mapping[str, Any]], _scope: Scope) -> Response:
+    def document(key: _MadeOf, _scope: Scope) -> Response:
         # A page of any site may read it: an editor or a client in the browser, say.
         headers = {"access-control-allow-origin": "*"}
-        return Response(orjson.dumps(make()), media_type="application/json", headers=headers)
+        return Response(_document(key), media_type="application/json", headers=headers)
 
     # Relative: the page may be served below a prefix, such as the URL of one of several sandboxes.
     document_url = relpath(mount.document_path, dirname(mount.docs_path))
@@ -143,11 +162,15 @@ def document_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
         named = None if scripts is None else (scripts.module, tuple(scripts.meta.items()))
         return HTMLResponse(_page(contract, document_url, named), headers=_PAGE_HEADERS)
 
-    documents = {mount.document_path: lambda: mount.contract.document, **mount.documents}
+    documents = {mount.document_path: partial(_itself, mount.contract.document), **mount.documents}
     return [
-        *(Route(path, PublicPage(partial(document, make), pipeline)) for path, make in documents.items()),
+        *(Route(path, PublicPage(partial(document, _MadeOf(make)), pipeline)) for path, make in documents.items()),
         Route(mount.docs_path, PublicPage(docs, pipeline)),
     ]
+
+
+def _itself(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    return document
 
 
 def mount_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:

@@ -330,7 +330,7 @@ def _app(config: WorldConfig, service: Service, environment: Environment) -> ASG
 
         contract = compiled()
         handlers = bind(contract, control_handlers(), guards={}, effects={})
-        documents = {
+        documents: dict[str, partial[Any]] = {
             f"{CONTROL_PATH}/{name}.json": partial(make, config.contract.document, contract.document)
             for name, make in (("merged", merged), ("flows", flows))
         }

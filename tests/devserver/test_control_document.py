@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from typing import Any
 
 import httpx2
 import pytest
@@ -17,6 +18,7 @@ from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
 from leyden.server.store.store import Store
+from leyden.world import merged_openapi
 from leyden.world.config import world_config
 from leyden.world.world import World
 
@@ -111,3 +113,20 @@ def test_a_control_document_that_does_not_compile_is_logged_once(caplog: pytest.
         "requests to the control plane get 500: paths./sandbox/v1/clock.get: getClokc has no handler; add"
         " ControlPlane.get_clokc"
     ]
+
+
+def test_a_document_that_is_made_of_others_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may ask for it, and each time would cost as much as twenty other requests."""
+    made = []
+    original = merged_openapi.merged
+
+    def counted(*documents: Any) -> Any:
+        made.append(documents)
+        return original(*documents)
+
+    monkeypatch.setattr(merged_openapi, "merged", counted)
+    bodies = set()
+    for seed in (1, 2):
+        with Sandbox(seed=seed) as sandbox:
+            bodies |= {sandbox.request("GET", "/sandbox/v1/merged.json").body for _ in range(3)}
+    assert (len(bodies), len(made)) == (1, 1)
