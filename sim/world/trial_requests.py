@@ -8,9 +8,10 @@ wherever the document allows it. Then Charges are paid and expire, with callback
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -19,7 +20,7 @@ from leyden.server.contract.json_pointer import contract_error, quoted, split_po
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import ContractError
 from leyden.server.store.store import Store
-from leyden.world.config import WorldConfig
+from leyden.world.config import WorldConfig, packaged_contract
 from leyden.world.loopback import send_request
 from leyden.world.world import World
 
@@ -37,8 +38,11 @@ _FIELDS = dict.fromkeys((
     "amount", "minAmount", "maxAmount", "description", "internalId", "callbackUrl", "expiresIn", "allowedSlots",
     "successMessage", "identifier",
 ))  # fmt: skip
+_FOR_PEOPLE = frozenset({"description", "summary", "example", "examples", "info", "tags", "servers"})
+_MOST_PLACES = 3
+_RAISED = "a defect of Leyden, "  # in the detail of a 500; here the document has the defect
 _QUERIES = {"requestInvoice": "?amount=1000"}
-_PIPELINE_LOG = logging.getLogger("leyden.server.http.pipeline")
+_LOG = logging.getLogger("leyden")  # of a failed request, which the error of the trial describes
 
 
 def try_contract(contract: Contract) -> None:
@@ -70,10 +74,10 @@ def _try_object(given: _SameObject) -> None:
     config = WorldConfig(contract, control=None, start_ms=_START_MS, mock_unbound=contract.mock_unbound)
     world = World(config, Store.memory())
     try:
-        _PIPELINE_LOG.addFilter(_silent)
+        _LOG.addFilter(_silent)
         _Trial(world, contract).run()
     finally:
-        _PIPELINE_LOG.removeFilter(_silent)
+        _LOG.removeFilter(_silent)
         world.store.close()
 
 
@@ -146,7 +150,9 @@ class _Trial:
         if answer.status >= 500:
             sent = "a request" if body is None else f"the body {quoted(body)}"
             errors = "".join(f", {error['pointer']}: {error['detail']}" for error in value["errors"][:1])
-            raise _unserved(operation, f"{sent} is valid, but cannot be served: {value['detail']}{errors}")
+            detail, is_raised, kind = value["detail"].partition(_RAISED)
+            why = f"its code does not expect it ({kind})" if is_raised else f"{detail}{errors}"
+            raise self._unserved(operation, f"{sent} is valid, but cannot be served: {why}")
         if answer.status != 200 or not isinstance(value, dict):
             return {}
         data = value.get("data")
@@ -178,8 +184,35 @@ class _Trial:
                     world.payments.pay(request)
             world.move(lambda clock: clock.advance(_DAY_MS))
         except Exception as error:
-            raise _unserved(operation, f"what follows it cannot be served: {error}") from None
+            raise self._unserved(operation, f"what follows it cannot be served: {error}") from None
+
+    def _unserved(self, operation: Operation, problem: str) -> ContractError:
+        packaged = packaged_contract("charges").document
+        places = list(islice(_differences(packaged, self.contract.document), _MOST_PLACES + 1))
+        more = ", ..." if len(places) > _MOST_PLACES else ""
+        named = ", ".join(places[:_MOST_PLACES])
+        mend = f"it differs from the packaged document in {named}{more}" if places else "compare the packaged document"
+        return contract_error(f"paths.{operation.path}.{operation.method}", f"{problem}; {mend}")
 
 
-def _unserved(operation: Operation, problem: str) -> ContractError:
-    return contract_error(f"paths.{operation.path}.{operation.method}", f"{problem}; compare the packaged document")
+def _differences(packaged: Any, edited: Any, place: str = "") -> Iterator[str]:
+    """The places in which a document differs, except texts for people."""
+    if type(packaged) is not type(edited) or not isinstance(packaged, Mapping | list):
+        if packaged != edited:
+            yield place
+        return
+    keys: Iterable[Any]
+    if isinstance(packaged, list):
+        keys = range(max(len(packaged), len(edited)))
+        here, there = dict(enumerate(packaged)), dict(enumerate(edited))
+    else:
+        keys = dict.fromkeys([*packaged, *edited])
+        here, there = dict(packaged), dict(edited)
+    for key in keys:
+        below = f"{place}.{key}" if place else str(key)
+        if key not in there:
+            yield f"{below} (left out)"
+        elif key not in here:
+            yield f"{below} (added)"
+        elif key not in _FOR_PEOPLE:
+            yield from _differences(here[key], there[key], below)

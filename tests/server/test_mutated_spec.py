@@ -215,3 +215,25 @@ def test_a_value_that_no_code_reads_is_refused_with_the_operation_and_the_body()
         try_contract(load_contract(document))
     assert str(refusal.value).startswith("paths./v0/charges.post: the body {")
     assert "is valid, but cannot be served" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "path", "place"),
+    [
+        ("ChargeRequest", ("expiresIn", "anyOf", 0, "maximum"), "expiresIn.anyOf.0.maximum (left out)"),
+        ("StaticChargeRequest", ("allowedSlots",), "properties.allowedSlots (left out)"),
+    ],
+)
+def test_the_refusal_names_what_was_changed_and_is_one_line(
+    schema: str, path: Path, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
+    document["info"]["description"] = "Ours"
+    fields = document["components"]["schemas"][schema]["properties"]
+    document["components"]["schemas"][schema]["properties"] = mutated(fields, path, REMOVE)
+    with pytest.raises(ContractError) as refusal:
+        try_contract(load_contract(document))
+    assert f"differs from the packaged document in components.schemas.{schema}.properties" in str(refusal.value)
+    assert str(refusal.value).endswith(place)
+    assert "defect of Leyden" not in str(refusal.value)
+    assert caplog.records == []
