@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from leyden.arguments import seed_from_text
+from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.timestamps import parse_iso
 from leyden.world.time.process_clock import MAX_RATE
 
 if TYPE_CHECKING:
     from leyden.lightning.payer.payer_rules import PayerSpec
+
+_HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*")
+_NAME_MEND = "give one such as shop.example"
 
 NOW = "now"  # as a start: the system clock, also for a sandbox that exists
 
@@ -90,10 +94,32 @@ def ip_range(text: str) -> IPv4Network | IPv6Network:
 
 
 def base_url(text: str) -> str:
-    """An http or https URL, without a slash at the end."""
-    if not (_is_url(text) and text.isascii() and text.isprintable() and " " not in text):
+    """An http or https URL that a path can follow, without a slash at the end. Its host is a name or an address that
+    others can connect to."""
+    if not (_is_url(text) and text.isascii() and text.isprintable() and not set(' "<>\\^`{|}?#') & set(text)):
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a base URL: give one such as http://127.0.0.1:8402")
+    parts = urlsplit(text)
+    if parts.username is not None or not (":" in (parts.hostname or "") or _HOST.fullmatch(parts.hostname or "")):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} has no host that is a name or an address: {_NAME_MEND}")
+    try:
+        address = parse_host_address(parts.hostname or "")
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r}: {error}") from None
+    if address is not None and address.is_unspecified:
+        raise argparse.ArgumentTypeError(
+            f"{text[:80]!r} is no address to connect to: give the one by which clients reach this server"
+        )
     return text.rstrip("/")
+
+
+def host_name(text: str) -> str:
+    """A name for which requests are answered, without scheme and port."""
+    name = text.removesuffix(".")
+    if not _HOST.fullmatch(name):
+        raise argparse.ArgumentTypeError(
+            f"{text[:80]!r} is not the name of a host: {_NAME_MEND}, without scheme, port or *"
+        )
+    return name
 
 
 def endpoint(text: str) -> str:

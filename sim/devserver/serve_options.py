@@ -11,6 +11,7 @@ from leyden.devserver.argument_types import (
     callback_timeout,
     count,
     data_folder,
+    host_name,
     ip_range,
     port,
     rate,
@@ -111,6 +112,7 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
     )
     serve.add_argument(
         "--allow-host",
+        type=host_name,
         action="append",
         default=[],
         metavar="NAME",
