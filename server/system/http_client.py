@@ -26,6 +26,12 @@ _SLOW_BODY_CHUNKS = 8
 
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
+# After the head: the body, of which at most `READ_CAP_BYTES` are read, and the lengths and extensions of its chunks.
+# With chunks of one byte they are six times as long as the body.
+MAX_BODY_BYTES_RECEIVED = 1024 * 1024
+_TOO_LONG = (
+    f"more than {MAX_BODY_BYTES_RECEIVED // 1024} KiB after the headers, most of them lengths and extensions of chunks"
+)
 # Before one response: informational responses, and bytes in their headers.
 MAX_INFORMATIONAL = 16
 MAX_INFORMATIONAL_BYTES = 64 * 1024
@@ -83,6 +89,7 @@ class _Protocol(ResponseHandler):
     _header_bytes = 0
     _head_end = b""  # the last bytes of an unfinished head
     _body: StreamReader | None = None  # of the response that is not informational
+    _after_head = 0  # bytes
 
     def data_received(self, data: bytes) -> None:
         """Read what arrived."""
@@ -97,7 +104,10 @@ class _Protocol(ResponseHandler):
             super().data_received(data[:size])
             data = data[size:]
         if self._body is None or not self._body.is_eof():
+            self._after_head += len(data)
             super().data_received(data)
+            if self._after_head > MAX_BODY_BYTES_RECEIVED and self.exception() is None:
+                self._fail(_TOO_LONG)
         return None
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
@@ -118,11 +128,14 @@ class _Protocol(ResponseHandler):
             self._count += 1
             self._header_bytes += sum([len(name) + len(value) for name, value in message.raw_headers])
             if self._count > MAX_INFORMATIONAL or self._header_bytes > MAX_INFORMATIONAL_BYTES:
-                if self.transport is not None:
-                    self.transport.close()
-                self.set_exception(HttpProcessingError(code=message.code, message=_TOO_MANY))
+                self._fail(_TOO_MANY)
                 return
         super().feed_data(data, size)
+
+    def _fail(self, why: str) -> None:
+        if self.transport is not None:
+            self.transport.close()
+        self.set_exception(HttpProcessingError(message=why))
 
 
 class _Connector(aiohttp.TCPConnector):

@@ -108,6 +108,13 @@ class Hostile:
                     writer.write(status * 100)
                     self.continued_bytes += 100 * len(status)
                     await writer.drain()
+        elif word == "framing":
+            writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + (b"5;" if more == "a" else b""))
+            with contextlib.suppress(ConnectionError):
+                while self.continued_bytes < 50_000_000:
+                    writer.write(more.encode() * 50_000)
+                    self.continued_bytes += 50_000
+                    await writer.drain()
         elif word == "wait":
             writer.write(b"HTTP/1.1 102 Processing\r\n\r\n" * int(more))
             return await self._say(writer, 200)
@@ -220,6 +227,8 @@ async def among(
         ("wait-17", (None, "protocol")),
         ("continue-100", (None, "protocol")),
         ("continue-103", (None, "protocol")),
+        ("framing-a", (None, "protocol")),
+        ("framing-0", (None, "protocol")),
     ],
 )
 def test_each_behaviour_is_recorded_with_its_status_or_error(path: str, seen: tuple[int | None, str | None]) -> None:
