@@ -97,3 +97,9 @@ def test_a_json_document_is_read_as_the_json_module_reads_it(value):
     read = read_yaml(json.dumps(value, ensure_ascii=False), "x.json")
     assert read == value
     assert not isinstance(read, float) or math.isfinite(read)
+
+
+def test_json_may_write_a_character_as_a_pair_of_escapes() -> None:
+    document = {"a": "\U0001f4a5", "b": "\\ud83d\\udca5", "c": ["\\\U0001f4a5\U0001f4a5"]}
+    assert read_yaml(json.dumps(document), "x.json") == document
+    assert read_yaml(r"a: \ud83d\udca5", "x.yaml") == {"a": r"\ud83d\udca5"}

@@ -36,6 +36,8 @@ _INTEGER = re.compile(r"[-+]?[0-9]+")
 _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_JSON = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+# JSON writes a character above U+FFFF as two escapes; YAML has one escape for it. Before it stand escaped backslashes.
+_ESCAPED_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _NUMERIC_STARTS = frozenset("-+.0123456789")
 
 
@@ -46,6 +48,8 @@ def read_yaml(data: bytes | str, name: str) -> Any:
     """
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
+        if text.lstrip()[:1] in ("{", "["):
+            text = _ESCAPED_PAIR.sub(_one_character, text)
         return _build(text, name)
     except UnicodeDecodeError as error:
         raise ContractError(f"{name}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
@@ -55,6 +59,11 @@ def read_yaml(data: bytes | str, name: str) -> Any:
         raise ContractError(f"{place}: not YAML: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
         raise ContractError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
+
+
+def _one_character(match: re.Match[str]) -> str:
+    high, low = int(match[2], 16), int(match[3], 16)
+    return match[1] + chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
 
 
 def _build(text: str, name: str) -> Any:
