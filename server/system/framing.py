@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from leyden.server.errors import InvalidHttp, Problem, UnknownTransferCoding
 
 _SHOWN = 100
+_VERSIONS = ("1.0", "1.1")
 
 
 def framing_problem(headers: Sequence[tuple[bytes, bytes]], version: str) -> Problem | None:
     """Why these headers of a request, with names in lower case, are refused (RFC 9112, 3.2 and 6.1), or None."""
+    if version not in _VERSIONS:
+        return InvalidHttp(f"the version HTTP/{version} is not understood: send HTTP/1.1")
     names = [name for name, _ in headers]
     if names.count(b"host") != 1 and (version == "1.1" or b"host" in names):
         return InvalidHttp("a request of HTTP/1.1 has one header Host: send it once")

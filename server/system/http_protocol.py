@@ -203,6 +203,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._running = self.pipeline[-1][0]
         super().on_response_complete()
+        if self._part is not None:
+            self._unset_keepalive_if_required()  # the next request has begun: its own deadline counts
         if self._held and not self.pipeline and not self.transport.is_closing():
             self._unset_keepalive_if_required()
             held = self._take_held()

@@ -143,6 +143,8 @@ def test_what_is_not_http_gets_a_problem_document(dial: Dial, garbage: bytes) ->
         (GET + KEY + b"host: localhost\r\n", 400, "invalid_http"),
         (b"GET http://localhost/v0/charges HTTP/1.1\r\n" + KEY, 400, "invalid_http"),
         (b"GET /v0/charges HTTP/1.0\r\n" + KEY, 200, None),
+        (b"GET /v0/charges HTTP/2.0\r\nhost: localhost\r\n" + KEY, 400, "invalid_http"),
+        (b"GET /v0/charges HTTP/0.9\r\nhost: localhost\r\n" + KEY, 400, "invalid_http"),
         (GET + KEY, 200, None),
         (b"GET /v0/charges HTTP/1.1\r\nhost:\r\n" + KEY, 421, "misdirected_request"),
         (CREATE + KEY + b"transfer-encoding: gzip, chunked\r\n", 501, "unknown_transfer_coding"),
@@ -287,6 +289,17 @@ def test_a_request_that_does_not_arrive_is_ended(
     status, problem = answer(dial, sent)
     assert (status, problem["code"]) == (408, "request_timeout")
     assert f"the {part} of the request" in str(problem["detail"])
+
+
+def test_a_head_that_begins_behind_another_request_has_its_own_time(
+    dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvicorn would close the connection, as one on which nothing is expected any more, before the deadline."""
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_S", 5.6)  # the time for a next request is 5 s
+    with closing(dial()) as connection:
+        connection.sendall(GET + KEY + b"\r\n" + GET)
+        assert response(connection)[0] == 200
+        assert response(connection)[0] == 408
 
 
 def test_a_connection_that_sends_nothing_is_closed(dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
