@@ -8,7 +8,7 @@
     box.delete()
 
 It sends each request on a connection of its own and keeps no state, so a fork of a process may use it, too. Tables,
-drawings, scripts and the simulated network's objects are those of `leyden.Sandbox` only.
+drawings, scripts, scheduled actions and the simulated network's objects are those of `leyden.Sandbox` only.
 """
 
 from __future__ import annotations

@@ -296,6 +296,9 @@ ABSENT = {
         *_of("Payment", "outcome row"),
     ],
     "scripts and notebooks are written from the actions in the process": _of("Sandbox", "action_log notebook script"),
+    "actions are functions of one program, and any program moves the time of a server": _of(
+        "Sandbox", "at cancel every scheduled"
+    ),
     "a sandbox of a server is created and imported by the server": _of("Sandbox", "from_snapshot load"),
     "the server was started by somebody else": _of("Sandbox", "close serve set_egress"),
     "a server runs all events of an instant together": _of("Sandbox", "step"),
