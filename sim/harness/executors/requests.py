@@ -20,8 +20,9 @@ _PAGES = 1_100
 def request(session: Session, step: Step) -> None:
     """{"do": "request", "method": "GET", "target": "/v0/charges/{c1}", "headers"?, "body"? | "raw"?, "as"?}.
 
-    In the target and the headers `{key}` and `{second}` are the API keys of the projects, `{c1}` the id of a resource,
-    `{c1.hash}` a payment hash, `{c1.internalId}` a member, `{next}` the cursor of the last page.
+    In the target and the headers `{key}` and `{second}` are the API keys of the projects, `{spare}` the key that
+    `spare_key` has created, `{c1}` the id of a resource, `{c1.hash}` a payment hash, `{c1.internalId}` a member,
+    `{next}` the cursor of the last page.
     """
     send(session, _sent(session, step))
 
@@ -84,6 +85,11 @@ def _value(session: Session, label: str, member: str | None) -> str:
         if not session.target.shared:
             raise StepImpossible("the target has one project")
         return keys[SECOND_PROJECT]
+    if label == "spare":
+        valid = [key for key, is_valid in session.spare_keys.items() if is_valid]
+        if not valid:
+            raise StepImpossible("no second API key was created")
+        return valid[-1]
     if label == "next":
         if session.cursor is None:
             raise StepImpossible("no page has another one after it")

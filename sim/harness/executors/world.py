@@ -12,7 +12,7 @@ from leyden.harness.model.records import Charge, Payment, StaticCharge
 from leyden.harness.model.rules import iso
 from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible
-from leyden.harness.targets.target import PROJECT, RESTARTS
+from leyden.harness.targets.target import PROJECT, RESTARTS, InProcess
 
 
 def _check_payment(payment: Payment, body: Any, where: str) -> None:
@@ -171,15 +171,35 @@ def spare_key(session: Session, step: Step) -> None:
     ):
         response = session.control("POST", f"/api-keys{path}", body)
         checks.problem(response, 409, "not_possible", rule, f"POST /api-keys{path} with {sorted(body)}")
-    checks.success(session.request("getWallet", "/v0/wallet", key=other), rule, f"{where}, new")
+    session.spare_keys |= {key: False, other: True}
+    if isinstance(session.target, InProcess):
+        session.target.replaced_key = key
+    _check_spare_keys(session)
     session.reached["policy", "keys", "rotated"] = None
 
 
+def _check_spare_keys(session: Session) -> None:
+    for key, is_valid in session.spare_keys.items():
+        response, where = session.request("getWallet", "/v0/wallet", key=key), "the second API key"
+        if is_valid:
+            checks.success(response, "api-keys", f"{where}, new")
+        else:
+            checks.problem(response, 401, "unauthorized", "api-keys", f"{where}, rotated")
+
+
 def replay(session: Session, step: Step) -> None:
-    """{"do": "replay", "charge": "c1"}: send the delivery about a Charge again."""
+    """{"do": "replay", "charge": "c1", "offset"?: ms}: send the delivery about a Charge again; with an offset below 0
+    at an instant that has passed, which is refused."""
     charge = session.charge(step["charge"])
     if charge.delivery is None:
         raise StepImpossible("there is no delivery about the Charge")
+    if step.get("offset", 0) < 0:
+        at = {"at": iso(session.model.now + step["offset"])}
+        response = session.control("POST", f"/deliveries/{charge.delivery.id}/replay", at)
+        checks.problem(
+            response, 409, "not_possible", "replay", f"replay in the past of the delivery about {charge.label}"
+        )
+        return
     replayed = session.model.outbox.replay(charge.delivery)
     response = session.control("POST", f"/deliveries/{charge.delivery.id}/replay")
     where = f"replay of the delivery about {charge.label}"
@@ -201,3 +221,16 @@ def restart(session: Session, step: Step) -> None:
     session.requests_seen.clear()  # the ids of requests are counted from each start
     session.reached["policy", "restart", "resumed"] = None
     session.model.changed.update(dict.fromkeys(session.model.ledger.resources))
+    _check_spare_keys(session)
+
+
+def reset(session: Session, step: Step) -> None:
+    """{"do": "reset"}: delete everything but the API keys and the webhook secret, and start again."""
+    if any(len(secrets) > 1 for secrets in session.model.secrets.values()):
+        raise StepImpossible("an earlier secret ends at an instant of the former run")
+    found = session.control_ok("POST", "/reset", {})
+    checks.same(iso(session.start_ms), found["now"], "lifecycle", "clock-range", "reset")
+    if isinstance(session.target, InProcess):
+        session.target.add_second_project()
+    session.start_again()
+    _check_spare_keys(session)

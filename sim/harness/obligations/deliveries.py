@@ -32,6 +32,7 @@ def _replays() -> Iterator[Obligation]:
         waited = 1_000 * rotations
         for by in (_DAY_MS - waited - 1, 1, 1, 998, 1, 1, 998, 1, 1, _DAY_MS):
             steps += [{"do": "advance", "by": by}, {"do": "replay", "charge": "c1"}, *again]
+        steps += [{"do": "replay", "charge": "c1", "offset": offset} for offset in (-1, -1_000)]
         case = f"{reply}, {rotations} rotations{', restarts' if restarts else ''}"
         yield Obligation("chargeUpdated", "replay-after-rotation", case, source, tuple(steps), scene="replay-changed")
 

@@ -1,4 +1,5 @@
-"""Obligations of durability: a restart of each kind between any two steps, and a kill after any commit of a step."""
+"""Obligations of durability: a restart of each kind between any two steps, a reset with restarts around it, and a kill
+after any commit of a step."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _MOST = 24  # steps of a scenario with restarts between them
 _READS = frozenset({"get", "wallet", "list", "odd", "verify", "pay_request", "pages"})
 _WHOLE = _READS | {"restart", "fault", "receiver", "request", "fill", "follow"}
 # Between restarts that are in every case, those that say more, but cost more.
-_WAYS = ("close", "kill", "compact", "kill", "twice", "torn")
+_WAYS = ("close", "snapshot", "kill", "compact", "kill", "twice", "snapshot", "torn")
 
 
 def durability_obligations() -> Iterator[Obligation]:
@@ -30,6 +31,8 @@ def durability_obligations() -> Iterator[Obligation]:
             if len(steps) > _MOST:
                 continue
             yield _restarted(name, steps, number, overlays)
+            if number % 3 == 0 and not any(step["do"] == "rotate" for step in steps):
+                yield _reset(name, steps, number, overlays)
             if group in {"charges", "static charges", "lists"}:
                 yield _killed(name, steps)
             number += 1
@@ -50,6 +53,15 @@ def _restarted(name: str, steps: Sequence[Step], number: int, overlays: tuple[st
     how = "damaged" if number % 20 == 0 else RESTARTS[0]
     return Obligation("restart", "between", name, _SOURCE, (*found, {"do": "restart", "how": how}),
                       scene="restart-changed", overlays=overlays)  # fmt: skip
+
+
+def _reset(name: str, steps: Sequence[Step], number: int, overlays: tuple[str, ...]) -> Obligation:
+    """The steps before a reset and again after it, with restarts that would bring back what was deleted."""
+    ways = [Step({"do": "restart", "how": _WAYS[(number + place) % len(_WAYS)]}) for place in range(3)]
+    key: Step = {"do": "spare_key"}
+    found: list[Step] = [key, *steps, ways[0], {"do": "reset"}, ways[1], *steps, ways[2]]
+    found.append({"do": "restart", "how": "replaced_key"})
+    return Obligation("reset", "between", name, _SOURCE, tuple(found), scene="reset-changed", overlays=overlays)
 
 
 def _killed(name: str, steps: Sequence[Step]) -> Obligation:

@@ -52,6 +52,7 @@ _PAIRS = (
     ('"\\n"', '"\\\\n"'),
     ('"' + "x" * 5_000 + 'a"', '"' + "x" * 5_000 + 'b"'),
 )  # fmt: skip
+_MANY = 130  # more than a careless service keeps
 _AROUND = {
     "blanks": " {{{}}} ", "line ends": "\r\n{{\n{}\r\n}}\n\n", "tabs": "\t{{\t{}\t}}\t",
     "unknown field": '{{{}, "y": 0}}',
@@ -122,6 +123,13 @@ def _bodies(one: DocumentedOperation) -> Iterator[Obligation]:
         asked = _Asked(one, f"values {number} {value[:24]} and {other[:24]}".encode("ascii", "replace").decode())
         steps = [asked.step(_raw(one, x=text)) for text in (value, other, value)]
         yield asked.obligation("same-value", steps)
+    for name, schema in (one.body or {}).get("properties", {}).items():
+        if "default" in schema:
+            asked = _Asked(one, f"default of {name}")
+            spelled = asked.step(_raw(one, **{name: dumps(schema["default"])}))
+            members = {other: text for other, text in _members(one).items() if other != name}
+            without = asked.step("{" + ", ".join(f'"{other}": {text}' for other, text in members.items()) + "}")
+            yield asked.obligation("same-body", [without, spelled, without, spelled])
     for number, (case, raw) in enumerate(texts.items()):
         asked = _Asked(one, f"body {number} {case}".encode("ascii", "replace").decode())
         plain = asked.step()
@@ -143,6 +151,13 @@ def _requests(one: DocumentedOperation) -> Iterator[Obligation]:
         asked = _Asked(one, case)
         changed = asked.step(_raw(one, description='"other"'), **again)
         yield asked.obligation("same-request", [asked.step(), asked.step(**again), changed, asked.step()])
+    asked = _Asked(one, "other key of the project")
+    spare: dict[str, Any] = {"by": ["apikey", "{spare}"]}
+    changed = asked.step(_raw(one, description='"other"'), **spare)
+    yield asked.obligation("same-request", [{"do": "spare_key"}, asked.step(), asked.step(**spare), changed])
+    asked = _Asked(one, f"after {_MANY} other requests")
+    others = [_Asked(one, f"number {number} of many").step() for number in range(_MANY)]
+    yield asked.obligation("same-request", [asked.step(), *others, asked.step(), others[0]])
     asked = _Asked(one, "other operation")
     foreign = request_of(other, headers=[KEY, JSON_TYPE, ["Idempotency-Key", asked.key]])
     yield asked.obligation("same-request", [asked.step(), foreign, foreign, asked.step()])

@@ -22,6 +22,7 @@ _SENTENCES = {
     "fail": "let the invoice of {charge} fail at the node",
     "spare_key": "create a second API key, use it, and rotate it",
     "rotate": "rotate the webhook secret",
+    "reset": "reset the sandbox",
     "replay": "replay the delivery about {charge}",
     "follow": "use {what} in every way: list, LNURL, invoice, payment, proof",
     "odd": "send an odd request: {operation}, {kind}",
@@ -32,6 +33,7 @@ _STOPS = {
     "torn": " by a kill while it writes",
     "compact": " after a compaction of its journal",
     "twice": ", start it, stop it again",
+    "replaced_key": ", start it with an API key that was replaced",
     "damaged": ", start it on damaged copies of its data, which it must refuse,",
 }
 
@@ -62,6 +64,8 @@ def _sentence(step: Step) -> str:
             delay = f", arriving after {step['delay']} ms" if step.get("delay") else ""
             return f"pay {step['charge']}{amount}{result.get(outcome, f', {outcome}')}{delay}: {label}"
         case "restart":
+            if step.get("how") == "snapshot":
+                return "take a snapshot and return to it"
             return f"stop the service{_STOPS.get(step.get('how', ''), '')} and start it on its data"
         case "crash":
             return f"kill the service after each commit of this step: {_sentence(step['steps'][0])}"

@@ -33,6 +33,7 @@ _NEVER = {
     "follow": "obligations of the documents: their answers depend on everything that the service has",
     "crash": "kills of the service: only a sandbox in process can be killed within a step",
     "spare_key": "rotation of API keys: only a sandbox has it",
+    "reset": "a reset: only a sandbox has it",
     "request": "obligations of the documents: their answers depend on everything that the service has",
     "fill": "obligations of the documents: their answers depend on everything that the service has",
     "pages": "obligations of the documents: their answers depend on everything that the service has",

@@ -13,7 +13,7 @@ from leyden.harness.model.records import Charge, StaticCharge
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.session.session import Session
 from leyden.harness.session.wallet import bind_child, expected_invoice, expected_pay_request, expected_proof
-from leyden.harness.targets.target import Response
+from leyden.harness.targets.target import PROJECT, Response
 
 _WITH_EFFECT = frozenset({"requestInvoice"})
 
@@ -45,6 +45,7 @@ def _read_metadata(session: Session, sent: SentRequest) -> None:
 def _http_model(session: Session) -> HttpModel:
     """The model of the requests of a session."""
     projects = {session.target.keys[name]: name for name in session.projects}
+    projects |= {key: PROJECT for key, is_valid in session.spare_keys.items() if is_valid}
 
     def by_id(text: str) -> Charge | StaticCharge | None:
         found = session.ids.get(text)

@@ -34,6 +34,7 @@ def check_everything(session: Session) -> None:
         for host in session.model.outbox.receivers:
             check_received_requests(session, host)
         _check_deliveries(session)
+        _check_delivery_filters(session)
         now = session.control_ok("GET", "/clock")["now"]
         checks.same(iso(session.model.now), now, "lifecycle", "clock-range", "clock")
     check_jitter(session.retry_offsets)
@@ -124,6 +125,25 @@ def _check_deliveries(session: Session) -> None:
     for name, receiver in outbox.receivers.items():
         where = f"number of callbacks to {name}"
         checks.same(len(receiver.received), inboxes.get(name, 0), "callback_contract", "callback-delivery", where)
+
+
+def _check_delivery_filters(session: Session) -> None:
+    """The list of deliveries by each value that a filter may have: events, states, and the ids of Static Charges."""
+    every = session.model.outbox.deliveries
+    asked: dict[tuple[str, str], set[str]] = {}
+    for one in every:
+        for name, value in (("event", one.event), ("status", one.status)):
+            asked.setdefault((name, value), set()).add(one.charge.id or "")
+    for static in session.model.ledger.static_charges.values():
+        told = {one.charge.id or "" for one in every if one.charge in static.children}
+        if told and static.id is not None and len(asked) < _LINKS + _FILTERS:
+            asked["chargeId", static.id] = told
+    for (name, value), expected in asked.items():
+        rows = session.control_list(f"/deliveries?{urlencode({name: value})}&limit=1000")
+        where = f"deliveries with {name}={value}"
+        checks.same(
+            sorted(expected), sorted(row["chargeId"] for row in rows), "callback_contract", "control-plane", where
+        )
 
 
 def check_jitter(offsets: Sequence[float]) -> None:

@@ -60,6 +60,8 @@ class Session:
         self.target = target
         target.begin(seed, start_ms, overlays, disk=disk)
         self.disk = disk
+        self.start_ms = start_ms
+        self.spare_keys: dict[str, bool] = {}  # by the key: whether it is valid
         self.model = Model(Interpretation.of(list(overlays)), start_ms, self.observe_due_time)
         self.reached: dict[CoverageItem, None] = {}
         self.unchecked: dict[str, None] = {}
@@ -84,6 +86,23 @@ class Session:
         self._records = False
         if target.controlled:
             self._read_secrets()
+
+    def start_again(self) -> None:
+        """The target was reset: another run begins, with the same secrets."""
+        self.reached.update(dict.fromkeys(self.model.reached()))
+        former, self.model = self.model, Model(self.model.interpretation, self.start_ms, self.observe_due_time)
+        self._read_secrets()
+        checks.same(
+            former.secrets[PROJECT],
+            self.model.secrets[PROJECT],
+            "callback_contract",
+            "control-plane",
+            "secret after a reset",
+        )
+        self.node = self.cursor = self.last = None
+        for seen in (self.hashes, self.delivery_cache, self.checked_requests, self.sent, self.requests_seen,
+                     self.delivery_ids, self.cursors, self.recorded):  # fmt: skip
+            seen.clear()
 
     # What steps refer to; each raises `StepImpossible` if there is none of this label
 

@@ -29,7 +29,7 @@ PROJECT, SECOND_PROJECT = "default", "second"
 _ROOM = 256 << 20  # bytes
 # How a service stops before it starts on its data again: closed; killed; killed while it wrote a commit; closed after a
 # compaction of its journal; closed, started and closed; closed, and it must refuse its data with each of the `DAMAGES`.
-RESTARTS = ("close", "kill", "torn", "compact", "twice", "damaged")
+RESTARTS = ("close", "kill", "torn", "compact", "twice", "damaged", "snapshot", "replaced_key")
 DAMAGES: Mapping[str, Callable[[bytes], bytes]] = {
     "without its last line": lambda text: text[: text.rindex(b"\n", 0, -1) + 1],
     "without its last two lines": lambda text: text[: text.rindex(b"\n", 0, text.rindex(b"\n", 0, -1)) + 1],
@@ -126,6 +126,7 @@ class InProcess:
         self._directory = Path()
         self._copies = count(1)
         self._overlays: tuple[str, ...] = ()
+        self.replaced_key = API_KEY
 
     @property
     def sandbox(self) -> Sandbox:
@@ -145,8 +146,12 @@ class InProcess:
             seed, start_ms, data=data,
             spec=self._spec, overlays=self._overlays, api_key=API_KEY,
         )  # fmt: skip
-        with self._sandbox.world.exclusive():
-            self._sandbox.world.service.projects.add(SECOND_PROJECT, SECOND_API_KEY)
+        self.add_second_project()
+
+    def add_second_project(self) -> None:
+        """Add the second project, as is needed again after a reset: a server has one project in a sandbox."""
+        with self.sandbox.world.exclusive():
+            self.sandbox.world.service.projects.add(SECOND_PROJECT, SECOND_API_KEY)
 
     def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
         """Send a request through the loopback transport."""
@@ -158,8 +163,15 @@ class InProcess:
         return Response(response.status, names_and_values, response.body)
 
     def restart(self, how: str = RESTARTS[0]) -> Sequence[str]:
-        """Open the directory again, or, after `kill` and `torn`, a copy of it that nothing has closed."""
-        data, unnoticed = self._directory, []
+        """Open the directory again, or, after `kill` and `torn`, a copy of it that nothing has closed. With
+        `replaced_key` it is opened with an API key that was replaced, if there is one; with `snapshot` it stays open
+        and returns to a snapshot of now."""
+        data = self._directory
+        unnoticed: list[str] = []
+        if how == "snapshot":
+            made = self._control("snapshots", {}).json
+            self._control("restore", {"snapshot": made["id"]})
+            return unnoticed
         if how == "compact":
             self.sandbox.world.store.compact()
         if how in {"kill", "torn"}:
@@ -174,8 +186,12 @@ class InProcess:
         if how == "twice":
             self._open(data)
             self.sandbox.close()
-        self._open(data)
+        self._open(data, self.replaced_key if how == "replaced_key" else API_KEY)
         return unnoticed
+
+    def _control(self, path: str, body: Mapping[str, str]) -> Response:
+        headers = [("apikey", API_KEY), ("content-type", "application/json")]
+        return self.send("POST", f"/sandbox/v1/{path}", headers, orjson.dumps(body))
 
     @property
     def journal_size(self) -> int:
@@ -205,8 +221,8 @@ class InProcess:
                 return
             size = journal.index(b"\n", size) + 1
 
-    def _open(self, data: Path) -> None:
-        self._sandbox = Sandbox(data=data, spec=self._spec, overlays=self._overlays, api_key=API_KEY)
+    def _open(self, data: Path, api_key: str = API_KEY) -> None:
+        self._sandbox = Sandbox(data=data, spec=self._spec, overlays=self._overlays, api_key=api_key)
         self._directory = data
         self._sandbox.world.catch_up()
 
