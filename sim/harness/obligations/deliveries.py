@@ -74,10 +74,10 @@ def _events() -> Iterator[Obligation]:
 def _endpoints() -> Iterator[Obligation]:
     """After 410, callbacks to the same and to another URL, about the same and about another resource, and restarts."""
     source = "#/paths/~1v0~1charges/post/callbacks/chargeUpdated/{$request.body#~1callbackUrl}/x-delivery"
-    for other, restarts in product(
-        (_URL, f"{_URL}/", f"{_URL}?a=1", _URL.upper(), "http://r2.inbox.localhost/hook"), (0, 1)
+    for other, how in product(
+        (_URL, f"{_URL}/", f"{_URL}?a=1", _URL.upper(), "http://r2.inbox.localhost/hook"), ("", "kill", "snapshot")
     ):
-        again: list[Step] = [{"do": "restart", "how": "kill"}] if restarts else []
+        again: list[Step] = [{"do": "restart", "how": how}] if how else []
         body = {"minAmount": "1000", "maxAmount": "2000", "description": "x", "callbackUrl": _URL}
         steps: list[Step] = [{"do": "create_static", "as": f"s{n}", "body": body} for n in (1, 2)]
         steps += [{"do": "invoice", "static": f"s{n % 2 + 1}", "as": f"c{n}", "amount": "1000"} for n in range(9)]
@@ -98,5 +98,5 @@ def _endpoints() -> Iterator[Obligation]:
         steps += [*again, {"do": "pay", "as": "p6", "charge": "c6"}, *again, {"do": "pay", "as": "p8", "charge": "c8"}]
         steps += [_charge("d1"), {"do": "fail", "charge": "d1"}, {"do": "pay", "as": "p3", "charge": "c3"}]
         steps += [{"do": "advance", "by": 7 * _DAY_MS}]
-        case = f"{other}{', restarts' if restarts else ''}"
+        case = f"{other}{f', restarts: {how}' if how else ''}"
         yield Obligation("chargeUpdated", "410", case, source, tuple(steps), scene="gone-changed")
