@@ -125,7 +125,10 @@ def test_changes_are_told_and_coalesced() -> None:
             for _ in range(200):
                 await server.ok("POST", CHARGES, TEA, key="leyden")
             await follower.until("request", 200)
-            assert follower.events("changed")[-1]["journal"] == len(server.first.journal)
+            # Changes are told at most once per interval: the last one may follow the requests.
+            async with asyncio.timeout(20):
+                while follower.events("changed")[-1]["journal"] != len(server.first.journal):
+                    await asyncio.sleep(0.01)
             assert 2 <= len(follower.events("changed")) < 100
             count = len(follower.events("changed"))
             await server.ok("POST", "/sandbox/v1/clock/advance", {"by": "1s"}, key="leyden")
