@@ -126,7 +126,8 @@ def _amount(text: str | None, static: StaticChargeRow) -> int:
         amount_msat = parse_msat(text)
     except InvalidAmount:
         raise InvalidRequest(
-            f"amount is not a whole number of millisatoshis: write digits only; received {received(text)}"
+            "amount is not a whole number of millisatoshis: write digits only, without a leading zero; "
+            f"received {received(text)}"
         ) from None
     if not minimum <= amount_msat <= maximum:
         raise InvalidRequest(f"amount {amount_msat} is out of range: pay from {minimum} to {maximum} millisatoshis")

@@ -17,9 +17,10 @@ from leyden.server.callbacks.delivery_row import endpoint_of
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges import lnurl_pay
 from leyden.server.charges.charges import ChargeService
-from leyden.server.errors import StoreError
+from leyden.server.errors import NotAcceptable, StoreError
 from leyden.server.http import idempotency
 from leyden.server.http.idempotency import Idempotency
+from leyden.server.http.request_parsing import RequestParser
 from leyden.server.store import table
 from leyden.server.store.storage import JournalStorage
 from leyden.server.store.tables.index import Index
@@ -228,3 +229,16 @@ def test_a_resource_is_followed_only_after_a_request_that_created_it() -> None:
     assert result.violation is None
     assert ("row", "Charge", "pending", "payment_settled", "before_expiry", "completed") in result.reached
     assert describe_step(follow).startswith("use c1")
+
+
+def test_media_types_that_are_checked_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = RequestParser.parse_body
+
+    def accept_first(self: RequestParser, body: bytes, headers: Any) -> Any:
+        if headers.get(b"accept") == b"text/html":
+            raise NotAcceptable("responses are JSON")
+        return original(self, body, headers)
+
+    monkeypatch.setattr(RequestParser, "parse_body", accept_first)
+    assert violation_of("content type and", "accept") is not None
+    assert violation_of("accept and") is None

@@ -127,6 +127,21 @@ def test_the_order_of_the_checks(sandbox: Sandbox) -> None:
     assert json.loads(answer.body)["errors"][0]["pointer"] == "query.zz"
 
 
+def test_the_order_of_the_checks_of_an_id_and_of_a_key(sandbox: Sandbox) -> None:
+    unknown, wrong = "/v0/static-charges/00000000-0000-4000-8000-000000000000", b'{"allowedSlots": "x"}'
+    assert send(sandbox, "PATCH", "/v0/static-charges/x", KEY, JSON, body=b"{").status == 400
+    assert send(sandbox, "PATCH", "/v0/static-charges/x?zz=1", KEY, JSON, body=wrong).status == 404
+    assert send(sandbox, "PATCH", f"{unknown}?zz=1", KEY, JSON, body=b"{}").status == 400
+    assert send(sandbox, "PATCH", unknown, KEY, JSON, body=wrong).status == 400
+    assert send(sandbox, "PATCH", unknown, KEY, JSON, body=b'{"allowedSlots": 1.0}').status == 409
+    assert send(sandbox, "PATCH", unknown, KEY, JSON, body=b'{"allowedSlots": 1}').status == 404
+    key = (b"idempotency-key", b"once")
+    assert create(sandbox, orjson.dumps({**GOOD, "expiresIn": 600}), key).status == 200
+    point, other = (create(sandbox, orjson.dumps({**GOOD, "expiresIn": value}), key) for value in (600.0, 601))
+    assert ["write 600" in json.loads(answer.body)["detail"] for answer in (point, other)] == [True, False]
+    assert [answer.status for answer in (point, other)] == [409, 409]
+
+
 # Media types
 
 

@@ -402,7 +402,7 @@ def test_a_wallet_learns_what_it_sent(sandbox: Sandbox) -> None:
     static = sandbox.static_charges.create(**TIPS)
     answer = json.loads(sandbox.request("GET", f"/lnurlp/{static.id}/invoice?amount=1,000", None).body)
     assert answer["status"] == "ERROR"
-    assert answer["reason"].endswith('write digits only; received "1,000"')
+    assert answer["reason"].endswith('write digits only, without a leading zero; received "1,000"')
 
 
 def test_the_same_request_gets_the_same_text(sandbox: Sandbox) -> None:

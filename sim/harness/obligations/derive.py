@@ -17,6 +17,7 @@ from leyden.harness.obligations.fields import field_obligations, foreign_field_o
 from leyden.harness.obligations.idempotency import idempotency_obligations
 from leyden.harness.obligations.long_lists import long_list_obligations
 from leyden.harness.obligations.obligation import Obligation
+from leyden.harness.obligations.orders import order_obligations
 from leyden.harness.obligations.queries import list_obligations, query_obligations
 from leyden.harness.obligations.scenes import SHARED, scene_of, start_of
 from leyden.harness.obligations.sequences import fault_obligations, reply_obligations, sequence_obligations
@@ -57,6 +58,7 @@ def _derived() -> Iterator[Obligation]:
         id_obligations(),
         key_obligations(),
         header_obligations(),
+        order_obligations(),
         count_obligations(),
         sequence_obligations(),
         reply_obligations(),
