@@ -206,8 +206,8 @@ class RowStorage(TinyDBStorage):
         """Under the policy `interval`, flush when it is due; True if it did."""
         return False
 
-    def compact(self) -> None:
-        """Rewrite the journal without outdated rows."""
+    def compact(self, *, gradually: bool = False) -> None:
+        """Rewrite the journal without outdated rows, or begin to: the next commits continue."""
 
     def close(self) -> None:
         """Write everything to the disk and release the directory. Raises `StoreError` inside a commit."""

@@ -262,8 +262,7 @@ class JournalStorage(RowStorage):
     # Compaction
 
     def after_commit(self) -> None:
-        """Note the end of the journal. Continue a compaction, or start one that is due; when the disk refuses, the old
-        journal stays in use."""
+        """Note the end of the journal, and continue or start a compaction. The old one stays if the disk refuses."""
         self._end.note_written((self._size, self._lines, self._chain))
         if self._compaction is None and self._records <= self._limit and self._retired is None:
             return
@@ -286,14 +285,14 @@ class JournalStorage(RowStorage):
             if not isinstance(error, Exception):  # the commit is kept in any case
                 raise
 
-    def compact(self) -> None:
-        """Do a complete compaction. Raises `StorageUnavailable` when the disk refuses; the old journal stays in use."""
+    def compact(self, *, gradually: bool = False) -> None:
+        """Do a compaction, or `gradually`: begin one that the next commits continue. Raises `StorageUnavailable`."""
         if self.depth:
             raise StoreError("a compaction inside a commit would write changes that may be rolled back: do it outside")
         if self._fd < 0:
             raise StoreError(f"{self.path} is closed: open the store again to write to it")
         try:
-            self._rewrite()
+            self._rewrite(complete=not gradually)
         except OSError as error:
             raise not_synced(self.path, error) from error
 
@@ -337,14 +336,15 @@ class JournalStorage(RowStorage):
     def _compacting_path(self) -> Path:
         return self.path.with_suffix(".journal.new")
 
-    def _rewrite(self) -> None:
+    def _rewrite(self, *, complete: bool = True) -> None:
         self._abort_compaction()
         self._name.check_replaceable(None if self._torn else self._size)
         self._compaction = Compaction(self._compacting_path(), self.tables.values())
         try:
-            while not self._compaction.step():
+            while complete and not self._compaction.step():
                 pass
-            self._swap_files()
+            if complete:
+                self._swap_files()
         except BaseException:
             self._abort_compaction()
             raise

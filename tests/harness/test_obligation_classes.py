@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -21,9 +22,11 @@ from leyden.server.errors import NotAcceptable, StoreError
 from leyden.server.http import idempotency
 from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.request_parsing import RequestParser
-from leyden.server.store import table
+from leyden.server.store import compaction, table
+from leyden.server.store.compaction import ROWS_PER_STEP, Compaction
 from leyden.server.store.storage import JournalStorage
 from leyden.server.store.tables.index import Index
+from leyden.server.store.tables.row_map import BLOCK_ROWS, RowMap
 
 URL = "http://r1.inbox.localhost/hook"
 CHARGE: Any = {"do": "create_charge", "as": "c1", "body": {"amount": "1000", "description": "tea", "callbackUrl": URL}}
@@ -207,7 +210,9 @@ def test_a_service_has_the_same_state_after_each_kind_of_restart(how: str) -> No
     assert result.violation is None
     assert result.skipped == 0
     assert read_case(Case(steps, disk=True).document()).steps == steps
-    described = "take a snapshot and return to it" if how == "snapshot" else "start it on its data"
+    described = (
+        "take snapshots, delete one, and return to the last one" if how == "snapshot" else "start it on its data"
+    )
     assert described in describe_step(steps[2])
 
 
@@ -219,6 +224,57 @@ def test_a_compaction_that_loses_a_commit_is_found(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(JournalStorage, "compact", compact)
     result = play(Case((CHARGE, {"do": "restart", "how": "compact"}), disk=True))
     assert result.violation is not None
+
+
+def test_a_commit_during_a_compaction_that_is_lost_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Compaction, "add_commit", lambda *args: None)
+    assert violation_of("during") is not None
+
+
+def test_a_large_table_that_a_compaction_cuts_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def whole_portions(tables: Any) -> Any:
+        return ((body, count) for body, count in pieces(tables) if count in (0, 1, ROWS_PER_STEP))
+
+    pieces = compaction._pieces
+    monkeypatch.setattr(compaction, "_pieces", whole_portions)
+    assert violation_of("long history") is not None
+
+
+def test_a_row_that_is_packed_with_former_content_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RowMap, "pack", with_former_content)
+    assert violation_of("long history") is not None
+
+
+def with_former_content(self: RowMap, replaced: Iterable[int], summarize: Any = None) -> None:
+    """As `RowMap.pack`, but it packs rows that were replaced since, too."""
+    cells = self._cells
+    queue = self._written = deque() if self._written is None else self._written
+    queue.extend((doc_id, cell) for doc_id in replaced if isinstance(cell := cells.get(doc_id), dict))
+    while len(queue) > 2 * BLOCK_ROWS:
+        self._pack_rows(dict([queue.popleft() for _ in range(BLOCK_ROWS)]), summarize)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "spoilt", "found"),
+    [
+        ("leyden.server.store.lock.fcntl", "flock", lambda *args: None, "in use by another sandbox"),
+        ("leyden.world.stored_snapshots.StoredSnapshots", "page", lambda *args: [], "a list of other snapshots"),
+    ],
+)
+def test_a_lock_and_a_list_of_snapshots(
+    monkeypatch: pytest.MonkeyPatch, place: str, name: str, spoilt: Any, found: str
+) -> None:
+    monkeypatch.setattr(f"{place}.{name}", spoilt)
+    how = "damaged" if name == "flock" else "snapshot"
+    assert found in str(play(Case((CHARGE, {"do": "restart", "how": how}), disk=True)).violation)
+
+
+def test_time_that_passes_in_python_is_kept_by_a_restart() -> None:
+    passes: Any = {"do": "advance", "by": 1_000, "how": "python"}
+    steps = (CHARGE, passes, {"do": "restart", "how": "kill"}, {"do": "get", "what": "c1"})
+    assert play(Case(steps, disk=True)).violation is None
+    assert "in Python" in describe_step(passes)
+    assert read_case(Case(steps, disk=True).document()).steps == steps
 
 
 def test_a_resource_is_followed_only_after_a_request_that_created_it() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
@@ -11,7 +12,7 @@ from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.runs.cases import Case, CaseResult, play
 from leyden.harness.targets.target import Target
-from leyden.rng import RandomStreams
+from leyden.rng import RandomStream, RandomStreams
 
 _VARIED = ("fault-fields", "in-flight", "between-pages", "rows")
 UNCHECKED = "obligations of the documents: their answers depend on everything that the service has"
@@ -22,12 +23,19 @@ def declared_obligations() -> tuple[str, ...]:
     return tuple(one.id for one in all_obligations())
 
 
-def _rank(case: Case, chance: int) -> tuple[int, int]:
-    """Cases that ask many obligations come first, then those that are alone, then those that vary one subject often."""
-    asked = [step["obligation"] for step in case.steps if "obligation" in step]
-    if len(asked) > 1:
-        return 0, chance
-    return (2 if any(f" {kind}" in asked[0] for kind in _VARIED) else 1), chance
+def _ordered(cases: Iterable[Case], stream: RandomStream) -> list[Case]:
+    """The cases in a random order: first those that ask many obligations, then those that ask one, of each scene in
+    turn, then those that vary one subject often."""
+    scenes = {one.id: one.scene for one in all_obligations()}
+    turns: Counter[str] = Counter()
+    ranked = []
+    for case in sorted(cases, key=lambda case: stream.below(2**32)):
+        asked = [step["obligation"] for step in case.steps if "obligation" in step]
+        scene = scenes[asked[0]]
+        rank = 0 if len(asked) > 1 else 2 if any(f" {kind}" in asked[0] for kind in _VARIED) else 1
+        turns[scene] += 1
+        ranked.append((rank, turns[scene] if rank == 1 else 0, case))
+    return [case for *_, case in sorted(ranked, key=itemgetter(0, 1))]
 
 
 def run_obligations(config: CampaignConfig, target: Target, overlays: tuple[str, ...] | None) -> Iterator[CaseResult]:
@@ -44,9 +52,7 @@ def run_obligations(config: CampaignConfig, target: Target, overlays: tuple[str,
     if overlays is not None:
         cases = [replace(case, overlays=overlays) for case in cases if case.overlays in ((), overlays)]
     stream = RandomStreams(config.seed).stream("obligations")
-    cases = [
-        case for _, case in sorted(((_rank(case, stream.below(2**32)), case) for case in cases), key=itemgetter(0))
-    ]
+    cases = _ordered(cases, stream)
     part, parts = config.part
     for case in islice(cases[part::parts], config.examples):
         yield play(replace(case, seed=config.seed + 1), target)

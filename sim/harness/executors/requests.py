@@ -46,16 +46,27 @@ def pages(session: Session, step: Step) -> None:
 
 def fill(session: Session, step: Step) -> None:
     """{"do": "fill", "of": "charges" | "statics" | "children", "count": 1000, "as": "x", "static"?, "by"?, "body"?}:
-    create rows, which are compared in the lists, with the members of `body`."""
+    create rows, which are compared in the lists, with the members of `body`; of "changes": change a
+    Static Charge as often, or in turn each of those that a fill with its label has created."""
     of, label = step["of"], step["as"]
     amounts = {"minAmount": "1000", "maxAmount": "2000"} if of == "statics" else {"amount": "1000"}
     path = "/v0/static-charges" if of == "statics" else "/v0/charges"
     key = session.target.keys[SECOND_PROJECT if step.get("by") == "second" else PROJECT]
     typed = [("apikey", key), ("Content-Type", "application/json")]
+    statics, name = session.model.ledger.static_charges, step.get("static", "")
+    changed = (
+        [statics[name]] if name in statics else [each for key, each in statics.items() if key.startswith(f"{name}_")]
+    )
+    if of == "changes" and not changed:
+        raise StepImpossible(f"no Static Charge has the label {name}")
     for number in range(step["count"]):
         if of == "children":
             static = session.static(step["static"])
             sent = SentRequest("GET", f"/lnurlp/{static.id}/invoice?amount=1000", (), b"", f"{label}_{number}")
+        elif of == "changes":
+            static = changed[number % len(changed)]
+            body = encoded({"internalId": f"{label} {number}"})
+            sent = SentRequest("PATCH", f"/v0/static-charges/{static.id}", typed, body, "")
         else:
             body = encoded({**amounts, "description": f"{number}", **step.get("body", {})})
             sent = SentRequest("POST", path, typed, body, f"{label}_{number}")

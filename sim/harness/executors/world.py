@@ -85,13 +85,18 @@ def fail(session: Session, step: Step) -> None:
 
 
 def advance(session: Session, step: Step) -> None:
-    """{"do": "advance", "by": ms} or {"do": "advance", "to": ["expiry" | "retry", "c1"], "offset": ms}."""
+    """{"do": "advance", "by": ms} or {"do": "advance", "to": ["expiry" | "retry", "c1"], "offset": ms}; with
+    "how": "python" by the sandbox itself, where it is in this process."""
     when = session.model.now + step.get("by", 0)
     if "to" in step:
         kind, label = step["to"]
         when = scheduled_time(session.resource(label), kind) + step.get("offset", 0)
     when = max(when, session.model.now)
-    response = session.control_ok("POST", "/clock/advance", {"to": iso(when)})
+    if step.get("how") == "python" and isinstance(session.target, InProcess):
+        session.target.sandbox.advance_to(iso(when))
+        response = session.control_ok("GET", "/clock")
+    else:
+        response = session.control_ok("POST", "/clock/advance", {"to": iso(when)})
     checks.same(iso(when), response["now"], "lifecycle", "clock-range", "clock")
     session.model.advance_to(when)
 
@@ -208,6 +213,13 @@ def replay(session: Session, step: Step) -> None:
     else:
         checks.problem(response, 409, "conflict", "replay", where)
     session.reached["policy", "replay", "sent again" if replayed else "in flight"] = None
+
+
+def compact(session: Session, step: Step) -> None:
+    """{"do": "compact"}: begin a compaction of the journal that continues after the next commits."""
+    if not session.disk or not isinstance(session.target, InProcess):
+        raise StepImpossible("the target has no journal here")
+    session.target.sandbox.world.store.compact(gradually=True)
 
 
 def restart(session: Session, step: Step) -> None:

@@ -4,15 +4,17 @@ after any commit of a step."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 from leyden.harness.conformance.conformance import scenarios_of
 from leyden.harness.model.rules import OVERLAYS
-from leyden.harness.obligations.obligation import Obligation
+from leyden.harness.obligations.obligation import KEY, Obligation, operations_of, target_of
 from leyden.harness.obligations.queries import list_obligations
 from leyden.harness.obligations.sequences import fault_obligations, sequence_obligations
 from leyden.harness.steps import Step
 from leyden.harness.targets.target import RESTARTS
 
+_TIPS: Any = {"minAmount": "1000", "maxAmount": "500000000", "description": "tips"}
 _SOURCE = "the harness's list of restarts"
 _MOST = 24  # steps of a scenario with restarts between them
 # These read only: a kill within one of them leaves nothing of its own.
@@ -20,6 +22,7 @@ _READS = frozenset({"get", "wallet", "list", "odd", "verify", "pay_request", "pa
 _WHOLE = _READS | {"restart", "fault", "receiver", "request", "fill", "follow"}
 # Between restarts that are in every case, those that say more, but cost more.
 _WAYS = ("close", "snapshot", "kill", "compact", "kill", "twice", "snapshot", "torn")
+_PASSES: Step = {"do": "advance", "by": 1_000, "how": "python"}  # nothing but time
 
 
 def durability_obligations() -> Iterator[Obligation]:
@@ -31,6 +34,8 @@ def durability_obligations() -> Iterator[Obligation]:
             if len(steps) > _MOST:
                 continue
             yield _restarted(name, steps, number, overlays)
+            if number % 4 == 1:
+                yield _compacted(name, steps, overlays)
             if number % 3 == 0 and not any(step["do"] == "rotate" for step in steps):
                 yield _reset(name, steps, number, overlays)
             if group in {"charges", "static charges", "lists"}:
@@ -41,6 +46,7 @@ def durability_obligations() -> Iterator[Obligation]:
     for number, one in enumerate([*fault_obligations()][::8]):
         yield _restarted(one.id, one.steps, number, ())
     yield from _lists()
+    yield _history()
 
 
 def _restarted(name: str, steps: Sequence[Step], number: int, overlays: tuple[str, ...]) -> Obligation:
@@ -62,6 +68,43 @@ def _reset(name: str, steps: Sequence[Step], number: int, overlays: tuple[str, .
     found: list[Step] = [key, *steps, ways[0], {"do": "reset"}, ways[1], *steps, ways[2]]
     found.append({"do": "restart", "how": "replaced_key"})
     return Obligation("reset", "between", name, _SOURCE, tuple(found), scene="reset-changed", overlays=overlays)
+
+
+def _compacted(name: str, steps: Sequence[Step], overlays: tuple[str, ...]) -> Obligation:
+    """The steps during a compaction: killed before its end, then with all of them before its end."""
+    static: Step = {"do": "create_static", "as": "compacted", "body": _TIPS}
+    changes: Step = {"do": "fill", "of": "changes", "static": "compacted", "count": 40, "as": "compacted"}
+    kill, compact = Step({"do": "restart", "how": "kill"}), Step({"do": "compact"})
+    half = len(steps) // 2
+    found = [static, compact, *steps[:half], kill, compact, *steps[half:], changes, kill, _PASSES, kill]
+    return Obligation("compaction", "during", name, _SOURCE, tuple(found), scene="compaction-changed",
+                      overlays=overlays)  # fmt: skip
+
+
+def _history() -> Obligation:
+    """More rows and changes than the store keeps unpacked or writes at once, with restarts of each kind, then the pages
+    of each list."""
+    expiring = {"expiresIn": 5, "callbackUrl": "http://r1.inbox.localhost/hook"}
+
+    def fill(of: str, count: int, label: str, **more: Any) -> Step:
+        step: Step = {"do": "fill", "of": of, "count": count, "as": label}
+        return cast("Step", {**step, **more})
+
+    ways = [Step({"do": "restart", "how": how}) for how in ("kill", "compact", "snapshot", "close", "kill")]
+    tips: Step = {"do": "create_static", "as": "t", "body": _TIPS}
+    expiry: Step = {"do": "advance", "by": 6_000}
+    found = [
+        fill("charges", 300, "a", body=expiring),
+        fill("statics", 270, "b"),
+        tips,
+        fill("children", 150, "c", static="t"),
+    ]
+    found += [ways[0], expiry, ways[1], {"do": "compact"}, fill("changes", 60, "d", static="t"), ways[4]]
+    found += [fill("charges", 300, "e", body=expiring), expiry, ways[2], _PASSES, ways[3]]
+    found += [fill("children", 150, "f", static="t"), fill("statics", 120, "h"), fill("changes", 500, "g", static="h")]
+    pages = [Step({"do": "pages", "target": target_of(one, {"limit": "400"}).replace("{s1}", "{t}"), "headers": [KEY]})
+             for one in operations_of() if one.name.startswith("list")]  # fmt: skip
+    return Obligation("restart", "long history", "", _SOURCE, (*found, *pages), scene="history-changed")
 
 
 def _killed(name: str, steps: Sequence[Step]) -> Obligation:

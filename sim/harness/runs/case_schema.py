@@ -77,6 +77,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "by?": _MS,
         "to?": {"type": "array", "prefixItems": [{"enum": ["expiry", "retry"]}, _TEXT], "minItems": 2, "maxItems": 2},
         "offset?": _MS,
+        "how?": {"enum": ["python"]},
     },
     "receiver": {
         "host": {"type": "string", "pattern": "^[a-z0-9.-]{1,100}$"},
@@ -92,6 +93,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "spare_key": {},
     "replay": {"charge": _TEXT, "offset?": _MS},
     "reset": {},
+    "compact": {},
     "restart": {"how?": {"enum": list(RESTARTS)}},
     "crash": {"steps": {"type": "array", "items": {"$ref": "#/$defs/step"}, "minItems": 1, "maxItems": 1}},
     "follow": {"what": _TEXT},
@@ -101,7 +103,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "body?": {}, "raw?": {"type": "string", "pattern": "^[\\u0000-\\u00ff]*$"}, "as?": _TEXT,
     },
     "fill": {
-        "of": {"enum": ["charges", "statics", "children"]}, "as": _TEXT, "static?": _TEXT,
+        "of": {"enum": ["charges", "statics", "children", "changes"]}, "as": _TEXT, "static?": _TEXT,
         "count": {"type": "integer", "minimum": 0, "maximum": 100_000}, "body?": _OBJECT, **_BY,
     },
     "pages": {

@@ -23,6 +23,7 @@ _SENTENCES = {
     "spare_key": "create a second API key, use it, and rotate it",
     "rotate": "rotate the webhook secret",
     "reset": "reset the sandbox",
+    "compact": "begin a compaction of the journal, which continues after the next commits",
     "replay": "replay the delivery about {charge}",
     "follow": "use {what} in every way: list, LNURL, invoice, payment, proof",
     "odd": "send an odd request: {operation}, {kind}",
@@ -65,7 +66,7 @@ def _sentence(step: Step) -> str:
             return f"pay {step['charge']}{amount}{result.get(outcome, f', {outcome}')}{delay}: {label}"
         case "restart":
             if step.get("how") == "snapshot":
-                return "take a snapshot and return to it"
+                return "take snapshots, delete one, and return to the last one"
             return f"stop the service{_STOPS.get(step.get('how', ''), '')} and start it on its data"
         case "crash":
             return f"kill the service after each commit of this step: {_sentence(step['steps'][0])}"
@@ -75,7 +76,8 @@ def _sentence(step: Step) -> str:
             instant = "expiry" if step["to"][0] == "expiry" else "next callback attempt"
             return f"advance the clock {when} the {instant} of {step['to'][1]}"
         case "advance":
-            return f"advance the clock by {_seconds(step.get('by', 0))} s"
+            how = " in Python" if step.get("how") == "python" else ""
+            return f"advance the clock by {_seconds(step.get('by', 0))} s{how}"
         case "receiver":
             first = f"{one_line(step['answers'], 120)}, then " if step.get("answers") else ""
             return f"let the receiver {step['host']} answer with {first}{step.get('always', 200)}"

@@ -28,7 +28,8 @@ IN_PROCESS, SERVED, EXTERNAL = TARGET_KINDS = ("in process", "served", "another 
 PROJECT, SECOND_PROJECT = "default", "second"
 _ROOM = 256 << 20  # bytes
 # How a service stops before it starts on its data again: closed; killed; killed while it wrote a commit; closed after a
-# compaction of its journal; closed, started and closed; closed, and it must refuse its data with each of the `DAMAGES`.
+# compaction of its journal; closed, started and closed; killed and closed, and it must refuse its data with each of the
+# `DAMAGES`, and a second sandbox while it runs; a snapshot to which it returns; closed, and started with a former key.
 RESTARTS = ("close", "kill", "torn", "compact", "twice", "damaged", "snapshot", "replaced_key")
 DAMAGES: Mapping[str, Callable[[bytes], bytes]] = {
     "without its last line": lambda text: text[: text.rindex(b"\n", 0, -1) + 1],
@@ -169,9 +170,7 @@ class InProcess:
         data = self._directory
         unnoticed: list[str] = []
         if how == "snapshot":
-            made = self._control("snapshots", {}).json
-            self._control("restore", {"snapshot": made["id"]})
-            return unnoticed
+            return self._return_to_a_snapshot()
         if how == "compact":
             self.sandbox.world.store.compact()
         if how in {"kill", "torn"}:
@@ -180,18 +179,34 @@ class InProcess:
             if how == "torn":
                 with (data / JOURNAL_NAME).open("ab") as journal:
                     journal.write(b'["00000000",{"charges":[[1')  # of a commit that was never confirmed
+        if how == "damaged" and self._folder is not None:
+            killed = Path(self._folder.name, f"{next(self._copies)}")
+            shutil.copytree(data, killed)
+            unnoticed += [f"{name}, after a kill" for name in DAMAGES if not self._is_refused(killed, name)]
+            unnoticed += [] if self._is_refused(data) else ["in use by another sandbox"]
         self.sandbox.close()
         if how == "damaged":
-            unnoticed = [name for name, spoil in DAMAGES.items() if not self._is_refused(spoil)]
+            unnoticed += [name for name in DAMAGES if not self._is_refused(data, name)]
         if how == "twice":
             self._open(data)
             self.sandbox.close()
         self._open(data, self.replaced_key if how == "replaced_key" else API_KEY)
         return unnoticed
 
-    def _control(self, path: str, body: Mapping[str, str]) -> Response:
+    def _return_to_a_snapshot(self) -> list[str]:
+        """Take two snapshots, delete one, take another and return to it. Returns what is wrong with their list."""
+        first, second = (self._control("POST", "snapshots", {}).json["id"] for _ in range(2))
+        self._control("DELETE", f"snapshots/{first}")
+        third = self._control("POST", "snapshots", {}).json["id"]
+        kept = [row["id"] for row in self._control("GET", "snapshots").json["data"]]
+        self._control("POST", "restore", {"snapshot": third})
+        for name in (second, third):
+            self._control("DELETE", f"snapshots/{name}")
+        return [] if kept == [third, second] and first != third else [f"a list of other snapshots: {kept}"]
+
+    def _control(self, method: str, path: str, body: Mapping[str, str] | None = None) -> Response:
         headers = [("apikey", API_KEY), ("content-type", "application/json")]
-        return self.send("POST", f"/sandbox/v1/{path}", headers, orjson.dumps(body))
+        return self.send(method, f"/sandbox/v1/{path}", headers, b"" if body is None else orjson.dumps(body))
 
     @property
     def journal_size(self) -> int:
@@ -226,17 +241,19 @@ class InProcess:
         self._directory = data
         self._sandbox.world.catch_up()
 
-    def _is_refused(self, spoil: Callable[[bytes], bytes]) -> bool:
-        """Whether the closed directory is refused with a journal that is spoilt in this way."""
-        path = self._directory / JOURNAL_NAME
+    def _is_refused(self, data: Path, damage: str | None = None) -> bool:
+        """Whether the directory is refused, with one of the `DAMAGES` to its journal or without."""
+        path = data / JOURNAL_NAME
         whole = path.read_bytes()
-        path.write_bytes(spoil(whole))
+        if damage is not None:
+            path.write_bytes(DAMAGES[damage](whole))
         try:
-            Sandbox(data=self._directory, spec=self._spec, overlays=self._overlays, api_key=API_KEY).close()
+            Sandbox(data=data, spec=self._spec, overlays=self._overlays, api_key=API_KEY).close()
         except StoreError:
             return True
         finally:
-            path.write_bytes(whole)
+            if damage is not None:
+                path.write_bytes(whole)
         return False
 
     def specification(self, overlays: Sequence[str]) -> Mapping[str, Any]:
