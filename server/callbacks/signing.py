@@ -37,8 +37,13 @@ def sign(secrets: Sequence[str], webhook_id: str, timestamp_s: int, body: str) -
     `timestamp_s` is the value of `webhook-timestamp` in seconds since the epoch. During a rotation the old and the new
     secret both sign, so that a receiver can change over at any time. Without secrets the text is empty.
     """
-    timestamp = datetime.fromtimestamp(timestamp_s, UTC)
-    return " ".join(_signer(secret).sign(webhook_id, timestamp, body) for secret in secrets)
+    return " ".join(sign_once(secret, webhook_id, timestamp_s, body) for secret in secrets)
+
+
+@lru_cache(maxsize=16)
+def sign_once(secret: str, webhook_id: str, timestamp_s: int, body: str) -> str:
+    """One signature, `v1,...`. The latest are remembered: the receivers in this process verify what was just signed."""
+    return _signer(secret).sign(webhook_id, datetime.fromtimestamp(timestamp_s, UTC), body)
 
 
 def signing_rows(secrets: Sequence[SecretRow], at: int) -> list[SecretRow]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from standardwebhooks.webhooks import Webhook
 
+from leyden.server.callbacks.signing import sign_once
 from leyden.server.contract.types import CallbackRule
 
 TOLERANCE_S = 300  # Standard Webhooks: five minutes either way
@@ -28,8 +27,7 @@ def signature_faults(secrets: Sequence[str], headers: Mapping[str, str], body: s
     if abs(stamp_s - now_s) > TOLERANCE_S:
         faults.append(f"webhook-timestamp is {abs(stamp_s - now_s)} s {'old' if stamp_s < now_s else 'in the future'}")
     # The package's verify() uses the system clock; this function uses the sandbox's clock.
-    signed_at = datetime.fromtimestamp(stamp_s, UTC)
-    expected = [Webhook(secret).sign(headers["webhook-id"], signed_at, body) for secret in secrets]
+    expected = [sign_once(secret, headers["webhook-id"], stamp_s, body) for secret in secrets]
     given = headers["webhook-signature"].split(" ")
     if not any(hmac.compare_digest(one.encode(), other.encode()) for one in expected for other in given):
         faults.append("no signature matches a valid secret")

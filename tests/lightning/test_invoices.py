@@ -10,6 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from leyden import Sandbox
 from leyden.errors import PaymentError
 from leyden.lightning.bolt11.codec import Bolt11Error, decode
 from leyden.lightning.engine.htlc import (
@@ -1083,3 +1084,32 @@ TestInvoicesAgainstAModel = InvoicesAgainstAModel.TestCase
 TestInvoicesAgainstAModel.settings = examples(100, stateful_step_count=60)
 TestMoneyIsConserved = MoneyIsConserved.TestCase
 TestMoneyIsConserved.settings = examples(100, stateful_step_count=40)
+
+
+def test_the_terms_that_a_node_remembers_are_those_that_decode_reads() -> None:
+    sb = Sandbox(seed=3)
+    node = sb.world.node
+    sb.charges.create(amount="250000", description="tea")
+    sb.charges.create(amount="1000", description="\u00e9" * 600, expiresIn=1)
+    tips = sb.static_charges.create(minAmount="1000", maxAmount="5000", description="tips")
+    sb.wallet("ana").scan(tips, amount=2_000)
+    sb.run()
+    assert len(node._terms) == 3
+    for request, known in [*node._terms.items()]:
+        invoice = decode(request)
+        read = (invoice.amount_msat, invoice.payment_hash, invoice.payment_secret, invoice.min_final_cltv)
+        assert tuple(known) == read
+        assert node.terms(request.upper()) == node.terms(f"lightning:{request}") == known
+        assert Sandbox(seed=4).world.node.terms(request) == known
+    with pytest.raises(Bolt11Error):
+        node.terms("lnbcrt1x")
+
+
+def test_a_node_remembers_its_latest_invoices_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.lightning.receiver.node._REMEMBERED", 2)
+    sb = Sandbox(seed=3)
+    made = [sb.charges.create(amount="1000", description=f"{number}").invoice.request for number in range(4)]
+    assert [*sb.world.node._terms] == made[2:]
+    payments = [sb.wallet("ana").pay(request) for request in made]
+    sb.run("1s")
+    assert [payment.outcome for payment in payments] == ["SUCCEEDED"] * 4

@@ -79,9 +79,7 @@ class Payments:
         Without a delay the payment arrives before this returns, or with `scheduled` as soon as time moves.
         Raises `Bolt11Error` for an invalid invoice, `PaymentError` for an invalid script.
         """
-        from leyden.lightning.bolt11.codec import decode  # not imported before the first payment
-
-        invoice = decode(request)
+        invoice = self._node.terms(request)
         sent_msat = amount_to_send(outcome, invoice.amount_msat, amount_msat)
         if delay_ms < 0 or gap_ms < 0 or (patience_ms is not None and patience_ms < 0):
             raise PaymentError("delay_ms, gap_ms and patience_ms must be 0 or more")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, cast
 
 from leyden.lightning.receiver.invoices import Invoices, NodePolicy
 from leyden.rng import RandomStreams
@@ -17,12 +17,23 @@ from leyden.server.timestamps import to_iso
 if TYPE_CHECKING:
     from leyden.lightning.bolt11.codec import InvoiceSigner
 
+_REMEMBERED = 4_096  # invoices
+
 
 class FundsRow(TypedDict):
     """The row `funds` of the table `node`: all that the node received."""
 
     id: str
     received_msat: int
+
+
+class InvoiceTerms(NamedTuple):
+    """What a payer reads from an invoice before it pays. The hash and the secret are 32 bytes, the delta is blocks."""
+
+    amount_msat: int | None
+    payment_hash: bytes
+    payment_secret: bytes
+    min_final_cltv: int
 
 
 class DirectNode:
@@ -49,6 +60,7 @@ class DirectNode:
         self._funds = cast(TypedTable[FundsRow], store.table("node", key="id"))
         self._failed: list[Callable[[FailedInvoice], None]] = []
         self._issued: list[Callable[[str], None]] = []
+        self._terms: dict[str, InvoiceTerms] = {}  # of the latest invoices, by their texts
         self.invoices.on_settled(self._receive)
 
     @cached_property
@@ -94,11 +106,26 @@ class DirectNode:
             expiry_s=order.expiry_s,
             min_final_cltv=self.invoices.policy.min_final_cltv,
         )
+        cltv = self.invoices.policy.min_final_cltv
+        if len(self._terms) == _REMEMBERED:
+            del self._terms[next(iter(self._terms))]
+        self._terms[request] = InvoiceTerms(order.amount_msat, payment_hash, secret, cltv)
         name = payment_hash.hex()
         self.invoices.open(order, name, preimage.hex(), secret.hex(), request)
         for listener in self._issued:
             listener(name)
         return Invoice(name, request)
+
+    def terms(self, request: str) -> InvoiceTerms:
+        """The terms of any BOLT11 invoice. Those of an invoice that this node issued lately need not be decoded, nor a
+        key be recovered. Raises `Bolt11Error` for an invalid one."""
+        known = self._terms.get(request)
+        if known is not None:
+            return known
+        from leyden.lightning.bolt11.codec import decode  # not imported before the first payment
+
+        invoice = decode(request)
+        return InvoiceTerms(invoice.amount_msat, invoice.payment_hash, invoice.payment_secret, invoice.min_final_cltv)
 
     def cancel(self, payment_hash: str) -> None:
         """Cancel an open or held invoice and fail its held parts. No effect on a settled or canceled one.
