@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leyden.harness.pytest_conformance import conformance
+    from leyden.lab.charts.sweeps import plot_sweep
     from leyden.lab.sweeps.comparisons import compare, estimates
     from leyden.lab.sweeps.sweep import grid, sweep
     from leyden.sandbox import Sandbox
     from leyden.world.time.clock import VirtualClock
 
-__all__ = ["Sandbox", "VirtualClock", "compare", "conformance", "estimates", "grid", "sweep"]
+__all__ = ["Sandbox", "VirtualClock", "compare", "conformance", "estimates", "grid", "plot_sweep", "sweep"]
 
 _MODULES = {
     "Sandbox": "leyden.sandbox",
@@ -20,6 +21,7 @@ _MODULES = {
     "conformance": "leyden.harness.pytest_conformance",
     "estimates": "leyden.lab.sweeps.comparisons",
     "grid": "leyden.lab.sweeps.sweep",
+    "plot_sweep": "leyden.lab.charts.sweeps",
     "sweep": "leyden.lab.sweeps.sweep",
 }
 

@@ -9,7 +9,7 @@
 import pandas as pd
 
 from leyden import Sandbox
-from leyden.lab.drawings import bars, network
+from leyden.lab.drawings import network
 
 # %% tags=["parameters"]
 seed = 1
@@ -30,23 +30,19 @@ sb = Sandbox(seed=seed, start="2030-01-01T09:00Z", network=shape)
 network(sb.world)
 
 # %% [markdown]
-# Now customers arrive, twenty a minute. Every two minutes the loop records how much the shop can still receive.
+# Now customers arrive, twenty a minute. Every payment moves balance from the other side to the shop's.
 
 # %%
 customers = {"rate": rate, "amount": amount, "patience": "5m", "payers": 200}
 sb.traffic(**customers, duration=f"{minutes}m")
-inbound = {}
-for _ in range(minutes // 2):
-    inbound[sb.now[11:16]] = sb.network["shop"].inbound_msat // 1_000
-    sb.run("2m")
-sb.run("10m")  # until all payments have ended
+sb.run(f"{minutes + 10}m")  # until all payments have ended
+sb.plot.liquidity()
 
-day = pd.DataFrame({"inbound, sat": inbound})
-bars(day, title="What the shop can still receive, in sat")
+# %% [markdown]
+# The share of the customers who could pay, by the time at which their Charge was created:
 
 # %%
-day["could pay"] = [kpi.conversion for _, kpi in sb.kpi.windows("2m")][: len(day)]
-bars(day[["could pay"]], title="Share of the customers who could pay, by time of arrival", percent=True)
+sb.plot.conversion("2m")
 
 # %% [markdown]
 # For a quarter of an hour payments work, then within minutes no payment succeeds, without any warning to the shop. The
@@ -127,7 +123,9 @@ after
 # ## The answer
 
 # %%
-bars(after[["can pay"]], title="Share of the customers who can pay afterwards", percent=True)
+bars = after["can pay"].plot.barh(figsize=(7.2, 3), xlim=(0, 1), ylabel="")
+bars.set_xlabel("share of the customers who can pay afterwards")
+bars.invert_yaxis()
 
 # %% [markdown]
 # No payment succeeded because the shop had no inbound liquidity left. A new channel funded by the shop adds balance on

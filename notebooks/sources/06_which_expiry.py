@@ -7,8 +7,7 @@
 # %%
 import pandas as pd
 
-from leyden import Sandbox, grid, sweep
-from leyden.lab.drawings import bars
+from leyden import Sandbox, grid, plot_sweep, sweep
 
 # %% tags=["parameters"]
 seed = 0
@@ -65,26 +64,17 @@ runs[["scenario", "replication", "think_time", "expires_s", "conversion", "reser
 # %%
 names = {think_time: name for name, think_time in customer_groups.items()}
 runs["group"] = pd.Categorical(runs["think_time"].map(names), categories=list(customer_groups), ordered=True)
-by = runs.groupby(["expires_s", "group"], observed=True)["conversion"]
-table = by.mean().unstack("group")
-bars(
-    table.rename(index="{} s".format),
-    title="Share of the charges that are paid, by expiry",
-    percent=True,
-    low=by.min().unstack("group"),
-    high=by.max().unstack("group"),
-)
+plot_sweep(runs, "conversion", x="expires_s", by="group")
 
 # %% [markdown]
-# The thin lines go from the lowest replication to the highest. In every group a longer expiry stops helping at some
-# point: customers who have not paid by then do not pay at all.
+# The vertical lines are the 95 % confidence intervals of the means, over the replications. In every group a longer
+# expiry stops helping at some point: customers who have not paid by then do not pay at all.
 
 # %% [markdown]
 # ## The cost of a long expiry
 
 # %%
-reserved = runs.groupby(["expires_s", "group"], observed=True)["reserved_s"].mean().unstack("group")
-bars(reserved.rename(index="{} s".format), title="Mean seconds for which a charge reserves its goods")
+plot_sweep(runs, "reserved_s", x="expires_s", by="group")
 
 # %% [markdown]
 # ## Is the difference real?
@@ -106,6 +96,8 @@ gain.astype(str) + "  (" + rises.astype(str) + f" of {replications})"
 # one only reserves goods for longer.
 
 # %%
+means = runs.groupby(["expires_s", "group"], observed=True)[["conversion", "reserved_s"]].mean()
+table, reserved = means["conversion"].unstack("group"), means["reserved_s"].unstack("group")
 best = table.max()
 enough = table.ge(best - 0.01).idxmax()
 pd.DataFrame(

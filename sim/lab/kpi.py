@@ -6,15 +6,14 @@ pass over each, so that the time is linear in their number and a packed row is n
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence, Set
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leyden.arguments import ALL_MSAT, Spelled, checked_list, checked_share, span_from, whole_number
+from leyden.arguments import Spelled, checked_share, span_from, whole_number
 from leyden.extras import require
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
-from leyden.lab.kpi_rows import KpiRows, Selection
+from leyden.lab.kpi_rows import KpiRows, Selection, amount_bands
 from leyden.lightning.payer.payment_rows import PaymentSummary
 from leyden.server.callbacks.attempts import DeliverySummary
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
@@ -234,15 +233,8 @@ class Kpi(Spelled):
         require("kpi.by_amount()", "pandas", "lab")
         import pandas as pd
 
-        if bounds_msat is None:
-            grouped = self._grouped(lambda charge: 10 ** (len(str(charge[1])) - 1))
-        else:
-            given = checked_list("bounds_msat", bounds_msat)
-            bounds = [whole_number("bounds_msat", bound, 1, ALL_MSAT) for bound in given]
-            if bounds != sorted(set(bounds)):
-                raise ValueError(f"bounds_msat={bounds!r:.200}: give each bound once, in ascending order")
-            starts = [0, *bounds]
-            grouped = self._grouped(lambda charge: starts[bisect_right(bounds, charge[1])])
+        band = amount_bands(bounds_msat)
+        grouped = self._grouped(lambda charge: band(charge[1]))
         index = pd.Index(sorted(grouped), dtype="int64", name="from_msat")
         return pd.DataFrame([self._columns(grouped[bound]) for bound in index], index=index, columns=list(_COLUMNS))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from leyden.arguments import ALL_MSAT, checked_list, whole_number
 from leyden.lightning.payer.payment_rows import PaymentSummary
 from leyden.server.callbacks.attempts import DeliverySummary
 from leyden.server.charges.rows import ChargeSummary
@@ -14,6 +16,19 @@ if TYPE_CHECKING:
     from leyden.world.world import World
 
 G = TypeVar("G", bound=Hashable)
+
+
+def amount_bands(bounds_msat: Sequence[int] | None) -> Callable[[int], int]:
+    """Which band an amount (msat) belongs to, by the band's lower bound: 0 or one of the bounds, and without bounds a
+    power of ten. Raises `ValueError` for bounds that are not positive whole numbers in ascending order."""
+    if bounds_msat is None:
+        return lambda amount_msat: 10 ** (len(str(amount_msat)) - 1)
+    given = checked_list("bounds_msat", bounds_msat)
+    bounds = [whole_number("bounds_msat", bound, 1, ALL_MSAT) for bound in given]
+    if bounds != sorted(set(bounds)):
+        raise ValueError(f"bounds_msat={bounds!r:.200}: give each bound once, in ascending order")
+    starts = [0, *bounds]
+    return lambda amount_msat: starts[bisect_right(bounds, amount_msat)]
 
 
 class KpiRows:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from leyden.arguments import check_milliseconds
 from leyden.extras import require
 from leyden.lab.kpi import Kpi
+from leyden.sandbox.charts import Plots
 from leyden.sandbox.session import Session
 from leyden.sandbox.time_control import Instant, instant_ms
 from leyden.server.timestamps import to_iso
@@ -108,7 +109,13 @@ class Views:
         with self.world.exclusive():
             return Kpi(self.world, since_ms=since_ms, until_ms=until_ms)
 
-    # Drawings
+    # Charts and drawings
+
+    @property
+    def plot(self) -> Plots:
+        """Charts by matplotlib: `plot.conversion("1h")`, `plot.settle_times()`, `plot.liquidity()`, ..."""
+        _ = self.world
+        return Plots(self.session)
 
     def lifecycle(self, resource: str) -> Drawing:
         """The state diagram of `Charge` or `StaticCharge`, with the number of times each transition was taken."""

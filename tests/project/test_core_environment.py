@@ -34,6 +34,8 @@ PYTHON = [
     ("sb.kpi.by('1h')", "kpi.by()", "pandas", "lab"),
     ("sb.notebook('story.ipynb')", "sb.notebook()", "nbformat", "lab"),
     ("charge.qr()", "qr()", "segno", "lab"),
+    ("sb.plot.conversion()", "sb.plot.conversion()", "matplotlib", "lab"),
+    ("leyden.plot_sweep(None, 'conversion', x='expiresIn')", "plot_sweep()", "matplotlib", "lab"),
     ("leyden.sweep(print, leyden.grid(a=[1]))", "sweep()", "pandas", "lab"),
     ("Sandbox(network='scale-free:40')", "network='scale-free:40'", "scipy", "network"),
     ("Sandbox(network='line:3')", "network='line:3'", "scipy", "network"),
@@ -193,9 +195,9 @@ def test_the_core_brings_no_pytest_plugin_besides(core: CoreEnvironment, tmp_pat
 
 
 def test_the_core_holds_nothing_of_an_extra(core: CoreEnvironment, tmp_path: Path) -> None:
-    names = ("numpy", "scipy", "pandas", "pytest", "hypothesis", "schemathesis", "freezegun", "nbformat", "segno")
+    named = "numpy scipy pandas matplotlib pytest hypothesis schemathesis freezegun nbformat segno"
     script = "import sys, importlib.util as u; print(*(name for name in sys.argv[1:] if u.find_spec(name)))"
-    assert core.run("-c", script, *names, cwd=tmp_path).stdout.strip() == ""
+    assert core.run("-c", script, *named.split(), cwd=tmp_path).stdout.strip() == ""
     assert sys.version_info[:2] == tuple(
         map(int, core.run("-c", "import sys; print(*sys.version_info[:2])", cwd=tmp_path).stdout.split())
     )

@@ -10,7 +10,9 @@ from tests.support.optional_api import CORE_API, OPTIONAL_API
 PROGRAM = f"""
 import importlib.abc, sys
 
-ABSENT = set("pandas numpy scipy nbformat jupyterlab segno loky tqdm hypothesis schemathesis freezegun".split())
+ABSENT = set(
+    "pandas numpy scipy matplotlib nbformat jupyterlab segno loky tqdm hypothesis schemathesis freezegun".split()
+)
 
 class Absent(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):

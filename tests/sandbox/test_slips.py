@@ -9,7 +9,6 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import LeydenError, PayerError
-from leyden.lab.drawings.bars import bars
 
 NO: Any = object()
 BODY = {"amount": "1000", "description": "tea"}
@@ -99,9 +98,10 @@ SLIPS: list[tuple[Callable[[Sandbox, Any], object], str]] = [
     (lambda sb, c: sb.network["nobody"], "nobody"),
     (lambda sb, c: sb.network.remove("x"), "x"),
     (lambda sb, c: sb.network.intercept("x"), "x"),
-    (lambda sb, c: bars([1, 2], title="x"), r"table=\[1, 2\]"),
-    (lambda sb, c: bars(None, title="x"), "table=None"),
-    (lambda sb, c: bars(sb.kpi.by("1h")["created"], title="x"), "table="),
+    (lambda sb, c: sb.plot.conversion("x"), "x"),
+    (lambda sb, c: sb.plot.conversion(ax=5), "ax=5"),
+    (lambda sb, c: sb.plot.retries(ax=sb), "ax="),
+    (lambda sb, c: sb.plot.success_by_amount([5, 3]), r"bounds_msat=\[5, 3\]"),
     (lambda sb, c: sb.serve(port="8402"), "port='8402'"),  # type: ignore[arg-type]
     (lambda sb, c: sb.serve(port=65536), "65536"),
     (lambda sb, c: sb.serve(host=5), "host=5"),  # type: ignore[arg-type]

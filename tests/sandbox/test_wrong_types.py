@@ -15,10 +15,9 @@ import pytest
 
 import leyden
 import leyden.server
-from leyden import Sandbox, grid, sweep
+from leyden import Sandbox, grid, plot_sweep, sweep
 from leyden.errors import ApiError, LeydenError
 from leyden.lab.drawings import qr
-from leyden.lab.drawings.bars import bars
 from leyden.lab.traffic import traffic
 from leyden.sandbox.collections import _FAULT_FIELDS
 from leyden.sandbox.wallet import Wallet
@@ -52,6 +51,7 @@ class Subject:
         objects = (
             sb, self.charge, self.static, self.payment, sb.wallet("ana"), sb.charges, sb.faults, sb.receiver("shop"),
             sb.network, sb.network["n1"], sb.network.intercept("drop"), sb.kpi, sb.schedule(),
+            sb.plot,
         )  # fmt: skip
         self.calls: dict[str, Callable[..., Any]] = {}
         for each in objects:
@@ -69,8 +69,9 @@ class Subject:
         self._add(lambda **named: sb.faults.add("drop", **named), "faults.add", *_FAULT_FIELDS)
         body = {"amount": "1000", "description": "tea"}
         self._add(lambda **named: sb.charges.create(**{**body, **named}), "charges.create", *body, "expiresIn")
-        figures = sb.kpi.by("1h")[["created"]]
-        self._add(lambda **named: bars(**{"table": figures, "title": "x", **named}), "bars", *_names_of(bars))
+        swept = sweep(metrics, grid(a=[1, 2]), workers=1, progress=False)
+        drawn = {"runs": swept, "metric": "m", "x": "a"}
+        self._add(lambda **named: plot_sweep(**{**drawn, **named}), "plot_sweep", *_names_of(plot_sweep))
         scanned = {"what": self.static, "amount": 1000}
         self._add(
             lambda **named: sb.wallet("ana").scan(**{**scanned, **named}), "Wallet.scan", *_names_of(Wallet.scan)[1:]

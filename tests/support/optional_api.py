@@ -30,6 +30,11 @@ OPTIONAL_API = (
     Optional('sb.kpi.by("1h")', "kpi.by()", "pandas", "lab"),
     Optional('sb.notebook("case.ipynb")', "sb.notebook()", "nbformat", "lab"),
     Optional("charge.qr()", "qr()", "segno", "lab"),
+    *(
+        Optional(f"sb.plot.{name}()", f"sb.plot.{name}()", "matplotlib", "lab")
+        for name in ("conversion", "settle_times", "liquidity", "retries", "success_by_amount")
+    ),
+    Optional('leyden.plot_sweep(None, "conversion", x="expiresIn")', "plot_sweep()", "matplotlib", "lab"),
     Optional("leyden.sweep(dict, leyden.grid(x=[1]))", "sweep()", "pandas", "lab"),
     Optional('leyden.Sandbox(network="line:4")', "network='line:4'", "scipy", "network"),
 )
@@ -55,6 +60,7 @@ CORE_API = (
     'sb.advance("10m")',
     'repr(sb.receiver("shop").inbox)',
     "repr(sb.kpi)",
+    "repr(sb.plot)",
     "sb.kpi.conversion",
     "sb.fork()",
     "sb.script()",

@@ -1,4 +1,4 @@
-"""Drawings: the events of a Charge, state diagrams, the schedule, the network, QR codes and bar charts.
+"""Drawings: the events of a Charge, state diagrams, the schedule, the network, and QR codes.
 
 Each returns a `Drawing`: SVG for a page, Mermaid source for a document, text for a terminal.
 """
@@ -6,7 +6,6 @@ Each returns a `Drawing`: SVG for a page, Mermaid source for a document, text fo
 from __future__ import annotations
 
 from leyden.errors import DrawingError
-from leyden.lab.drawings.bars import bars
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.lifecycles import lifecycle
 from leyden.lab.drawings.networks import network
@@ -15,4 +14,4 @@ from leyden.lab.drawings.schedules import schedule
 from leyden.lab.drawings.sequences import sequence
 from leyden.lab.drawings.timelines import timeline
 
-__all__ = ["Drawing", "DrawingError", "bars", "lifecycle", "network", "qr", "schedule", "sequence", "timeline"]
+__all__ = ["Drawing", "DrawingError", "lifecycle", "network", "qr", "schedule", "sequence", "timeline"]

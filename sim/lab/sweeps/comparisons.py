@@ -98,7 +98,7 @@ def _checked(runs: pd.DataFrame, metrics: Iterable[str] | None) -> tuple[list[st
     columns = getattr(runs, "columns", ())
     missing = next((name for name in ("scenario", "replication", "status") if name not in columns), None)
     if missing is not None:
-        raise SweepError(f"this is no DataFrame of a sweep, it has no column {missing}: give what sweep() returned")
+        raise SweepError(f"runs is no DataFrame of a sweep, it has no column {missing}: give what sweep() returned")
     parameters = [name for name in runs.attrs.get(PARAMETERS, ()) if name in columns]
     taken = next((name for name in parameters if name in _COLUMNS), None)
     if taken is not None:

@@ -1,10 +1,11 @@
-"""Student's t: confidence intervals of a mean, and the number of replications for an interval of a given width."""
+"""Confidence intervals: Student's of a mean, with the number of replications for a given width, and Wilson's of a share
+of independent events."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, isfinite, nan, sqrt
-from statistics import fmean, stdev
+from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
 _MOST = 10**9
@@ -47,6 +48,17 @@ def interval(values: Sequence[float], confidence: float) -> Interval:
     return Interval(mean, mean - half, mean + half, std, count)
 
 
+def share_interval(successes: int, count: int, confidence: float) -> Interval:
+    """The share of successes among `count` independent events and its confidence interval, by Wilson's score: unlike
+    Student's it stays between 0 and 1, and has a width where all events are equal."""
+    if count == 0:
+        return Interval(nan, nan, nan, nan, 0)
+    share, z2 = successes / count, _normal_quantile(confidence) ** 2
+    middle = (successes + z2 / 2) / (count + z2)
+    half = sqrt(z2 * (share * (1 - share) + z2 / (4 * count)) / count) / (1 + z2 / count)
+    return Interval(share, max(0.0, middle - half), min(1.0, middle + half), sqrt(share * (1 - share)), count)
+
+
 def count_for_width(std: float, width: float, confidence: float) -> int | None:
     """The least number of values with this standard deviation whose interval is at most `width` from end to end. None
     without a standard deviation, and above a milliard."""
@@ -70,3 +82,8 @@ def _quantile(confidence: float, count: int) -> float:
     from scipy.special import stdtrit  # type: ignore[import-untyped]
 
     return float(stdtrit(count - 1, (1 + confidence) / 2))
+
+
+def _normal_quantile(confidence: float) -> float:
+    """The factor z of an interval of a normal distribution."""
+    return NormalDist().inv_cdf((1 + confidence) / 2)

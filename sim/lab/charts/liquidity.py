@@ -1,0 +1,115 @@
+"""The shop's liquidity over time: what its channels could still receive and send after each change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from leyden.lightning.network.network_tables import BalanceRow, balances_of, htlcs_of
+from leyden.world.world import World
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_OF_NODES = ("drained", "rebalanced")
+
+
+_Change = tuple[int, int, int]  # an instant (ms), and how much more is inbound and outbound from then on
+
+
+class Liquidity(NamedTuple):
+    """The balances of the shop's open channels after an instant (ms): those of its peers, and its own."""
+
+    at: int
+    inbound_msat: int
+    outbound_msat: int
+
+
+def liquidity(world: World, ax: Axes | None) -> Axes:
+    """The chart of `liquidity_history`. Raises `ValueError` when payments are direct."""
+    from leyden.lab.charts.figures import amounts, axes, finish, instants, label_text, time_axis
+
+    history = liquidity_history(world)
+    ax = axes(ax)
+    whose = "" if world.label == "main" else f"{label_text(world.label)}: "
+    if len(history) > 1:
+        at = instants([row.at for row in history])
+        for name, balances in (
+            ("inbound", [row.inbound_msat / 1_000 for row in history]),
+            ("outbound", [row.outbound_msat / 1_000 for row in history]),
+        ):
+            ax.plot(at, balances, drawstyle="steps-post", label=f"{whose}{name}")
+    time_axis(ax, history[0].at, history[-1].at)
+    amounts(ax.yaxis)
+    ax.set_ylabel("shop's balances (sat)")
+    ax.set_ylim(bottom=0, auto=True)
+    return finish(ax, "time has not moved")
+
+
+def liquidity_history(world: World) -> list[Liquidity]:
+    """The shop's liquidity from the start until now, with a row for each instant of a change. HTLCs in flight are in
+    neither of the two amounts, and a closed channel's balances are not from its closing on.
+
+    It follows from the initial balances, the HTLCs and the events of channels. The journal does not say which channels
+    a drain or a rebalance of *another* node moved: what it moved in those of the shop is shown at the instant of the
+    last such event. What was changed before a directory of `data` was opened again is shown at the first event since
+    then, because the journal starts anew. Raises `ValueError` when payments are direct.
+    """
+    if world.engine is None:
+        raise ValueError("payments are direct here: create the sandbox with network='scale-free:400'")
+    own = {row["channel"]: row for row in balances_of(world.payments, "shop")}
+    shop = next((row["node"] for row in own.values()), "shop")
+    changes: list[_Change] = []
+    opened: set[int] = set()
+    closed: dict[int, int] = {}
+    unknown_ms = now_ms = world.clock.now()
+    for number, (_, at_ms, kind, subject, facts) in enumerate(world.journal.entries()):
+        if not number or (kind in _OF_NODES and subject != shop):
+            unknown_ms = at_ms
+        elif kind == "channel_opened" and facts["channel"] in own:
+            row = own[facts["channel"]]
+            opened.add(facts["channel"])
+            changes.append((at_ms, row["capacity_msat"] - row["before_msat"], row["before_msat"]))
+        elif kind == "channel_closed" and facts["channel"] in own:
+            closed[facts["channel"]] = unknown_ms = at_ms
+            balances = facts["balances_msat"] if subject == shop else facts["balances_msat"][::-1]
+            changes.append((at_ms, -balances[1], -balances[0]))
+        elif kind == "drained":
+            moved = facts["outbound_msat"] - facts["inbound_msat"]
+            changes.append((at_ms, moved, -moved))
+        elif kind == "rebalanced":
+            changes.append((at_ms, facts["fee_msat"], -facts["fee_msat"]))
+    changes += _moved(world, own, closed)
+    first = [row for channel, row in own.items() if channel not in opened]
+    inbound = sum(row["capacity_msat"] - row["before_msat"] for row in first)
+    outbound = sum(row["before_msat"] for row in first)
+    now = [row for row in own.values() if row["status"] != "closed"]
+    changes.append(
+        (
+            unknown_ms,
+            sum(row["remote_msat"] for row in now) - inbound - sum(change[1] for change in changes),
+            sum(row["local_msat"] for row in now) - outbound - sum(change[2] for change in changes),
+        )
+    )
+    history = {world.config.start_ms: Liquidity(world.config.start_ms, inbound, outbound)}
+    for at_ms, more_inbound, more_outbound in sorted(changes, key=lambda change: change[0]):
+        inbound, outbound = inbound + more_inbound, outbound + more_outbound
+        history[at_ms] = Liquidity(at_ms, inbound, outbound)
+    history[now_ms] = Liquidity(now_ms, inbound, outbound)
+    return list(history.values())
+
+
+def _moved(world: World, own: dict[int, BalanceRow], closed: dict[int, int]) -> Iterator[_Change]:
+    """What each HTLC on these channels changed, and when: the side that offers it has less from then on, and when it is
+    resolved the other side has more, or the same side again."""
+    for row in htlcs_of(world.payments):
+        if row["channel"] not in own:
+            continue
+        is_out = row["source"] == own[row["channel"]]["node"]
+        end_ms = closed.get(row["channel"])
+        for at_ms, amount_msat, on_own_side in (
+            (row["at"], -row["amount_msat"], is_out),
+            (row["resolved_at"], row["amount_msat"], is_out == (row["status"] == "failed")),
+        ):
+            if at_ms is not None and (end_ms is None or at_ms <= end_ms):
+                yield (at_ms, 0, amount_msat) if on_own_side else (at_ms, amount_msat, 0)

@@ -1,0 +1,139 @@
+"""Charts of one sandbox: conversion, payment times, callbacks and the success of payments by amount.
+
+Each draws into `ax`, or into axes of its own, and returns the axes. A sandbox without the events that a chart shows has
+a chart with axes and a sentence. The series has the sandbox's label, so that a fork can be drawn into the same axes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from statistics import median
+
+from matplotlib.axes import Axes
+
+from leyden.arguments import span_from
+from leyden.lab.charts.figures import amounts, axes, finish, instants, label_text, share_axis, time_axis
+from leyden.lab.drawings.svg import BAD, COLOURS, GOOD, OPEN, WAIT
+from leyden.lab.kpi import Kpi, quantile
+from leyden.lab.kpi_rows import Selection, amount_bands
+from leyden.lab.sweeps.intervals import share_interval
+from leyden.lab.table_rows import TABLES
+from leyden.world.world import World
+
+DELIVERED, REFUSED, NO_RESPONSE, IN_FLIGHT = "delivered (2xx)", "other status", "no response", "in flight"
+_RESULTS = {DELIVERED: GOOD, REFUSED: BAD, NO_RESPONSE: WAIT, IN_FLIGHT: OPEN}
+CONFIDENCE = 0.95
+
+
+def conversion(world: World, by: str | float | timedelta, ax: Axes | None) -> Axes:
+    """The share of the Charges that were paid, in each window of time: `kpi.by(by)`."""
+    figures = Kpi(world).by(by)["conversion"]
+    ax = axes(ax)
+    starts = [int(start.timestamp() * 1_000) for start in figures.index]
+    if starts:
+        # A window is as wide as it lasts: the last value is repeated at its end.
+        ends = [*starts, starts[-1] + span_from("by", by, least_ms=1)]
+        shares = [*figures, figures.iloc[-1]]
+        ax.plot(instants(ends), shares, drawstyle="steps-post", label=label_text(world.label))
+    time_axis(ax, world.config.start_ms, world.clock.now())
+    share_axis(ax, f"charges paid\n(windows of {label_text(by)})")
+    return finish(ax, "no charge was created")
+
+
+def settle_times(world: World, ax: Axes | None) -> Axes:
+    """The cumulative distribution of the time from a Charge's creation to its payment."""
+    charges = Selection(world, None, None).charges.values()
+    seconds = sorted(charge[4] / 1_000 for charge in charges if charge[4] is not None)
+    ax = axes(ax)
+    if seconds:
+        middle, most = (f"{quantile(seconds, q):.3g}" for q in (0.5, 0.95))
+        ax.ecdf(seconds, label=f"{label_text(world.label)}\nmedian {middle} s\n95 % in {most} s")
+    ax.set_xlabel("time to payment (s)")
+    ax.set_xlim(left=0, auto=True)
+    share_axis(ax, "paid charges")
+    finish(ax, "no charge was paid")
+    if seconds:
+        ax.legend(loc="lower right")
+    return ax
+
+
+def retries(world: World, ax: Axes | None) -> Axes:
+    """How many callbacks had a first, a second, ... attempt, and how these ended."""
+    counts = Counter(
+        (row["attempt"], _result(row["http_status"], row["error"])) for row in TABLES["callbacks"].rows(world)
+    )
+    ax = axes(ax)
+    numbers = range(1, 1 + max((attempt for attempt, _ in counts), default=0))
+    below = [0] * len(numbers)
+    for result, tone in _RESULTS.items():
+        heights = [counts[number, result] for number in numbers]
+        if any(heights):
+            ax.bar(list(numbers), heights, bottom=below, color=COLOURS[tone], label=result)
+            below = [low + height for low, height in zip(below, heights, strict=True)]
+    ax.set_xlabel("attempt (number)")
+    ax.set_ylabel("callback attempts (count)")
+    ax.locator_params(integer=True)
+    if not ax.has_data():
+        ax.axis((0.5, 4.5, 0, 4))
+    finish(ax, "no callback was sent")
+    if counts:
+        ax.legend()
+    return ax
+
+
+def success_by_amount(world: World, bounds_msat: Sequence[int] | None, ax: Axes | None) -> Axes:
+    """The share of the ended payments that succeeded, by bands of their amount, with Wilson's confidence interval.
+
+    A point stands at the median amount of its band, its horizontal line goes from the smallest to the largest, and the
+    number above it is that of the payments.
+    """
+    band = amount_bands(bounds_msat)
+    bands: dict[int, list[float]] = {}
+    succeeded: Counter[int] = Counter()
+    for row in world.payments.rows:
+        if row["outcome"] is not None and row["amount_msat"]:
+            start = band(row["amount_msat"])
+            bands.setdefault(start, []).append(row["amount_msat"] / 1_000)
+            succeeded[start] += row["outcome"] == "SUCCEEDED"
+    ax = axes(ax)
+    if bands:
+        starts = sorted(bands)
+        found = [share_interval(succeeded[start], len(bands[start]), CONFIDENCE) for start in starts]
+        shares = [one.mean for one in found]
+        middles = [median(bands[start]) for start in starts]
+        ax.errorbar(
+            middles,
+            shares,
+            xerr=_lengths(middles, [min(bands[start]) for start in starts], [max(bands[start]) for start in starts]),
+            yerr=_lengths(shares, [one.low for one in found], [one.high for one in found]),
+            fmt="o",
+            capsize=3,
+            label=label_text(world.label),
+        )
+        if len(ax.containers) == 1:  # the numbers of two sandboxes would overlap
+            for middle, one in zip(middles, found, strict=True):
+                count, place = str(one.size), (middle, one.high)
+                ax.annotate(count, place, xytext=(0, 3), textcoords="offset points", ha="center", fontsize="small")
+    ax.set_xscale("log")
+    amounts(ax.xaxis)
+    ax.set_xlabel("amount (sat)")
+    share_axis(ax, "succeeded payments\n(95 % interval)")
+    ax.set_ylim(top=1.12)
+    return finish(ax, "no payment has ended")
+
+
+def _lengths(middles: list[float], lows: list[float], highs: list[float]) -> list[list[float]]:
+    """The lengths of error bars, below and above."""
+    pairs = list(zip(middles, lows, highs, strict=True))
+    return [
+        [max(0.0, middle - low) for middle, low, _ in pairs],
+        [max(0.0, high - middle) for middle, _, high in pairs],
+    ]
+
+
+def _result(status: int | None, error: str | None) -> str:
+    if status is not None:
+        return DELIVERED if 200 <= status < 300 else REFUSED
+    return IN_FLIGHT if error is None else NO_RESPONSE

@@ -1,0 +1,86 @@
+"""The charts of a sandbox: `sb.plot`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from leyden.arguments import Spelled
+from leyden.extras import require
+from leyden.sandbox.session import Session
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Plots(Spelled):
+    """The charts of a sandbox, by matplotlib: each method returns the `Axes`, which show themselves in a notebook.
+
+    `ax` is where to draw, by default a new figure: `ax.figure.savefig("chart.svg")` writes it. A second sandbox, such
+    as a fork, may be drawn into the same axes. When nothing has happened yet, the chart says so. `retries` is of
+    one sandbox only. Charts need the extra `lab`; `TypeError` is raised for an `ax` that is none.
+    """
+
+    _fields = frozenset({"_session"})
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def conversion(self, by: str | float | timedelta = "1h", *, ax: Axes | None = None) -> Axes:
+        """The share of the Charges that were paid, in each window of time, as in `kpi.by(by)`. Raises `ValueError` for
+        a span as `kpi.windows` does."""
+        _require("conversion")
+        from leyden.lab.charts.shop import conversion
+
+        with self._session.world.exclusive():
+            return conversion(self._session.world, by, ax)
+
+    def settle_times(self, *, ax: Axes | None = None) -> Axes:
+        """The time from a Charge's creation to its payment: which share of the paid Charges was paid within it. The
+        legend has the median and the 95th percentile."""
+        _require("settle_times")
+        from leyden.lab.charts.shop import settle_times
+
+        with self._session.world.exclusive():
+            return settle_times(self._session.world, ax)
+
+    def liquidity(self, *, ax: Axes | None = None) -> Axes:
+        """What the shop's open channels could still receive and send, over time, in satoshis. Raises `ValueError` when
+        payments are direct."""
+        _require("liquidity")
+        from leyden.lab.charts.liquidity import liquidity
+
+        with self._session.world.exclusive():
+            return liquidity(self._session.world, ax)
+
+    def retries(self, *, ax: Axes | None = None) -> Axes:
+        """How many callbacks had a first, a second, ... attempt, and how these ended: delivered, answered with another
+        status, without a response, or still in flight."""
+        _require("retries")
+        from leyden.lab.charts.shop import retries
+
+        with self._session.world.exclusive():
+            return retries(self._session.world, ax)
+
+    def success_by_amount(self, bounds_msat: Sequence[int] | None = None, *, ax: Axes | None = None) -> Axes:
+        """The share of the ended payments that succeeded, by bands of their amount, with 95 % intervals (Wilson's).
+
+        Bands are powers of ten, or lie between `bounds_msat` as in `kpi.by_amount`; one without a payment is left out.
+        A point stands at the median amount of its band, under the number of its payments; its horizontal line goes from
+        the smallest amount to the largest. Raises `ValueError` for bounds as `kpi.by_amount` does.
+        """
+        _require("success_by_amount")
+        from leyden.lab.charts.shop import success_by_amount
+
+        with self._session.world.exclusive():
+            return success_by_amount(self._session.world, bounds_msat, ax)
+
+    def __repr__(self) -> str:
+        names = [name for name, value in vars(Plots).items() if callable(value) and not name.startswith("_")]
+        return "charts of the sandbox: " + ", ".join(f"sb.plot.{name}()" for name in names)
+
+
+def _require(name: str) -> None:
+    for package in ("matplotlib", "pandas"):
+        require(f"sb.plot.{name}()", package, "lab")

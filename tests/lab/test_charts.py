@@ -1,0 +1,326 @@
+"""Charts: what their artists hold is what pandas computes from the tables, and each chart can be drawn."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.container import BarContainer, ErrorbarContainer
+from matplotlib.figure import Figure
+from scipy.stats import binomtest
+
+from leyden import Sandbox, estimates, grid, plot_sweep, sweep
+from leyden.errors import SweepError
+from leyden.lab.charts.figures import short
+from leyden.lab.sweeps.intervals import share_interval
+
+CHARTS = ["conversion", "settle_times", "liquidity", "retries", "success_by_amount"]
+STATELESS = """
+import sys
+from leyden import Sandbox
+
+sb = Sandbox(seed=1)
+sb.charges.create(amount="1000", description="tea")
+sb.run()
+assert "matplotlib" not in sys.modules
+for name in ("conversion", "settle_times", "retries", "success_by_amount"):
+    getattr(sb.plot, name)()._repr_png_()
+assert "matplotlib.pyplot" not in sys.modules
+import matplotlib
+
+assert matplotlib.rcParams._get_backend_or_none() is None
+"""
+URL = "http://shop.localhost/paid"
+
+
+@pytest.fixture(scope="module")
+def sb() -> Sandbox:
+    sb = Sandbox(seed=3, start="2030-01-01T09:20Z", network="hub:30")
+    sb.receiver("shop").answers([500, "timeout", 200, 200, 404, 200] * 20)
+    sb.traffic("4/min", amount="lognorm(3_000_000, 2.5)", patience="3m", payers=40, duration="40m", callbackUrl=URL)
+    sb.run("3h")
+    return sb
+
+
+@pytest.fixture(scope="module")
+def runs() -> pd.DataFrame:
+    def metrics(s: Any) -> dict[str, float]:
+        return {"paid": s.seed % 97 / 97 + s.expiresIn / 100, "cost": s.seed % 7}
+
+    scenarios = grid(expiresIn=[60, 10, 300], group=["slow", "fast"], shape=["a", "b", "c", "d"])
+    return sweep(metrics, scenarios, 4, workers=1, progress=False)
+
+
+def times(ax: Axes, line: int = 0) -> pd.DatetimeIndex:
+    return pd.DatetimeIndex(ax.lines[line].get_xdata(orig=True)).tz_localize("UTC")
+
+
+def test_conversion_has_a_step_for_each_window(sb: Sandbox) -> None:
+    ax = sb.plot.conversion("20m")
+    charges = sb.charges.table
+    windows = charges.groupby(charges["created_at"].dt.floor("20min"))["status"].agg(
+        lambda each: (each == "completed").mean()
+    )
+    assert list(times(ax)) == [*windows.index, windows.index[-1] + pd.Timedelta("20min")]
+    assert ax.lines[0].get_ydata() == pytest.approx([*windows, windows.iloc[-1]])
+    assert ax.lines[0].get_drawstyle() == "steps-post"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (UTC)", "charges paid\n(windows of 20m)")
+
+
+def test_settle_times_are_the_cumulative_distribution(sb: Sandbox) -> None:
+    ax = sb.plot.settle_times()
+    paid = sb.charges.table.dropna(subset="confirmed_at")
+    seconds = (paid["confirmed_at"] - paid["created_at"]).dt.total_seconds()
+    x, y = (np.asarray(each, dtype=float) for each in ax.lines[0].get_data())
+    assert sorted(x[1:]) == pytest.approx(sorted(seconds))
+    assert y[1:] == pytest.approx(np.arange(1, len(seconds) + 1) / len(seconds))
+    [label] = ax.get_legend_handles_labels()[1]
+    assert label == f"main\nmedian {seconds.median():.3g} s\n95 % in {seconds.quantile(0.95):.3g} s"
+    assert ax.get_xlim()[0] == 0
+
+
+def test_liquidity_is_what_the_channels_had_at_each_instant() -> None:
+    sb = Sandbox(seed=3, start="2030-01-01T09:00Z", network="hub:30")
+    sb.traffic("20/min", amount="lognorm(3_000_000, 2)", payers=40, duration="20m")
+    shop = sb.network["shop"]
+    acts = {
+        2: lambda: shop.drain(inbound=0.3),
+        4: lambda: sb.network["n3"].open_channel("shop", 900_000_000, local=500_000_000),
+        5: lambda: shop.open_channel("n4", 800_000_000),
+        6: lambda: shop.drain(outbound=0.5),
+        7: lambda: shop.rebalance(5_000),
+        8: lambda: sb.network.close_channel(shop.channels[0]["channel"]),
+        10: lambda: sb.network["n3"].drain(inbound=0.2),
+    }
+    seen = {}
+    for minute in range(12):
+        acts.get(minute, lambda: None)()
+        for _ in range(20):
+            seen[sb.now] = (shop.inbound_msat / 1_000, shop.outbound_msat / 1_000)
+            sb.run("3s")
+    ax = sb.plot.liquidity()
+    assert [line.get_label() for line in ax.lines] == ["inbound", "outbound"]
+    for number, line in enumerate(ax.lines):
+        drawn = pd.Series(np.asarray(line.get_ydata(), dtype=float), index=times(ax, number))
+        at = drawn.loc[~drawn.index.duplicated(keep="last")].asof(pd.DatetimeIndex(list(seen)))
+        assert list(at) == pytest.approx([amounts[number] for amounts in seen.values()])
+    balances = sb.balances.query("shop and status != 'closed'")
+    now = [balances["remote_sat"].sum(), balances["balance_sat"].sum()]
+    assert [line.get_ydata()[-1] for line in ax.lines] == pytest.approx(now)  # type: ignore[index]
+    assert len(set(ax.lines[0].get_ydata())) > 30  # type: ignore[arg-type]
+
+
+def test_liquidity_after_a_restart_ends_with_the_present_balances(tmp_path: Any) -> None:
+    with Sandbox(seed=3, network="line:4", data=tmp_path / "kept") as first:
+        first.network["shop"].drain(inbound=0.5)
+        first.wallet("ana").pay(first.charges.create(amount="70000000", description="tea"))
+        first.run("1m")
+    with Sandbox(data=tmp_path / "kept") as again:
+        again.run("1h")
+        ax = again.plot.liquidity()
+        assert ax.lines[0].get_ydata()[-1] == again.network["shop"].inbound_msat / 1_000  # type: ignore[index]
+
+
+def test_direct_payments_have_no_liquidity_chart() -> None:
+    with pytest.raises(ValueError, match="payments are direct here: create the sandbox with network='scale-free:400'"):
+        Sandbox().plot.liquidity()
+
+
+def test_retries_are_attempts_by_their_number_and_result(sb: Sandbox) -> None:
+    ax = sb.plot.retries()
+    attempts = sb.callbacks
+    status = attempts["http_status"]
+    masks = {
+        "delivered (2xx)": status.between(200, 299).fillna(False),
+        "other status": (~status.between(200, 299)).fillna(False),
+        "no response": attempts["error"].notna(),
+    }
+    bars = [each for each in ax.containers if isinstance(each, BarContainer)]
+    assert [bar.get_label() for bar in bars] == list(masks)
+    below = np.zeros(attempts["attempt"].max())
+    for bar, mask in zip(bars, masks.values(), strict=True):
+        counted = attempts[mask]["attempt"].value_counts().reindex(range(1, len(below) + 1), fill_value=0)
+        assert [patch.get_height() for patch in bar] == list(counted)
+        assert [patch.get_y() for patch in bar] == list(below)
+        assert [patch.get_x() + patch.get_width() / 2 for patch in bar] == pytest.approx(counted.index)
+        below += counted.to_numpy(dtype=float)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("attempt (number)", "callback attempts (count)")
+
+
+@pytest.mark.parametrize("bounds", [None, [1_000_000, 20_000_000]])
+def test_success_by_amount_has_shares_with_their_intervals(sb: Sandbox, bounds: list[int] | None) -> None:
+    ax = sb.plot.success_by_amount(bounds)
+    ended = sb.payments.dropna(subset="outcome")
+    amount = ended["amount_msat"].astype("float64")
+    if bounds is None:
+        band = np.floor(np.log10(amount))
+    else:
+        band = pd.cut(amount, [0, *bounds, np.inf], right=False).astype("str")
+    groups = [each for _, each in ended.groupby(band)]
+    groups.sort(key=lambda each: float(each["amount_sat"].median()))
+    assert len(groups) > 2
+    [container] = [each for each in ax.containers if isinstance(each, ErrorbarContainer)]
+    x, y = container.lines[0].get_data()
+    assert list(x) == pytest.approx([each["amount_sat"].median() for each in groups])
+    assert list(y) == pytest.approx([(each["outcome"] == "SUCCEEDED").mean() for each in groups])
+    across, along = (list(lines.get_segments()) for lines in container.lines[2])
+    for segment, each in zip(across, groups, strict=True):
+        assert list(segment[:, 0]) == pytest.approx([each["amount_sat"].min(), each["amount_sat"].max()])
+    for segment, each in zip(along, groups, strict=True):
+        wilson = binomtest(int((each["outcome"] == "SUCCEEDED").sum()), len(each)).proportion_ci(0.95, method="wilson")
+        assert list(segment[:, 1]) == pytest.approx([wilson.low, wilson.high])
+    assert [text.get_text() for text in ax.texts] == [str(len(each)) for each in groups]
+    assert ax.get_xscale() == "log"
+
+
+@pytest.mark.parametrize(("successes", "count"), [(0, 1), (1, 1), (3, 7), (50, 50), (0, 400), (399, 400)])
+def test_the_interval_of_a_share_is_wilsons(successes: int, count: int) -> None:
+    found = share_interval(successes, count, 0.9)
+    wilson = binomtest(successes, count).proportion_ci(0.9, method="wilson")
+    assert (found.mean, found.size) == (successes / count, count)
+    assert (found.low, found.high) == pytest.approx((wilson.low, wilson.high), abs=1e-12)
+    assert share_interval(0, 0, 0.9).size == 0
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_draws_into_given_axes_and_adds_a_second_sandbox(sb: Sandbox, name: str) -> None:
+    ax = Figure(layout="constrained").subplots()
+    assert getattr(sb.plot, name)(ax=ax) is ax
+    assert getattr(sb.fork("a $label_ \u202e").plot, name)(ax=ax) is ax
+    if name != "retries":
+        labels = ax.get_legend_handles_labels()[1]
+        assert any("label" in label for label in labels)
+        assert ax.get_legend() is not None
+    ax.get_figure(root=True).draw_without_rendering()
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_an_empty_sandbox_has_a_chart_that_says_so(sb: Sandbox, name: str) -> None:
+    sandbox = Sandbox(seed=1, network="line:4")
+    ax = getattr(sandbox.plot, name)()
+    [text] = ax.texts
+    assert (
+        text.get_text()
+        == {
+            "conversion": "no charge was created",
+            "settle_times": "no charge was paid",
+            "liquidity": "time has not moved",
+            "retries": "no callback was sent",
+            "success_by_amount": "no payment has ended",
+        }[name]
+    )
+    assert ax.get_xlabel()
+    assert ax.get_ylabel()
+    ax.get_figure(root=True).draw_without_rendering()
+    assert getattr(sb.plot, name)(ax=ax) is ax
+    assert text not in ax.texts
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_shows_itself_in_a_notebook_and_leaves_no_state(sb: Sandbox, name: str) -> None:
+    image, size = getattr(sb.plot, name)()._repr_png_()
+    assert image.startswith(b"\x89PNG")
+    assert int.from_bytes(image[16:20]) == 2 * size["width"]
+    assert (image, size) == getattr(sb.plot, name)()._repr_png_()
+
+
+def test_charts_choose_no_backend_and_open_no_figure() -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", STATELESS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_repr_of_plot_names_every_chart(sb: Sandbox) -> None:
+    with pytest.raises(AttributeError, match="did you mean conversion"):
+        sb.plot.conversions  # noqa: B018
+    assert [f"sb.plot.{name}()" in repr(sb.plot) for name in CHARTS] == [True] * len(CHARTS)
+
+
+# Sweeps
+
+
+def points(ax: Axes) -> dict[str, tuple[list[float], list[float], list[list[float]]]]:
+    """The label, x, means and intervals of each series."""
+    return {
+        str(each.get_label()): (
+            list(each.lines[0].get_xdata()),
+            list(each.lines[0].get_ydata()),
+            [[y for _, y in segment] for segment in each.lines[2][0].get_segments() if len(segment)],
+        )
+        for each in ax.containers
+        if isinstance(each, ErrorbarContainer)
+    }
+
+
+def test_a_chart_of_a_sweep_has_a_panel_and_a_line_for_each_value(runs: pd.DataFrame) -> None:
+    figure = plot_sweep(runs, "paid", x="expiresIn", by="group", facet="shape", confidence=0.9)
+    assert [ax.get_title() for ax in figure.axes] == [f"shape = {shape}" for shape in "abcd"]
+    means = estimates(runs, ["paid"], confidence=0.9)
+    for ax, shape in zip(figure.axes, "abcd", strict=True):
+        drawn = points(ax)
+        assert list(drawn) == ["slow", "fast"]
+        for group, (x, y, intervals) in drawn.items():
+            rows = means[(means["shape"] == shape) & (means["group"] == group)].sort_values("expiresIn")
+            assert x == [10, 60, 300]
+            assert y == pytest.approx(list(rows["mean"]))
+            assert np.array(intervals) == pytest.approx(rows[["low", "high"]].to_numpy())
+    shown = [ax.get_xlabel() for ax in figure.axes if ax.xaxis.label.get_visible()]
+    assert shown == ["expiresIn"] * 3  # the lowest of each column
+    assert figure.axes[0].get_ylabel() == "paid\n(mean, 90 % interval)"
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["slow", "fast"]
+    assert figure._repr_png_()[0].startswith(b"\x89PNG")  # type: ignore[attr-defined]
+
+
+def test_a_column_that_names_the_values_of_a_parameter_may_stand_for_it(runs: pd.DataFrame) -> None:
+    chosen = runs[runs["shape"] == "a"].assign(words=runs["group"].map({"slow": "in a bag", "fast": "in the hand"}))
+    ax = Figure().subplots()
+    assert plot_sweep(chosen, "cost", x="words", by="expiresIn", ax=ax) is ax.figure
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["in a bag", "in the hand"]
+    assert list(points(ax)) == ["60", "10", "300"]
+    assert points(ax)["60"][0] == [0, 1]
+
+
+def test_one_replication_has_no_interval() -> None:
+    runs = sweep(lambda s: {"paid": s.a}, grid(a=[1, 2]), workers=1, progress=False)
+    figure = plot_sweep(runs, "paid", x="a")
+    figure.draw_without_rendering()
+    [(x, y, _)] = points(figure.axes[0]).values()
+    assert (x, y) == ([1, 2], [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ({"x": "expiresIn"}, "they differ by group, shape: give by= or facet=, or select rows"),
+        ({"x": "expiresIn", "by": "group", "ax": Figure().subplots(), "facet": "shape"}, "ax= is one panel"),
+        ({"x": "expiresIn", "by": "group"}, "differ by shape: give facet=, or select rows"),
+        ({"x": "expires"}, "x='expires' is no column of the sweep: its parameters are expiresIn, group, shape"),
+        ({"x": "expiresIn", "by": "replication"}, "by='replication' has several values in a scenario"),
+        ({"x": "expiresIn", "by": "expiresIn", "facet": "shape"}, "name each column once"),
+    ],
+)
+def test_a_chart_that_would_mix_scenarios_is_refused(runs: pd.DataFrame, named: dict[str, Any], words: str) -> None:
+    with pytest.raises(SweepError, match=words.replace("(", r"\(")):
+        plot_sweep(runs, "paid", **named)
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"), [("conversion", "no metric 'conversion'"), (["paid"], "name of one metric")]
+)
+def test_a_metric_that_cannot_be_drawn_is_refused(runs: pd.DataFrame, metric: Any, words: str) -> None:
+    with pytest.raises(SweepError, match=words):
+        plot_sweep(runs, metric, x="expiresIn")
+    with pytest.raises(SweepError, match="no DataFrame of a sweep"):
+        plot_sweep(pd.DataFrame({"a": [1]}), "paid", x="a")
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0"), (0.5, "0.5"), (999, "999"), (2500, "2.5k"), (1e6, "1M"), (21e9, "21G")]
+)
+def test_amounts_are_short(number: float, text: str) -> None:
+    assert short(number) == text
