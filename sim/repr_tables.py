@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 LONGEST = 120  # characters of one value; the rest is in the data
@@ -36,6 +36,28 @@ def html_table(rows: Iterable[Sequence[Any]], *, caption: str = "") -> str:
         for name, *values in rows
     )
     return f"<table style='border-collapse:collapse'>{head if caption else ''}{body}</table>"
+
+
+def html_grid(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str = "") -> str:
+    """Rows as a table with a head. Style is inline, colours are the page's own."""
+    named = f"<caption style='text-align:left;font-weight:600;padding:2px 0'>{escaped(caption)}</caption>"
+    head = "".join(f"<th style='{_NAME}'>{escaped(column)}</th>" for column in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='{_VALUE}'>{escaped(value)}</td>" for value in values) + "</tr>" for values in rows
+    )
+    table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>" if body else ""
+    return f"<table style='border-collapse:collapse'>{named if caption else ''}{table}</table>"
+
+
+def html_resources(resources: Iterable[Mapping[str, Any]], *, caption: str) -> str:
+    """Resources of the control API as a table: a column for each field that one of them has."""
+    listed = list(resources)
+    fields = [
+        name
+        for name in dict.fromkeys(name for each in listed for name in each)
+        if any(each.get(name) is not None for each in listed)
+    ]
+    return html_grid(fields, [[each.get(name) for name in fields] for each in listed], caption=caption)
 
 
 def escaped(value: Any) -> str:

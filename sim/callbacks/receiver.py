@@ -12,7 +12,11 @@ from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.replies import Reply, ReplySpec, reply_resource, stored_reply, word_of
 from leyden.distributions import DistributionText
 from leyden.errors import ClosedError
+from leyden.repr_tables import html_grid
 from leyden.server.callbacks.signing import check_secret
+from leyden.server.timestamps import to_iso
+
+_SHOWN = 10  # callbacks in a notebook
 
 
 class ReceiverChanges(TypedDict, total=False):
@@ -173,3 +177,12 @@ class Receiver:
         answers = f"then {waiting} scripted answers" if waiting else f"answers {word_of(state['default'])}"
         chance = "" if behaviour is None else f", {described(behaviour)}"
         return f"<Receiver {self.name!r}: {state['received']} received, {answers}{chance}>"
+
+    def _repr_html_(self) -> str:
+        """The latest callbacks and the answers to them."""
+        try:
+            latest = self.inbox[-_SHOWN:]
+        except ClosedError:
+            latest = []
+        rows = [(to_iso(got.at), got.event, got.attempt, got.answer) for got in latest]
+        return html_grid(("at", "event", "attempt", "answer"), rows, caption=repr(self).strip("<>"))

@@ -45,7 +45,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
     ("The Lightning network", (("leyden.lightning.network.network", ("Network", "NetworkNode", "Interceptor")),)),
     ("Traffic and figures", (("leyden.lab.traffic", ("traffic", "Traffic")), ("leyden.lab.kpi", ("Kpi",)))),
     ("Sweeps", (("leyden", ("grid", "sweep", "estimates", "compare")),)),
-    ("Charts", (("leyden.sandbox.charts", ("Plots",)), ("leyden", ("plot_sweep",)))),
+    ("Charts", (("leyden.lab.charts.plots", ("Plots",)), ("leyden", ("plot_sweep",)))),
     ("Drawings", (("leyden.lab.drawings", ("Drawing", "timeline", "sequence", "lifecycle", "schedule", "network",
                                            "qr")),)),
     ("Tests of a service", (("leyden", ("conformance",)),)),
@@ -81,7 +81,7 @@ def _members(class_name: str, value: type[Any]) -> Iterator[tuple[str, str, str]
         for cls in value.__mro__
         if cls.__module__.startswith("leyden")
         for name, member in vars(cls).items()
-        if not name.startswith("_") and (callable(member) or isinstance(member, (property, classmethod, staticmethod)))
+        if not name.startswith("_") and (callable(getattr(value, name)) or isinstance(member, property))
     ]
     for name in dict.fromkeys(names):
         member = inspect.getattr_static(value, name)

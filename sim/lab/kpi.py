@@ -15,6 +15,7 @@ from leyden.extras import require
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
 from leyden.lab.kpi_rows import KpiRows, Selection, amount_bands
 from leyden.lightning.payer.payment_rows import PaymentSummary
+from leyden.repr_tables import html_table
 from leyden.server.callbacks.attempts import DeliverySummary
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
 from leyden.server.charges.rows import ChargeSummary
@@ -243,6 +244,10 @@ class Kpi(Spelled):
         until = "now" if self._until_ms is None else to_iso(self._until_ms)
         lines = [f"  {name:20} {_shown(value)}" for name, value in self.row().items()]
         return "\n".join([f"Kpi of the charges created from {since} until {until}", *lines])
+
+    def _repr_html_(self) -> str:
+        rows = [(name, _shown(value)) for name, value in self.row().items()]
+        return html_table(rows, caption=repr(self).partition("\n")[0])
 
     # Private
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields as fields_of
 from datetime import timedelta
 from functools import wraps
+from keyword import iskeyword
 from numbers import Real
-from types import NoneType
+from types import FunctionType, MethodType, NoneType
 from typing import TYPE_CHECKING, Any, cast
 
 from leyden.arguments import checked_text, hint, receiver_name
@@ -22,9 +23,11 @@ from leyden.json_files import MAX_DEPTH
 from leyden.lab.actions.action_log import as_json
 from leyden.lab.table_rows import TABLES
 from leyden.lab.traffic import Traffic
+from leyden.repr_tables import html_resources
 from leyden.sandbox.resources import Resource, warn_about_ignored
 from leyden.sandbox.session import Session
 from leyden.sandbox.views import table
+from leyden.server.spelling import closest
 from leyden.world.event_journal import Entry
 from leyden.world.world import World
 
@@ -32,8 +35,19 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from leyden.lightning.network.network import Network
+    from leyden.server.contract.types import Body
 
 _FAULT_FIELDS = tuple(field.name for field in fields_of(FaultSpec) if field.name != "kind")
+
+
+class _create:
+    """The method `create`: of a collection it has the parameters and the help text that the specification gives it."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self._function = function
+
+    def __get__(self, collection: Collection | None, owner: type[Collection]) -> Callable[..., Any]:
+        return self._function if collection is None else collection._creator(self._function)
 
 
 class Collection:
@@ -47,11 +61,27 @@ class Collection:
         self._kind = kind
         self._create = create
         self._name = name
+        self._made: tuple[Body | None, Callable[..., Any]] | None = None
 
+    def _creator(self, function: FunctionType) -> Callable[..., Any]:
+        """`create` with the fields of the specification in use."""
+        if self._session.is_closed:
+            return MethodType(function, self)
+        body = self._session.world.config.contract.operation(self._create).body
+        if self._made is None or self._made[0] is not body:
+            create = FunctionType(function.__code__, function.__globals__, "create")
+            create.__doc__ = f"{inspect.getdoc(function)}\n\n{_fields_text(body)}"
+            create.__signature__ = _signature(body)  # type: ignore[attr-defined]
+            create.__qualname__, create.__module__ = function.__qualname__, function.__module__
+            self._made = body, MethodType(create, self)
+        return self._made[1]
+
+    @_create  # type: ignore[arg-type]
     def create(self, /, **fields: Any) -> Any:
         """POST a new resource. Raises `ApiError` with the problem document when the service refuses.
 
         The service ignores an unknown field, unless the overlay `strict` is in use; here it also causes a warning.
+        `help(sb.charges.create)`, and completion after `sb.charges.create(`, show the fields of the specification.
         """
         warn_about_ignored(self._session, self._create, fields)
         answer = self._session.ask("POST", self._session.path(self._create), fields)
@@ -74,11 +104,32 @@ class Collection:
             raise TypeError(
                 f"{key!r} is not an id: ids are texts; the first one is list(...)[0], the newest list(...)[-1]"
             )
-        if key in {name for name, _ in TABLES[self._name].columns}:
-            raise TypeError(f"{key!r} is a column, not an id: use sb.{self._name}.table[{key!r}]")
+        if (column := self._column(key)) is not None:
+            what = "column" if column == key else "field"
+            raise TypeError(f"{key!r} is a {what}, not an id: use sb.{self._name}.table[{column!r}]")
         resource = self._kind(self._session, key)
         resource.data  # noqa: B018  raises for an unknown id
         return resource
+
+    def _column(self, name: str) -> str | None:
+        """The column of `table` with this name, or with this field of the API; None when there is none."""
+        columns = [column for column, _ in TABLES[self._name].columns]
+        snake = re.sub(r"(?=[A-Z])", "_", name).lower()
+        field = snake.removesuffix("_amount") + "_msat"  # minAmount, as amount, is an amount in msat
+        return next((column for column in (name, snake, field) if column in columns), None)
+
+    if not TYPE_CHECKING:  # a type checker reports these names itself
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            column = self._column(name)
+            if column is not None:
+                advice = f"use sb.{self._name}.table[{column!r}]"
+            else:
+                near = closest(name, [each for each in dir(Collection) if not each.startswith("_")])
+                advice = f"did you mean {near}?" if near else "it has create, table, [id], len and iteration"
+            raise AttributeError(f"sb.{self._name} has no attribute {name}: {advice}", name=name, obj=self)
 
     def __iter__(self) -> Iterator[Any]:
         return iter([self._kind(self._session, each) for each in self._ids()])
@@ -156,6 +207,9 @@ class FaultList:
         lines = [f"  {row['kind']}: {row['hits']} of {row['count'] or 'any number of'} hits" for row in self]
         return f"{len(self)} faults" + (":\n" + "\n".join(lines) if lines else ', add one: faults.add("drop")')
 
+    def _repr_html_(self) -> str:
+        return html_resources([] if self._session.is_closed else self, caption=repr(self).partition("\n")[0])
+
 
 class RecordedTraffic(Traffic):
     """A traffic stream of a sandbox, whose `stop` is recorded in the action log."""
@@ -211,21 +265,37 @@ class RecordedReceiver(Receiver):
 
 def recorded_network(session: Session) -> Network:
     """The Lightning network of a sandbox, whose changes are recorded. Raises `ValueError` when payments are direct."""
-    world = session.world
-    if world.engine is None:
+    if session.world.engine is None:
         raise ValueError("payments are direct here: create the sandbox with network='scale-free:400'")
-    from leyden.lightning.network.network import Network
-    from leyden.lightning.payer.routed_payments import RoutedPayments
+    from leyden.sandbox.networks import SandboxNetwork
 
-    payments = world.payments
-    assert isinstance(payments, RoutedPayments)
+    return SandboxNetwork(session)
 
-    @contextmanager
-    def record(call: str, args: list[Any], named: dict[str, Any]) -> Iterator[None]:
-        with session.record("call", call=f"network{call}", args=args, named=named), world.exclusive():
-            yield
 
-    return Network(payments, record)
+def _signature(body: Body | None) -> inspect.Signature:
+    """The fields of a body as parameters: those that are required first; `...` stands for a field that is left out."""
+    schema: Mapping[str, Any] = {} if body is None else body.rule.schema
+    required, declared = schema.get("required", ()), schema.get("properties", {})
+    names = sorted(() if body is None else body.properties, key=lambda name: name not in required)
+    kind, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    fields = [
+        inspect.Parameter(name, kind, default=empty if name in required else declared.get(name, {}).get("default", ...))
+        for name in names
+        if name.isidentifier() and not iskeyword(name)
+    ]
+    first, rest = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY), inspect.Parameter.VAR_KEYWORD
+    return inspect.Signature([first, *fields, inspect.Parameter("fields", rest)])
+
+
+def _fields_text(body: Body | None) -> str:
+    """The fields of a body, each with the first sentence of its description."""
+    schema: Mapping[str, Any] = {} if body is None else body.rule.schema
+    lines = ["Fields:"]
+    for name in () if body is None else body.properties:
+        described = " ".join(str(schema.get("properties", {}).get(name, {}).get("description", "")).split())
+        first = described.partition(". ")[0].removesuffix(".")
+        lines.append(f"    {name}{' (required)' if name in schema.get('required', ()) else ''}: {first}.")
+    return "\n".join(lines)
 
 
 def _charge_id(world: World, charge: Any) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 from leyden.arguments import checked_text
 from leyden.lab.actions.action_log import as_json
 from leyden.lightning.payer.payer_rules import PayerRow, PayerSpec, payer_resource
+from leyden.repr_tables import html_resources
 from leyden.sandbox.resources import StaticCharge
 from leyden.sandbox.session import Session
 
@@ -69,3 +70,6 @@ class PayerList:
             return "sb.payers of a closed sandbox"
         lines = [f"  {row['outcome']}: {row['hits']} Charges" for row in self]
         return f"{len(self)} payers" + (":\n" + "\n".join(lines) if lines else ', add one: payers.add(delay="2s")')
+
+    def _repr_html_(self) -> str:
+        return html_resources([] if self._session.is_closed else self, caption=repr(self).partition("\n")[0])

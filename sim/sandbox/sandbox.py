@@ -72,14 +72,12 @@ class Sandbox(TimeMethods, Views, DeliveryReplays, Spelled):
     `label` is the column `world` of every table. `clock="process"` follows
     the process's clock, which freezegun may freeze and move: see `leyden.world.time.process_clock`.
 
-    `charges` and `static_charges` are the collections of the service's resources, `faults` the injected faults
-    of callbacks, `service_faults` those of the service itself, `payers` the payers that pay by themselves.
     `session.respond` is for scripts. An unknown attribute raises `AttributeError` with the nearest name, and any use
     after `close` raises `ClosedError`. A sandbox is copied by `fork` and kept by `save`, not by `copy` or `pickle`.
     """
 
     _fields = frozenset(
-        {"_actions", "_http", "charges", "faults", "payers", "service_faults", "session", "static_charges"}
+        {"_actions", "_charges", "_faults", "_http", "_payers", "_service_faults", "_static_charges", "session"}
     )
     __reduce_ex__ = refuse_copy
 
@@ -112,11 +110,11 @@ class Sandbox(TimeMethods, Views, DeliveryReplays, Spelled):
         self.session = session
         self._http = HttpAccess(session)
         self._actions = ScheduledActions()
-        self.charges = Collection(session, Charge, "createCharge", "charges")
-        self.static_charges = Collection(session, StaticCharge, "createStaticCharge", "static_charges")
-        self.faults = FaultList(session)
-        self.payers = PayerList(session)
-        self.service_faults = ServiceFaultList(session)
+        self._charges = Collection(session, Charge, "createCharge", "charges")
+        self._static_charges = Collection(session, StaticCharge, "createStaticCharge", "static_charges")
+        self._faults = FaultList(session)
+        self._payers = PayerList(session)
+        self._service_faults = ServiceFaultList(session)
 
     @classmethod
     def _of(cls, world: World, action_log: ActionLog) -> Self:
@@ -135,7 +133,32 @@ class Sandbox(TimeMethods, Views, DeliveryReplays, Spelled):
         """The name of this sandbox in tables."""
         return self.world.label
 
+    @property
+    def charges(self) -> Collection:
+        """All Charges: `create(...)`, `[id]`, iteration in order of creation, and `table`."""
+        return self._charges
+
+    @property
+    def static_charges(self) -> Collection:
+        """All Static Charges: as `charges`."""
+        return self._static_charges
+
+    @property
+    def faults(self) -> FaultList:
+        """The injected faults of callbacks: `faults.add("drop")`."""
+        return self._faults
+
+    @property
+    def service_faults(self) -> ServiceFaultList:
+        """The injected faults of the service itself: `service_faults.add("error", status=429)`."""
+        return self._service_faults
+
     # Payers, receivers and the network
+
+    @property
+    def payers(self) -> PayerList:
+        """The payers that pay by themselves: `payers.add(delay="2s")`."""
+        return self._payers
 
     def wallet(self, name: str) -> Wallet:
         """The wallet of the payer with this name. Raises `ValueError` for a name that is blank or no text."""

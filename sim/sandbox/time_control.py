@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from numbers import Integral
 
 from leyden.arguments import check_milliseconds, shortened, span_ms, whole_number
+from leyden.repr_tables import html_grid
 from leyden.sandbox.session import Session
 from leyden.server.timestamps import MAX_INSTANT_MS, parse_iso, to_iso
 from leyden.world.time.clock import LAST_MS, Fired
@@ -33,12 +35,20 @@ def instant_ms(when: Instant, *, clamp: bool = False) -> int:
 
 
 class FiredEvents(list[Fired]):
-    """What fired, in order. Its repr shows the first five."""
+    """What fired, in order. Its repr shows the first five, and a notebook how many there are of each kind."""
 
     def __repr__(self) -> str:
         lines = [f"  {to_iso(one.at_ms)} {one.kind} {one.key}" for one in self[:5]]
         more = [f"  and {len(self) - 5} more"] if len(self) > 5 else []
         return "\n".join([f"{len(self)} events" + ":" * bool(lines), *lines, *more])
+
+    def _repr_html_(self) -> str:
+        """How many of each kind there were, and the first and the last instant of each."""
+        kinds = Counter(one.kind for one in self)
+        first = {one.kind: to_iso(one.at_ms) for one in reversed(self)}
+        last = {one.kind: to_iso(one.at_ms) for one in self}
+        rows = [(kind, count, first[kind], last[kind]) for kind, count in kinds.most_common()]
+        return html_grid(("event", "count", "first", "last"), rows, caption=f"{len(self)} events")
 
 
 def run(session: Session, until: Span, events: int | None) -> list[Fired]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from leyden.arguments import check_milliseconds
 from leyden.extras import require
+from leyden.lab.charts.plots import Plots
 from leyden.lab.kpi import Kpi
-from leyden.sandbox.charts import Plots
 from leyden.sandbox.session import Session
 from leyden.sandbox.time_control import Instant, instant_ms
 from leyden.server.timestamps import to_iso
@@ -115,7 +115,7 @@ class Views:
     def plot(self) -> Plots:
         """Charts by matplotlib: `plot.conversion("1h")`, `plot.settle_times()`, `plot.liquidity()`, ..."""
         _ = self.world
-        return Plots(self.session)
+        return Plots(lambda: self.session.world)
 
     def lifecycle(self, resource: str) -> Drawing:
         """The state diagram of `Charge` or `StaticCharge`, with the number of times each transition was taken."""

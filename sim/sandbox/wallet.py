@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,10 +11,16 @@ import orjson
 
 from leyden.arguments import checked_text, payer_name, span_from, whole_msat
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
+from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.payer.payment_scripts import check_outcome
+from leyden.repr_tables import html_grid
+from leyden.sandbox.collections import recorded_network
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
 from leyden.sandbox.session import Session
 from leyden.sandbox.time_control import Span
+from leyden.server.timestamps import to_iso
+
+_SHOWN = 5
 
 
 class Wallet:
@@ -90,8 +97,43 @@ class Wallet:
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         return orjson.loads(self._session.world.request("GET", target).body)
 
+    @property
+    def payments(self) -> list[Payment]:
+        """The payments that this wallet started or scheduled, oldest first."""
+        return [Payment(self._session, row["id"]) for row in self._rows()]
+
+    def _rows(self) -> list[PaymentRow]:
+        with self._session.world.exclusive():
+            return list(self._session.world.payments.rows.find("payer", self.name))
+
+    def _summary(self, rows: list[PaymentRow]) -> str:
+        """What the wallet has done, in one line."""
+        if self._session.is_closed:
+            return f"Wallet({self.name!r}, of a closed sandbox)"
+        if self._session.world.engine is None:
+            balance = "unlimited balance"
+        else:
+            node = recorded_network(self._session).wallet(self.name)
+            balance = f"node {node.name} with {node.outbound_msat} msat outbound"
+        if not rows:
+            return f"Wallet({self.name!r}): {balance}, no payment yet, schedule one with pay(charge)"
+        states = Counter(row["status"] for row in rows)
+        counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
+        settled = [part for row in rows for part in row["attempts"] if part["status"] == "settled"]
+        paid_msat = sum(part["amount_msat"] for part in settled)
+        fees_msat = sum(part.get("fee_msat", 0) for part in settled)
+        return f"Wallet({self.name!r}): {balance}, payments: {counted}, {paid_msat} msat paid, {fees_msat} msat fees"
+
     def __repr__(self) -> str:
-        return f"Wallet({self.name!r})"
+        rows = [] if self._session.is_closed else self._rows()
+        shown = [f"  {Payment(self._session, row['id'])!r}" for row in rows[-_SHOWN:]]
+        return "\n".join([self._summary(rows) + (", the newest:" if shown else ""), *shown])
+
+    def _repr_html_(self) -> str:
+        rows = [] if self._session.is_closed else self._rows()
+        columns = ("created_at", "amount_msat", "status", "outcome", "reason")
+        shown = [(to_iso(row["created_at"]), *(row[name] for name in columns[1:])) for row in rows[-_SHOWN:]]  # type: ignore[literal-required]
+        return html_grid(columns, shown, caption=self._summary(rows))
 
 
 def _payment_request(what: Any) -> str:

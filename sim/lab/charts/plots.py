@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from leyden.arguments import Spelled
 from leyden.extras import require
-from leyden.sandbox.session import Session
+from leyden.world.world import World
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,10 +22,10 @@ class Plots(Spelled):
     one sandbox only. Charts need the extra `lab`; `TypeError` is raised for an `ax` that is none.
     """
 
-    _fields = frozenset({"_session"})
+    _fields = frozenset({"_world"})
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, world: Callable[[], World]) -> None:
+        self._world = world
 
     def conversion(self, by: str | float | timedelta = "1h", *, ax: Axes | None = None) -> Axes:
         """The share of the Charges that were paid, in each window of time, as in `kpi.by(by)`. Raises `ValueError` for
@@ -33,8 +33,9 @@ class Plots(Spelled):
         _require("conversion")
         from leyden.lab.charts.shop import conversion
 
-        with self._session.world.exclusive():
-            return conversion(self._session.world, by, ax)
+        world = self._world()
+        with world.exclusive():
+            return conversion(world, by, ax)
 
     def settle_times(self, *, ax: Axes | None = None) -> Axes:
         """The time from a Charge's creation to its payment: which share of the paid Charges was paid within it. The
@@ -42,8 +43,9 @@ class Plots(Spelled):
         _require("settle_times")
         from leyden.lab.charts.shop import settle_times
 
-        with self._session.world.exclusive():
-            return settle_times(self._session.world, ax)
+        world = self._world()
+        with world.exclusive():
+            return settle_times(world, ax)
 
     def liquidity(self, *, ax: Axes | None = None) -> Axes:
         """What the shop's open channels could still receive and send, over time, in satoshis. Raises `ValueError` when
@@ -51,8 +53,9 @@ class Plots(Spelled):
         _require("liquidity")
         from leyden.lab.charts.liquidity import liquidity
 
-        with self._session.world.exclusive():
-            return liquidity(self._session.world, ax)
+        world = self._world()
+        with world.exclusive():
+            return liquidity(world, ax)
 
     def retries(self, *, ax: Axes | None = None) -> Axes:
         """How many callbacks had a first, a second, ... attempt, and how these ended: delivered, answered with another
@@ -60,8 +63,9 @@ class Plots(Spelled):
         _require("retries")
         from leyden.lab.charts.shop import retries
 
-        with self._session.world.exclusive():
-            return retries(self._session.world, ax)
+        world = self._world()
+        with world.exclusive():
+            return retries(world, ax)
 
     def success_by_amount(self, bounds_msat: Sequence[int] | None = None, *, ax: Axes | None = None) -> Axes:
         """The share of the ended payments that succeeded, by bands of their amount, with 95 % intervals (Wilson's).
@@ -73,8 +77,9 @@ class Plots(Spelled):
         _require("success_by_amount")
         from leyden.lab.charts.shop import success_by_amount
 
-        with self._session.world.exclusive():
-            return success_by_amount(self._session.world, bounds_msat, ax)
+        world = self._world()
+        with world.exclusive():
+            return success_by_amount(world, bounds_msat, ax)
 
     def __repr__(self) -> str:
         names = [name for name, value in vars(Plots).items() if callable(value) and not name.startswith("_")]
