@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from leyden.harness.pytest_conformance import conformance
     from leyden.lab.charts.sweeps import plot_sweep
+    from leyden.lab.parquet.reader import read
     from leyden.lab.sweeps.comparisons import compare, estimates
     from leyden.lab.sweeps.sweep import grid, sweep
     from leyden.sandbox import Sandbox
     from leyden.world.time.clock import VirtualClock
 
-__all__ = ["Sandbox", "VirtualClock", "compare", "conformance", "estimates", "grid", "plot_sweep", "sweep"]
+__all__ = ["Sandbox", "VirtualClock", "compare", "conformance", "estimates", "grid", "plot_sweep", "read", "sweep"]
 
 _MODULES = {
     "Sandbox": "leyden.sandbox",
@@ -22,6 +23,7 @@ _MODULES = {
     "estimates": "leyden.lab.sweeps.comparisons",
     "grid": "leyden.lab.sweeps.sweep",
     "plot_sweep": "leyden.lab.charts.sweeps",
+    "read": "leyden.lab.parquet.reader",
     "sweep": "leyden.lab.sweeps.sweep",
 }
 

@@ -128,7 +128,8 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         fired. `events=10` instead runs one instant after another until ten events have run, or all: a server runs all
         events of an instant together, so more may run than that.
 
-        Raises `ValueError` for a negative number of events, or for `events` with `until`.
+        Raises `ValueError` for a negative number of events, or for `events` with `until`. A server writes no rows to
+        files (`spill`): `leyden serve --keep` bounds its memory.
         """
         if events is None:
             return self._advance({"until": until}) if until in ("idle", "next_event") else self.advance(until)

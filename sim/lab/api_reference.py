@@ -48,6 +48,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
     ("Charts", (("leyden.lab.charts.plots", ("Plots",)), ("leyden", ("plot_sweep",)))),
     ("Drawings", (("leyden.lab.drawings", ("Drawing", "timeline", "sequence", "lifecycle", "schedule", "network",
                                            "qr")),)),
+    ("Recorded runs", (("leyden", ("read",)), ("leyden.lab.parquet.reader", ("RecordedRun",)))),
     ("Tests of a service", (("leyden", ("conformance",)),)),
     ("Clock", (("leyden", ("VirtualClock",)), ("leyden.world.time.clock", ("Fired",)))),
     ("Errors", (("leyden.errors", ()),)),

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from leyden.lab.table_rows import COUNT, FLAG, MSAT, SHARE, TABLES, TIME, states_of
+from leyden.lab.table_rows import COUNT, FLAG, MSAT, SHARE, TABLES, TIME, Row, states_of
 from leyden.world.world import World
 
 
@@ -36,8 +36,12 @@ def frame(world: World, name: str) -> pd.DataFrame:
     """The table of this name. Raises `ValueError` when there is none."""
     if not isinstance(name, str) or name not in TABLES:
         raise ValueError(f"there is no table {name!r}: choose one of {', '.join(TABLES)}")
+    return frame_of(world, name, TABLES[name].rows(world))
+
+
+def frame_of(world: World, name: str, rows: Sequence[Row]) -> pd.DataFrame:
+    """The table of this name with these rows."""
     table = TABLES[name]
-    rows = table.rows(world)
     series: dict[str, Any] = {"world": pd.array([world.label] * len(rows), dtype="str")}
     for column, kind in table.columns:
         values = [row[column] for row in rows]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from leyden.arguments import span_ms
 from leyden.errors import ClockError
 from leyden.sandbox.scheduled_actions import Action, Scheduled, ScheduledActions, due_ms, period_ms
@@ -23,13 +25,25 @@ class TimeMethods:
         with self.session.world.exclusive():
             return to_iso(self.session.world.clock.now())
 
-    def run(self, until: Span = "idle", *, events: int | None = None) -> FiredEvents:
+    def run(self, until: Span = "idle", *, events: int | None = None, spill: str | Path | None = None) -> FiredEvents:
         """Run until nothing is scheduled (`idle`), through the next instant (`next_event`), or for a span (`"10m"`).
         `events=10` instead runs the next ten events.
 
         Returns what fired, in order. An interrupt (Ctrl-C, the stop button of a notebook) ends every move of time
         between two events. Raises `ValueError` for a negative number of events, or for `events` with `until`.
+
+        With `spill`, a directory, the Charges that have ended go there on the way, some thousands at a time, with their
+        payments, attempts and callbacks and the event journal, as Parquet files. They are removed from the sandbox, so
+        that its memory does not grow: afterwards the service does not know them, `sb.kpi` does not count them, and
+        nothing is returned. `leyden.read(directory)` has the tables of all of them. The run itself, and its
+        `journal_hash`, are the same. Raises `InputError` for a directory with other files; needs `leyden[lab]`.
         """
+        if spill is not None:
+            self._actions.check_not_running()
+            from leyden.sandbox.spilled_runs import run_spilling  # it needs pandas
+
+            run_spilling(self, until, events, spill)
+            return FiredEvents()
         self._actions.check_not_running()
         if self._actions.next() is None:
             return FiredEvents(run(self.session, until, events))

@@ -212,6 +212,10 @@ class HashedEventJournal:
         if self._keep is not None and not self._in_commit:
             self._drop_chunks(self._keep)
 
+    def drop_readable(self) -> None:
+        """Free the memory of the entries so far but for at most a thousand: the hash includes them."""
+        self._drop_chunks(0)
+
     def _drop_chunks(self, keep: int) -> None:
         spare = (len(self._full_chunks) * _CHUNK - keep) // _CHUNK
         if spare > 0:

@@ -59,7 +59,10 @@ def test_every_python_block_is_run() -> None:
 
 
 @pytest.mark.parametrize(("page", "code", "expected"), STORIES, ids=lambda value: value[:24].split("\n")[0])
-def test_the_python_prints_what_it_shows(page: str, code: str, expected: str) -> None:
+def test_the_python_prints_what_it_shows(
+    page: str, code: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     before = "\n" * PAGES[page][: PAGES[page].index(code)].count("\n")  # a sweep reads the source of its function
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):

@@ -181,6 +181,10 @@ class Invoices:
             raise PaymentNotHeld("the invoice can no longer be paid, and its held payment is failed: settle it earlier")
         self._settle(row, now, _held(row))
 
+    def forget(self, payment_hash: str) -> None:
+        """Delete an invoice that was settled or cancelled: from now on it is unknown. No effect on an unknown one."""
+        self._table.delete(payment_hash)
+
     def cancel(self, payment_hash: str, because: str) -> bool:
         """Cancel an OPEN or ACCEPTED invoice and fail its held parts. Returns False, without effect, in a final state.
 

@@ -1,0 +1,1 @@
+"""Tables of long runs as Parquet files."""

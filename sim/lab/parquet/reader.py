@@ -1,0 +1,93 @@
+"""Reads the tables of a run that were written to a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leyden.arguments import Spelled, checked_path
+from leyden.extras import require
+from leyden.json_files import InputError
+from leyden.lab.parquet.layout import AT_THE_END, JOURNAL, ORDER, PORTIONED, REST, part_name
+from leyden.lab.parquet.writer import read_manifest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class RecordedRun(Spelled):
+    """The tables of a run, as those of its sandbox would be with everything still in it: `run.charges`,
+    `run.payments`, `run.attempts`, `run.htlcs`, `run.deliveries`, `run.callbacks`, `run.static_charges`,
+    `run.balances`, `run.outages` and `run.journal`. Each is a DataFrame, read from its files at each call.
+
+    `files(name)` are the Parquet files of a table, for DuckDB, polars or pyarrow. `seed`, `start` and `now` are those
+    of the sandbox.
+    """
+
+    _fields = frozenset({"_directory", "_manifest"})
+
+    def __init__(self, directory: str | Path) -> None:
+        require("leyden.read", "pandas", "lab")
+        require("leyden.read", "pyarrow", "lab")
+        self._directory = checked_path("directory", directory)
+        self._manifest = read_manifest(self._directory)
+
+    seed = property(lambda self: self._manifest["seed"], doc="The seed of the sandbox.")
+    start = property(lambda self: self._manifest["start"], doc="The instant at which the sandbox began.")
+    now = property(lambda self: self._manifest["now"], doc="The instant at which the run ended.")
+    charges = property(lambda self: self.table("charges"), doc="All Charges.")
+    static_charges = property(lambda self: self.table("static_charges"), doc="The Static Charges at the end.")
+    payments = property(lambda self: self.table("payments"), doc="All payments.")
+    attempts = property(lambda self: self.table("attempts"), doc="The attempts of the payments.")
+    htlcs = property(lambda self: self.table("htlcs"), doc="The hops of the attempts.")
+    deliveries = property(lambda self: self.table("deliveries"), doc="All messages for receivers.")
+    callbacks = property(lambda self: self.table("callbacks"), doc="All attempts to deliver a message.")
+    balances = property(lambda self: self.table("balances"), doc="The balances at the end.")
+    outages = property(lambda self: self.table("outages"), doc="The outages of nodes.")
+    journal = property(lambda self: self.table("journal"), doc="The event journal.")
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables."""
+        return (*PORTIONED, *AT_THE_END, JOURNAL)
+
+    def files(self, name: str) -> list[Path]:
+        """The Parquet files of a table, in the order of time. Raises `ValueError` for an unknown table, `InputError`
+        when a file is missing."""
+        if name not in self.tables:
+            raise ValueError(f"there is no table {name!r}: choose one of {', '.join(self.tables)}")
+        parts = 0 if name in AT_THE_END else self._manifest["parts"]
+        names = [*(part_name(number) for number in range(1, parts + 1)), REST]
+        files = [self._directory / name / file for file in names]
+        missing = [file for file in files if not file.exists()]
+        # A run that was killed has its portions and no rest.
+        if missing == files[-1:] and parts:
+            return files[:-1]
+        if missing:
+            raise InputError(f"{missing[0]} is missing: the run cannot be read without it")
+        return files
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One table as a DataFrame, with the columns and types of the sandbox's table. Raises as `files`."""
+        import pandas as pd
+        import pyarrow
+        import pyarrow.parquet
+
+        try:
+            portions = [pyarrow.parquet.read_table(file) for file in self.files(name)]
+        except (OSError, pyarrow.ArrowException) as error:
+            raise InputError(f"a file of {self._directory / name} cannot be read ({error})") from None
+        frame: pd.DataFrame = pyarrow.concat_tables(portions, promote_options="permissive").to_pandas()
+        frame = frame.sort_values(ORDER, kind="stable", ignore_index=True).drop(columns=ORDER)
+        for column, states in self._manifest["states"].get(name, {}).items():
+            frame[column] = pd.Categorical(frame[column], categories=states)
+        return frame
+
+    def __repr__(self) -> str:
+        return f"<Run in {self._directory}: seed {self.seed}, {self.start} to {self.now or 'an interruption'}>"
+
+
+def read(directory: str | Path) -> RecordedRun:
+    """The tables of a run with `spill=directory`. Raises `InputError` for a directory without one, and `MissingExtra`
+    without pandas and pyarrow."""
+    return RecordedRun(directory)

@@ -1,0 +1,214 @@
+"""Writes what has ended in a world into a directory, and removes it from the world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from leyden.arguments import checked_path
+from leyden.extras import require
+from leyden.json_files import InputError
+from leyden.lab.parquet.layout import AT_THE_END, FORMAT, JOURNAL, MANIFEST, ORDER, PORTIONED, REST, part_name
+from leyden.lab.table_rows import TABLES, Row, states_of
+from leyden.lab.tables import frame_of
+from leyden.lightning.payer.payment_rows import PaymentRow
+from leyden.lightning.receiver.invoice_row import InvoiceRow
+from leyden.server.callbacks.deliveries import PENDING
+from leyden.server.timestamps import to_iso
+from leyden.server.version import VERSION
+from leyden.world.world import World
+
+_REMOVED_PER_COMMIT = 500
+# The column of each table with the id of what it belongs to, and the table that has these ids.
+_OWNERS = {
+    "charges": ("id", "charges"),
+    "payments": ("id", "payments"),
+    "attempts": ("payment", "payments"),
+    "htlcs": ("payment", "payments"),
+    "deliveries": ("id", "deliveries"),
+    "callbacks": ("delivery_id", "deliveries"),
+}
+
+
+class RunWriter:
+    """The directory of one world's run. It is created, or continued by the sandbox that has written it.
+
+    Raises `InputError` for a directory with other files, or with the files of another run, and `MissingExtra` without
+    pandas and pyarrow.
+    """
+
+    def __init__(self, world: World, directory: str | Path) -> None:
+        require("spill=", "pandas", "lab")
+        require("spill=", "pyarrow", "lab")
+        self._world = world
+        self._directory = checked_path("spill", directory)
+        self._final = world.config.contract.lifecycles["Charge"].terminal
+        self._tables: dict[str, Any] = {
+            "charges": world.service.charges.charges,
+            "payments": world.payments.rows,
+            "deliveries": world.service.outbox.rows,
+        }
+        self._manifest = self._opened()
+        self._replaced: list[Path] = []
+
+    @property
+    def kept(self) -> int:
+        """The number of Charges in the world."""
+        return len(self._tables["charges"])
+
+    def write_ended(self, least: int = 1) -> int:
+        """Write the Charges that have ended, with their payments and callbacks, if they are at least as many, and
+        remove them from the world. Returns how many they are.
+
+        A Charge has ended when its state is final, its invoice is settled or cancelled, every payment of it has ended
+        and no callback about it is pending.
+        """
+        with self._world.exclusive():
+            ended = self._ended()
+            if len(ended["charges"]) < least:
+                return 0
+            number = self._manifest["parts"] + 1
+            for name in PORTIONED:
+                column, owner = _OWNERS[name]
+                rows = [row for row in TABLES[name].rows(self._world) if row[column] in ended[owner]]
+                self._write(name, part_name(number), rows)
+            self._write_journal(number)
+            # The portion counts once the manifest has it; only then are its rows removed.
+            self._manifest["parts"] = number
+            self._manifest["charges"] += len(ended["charges"])
+            self._manifest["removed"] = self._removed() + len(ended["charges"])
+            self._write_manifest()
+        self._remove(ended)
+        return len(ended["charges"])
+
+    def close(self) -> None:
+        """Write what has not ended beside the portions. The world keeps it."""
+        with self._world.exclusive():
+            for name in (*PORTIONED, *AT_THE_END):
+                self._write(name, REST, TABLES[name].rows(self._world))
+            self._write_journal(self._manifest["parts"] + 1, REST)
+            self._manifest["now"] = to_iso(self._world.clock.now())
+            self._write_manifest()
+
+    # Inside
+
+    def _opened(self) -> dict[str, Any]:
+        path, config = self._directory / MANIFEST, self._world.config
+        own = {"format": FORMAT, "seed": config.seed, "start": to_iso(config.start_ms), "world": self._world.label}
+        states = {
+            name: {column: states for column, kind in table.columns if (states := states_of(self._world, kind))}
+            for name, table in TABLES.items()
+        }
+        new = {
+            **own, "leyden": VERSION, "now": "", "parts": 0, "charges": 0, "removed": self._removed(), "journal": 0,
+            "states": states,
+        }  # fmt: skip
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError) as error:
+            raise InputError(f"spill={str(self._directory)!r:.60} is no directory ({error}): give another") from None
+        if not path.exists():
+            if any(self._directory.iterdir()):
+                raise InputError(f"{self._directory} has other files: give a new directory")
+            return new
+        found = read_manifest(self._directory)
+        if any(found.get(name) != value for name, value in own.items()) or found["removed"] != self._removed():
+            raise InputError(f"{self._directory} has the run of another sandbox: give a new directory")
+        return found
+
+    def _removed(self) -> int:
+        return self._world.removed.counts()["charges"]
+
+    def _ended(self) -> dict[str, dict[str, str]]:
+        """The ids of what is written next, by table, each with its payment hash or the id of its Charge."""
+        # Each table is read once from its beginning: rows that were packed are unpacked once.
+        paid = [(row["id"], row["payment_hash"], _has_ended(row)) for row in self._tables["payments"]]
+        told = [(row["id"], row["resource_id"], row["status"] != PENDING) for row in self._tables["deliveries"]]
+        busy = {payment_hash for _, payment_hash, has_ended in paid if not has_ended}
+        busy.update(row["payment_hash"] for row in self._world.node.invoices.rows if not _is_closed(row))
+        untold = {charge_id for _, charge_id, has_ended in told if not has_ended}
+        charges = {
+            row["id"]: row["payment_hash"]
+            for row in self._tables["charges"]
+            if row["status"] in self._final and row["payment_hash"] not in busy and row["id"] not in untold
+        }
+        hashes = set(charges.values())
+        return {
+            "charges": charges,
+            "payments": {name: payment_hash for name, payment_hash, _ in paid if payment_hash in hashes},
+            "deliveries": {name: charge_id for name, charge_id, _ in told if charge_id in charges},
+        }
+
+    def _remove(self, ended: Mapping[str, Mapping[str, str]]) -> None:
+        """Remove what was written, some hundreds of rows in a commit. The Charges are last: without them nobody would
+        know what the other rows belong to."""
+        rows = [(name, key) for name in ("deliveries", "payments", "charges") for key in ended[name]]
+        for start in range(0, len(rows), _REMOVED_PER_COMMIT):
+            with self._world.exclusive():
+                for name, key in rows[start : start + _REMOVED_PER_COMMIT]:
+                    self._tables[name].delete(key)
+                    if name == "charges":
+                        self._world.node.invoices.forget(ended[name][key])
+                self._world.removed.note()
+
+    def _write_journal(self, number: int, name: str = "") -> None:
+        journal, after = self._world.journal, self._manifest["journal"]
+        rows = [row for row in TABLES[JOURNAL].rows(self._world) if row["sequence"] > after]
+        self._write(JOURNAL, name or part_name(number), rows)
+        if not name:
+            self._manifest["journal"] = len(journal)
+            journal.drop_readable()
+
+    def _write(self, name: str, file: str, rows: list[Row]) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        frame = frame_of(self._world, name, rows)
+        frame.insert(0, ORDER, self._order(name, rows))
+        path = self._directory / name / file
+        path.parent.mkdir(exist_ok=True)
+        unfinished = path.with_suffix(".tmp")
+        pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame, preserve_index=False), unfinished)
+        unfinished.replace(path)
+
+    def _order(self, name: str, rows: list[Row]) -> list[int]:
+        if name not in _OWNERS:
+            return list(range(1, len(rows) + 1)) if name != JOURNAL else [row["sequence"] for row in rows]
+        column, owner = _OWNERS[name]
+        numbers = dict(self._tables[owner].ids_by_value("id"))
+        return [numbers[row[column]] for row in rows]
+
+    def _write_manifest(self) -> None:
+        path = self._directory / MANIFEST
+        unfinished = path.with_suffix(".tmp")
+        unfinished.write_bytes(orjson.dumps(self._manifest, option=orjson.OPT_INDENT_2))
+        unfinished.replace(path)
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """What `run.json` of a directory has. Raises `InputError`, if it is missing or was not written by a run."""
+    path = directory / MANIFEST
+    try:
+        found = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{directory} has no {MANIFEST}: give the directory of a run with spill=") from None
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({error}): give the directory of a run with spill=") from None
+    numbers = ("parts", "charges", "removed", "journal")
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), int) for name in numbers):
+        raise InputError(f"{path} is not of a run with spill=: give the directory of one")
+    if found.get("format") != FORMAT or not isinstance(found.get("states"), dict):
+        raise InputError(f"{path} has the format {found.get('format')!r}: this version of Leyden reads {FORMAT}")
+    return found
+
+
+def _is_closed(row: InvoiceRow) -> bool:
+    held = any(part["state"] == "held" for part in row.get("parts", ()))
+    return row["state"] in ("SETTLED", "CANCELED") and not held
+
+
+def _has_ended(row: PaymentRow) -> bool:
+    return row["resolved_at"] is not None and all(attempt["resolved_at"] is not None for attempt in row["attempts"])

@@ -1,0 +1,189 @@
+"""Runs whose finished rows go to Parquet files: nothing is different but where the rows are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pandas as pd
+import pyarrow.dataset
+import pytest
+
+import leyden
+from leyden import Sandbox
+from leyden.errors import ApiError
+from leyden.json_files import InputError
+from leyden.sandbox import spilled_runs
+
+TABLES = (
+    "charges", "payments", "attempts", "htlcs", "deliveries", "callbacks", "static_charges", "balances", "journal",
+)  # fmt: skip
+SHOP = "http://shop.localhost/paid"
+BEHAVIOURS = "choice(pays:6, late:1, never:1, twice:1, underpays:1, splits:1, holds:1, fails:1)"
+
+
+@pytest.fixture(autouse=True)
+def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spilled_runs, "_PORTION", 20)
+    monkeypatch.setattr(spilled_runs, "_EVENTS", 150)
+
+
+def shop(**options: Any) -> Sandbox:
+    """A sandbox with customers of all kinds, a receiver that fails now and then, and a Static Charge."""
+    sb = Sandbox(seed=11, **options)
+    sb.receiver("shop").behaves(failure=0.3, latency="lognorm(80ms, 0.5)")
+    tips = sb.static_charges.create(minAmount="1000", maxAmount="900000", description="tips", callbackUrl=SHOP)
+    for number in range(3):
+        sb.wallet(f"w{number}").scan(tips, amount=2_000 + number)
+    sb.traffic(
+        "30/min", amount="lognorm(250000, 1)", behaviours=BEHAVIOURS, patience="lognorm(45s)", expiresIn=120,
+        callbackUrl=SHOP, duration="8m",
+    )  # fmt: skip
+    return sb
+
+
+def table(sb: Sandbox, name: str) -> pd.DataFrame:
+    found = getattr(sb, name)
+    frame: pd.DataFrame = found.table if name in ("charges", "static_charges") else found
+    return frame
+
+
+@pytest.mark.parametrize("options", [{}, {"network": "star:12"}], ids=["direct", "network"])
+def test_the_run_and_its_tables_are_those_without_files(tmp_path: Path, options: dict[str, Any]) -> None:
+    plain, spilled = shop(**options), shop(**options)
+    plain.run("20m")
+    assert spilled.run("20m", spill=tmp_path / "run") == []
+    assert spilled.journal_hash == plain.journal_hash
+    run = leyden.read(tmp_path / "run")
+    assert (run.seed, run.start, run.now) == (11, "2030-01-01T00:00:00.000Z", plain.now)
+    for name in TABLES:
+        pd.testing.assert_frame_equal(run.table(name), table(plain, name))
+    assert len(run.files("charges")) > 3
+    ended = len(plain.charges) - len(spilled.charges)
+    assert ended > 150
+    assert len(table(spilled, "payments")) < len(table(plain, "payments")) - 100
+    assert {*spilled.charges.table["id"]} <= {*plain.charges.table["id"]}
+    pending = table(spilled, "deliveries").query("status == 'pending'")
+    open_charges = spilled.charges.table.query("status == 'pending'")
+    assert len(pending) == len(table(plain, "deliveries").query("status == 'pending'"))
+    assert len(open_charges) == len(plain.charges.table.query("status == 'pending'"))
+
+
+def test_other_tools_read_the_files(tmp_path: Path) -> None:
+    sb = shop()
+    sb.run(spill=tmp_path)
+    run = leyden.read(tmp_path)
+    found = pyarrow.dataset.dataset(run.files("charges")).to_table(columns=["amount_msat", "status"]).to_pandas()
+    assert found["amount_msat"].sum() == run.charges["amount_msat"].sum()
+    assert {*found["status"]} == {"completed", "expired"}
+
+
+@pytest.mark.parametrize("steps", [[("idle", None)], [("3m", None), ("idle", 40), ("next_event", None), ("17m", None)]])
+def test_a_run_in_parts_continues_its_directory(tmp_path: Path, steps: list[Any]) -> None:
+    plain, spilled = shop(), shop()
+    for until, events in steps:
+        plain.run(until, events=events)
+        spilled.run(until, events=events, spill=tmp_path)
+        assert spilled.now == plain.now
+        pd.testing.assert_frame_equal(leyden.read(tmp_path).charges, plain.charges.table)
+    assert spilled.journal_hash == plain.journal_hash
+    pd.testing.assert_frame_equal(leyden.read(tmp_path).journal, plain.journal)
+
+
+def test_what_is_removed_is_unknown_to_the_service(tmp_path: Path) -> None:
+    sb = Sandbox(seed=1)
+    paid, open_ = (sb.charges.create(amount="1000", description="tea", expiresIn=600) for _ in range(2))
+    sb.wallet("ana").pay(paid)
+    sb.run("1m", spill=tmp_path)
+    with pytest.raises(ApiError, match="404 Not found"):
+        sb.ask("GET", f"/v0/charges/{paid.id}")
+    assert sb.ask("GET", f"/v0/charges/{open_.id}")["data"]["status"] == "pending"
+    assert sb.ask("GET", "/v0/wallet")["data"]["balance"] == "1000"
+    assert sb.charges.create(amount="1000", description="tea").id not in {paid.id, open_.id}
+    assert [*leyden.read(tmp_path).charges["status"]] == ["completed", "pending"]
+
+
+def test_a_sandbox_is_saved_forked_and_kept_after_it(tmp_path: Path) -> None:
+    sb = shop(data=tmp_path / "data")
+    sb.run("5m", spill=tmp_path / "run")
+    fork, expected = sb.fork("f"), sb.journal_hash
+    sb.save(tmp_path / "saved.json")
+    loaded = Sandbox.load(tmp_path / "saved.json")
+    kept = [*sb.charges.table["id"]]
+    for one in (sb, fork, loaded):
+        one.run("10m")
+        assert {*kept} <= {*one.charges.table["id"]}
+    assert loaded.journal_hash == fork.journal_hash == sb.journal_hash != expected
+    ids = [*sb.charges.table["id"]]
+    sb.close()
+    with Sandbox(data=tmp_path / "data") as again:
+        assert [*again.charges.table["id"]] == ids
+        again.run("1d", spill=tmp_path / "second")
+        assert len(leyden.read(tmp_path / "second").charges) == len(ids)
+
+
+def test_an_interrupt_keeps_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    advance_to = Sandbox.advance_to
+
+    def interrupted(self: Sandbox, *args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 6:
+            raise KeyboardInterrupt
+        return advance_to(self, *args)
+
+    monkeypatch.setattr(Sandbox, "advance_to", interrupted)
+    sb = shop()
+    with pytest.raises(KeyboardInterrupt):
+        sb.run("20m", spill=tmp_path)
+    run = leyden.read(tmp_path)
+    total = len(run.charges)
+    assert total > len(sb.charges)
+    assert run.now == sb.now
+    (tmp_path / "charges" / "rest.parquet").unlink()  # of a process that was killed
+    assert len(run.charges) == total - len(sb.charges)
+
+
+def test_directories_that_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("")
+    with pytest.raises(InputError, match="has other files: give a new directory"):
+        shop().run("1m", spill=tmp_path / "other")
+    shop().run("10m", spill=tmp_path / "run")
+    for another in (Sandbox(seed=12), shop()):
+        with pytest.raises(InputError, match="has the run of another sandbox: give a new directory"):
+            another.run("1m", spill=tmp_path / "run")
+    with pytest.raises(InputError, match=r"has no run\.json"):
+        leyden.read(tmp_path / "other")
+    with pytest.raises(ValueError, match="there is no table 'charge': choose one of charges"):
+        leyden.read(tmp_path / "run").files("charge")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "is not of a run with spill="),
+        ('{"parts": "1"}', "is not of a run with spill="),
+        ('{"parts": 1, "charges": 1, "removed": 1, "journal": 1, "format": 2}', "has the format 2"),
+    ],
+)
+def test_manifests_that_are_refused(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(InputError, match=expected):
+        leyden.read(tmp_path)
+
+
+def test_files_that_are_missing_or_damaged(tmp_path: Path) -> None:
+    shop().run("10m", spill=tmp_path)
+    first, second = (tmp_path / "charges" / f"part-{number:05d}.parquet" for number in (1, 2))
+    first.write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"a file of .*charges cannot be read"):
+        _ = leyden.read(tmp_path).charges
+    second.unlink()
+    with pytest.raises(InputError, match=r"part-00002\.parquet is missing"):
+        _ = leyden.read(tmp_path).charges
+    manifest = orjson.loads((tmp_path / "run.json").read_bytes())
+    assert manifest["parts"] >= 2
