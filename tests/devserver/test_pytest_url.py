@@ -283,10 +283,11 @@ def _of(kind: str, names: str) -> list[tuple[str, str]]:
 
 ABSENT = {
     "tables, figures and drawings need the rows of the process": [
-        *_of("Sandbox", "attempts balances callbacks htlcs kpi kpis lifecycle liquidity outages schedule table"),
+        *_of("Sandbox", "attempts balances callbacks htlcs kpi kpis lifecycle liquidity outages plot schedule table"),
         *_of("Charge", "lifecycle qr sequence timeline"),
         *_of("StaticCharge", "lifecycle qr"),
         *_of("Collection", "table"),
+        *_of("Wallet", "payments"),
     ],
     "objects of the process": [
         *_of("Sandbox", "app http network receiver traffic world"),
