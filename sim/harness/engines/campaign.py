@@ -130,7 +130,7 @@ def _schemathesis(config: CampaignConfig, target: Target) -> Iterator[CaseResult
 # Engines that end by themselves.
 _FINITE = frozenset({"conformance", "obligations"})
 # By how much the time of an engine counts.
-_SHARES = {"conformance": 0.0, "obligations": 0.25}
+_SHARES = {"conformance": 0.0, "obligations": 0.1}
 # The packages that engines need besides those of the core.
 _PACKAGES = {"state-machine": "hypothesis", "schemathesis": "schemathesis"}
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
@@ -15,6 +14,7 @@ from leyden.harness.targets.target import Target
 from leyden.rng import RandomStream, RandomStreams
 
 _VARIED = ("fault-fields", "in-flight", "between-pages", "rows")
+_FIRST, _LAST = 0.6, 1.5
 UNCHECKED = "obligations of the documents: their answers depend on everything that the service has"
 
 
@@ -23,19 +23,21 @@ def declared_obligations() -> tuple[str, ...]:
     return tuple(one.id for one in all_obligations())
 
 
-def _ordered(cases: Iterable[Case], stream: RandomStream) -> list[Case]:
-    """The cases in a random order: first those that ask many obligations, then those that ask one, of each scene in
-    turn, then those that vary one subject often."""
+def _ordered(cases: Sequence[Case], stream: RandomStream) -> list[Case]:
+    """The cases in a random order in which the scenes advance together: after a part of the cases this part of each
+    scene was asked, more of those with many obligations in a case, and less of those that vary one subject often."""
     scenes = {one.id: one.scene for one in all_obligations()}
-    turns: Counter[str] = Counter()
-    ranked = []
+    by_scene: dict[str, list[Case]] = {}
+    asked = {id(case): [step["obligation"] for step in case.steps if "obligation" in step] for case in cases}
     for case in sorted(cases, key=lambda case: stream.below(2**32)):
-        asked = [step["obligation"] for step in case.steps if "obligation" in step]
-        scene = scenes[asked[0]]
-        rank = 0 if len(asked) > 1 else 2 if any(f" {kind}" in asked[0] for kind in _VARIED) else 1
-        turns[scene] += 1
-        ranked.append((rank, turns[scene] if rank == 1 else 0, case))
-    return [case for *_, case in sorted(ranked, key=itemgetter(0, 1))]
+        by_scene.setdefault(scenes[asked[id(case)][0]], []).append(case)
+    placed = []
+    for members in by_scene.values():
+        for place, case in enumerate(members):
+            names = asked[id(case)]
+            weight = _FIRST if len(names) > 1 else _LAST if any(f" {kind}" in names[0] for kind in _VARIED) else 1
+            placed.append((weight * (place + 0.5) / len(members), case))
+    return [case for _, case in sorted(placed, key=itemgetter(0))]
 
 
 def run_obligations(config: CampaignConfig, target: Target, overlays: tuple[str, ...] | None) -> Iterator[CaseResult]:
