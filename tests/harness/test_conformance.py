@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
 
-from leyden.harness.conformance.conformance import conformance_cases, run_conformance
+from leyden.harness.conformance.conformance import conformance_cases, grouped_cases, run_conformance
+from leyden.harness.model import callbacks
 from leyden.harness.reports.coverage import Coverage, declared, out_of_reach
 from leyden.harness.runs.cases import Case, play
-from leyden.harness.targets.target import InProcess
+from leyden.harness.targets.target import InProcess, Response
 from leyden.server.docs.tables import replace_between_markers
 
 
@@ -96,3 +100,28 @@ def test_a_callback_to_an_address_outside_is_blocked(url: str) -> None:
     result = play(Case(({"do": "create_charge", "as": "c1", "body": body}, {"do": "fail", "charge": "c1"})))
     assert result.violation is None, str(result.violation)
     assert ("delivery", "charge.error", "blocked") in result.reached
+
+
+@pytest.mark.parametrize("retry", range(1, 10))
+def test_each_delay_of_the_schedule_is_compared_to_the_millisecond(retry: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = tuple(delay + (number == retry) for number, delay in enumerate(callbacks.BACKOFF_MS))
+    case = next(case for case in grouped_cases("callbacks") if "doubles each delay" in case.name)
+    assert play(case).violation is None
+    monkeypatch.setattr(callbacks, "BACKOFF_MS", schedule)
+    assert f"attempt {retry + 1}" in str(play(case).violation)
+
+
+def test_bounds_that_are_equal_are_no_error_beside_too_few_slots() -> None:
+    class NamesBounds(InProcess):
+        def send(self, method: str, target: str, headers: Any, body: bytes) -> Response:
+            response = super().send(method, target, headers, body)
+            sent = json.loads(body) if method == "PATCH" else {}
+            if response.status != 409 or sent.get("minAmount", 0) != sent.get("maxAmount", 1):
+                return response
+            problem = response.json
+            problem["errors"].append({"pointer": "/minAmount", "detail": "crossed"})
+            changed = orjson.dumps(problem)
+            return replace(response, body=changed, headers={**response.headers, "content-length": str(len(changed))})
+
+    results = [play(case, NamesBounds()) for case in grouped_cases("static charges")]
+    assert ["pointers" in str(one.violation) for one in results if one.violation is not None] == [True]

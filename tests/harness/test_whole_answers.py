@@ -106,12 +106,22 @@ def test_a_request_id_that_is_used_twice_is_a_violation() -> None:
     assert "request_id" in str(play(Case(twice), Changed("/v0", same_id)).violation)
 
 
-@pytest.mark.parametrize("offsets", [[0.5] * 40, [n / 40 for n in range(40)], [-n / 40 for n in range(40)]])
-def test_delays_that_are_alike_or_only_on_one_side_are_a_violation(offsets: list[float]) -> None:
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        [0.5] * 40,
+        [n / 40 for n in range(40)],
+        [-n / 40 for n in range(40)],
+        [n / 100 for n in range(-50, 51)],
+        [n / 100 for n in range(-100, 51)],
+    ],
+)
+def test_delays_that_are_alike_or_far_from_a_bound_are_a_violation(offsets: list[float]) -> None:
     with pytest.raises(ContractViolation, match="jitter"):
         check_jitter(offsets)
 
 
-def test_delays_on_both_sides_are_none() -> None:
+def test_delays_that_come_near_both_bounds_are_none() -> None:
     check_jitter([n / 20 for n in range(-20, 20)])
+    check_jitter([n / 50 for n in range(-50, 50)])
     check_jitter([0.5] * 39)  # too few to say anything

@@ -8,6 +8,7 @@ _TEXT = "only a text for people differs"
 _INDEX = "an index makes a query fast, and a query without one has the same rows"
 _STREAM = "a stream of the control plane: what it sends is checked in tests/devserver"
 _NOT_REPORTED = "the node in process cancels the invoice of a Charge that has ended, so it reports nothing then"
+_RULE = "only the rule differs that a violation would name"
 _EDITED = "only an edited document has such a field: tests/server/test_edited_spec.py"
 
 _ISSUE = (
@@ -116,6 +117,21 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
      " validator.iter_errors(body) ]", "errors = None"): _EDITED,
     ("sim/harness/model/rules.py", "_field_error", '"amounts"', '"AMOUNTS"'): _TEXT,
     ("sim/harness/model/model.py", "Model._new_static", '"paths"', '"PATHS"'): _TEXT,
+    ("sim/harness/model/model.py", "", '"either"', '"EITHER"'): "the sentinel has any text that is no code",
+    ("sim/harness/model/model.py", "Model._idempotent", 'ExpectedResponse(0, rule="idempotency", replays=known[2])',
+     "ExpectedResponse(0, rule=None, replays=known[2])"): _RULE,
+    ("sim/harness/model/model.py", "Model._new_charge", 'ExpectedResponse(200, rule="paths", record=charge)',
+     "ExpectedResponse(200, rule=None, record=charge)"): _RULE,
+    ("sim/harness/model/model.py", "Model.change_static", 'ExpectedResponse(200, rule="static-updates", record=static)',
+     "ExpectedResponse(200, record=static)"): _RULE,
+    ("sim/harness/model/model.py", "Model.retention_ends", "is not", "is"):
+        "random walks aim at these instants: what is expected there is computed at another place",
+    ("sim/harness/model/http.py", "", 'operation: str = ""', "operation: str = None"):
+        "of an answer without an operation only its absence is used",
+    ("sim/harness/model/rules.py", "Interpretation.of",
+     'ValueError(f"the reference model has no rules for the overlay {name!r}: choose among {known}")',
+     "ValueError(None)"): _TEXT,
+    ("sim/harness/model/timeline.py", "Timeline.schedule", "1", "2"): "the numbers have the same order",
 }  # fmt: skip
 
 

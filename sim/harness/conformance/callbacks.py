@@ -41,6 +41,10 @@ def callback_scenarios() -> Scenarios:
     retry_after = {"status": 500, "headers": {"Retry-After": "60"}}
     steps = [charge("c1"), receiver(answers=[retry_after, retry_after]), pay("c1"), to("retry", "c1"), advance(WEEK_MS)]
     found["Retry-After counts with 429 and 503 only"] = steps
+    # Then the delay is not random: it is twice that of the schedule.
+    late = {"status": 503, "headers": {"Retry-After": "99999999"}}
+    retries: list[Step] = [one for _ in range(9) for one in (to("retry", "c1", -1), to("retry", "c1"))]
+    found["Retry-After at most doubles each delay"] = [charge("c1"), receiver(always=late), fail("c1"), *retries]
     found["what receivers reply is shown"] = [
         charge("c1"),
         receiver(answers=[{"status": 500, "body": body, "headers": headers} for body, headers in _TEXTS]),
@@ -148,6 +152,17 @@ def callback_scenarios() -> Scenarios:
         steps += [receiver(answers=[200, 500])]
         steps += [pay("c1"), advance(1_000), advance(15_000), advance(3_600_000), advance(2 * DAY_MS)]
         found[f"fault {kind}"] = steps
+    old_secret: Step = {"do": "fault", "kind": "old_secret", "count": 2}
+    found["an old secret is one of the project, before and after its rotation"] = [
+        old_secret,
+        {"do": "rotate"},
+        old_secret,
+        Step({**charge("c1"), "by": "second"}),
+        charge("c2"),
+        pay("c1"),
+        pay("c2"),
+        advance(1),
+    ]
     found |= _fault_scenarios()
     for operation, again in (
         ("createCharge", charge("c1")),

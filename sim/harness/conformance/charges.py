@@ -142,6 +142,7 @@ def static_scenarios() -> Scenarios:
         invoice("c3"),
         pay("c3"),
         change({"allowedSlots": 1}),
+        change({"allowedSlots": 1, "minAmount": "1500", "maxAmount": "1500"}),
         change({"allowedSlots": 2}),
         change({"allowedSlots": 2}),
         change({"internalId": "x"}),
@@ -171,10 +172,13 @@ def static_scenarios() -> Scenarios:
             {**change({}), "by": "second"},
             advance(5_000),
         ]
-    found["the last seconds of a Static Charge"] = [
-        ending,
-        *(one for n, left in enumerate((501, 500, 2)) for one in (to("expiry", "s1", -left), invoice(f"c{n}"))),
-    ]
+    # Invoices begin at whole seconds, and so does the Static Charge of the second case.
+    for name, before, lefts in (
+        ("the last seconds of a Static Charge", [], (501, 500, 2)),
+        ("a Static Charge ends at a whole second", [advance(500)], (2_000, 1_999, 1_001, 1_000, 999, 1)),
+    ):
+        late = [one for n, left in enumerate(lefts) for one in (to("expiry", "s1", -left), invoice(f"c{n}"))]
+        found[name] = [*before, ending, *late]
     found["all slots used, then the expiry"] = [ending, invoice("c1"), pay("c1"), to("expiry", "s1"), advance(DAY_MS)]
     found["held while the last slot is used"] = [
         static("s1", allowedSlots=1),
@@ -233,6 +237,7 @@ def static_scenarios() -> Scenarios:
         static("s2", identifier="ana@other.example"),
         static("s3", identifier="ben@shop.example"),
         {**static("s4", identifier="ben@shop.example"), "by": "second"},
+        static("s6", identifier="ben@shop.example", minAmount="2001"),
         invoice("c1"),
         change({"description": "other"}),
         {"do": "pay_request", "static": "s1"},
