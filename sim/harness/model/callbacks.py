@@ -307,6 +307,7 @@ def interpret_reply(reply: Any) -> tuple[Reply, bool]:
         latency_ms = round(1_000 * reply.get("delay", 0))
         headers = tuple((name.lower(), value) for name, value in reply.get("headers", {}).items())
         body, reply = reply.get("body", ""), reply.get("status", 200)
+    result: Any
     result, is_received = FAILURE_REPLIES[reply] if isinstance(reply, str) else (reply, True)
     status, error = (result, None) if isinstance(result, int) else (None, result)
     if reply == "huge":
