@@ -101,8 +101,8 @@ def execute(node: Any) -> Any:
             extra_arguments=["--log-level=ERROR"],
             resources={"metadata": {"path": folder}},
         )
-        # The notebook must not depend on this user's IPython configuration.
-        environment = {**os.environ, "IPYTHONDIR": str(Path(folder) / ".ipython")}
+        # The notebook must not depend on this user's IPython configuration, nor on how long a cell takes.
+        environment = {**os.environ, "IPYTHONDIR": str(Path(folder) / ".ipython"), "TQDM_DISABLE": "1"}
         try:
             client.execute(env=environment)
         except CellExecutionError as error:

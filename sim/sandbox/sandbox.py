@@ -17,6 +17,7 @@ from leyden.errors import ForkError, NotebookError
 from leyden.extras import require
 from leyden.json_files import shown, write_private
 from leyden.lab.actions.action_log import ActionLog, as_json
+from leyden.lab.progress import Progress
 from leyden.lab.traffic import Traffic, traffic
 from leyden.repr_tables import html_table
 from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, RecordedTraffic, recorded_network
@@ -273,8 +274,9 @@ class Sandbox(TimeMethods, Views, DeliveryReplays, Spelled):
         if label is None:
             label = "fork" if reseed is None else f"seed {reseed}"
         checked_text("label", label)
-        world = fork_world(self.world, label, reseed=reseed)
-        action_log = self.action_log.fork()
+        with self.session.progress.shown("fork"):
+            world = fork_world(self.world, label, reseed=reseed)
+            action_log = self.action_log.fork()
         if reseed is not None:
             action_log.add("reseed", {"seed": reseed})
         fork = Sandbox._of(world, action_log)
@@ -324,18 +326,21 @@ class Sandbox(TimeMethods, Views, DeliveryReplays, Spelled):
 
         The file has the API keys and the webhook secrets, so only its owner may read it (0600).
         """
-        path, text = checked_path("path", path), json.dumps(self.snapshot()) + "\n"
-        try:
-            write_private(path, text)
-        except OSError as error:
-            raise ForkError(f"{shown(path)} cannot be written: {error.strerror}; choose another path") from None
+        path = checked_path("path", path)
+        with self.session.progress.shown("save"):
+            text = json.dumps(self.snapshot()) + "\n"
+            try:
+                write_private(path, text)
+            except OSError as error:
+                raise ForkError(f"{shown(path)} cannot be written: {error.strerror}; choose another path") from None
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path, *, label: str | None = None) -> Sandbox:
         """`from_snapshot` of a file that `save` wrote. Raises `ForkError` for any other file, and without one."""
         path = checked_path("path", path)
-        return cls._restored(SAVED_SANDBOX.load(path), label, shown(path))
+        with Progress().shown("load"):
+            return cls._restored(SAVED_SANDBOX.load(path), label, shown(path))
 
     def script(self) -> str:
         """The Python program that creates this sandbox again, as `sb`, with the same ids, invoices and journal.

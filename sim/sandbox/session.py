@@ -15,6 +15,7 @@ from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.transport import RecordedNetwork
 from leyden.errors import ApiError, ClosedError, Problem, ResponseLost, StorageUnavailable
 from leyden.lab.actions.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, ActionRecorder
+from leyden.lab.progress import Progress
 from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -44,7 +45,7 @@ class Session:
     every mode. Raises `ValueError` for an unknown mode or an invalid network.
     """
 
-    __slots__ = ("_egress", "_egress_allow", "_network", "_own", "_world", "action_log")
+    __slots__ = ("_egress", "_egress_allow", "_network", "_own", "_world", "action_log", "progress")
 
     action_log: ActionLog
     __reduce_ex__ = refuse_copy
@@ -56,6 +57,7 @@ class Session:
         self._egress_allow = tuple(egress_allow)
         self._network: BackgroundTransport | RecordedNetwork | None = None
         self._own: tuple[str, ...] = ()
+        self.progress = Progress()
         self.replace(world, action_log)
 
     def replace(self, world: World, action_log: ActionLog) -> None:

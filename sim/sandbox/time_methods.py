@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from leyden.arguments import span_ms
@@ -38,22 +39,22 @@ class TimeMethods:
         nothing is returned. `leyden.read(directory)` has the tables of all of them. The run itself, and its
         `journal_hash`, are the same. Raises `InputError` for a directory with other files; needs `leyden[lab]`.
         """
+        self._actions.check_not_running()
         if spill is not None:
-            self._actions.check_not_running()
             from leyden.sandbox.spilled_runs import run_spilling  # it needs pandas
 
-            run_spilling(self, until, events, spill)
+            is_span = events is None and until not in ("idle", "next_event")
+            with self._moving(span_ms(until)) if is_span else self._running(events):
+                run_spilling(self, until, events, spill)
             return FiredEvents()
-        self._actions.check_not_running()
-        if self._actions.next() is None:
-            return FiredEvents(run(self.session, until, events))
-        if events is not None:
-            return self._run_events(until, events)
-        if until == "idle":
-            return self._run_until_idle()
-        if until == "next_event":
-            return self._run_next()
-        return self.advance(until)
+        if events is None and until not in ("idle", "next_event"):
+            return self.advance(until)
+        with self._running(events):
+            if self._actions.next() is None:
+                return FiredEvents(run(self.session, until, events))
+            if events is not None:
+                return self._run_events(until, events)
+            return self._run_until_idle() if until == "idle" else self._run_next()
 
     def advance(self, by: Span) -> FiredEvents:
         """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order.
@@ -63,10 +64,11 @@ class TimeMethods:
         it answers.
         """
         self._actions.check_not_running()
-        if self._actions.next() is None:
-            return FiredEvents(advance(self.session, by))
         by_ms = span_ms(by)
-        return self._through(self._clock.now() + by_ms) if by_ms >= 0 else FiredEvents(advance(self.session, by))
+        with self._moving(by_ms):
+            if self._actions.next() is None or by_ms < 0:
+                return FiredEvents(advance(self.session, by))
+            return self._through(self._clock.now() + by_ms)
 
     def advance_to(self, when: Instant, offset: Span = "0s") -> FiredEvents:
         """Move time to an instant plus `offset`, which may be negative; an instant in the past changes nothing.
@@ -75,9 +77,11 @@ class TimeMethods:
         the years 1970 to 9999.
         """
         self._actions.check_not_running()
-        if self._actions.next() is None:
-            return FiredEvents(advance_to(self.session, when, offset))
-        return self._through(target_ms(self.session, when, offset))
+        until_ms = target_ms(self.session, when, offset)
+        with self._moving(until_ms - self._clock.last_seen):
+            if self._actions.next() is None:
+                return FiredEvents(advance_to(self.session, when, offset))
+            return self._through(until_ms)
 
     def step(self) -> Fired | None:
         """Run the next event, whenever it is, and return it; None when nothing is scheduled."""
@@ -125,6 +129,18 @@ class TimeMethods:
     @property
     def _clock(self) -> VirtualClock:
         return self.session.world.clock
+
+    def _moving(self, by_ms: int) -> AbstractContextManager[None]:
+        """The progress of a move by so many milliseconds."""
+        clock = self._clock
+        from_ms = clock.last_seen
+        return self.session.progress.shown("move", " ms", lambda: clock.last_seen - from_ms, max(by_ms, 1))
+
+    def _running(self, events: int | None) -> AbstractContextManager[None]:
+        """The progress of a run of so many events, or until nothing is scheduled."""
+        clock = self._clock
+        before = clock.event_count
+        return self.session.progress.shown("run", " events", lambda: clock.event_count - before, events)
 
     def _check_frozen(self) -> None:
         if self._clock.rate:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leyden.arguments import checked_path, checked_text
 from leyden.errors import SweepError
 from leyden.extras import require
+from leyden.lab.progress import bar, is_wanted
 from leyden.lab.sweeps.comparisons import METRICS, PARAMETERS
 from leyden.lab.sweeps.identity import Identity
 from leyden.lab.sweeps.intervals import checked_confidence, count_for_width, interval
@@ -84,7 +85,7 @@ def sweep(
     ten or more the rule seldom stops on a spread that is small by chance. `leyden.estimates` shows the intervals and
     `leyden.compare` the differences from a baseline.
 
-    `progress` shows a bar; None shows it at a terminal and in a notebook.
+    `progress` shows a bar; None shows it where `leyden.lab.progress` shows others: at a terminal and in a notebook.
 
     Columns: `run_id, scenario, replication, seed`, the parameters, the metrics, `status, error, real_time_s, version,
     leyden_version`; `version` is the argument.
@@ -282,7 +283,7 @@ class _ProgressBar:
     """A progress bar of runs, or nothing."""
 
     def __init__(self, wanted: bool | None) -> None:
-        self._wanted = _is_interactive() if wanted is None else wanted
+        self._wanted = is_wanted() if wanted is None else wanted
         self._shown: Any = None
 
     def __enter__(self) -> _ProgressBar:
@@ -294,14 +295,7 @@ class _ProgressBar:
             self._shown.total = total
             self._shown.refresh()
         elif self._wanted:
-            import warnings
-
-            with warnings.catch_warnings():
-                # Without ipywidgets tqdm warns and draws its bar as text.
-                warnings.simplefilter("ignore")
-                from tqdm.auto import tqdm
-
-                self._shown = tqdm(total=total, initial=done, unit="run")
+            self._shown = bar("", "run", total, done, leave=True)
 
     def advance(self) -> None:
         """One more run is made."""
@@ -311,11 +305,3 @@ class _ProgressBar:
     def __exit__(self, *raised: object) -> None:
         if self._shown is not None:
             self._shown.close()
-
-
-def _is_interactive() -> bool:
-    import sys
-
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return hasattr(shell, "kernel") or bool(getattr(sys.stderr, "isatty", lambda: False)())
