@@ -6,10 +6,10 @@ import argparse
 import contextlib
 import gc
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from leyden.devserver.addresses import ServerAddresses, admin_token, api_keys
 from leyden.devserver.argument_types import NOW
@@ -47,6 +47,16 @@ from leyden.world.world import World
 _GC_THRESHOLDS = (10_000, 2)
 
 
+class RealClock(Protocol):
+    """The real time of a server, as `ServerClock` has it."""
+
+    def now(self) -> int:
+        """Milliseconds since the epoch."""
+
+    def change_ms(self) -> int:
+        """By how much the system clock was set forward since the last call."""
+
+
 def serve(options: argparse.Namespace) -> int:
     """Open a world for each key and serve them. Raises `LeydenError` with one line that says what to change."""
     for key in options.api_key or []:
@@ -65,29 +75,8 @@ def serve(options: argparse.Namespace) -> int:
         addresses = ServerAddresses.of(host, port, options.public_url)
         keys, is_new = api_keys(options.api_key or [], options.data, is_local=addresses.is_local)
         token, is_new_token = admin_token(options.admin_token, options.data, is_local=addresses.is_local)
-        egress = Egress(
-            options.egress or ("loopback" if addresses.is_local else "public"),
-            allow=options.egress_allow,
-            own=addresses.own,
-        )
         with gc_paused(freeze=True):  # what is loaded until the first request stays
-            folders = ProjectFolders(options.data, keys)
-            for index, (key, folder) in enumerate(folders.by_key.items()):
-                worlds[key] = _world_for_key(options, clock, key, folder, index, addresses.public_url, egress)
-            opened = folders.describe(worlds)
-            if any(world.engine is not None for world in worlds.values()):
-                # The first payment needs it. Its import takes a quarter of a second, in which nobody would be answered.
-                import_module("scipy.sparse.csgraph")
-            app = MultiTenantApp(
-                worlds,
-                key_kept=folders.has_key,
-                sync_clock=clock.now if options.durability == "interval" else None,
-                hosts=[*addresses.names, *options.allow_host],
-                pages=[addresses.public_url, *options.allow_host],
-                clock_change_ms=clock.change_ms,
-                lnurl_budget=RequestBudget(options.lnurl_budget, stopwatch()) if options.lnurl_budget else None,
-                sandboxes=None if options.no_control else _sandboxes(options, clock, addresses, egress, token),
-            )
+            app, opened = open_server(options, clock, addresses, keys, token, worlds)
         gc.set_threshold(*_GC_THRESHOLDS)
         shown_key = keys[0] if is_new or (keys == [DEFAULT_KEY] and not options.api_key) else None
         if is_new_token and not options.no_control:
@@ -100,10 +89,7 @@ def serve(options: argparse.Namespace) -> int:
 
         with state_files(options.pid_file, options.ready_file) as ready_file:
             run_server(app, listener, ready)
-        for world in worlds.values():
-            # What a live clock has shown since the last commit: it must not show less after a restart.
-            with contextlib.suppress(StorageUnavailable):
-                world.keep_time()
+        keep_time(worlds.values())
     except KeyboardInterrupt:  # a signal to stop before the server ran
         ignore_stop_signals()
         raise
@@ -112,6 +98,49 @@ def serve(options: argparse.Namespace) -> int:
         for world in worlds.values():
             world.store.close()
     return 0
+
+
+def open_server(
+    options: argparse.Namespace,
+    clock: RealClock,
+    addresses: ServerAddresses,
+    keys: Sequence[str],
+    token: str | None,
+    worlds: dict[str, World],
+) -> tuple[MultiTenantApp, list[str]]:
+    """The application over a world for each project, and a line about each one that is kept in a directory. Each world
+    is put into `worlds` when it is open: whoever calls closes its store, after an error, too."""
+    egress = Egress(
+        options.egress or ("loopback" if addresses.is_local else "public"),
+        allow=options.egress_allow,
+        own=addresses.own,
+    )
+    folders = ProjectFolders(options.data, keys)
+    for index, (key, folder) in enumerate(folders.by_key.items()):
+        worlds[key] = _world_for_key(options, clock, key, folder, index, addresses.public_url, egress)
+    opened = folders.describe(worlds)
+    if any(world.engine is not None for world in worlds.values()):
+        # The first payment needs it. Its import takes a quarter of a second, in which nobody would be answered.
+        import_module("scipy.sparse.csgraph")
+    app = MultiTenantApp(
+        worlds,
+        key_kept=folders.has_key,
+        sync_clock=clock.now if options.durability == "interval" else None,
+        hosts=[*addresses.names, *options.allow_host],
+        pages=[addresses.public_url, *options.allow_host],
+        clock_change_ms=clock.change_ms,
+        lnurl_budget=RequestBudget(options.lnurl_budget, stopwatch()) if options.lnurl_budget else None,
+        sandboxes=None if options.no_control else _sandboxes(options, clock, addresses, egress, token),
+    )
+    return app, opened
+
+
+def keep_time(worlds: Iterable[World]) -> None:
+    """Before the end: write what a live clock has shown since the last commit. It must not show less after a
+    restart."""
+    for world in worlds:
+        with contextlib.suppress(StorageUnavailable):
+            world.keep_time()
 
 
 def _announce(
@@ -157,7 +186,7 @@ def _payers_text(options: argparse.Namespace, worlds: Mapping[str, World]) -> li
 
 def _world_for_key(
     options: argparse.Namespace,
-    clock: ServerClock,
+    clock: RealClock,
     key: str,
     folder: Path | None,
     index: int,
@@ -185,7 +214,7 @@ def _open_world(
     store: Store,
     saved: Mapping[str, Any] | None,
     options: argparse.Namespace,
-    clock: ServerClock,
+    clock: RealClock,
     key: str,
     index: int,
     public_url: str,
@@ -252,7 +281,7 @@ def _open_world(
     )
 
 
-def _present(clock: ServerClock) -> int:
+def _present(clock: RealClock) -> int:
     """The system clock's instant, as the start of a sandbox."""
     now_ms = clock.now()
     if not FIRST_MS <= now_ms <= LAST_MS:
@@ -264,7 +293,7 @@ def _present(clock: ServerClock) -> int:
 
 
 def _sandboxes(
-    options: argparse.Namespace, clock: ServerClock, addresses: ServerAddresses, egress: Egress, token: str | None
+    options: argparse.Namespace, clock: RealClock, addresses: ServerAddresses, egress: Egress, token: str | None
 ) -> SandboxSettings:
     """How the server creates further sandboxes over HTTP: by default with its own options."""
     defaults = SandboxDefaults(

@@ -48,6 +48,11 @@ Step = TypedDict(
         "raw": str,
         "steps": list["Step"],
         "obligation": str,
+        "options": list[str],  # of `leyden serve`
+        "disk": bool,
+        "status": int,
+        "check": str,
+        "draw": list[list[str]],  # of a filter: the parameter, the place of a row, which value, the kind of value
     },
     total=False,
 )

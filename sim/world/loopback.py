@@ -49,19 +49,19 @@ def send_request(
 ) -> LoopbackResponse:
     """Send one request into an ASGI application. `target` is the path with its query, percent-encoded; `extensions` are
     those of the scope. Raises `ResponseLost` when a service fault loses the response."""
-    raw_path, _, query = target.partition("?")
-    return run_to_completion(_send(app, method, raw_path, query.encode("ascii"), headers, body, extensions))  # type: ignore[no-any-return]
+    return run_to_completion(send_once(app, method, target, headers, body, extensions))  # type: ignore[no-any-return]
 
 
-async def _send(
+async def send_once(
     app: ASGIApp,
     method: str,
-    raw_path: str,
-    query: bytes,
-    headers: tuple[Header, ...],
-    body: bytes,
-    extensions: Mapping[str, Any] | None,
+    target: str,
+    headers: tuple[Header, ...] = (),
+    body: bytes = b"",
+    extensions: Mapping[str, Any] | None = None,
 ) -> LoopbackResponse:
+    """The same in a coroutine, which may wait. `target` is the path with its query, percent-encoded."""
+    raw_path, _, query = target.partition("?")
     scope: MutableMapping[str, Any] = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -70,7 +70,7 @@ async def _send(
         "scheme": "http",
         "path": _unquoted(raw_path),
         "raw_path": raw_path.encode("ascii"),
-        "query_string": query,
+        "query_string": query.encode("ascii"),
         "root_path": "",
         "headers": headers,
         "client": ("127.0.0.1", 0),

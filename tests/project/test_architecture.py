@@ -69,6 +69,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("harness.constants", "harness.steps", "harness.model"),
     ("harness.generators", "harness.targets"),
     ("harness.checks",),
+    ("harness.control",),
     ("harness.session",),
     ("harness.executors",),
     ("harness.runs",),
@@ -101,6 +102,7 @@ ALLOWED = {
     ("sim/devserver/sandboxes/event_runner.py", "asyncio"),
     ("sim/devserver/awaited_delivery.py", "asyncio"),
     ("sim/devserver/listen.py", "asyncio"),
+    ("sim/harness/targets/hosted.py", "asyncio"),
     ("sim/devserver/receiver_check/command.py", "asyncio"),
 }
 # This file, and the one that writes a user's project with modules of these names.

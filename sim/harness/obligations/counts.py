@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from leyden.harness.obligations.obligation import Obligation, document_of, resolved
+from leyden.harness.control.documents import resolved
+from leyden.harness.obligations.obligation import Obligation, document_of
 from leyden.harness.obligations.scenes import ROWS
 from leyden.harness.steps import Step
 

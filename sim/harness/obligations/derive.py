@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.obligations.changes import change_obligations
+from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, scene_obligation
 from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations
@@ -68,6 +69,7 @@ def _derived() -> Iterator[Obligation]:
         delivery_obligations(),
         long_list_obligations(),
         durability_obligations(),
+        control_list_obligations(),
         (scene_obligation(), jitter_obligation()),
     )
     for overlay in _BODY_OVERLAYS:

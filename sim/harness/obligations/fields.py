@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from leyden.harness.control.documents import resolved
 from leyden.harness.obligations.obligation import (
     DocumentedOperation,
     Obligation,
     document_of,
     operations_of,
     request_of,
-    resolved,
     shown,
     target_of,
 )

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from leyden.harness.control.documents import resolved
 from leyden.harness.steps import Step
 from leyden.world.config import packaged_contract
 
@@ -84,21 +85,6 @@ def _operations(document: Mapping[str, Any]) -> Iterator[DocumentedOperation]:
                 one["operationId"], method.upper(), path, source, bool(one.get("security")), tuple(parameters), body,
                 {name: value for name, value in example.items() if name != "callbackUrl"}, one,
             )  # fmt: skip
-
-
-def resolved(document: Mapping[str, Any], schema: Any) -> Any:
-    """A copy of a part of the document without references; the members beside a reference are added."""
-    if isinstance(schema, list):
-        return [resolved(document, one) for one in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    beside = {name: resolved(document, value) for name, value in schema.items() if name not in {"$ref", "x-lifecycle"}}
-    if isinstance(schema.get("$ref"), str) and schema["$ref"].startswith("#/"):
-        found: Any = document
-        for name in schema["$ref"].split("/")[1:]:
-            found = found[name.replace("~1", "/").replace("~0", "~")]
-        return {**resolved(document, found), **beside}
-    return beside
 
 
 # The parts of requests. `{s1}` and the other labels are those of the scene `rows`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from leyden.harness.obligations.control.scenes import CONTROL_SCENES
 from leyden.harness.obligations.obligation import document_of
 from leyden.harness.steps import Step
 
@@ -121,11 +122,14 @@ SCENES: Mapping[str, tuple[Step, ...]] = {
 _AGAIN: Step = {"do": "restart", "how": "compact"}
 RESTARTED = {"restarted-lists": (*SCENES["lists"], _AGAIN)}
 # The steps of one case that come after those of a scene. A scene that is not here has one obligation for each case.
-SHARED: Mapping[str, int] = {"rows": 80, "lists": 150, "empty": 25, "restarted-lists": 150, "long": 1_000}
+SHARED: Mapping[str, int] = {"rows": 80, "lists": 150, "empty": 25, "restarted-lists": 150, "long": 1_000,
+                              **dict.fromkeys(CONTROL_SCENES, 300)}  # fmt: skip
 
 
 def scene_of(name: str) -> tuple[Step, ...]:
     """The steps of a scene; `NAME-changed` is a scene for one obligation alone."""
+    if name in CONTROL_SCENES:
+        return (CONTROL_SCENES[name](),)
     return {**SCENES, **RESTARTED, "long": LONG}.get(name.partition("-changed")[0], ())
 
 

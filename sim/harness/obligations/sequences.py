@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Any
 
-from leyden.harness.obligations.obligation import Obligation, resolved
+from leyden.harness.control.documents import resolved
+from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
 from leyden.world.config import packaged_contract
 

@@ -9,6 +9,9 @@ from jsonschema_rs import Draft202012Validator
 
 from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
+from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
+from leyden.harness.control.list_checks import PLACES
+from leyden.harness.control.search_checks import COUNTS, KINDS
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.specification import PATCH_SCHEMA
@@ -40,6 +43,15 @@ _HEADERS = {
         "maxItems": 2,
     },
 }
+
+_STEPS_WITHIN = {"type": "array", "items": {"$ref": "#/$defs/step"}}
+_DRAW = {
+    "type": "array",
+    "items": {"type": "array", "prefixItems": [_TEXT, {"enum": list(PLACES)}, _TEXT], "minItems": 3, "maxItems": 3},
+    "minItems": 1,
+    "maxItems": 10,
+}
+_NAME = {"type": "string", "pattern": "^[A-Za-z]{1,80}$"}
 
 # The members of a step by its `do`; a name that ends with `?` may be left out.
 _STEPS: Mapping[str, Mapping[str, Any]] = {
@@ -106,9 +118,23 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "of": {"enum": ["charges", "statics", "children", "changes"]}, "as": _TEXT, "static?": _TEXT,
         "count": {"type": "integer", "minimum": 0, "maximum": 100_000}, "body?": _OBJECT, **_BY,
     },
-    "pages": {
-        "target": _TARGET, "headers?": _HEADERS, "steps?": {"type": "array", "items": {"$ref": "#/$defs/step"}},
+    "pages": {"target": _TARGET, "headers?": _HEADERS, "steps?": _STEPS_WITHIN},
+    "host": {"options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "disk?": _FLAG, "steps?": _STEPS_WITHIN},
+    "send": {
+        "method": {"type": "string", "pattern": "^[A-Z]{1,20}$"}, "target": _TARGET, "headers?": _HEADERS, "body?": {},
+        "as?": _TEXT, "count?": {"type": "integer", "minimum": 0, "maximum": 100_000},
+        "status?": {"type": "integer", "minimum": 100, "maximum": 599},
     },
+    "control_list": {
+        "operation": _NAME, "check": {"enum": list(LIST_CHECKS)}, "target?": _TARGET, "draw?": _DRAW,
+        "raw?": {"type": "string", "pattern": "^[!-~]*$"}, "kind?": _TEXT, "steps?": _STEPS_WITHIN,
+        "count?": {"type": "integer", "minimum": 1, "maximum": 1_000},
+        "query?": {"type": "object", "additionalProperties": _TEXT},
+    },
+    "control_search": {
+        "kind": {"enum": list(KINDS)}, "draw": _DRAW, "count": {"type": "integer", "minimum": 1, "maximum": 100},
+    },
+    "control_counts": {"check": {"enum": list(COUNTS)}},
 }  # fmt: skip
 
 

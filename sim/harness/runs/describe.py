@@ -27,6 +27,7 @@ _SENTENCES = {
     "replay": "replay the delivery about {charge}",
     "follow": "use {what} in every way: list, LNURL, invoice, payment, proof",
     "odd": "send an odd request: {operation}, {kind}",
+    "control_counts": "compare the number {check} of the sandbox with the lists",
 }
 
 _STOPS = {
@@ -64,6 +65,20 @@ def _sentence(step: Step) -> str:
             amount = f" with {step['amount']} msat" if "amount" in step else ""
             delay = f", arriving after {step['delay']} ms" if step.get("delay") else ""
             return f"pay {step['charge']}{amount}{result.get(outcome, f', {outcome}')}{delay}: {label}"
+        case "host":
+            options, steps = " ".join(step.get("options", ())), len(step.get("steps", ()))
+            return f"host a server ({options}{', with a data directory' if step.get('disk') else ''}), {steps} requests"
+        case "send":
+            many = f" {step['count']} times" if "count" in step else ""
+            return f"send {step['method']} {step['target']}{many}: {one_line(step.get('body'), 200)}"
+        case "control_list":
+            draws = "; ".join(f"{name}: {kind} of the {place} row" for name, place, kind in step.get("draw", ()))
+            rest = "".join(f", {text}" for text in (draws, step.get("raw", "")) if text)
+            changes = "".join(f", then {_sentence(one)}" for one in step.get("steps", ()))
+            return f"compare {step['operation']} with the whole list: {step['check']}{rest}{changes}"
+        case "control_search":
+            _, place, kind = step["draw"][0]
+            return f"search for texts ({kind}) of the {place} {step['kind']}, {step['count']} results of each kind"
         case "restart":
             if step.get("how") == "snapshot":
                 return "take snapshots, delete one, and return to the last one"

@@ -84,6 +84,7 @@ class Session:
         self.exchanges: list[Exchange] = []
         self.last: tuple[Request, Response] | None = None
         self._records = False
+        self.host: Any = None  # the server that the steps host
         if target.controlled:
             self._read_secrets()
 

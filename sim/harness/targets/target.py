@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -128,6 +129,7 @@ class InProcess:
         self._copies = count(1)
         self._overlays: tuple[str, ...] = ()
         self.replaced_key = API_KEY
+        self.at_end = ExitStack()  # of a run
 
     @property
     def sandbox(self) -> Sandbox:
@@ -256,6 +258,10 @@ class InProcess:
                 path.write_bytes(whole)
         return False
 
+    def new_folder(self) -> str:
+        """A directory for what a case hosts beside the sandbox; it is removed at the end of the run."""
+        return self.at_end.enter_context(_new_folder())
+
     def specification(self, overlays: Sequence[str]) -> Mapping[str, Any]:
         """The document of the sandboxes with these overlays."""
         return world_config(seed=0, start_ms=0, spec=self._spec, overlays=overlays, control=False).contract.document
@@ -265,7 +271,8 @@ class InProcess:
         return self.sandbox.world.journal.hash
 
     def end(self) -> None:
-        """Close the sandbox and remove its directory."""
+        """Close the sandbox and what was hosted beside it, and remove the directories."""
+        self.at_end.close()
         if self._sandbox is not None:
             self._sandbox.close()
             self._sandbox = None

@@ -1,0 +1,243 @@
+"""Checks of the lists of the control plane: each page, filter and row agrees with the whole list."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, product
+from typing import Any
+
+from jsonschema_rs import Draft202012Validator
+
+from leyden.harness.control.documents import ControlList, single_of
+from leyden.harness.control.filters import Row, drawn, meaning_of, value_of
+from leyden.harness.control.host import Host, list_named, violation, with_query
+from leyden.harness.steps import StepImpossible
+
+_MOST_ROWS = 40  # that are read alone
+_MOST_PAGES = 500  # of one limit
+_PLACES = {"first": 0.0, "middle": 0.5, "last": 1.0}
+PLACES = tuple(_PLACES)
+CHECKS = ("pages", "order", "rows", "refused", "filter", "between")
+
+
+def check_list(host: Host, step: Mapping[str, Any]) -> None:
+    """Do one step `control_list` with its `check`."""
+    of = list_named(step["operation"])
+    path = host.filled(step.get("target", of.operation.path))
+    match step["check"]:
+        case "pages":
+            _check_pages(host, of, path, step.get("query", {}))
+        case "order":
+            _check_order(host, of, host.full(of, path))
+        case "rows":
+            _check_rows(host, of, path)
+        case "refused":
+            _refused(host, f"{path}?{step['raw']}", [step["kind"]])
+        case "filter":
+            _check_filter(host, of, path, step["draw"])
+        case "between":
+            _check_between(host, of, path, step)
+        case other:
+            raise StepImpossible(other)
+
+
+# Pages
+
+
+def _check_pages(host: Host, of: ControlList, path: str, query: Mapping[str, str]) -> None:
+    """Pages of each limit, joined, are the whole list."""
+    full = host.full(of, path, **query)
+    limit = of.operation.parameters["limit"]["schema"]
+    sizes = {1, 2, 7, limit["default"], limit["maximum"], len(full) - 1, len(full), len(full) + 1}
+    least = max(limit["minimum"], len(full) // _MOST_PAGES)
+    for size in sorted(size for size in sizes if least <= size <= limit["maximum"]):
+        _same(full, host.pages(of, path, {**query, "limit": str(size)}), f"{of.name} with limit {size}")
+    _same(full, host.pages(of, path, query), f"{of.name} without a limit")
+    keys = Counter(_key(row) for row in full)
+    twice = [key for key, count in keys.items() if count > 1]
+    if twice and "id" in of.row["properties"] and "kind" not in of.row["properties"]:
+        raise violation(of.name, "each row once", f"more than once: {twice[:3]}")
+    if of.numbered and full:
+        number = full[len(full) // 2][of.numbered]
+        for after in (number - 1, number, full[-1][of.numbered]):
+            rows = host.pages(of, path, {**query, "after": str(after), "limit": str(limit["maximum"])})
+            _same([row for row in full if row[of.numbered] > after], rows, f"{of.name} after {after}")
+
+
+def _key(row: Row) -> str:
+    return str(row.get("id", row.get("name", row)))
+
+
+def _same(expected: Sequence[Row], observed: Sequence[Row], where: str) -> None:
+    if list(expected) == list(observed):
+        return
+    wanted, found = [_key(row) for row in expected], [_key(row) for row in observed]
+    if wanted == found:
+        place = next(n for n, pair in enumerate(zip(expected, observed, strict=True)) if pair[0] != pair[1])
+        raise violation(f"{where}: row {place}", expected[place], observed[place])
+    missing, more = [one for one in wanted if one not in found], [one for one in found if one not in wanted]
+    words = f"{len(found)} rows; missing: {missing[:3]}; not expected: {more[:3]}"
+    raise violation(where, f"{len(wanted)} rows: those of the whole list, in its order", words)
+
+
+def _check_order(host: Host, of: ControlList, full: Sequence[Row]) -> None:
+    """The order that the document says: of creation, or of time."""
+    sign = -1 if of.order == "newest" else 1
+    ids = [host.created[key] for row in full if (key := str(row.get("id"))) in host.created]
+    if of.order in {"newest", "oldest"} and ids != sorted(ids, key=lambda place: sign * place):
+        raise violation(of.name, f"the {of.order} first, by creation", f"rows in the order {ids[:8]} of creation")
+    for member in (of.numbered, "id", "createdAt", "at"):
+        values = [row.get(member) for row in full if member]
+        typed = all(isinstance(value, int) for value in values) if member in {of.numbered, "id"} else True
+        if values and None not in values and typed and of.order and (of.order != "time" or member == "at"):
+            wrong = next((pair for pair in pairwise(values) if _before(pair[1], pair[0], sign)), None)
+            if wrong is not None:
+                raise violation(f"{of.name}: {member}", f"the order of the document ({of.order})", list(wrong))
+    if of.numbered and full and [row[of.numbered] for row in full] != [*range(1, len(full) + 1)]:
+        raise violation(of.name, "numbers from 1, without a gap", [row[of.numbered] for row in full][:5])
+    first = [row["shop"] for row in full if "shop" in row]
+    if first and (not first[0] or any(first[1:])):
+        raise violation(of.name, "the node of this service first, and once", first[:5])
+
+
+def _before(one: Any, other: Any, sign: int) -> bool:
+    return bool(one < other if sign > 0 else one > other)
+
+
+# Rows
+
+
+def _check_rows(host: Host, of: ControlList, path: str) -> None:
+    """Each row is as the operation that reads it alone shows it."""
+    views: list[dict[str, str]] = [{}]
+    views += [{name: "true"} for name, one in of.filters.items() if one["schema"].get("type") == "boolean"]
+    if single_of(of) is None:
+        raise StepImpossible(of.name)
+    for query in views:
+        full = host.full(of, path, **query)
+        for row in full[:: max(1, len(full) // _MOST_ROWS)]:
+            for name, expected, observed in _differences(row, host.details(of.name, row), complete=bool(query)):
+                raise violation(f"{of.name}: {_key(row)}: {name}", expected, observed)
+
+
+def _differences(row: Row, details: Row, *, complete: bool) -> Iterator[tuple[str, Any, Any]]:
+    if any(value == row for value in details.values()):
+        return
+    for name, value in row.items():
+        one = details.get(name, value)
+        if isinstance(one, list) and isinstance(value, int):
+            one = sum(not each.get("closed") for each in one)
+        if isinstance(one, list) and isinstance(value, list) and not complete:
+            one = [
+                {member: each[member] for member in shown} if isinstance(each, Mapping) else each
+                for each, shown in zip(one, value, strict=False)
+            ]
+        if one != value:
+            yield name, one, value
+    if not (row.keys() & details.keys()) or (complete and details.keys() != row.keys()):
+        yield "members", sorted(details), sorted(row)
+
+
+# Parameters
+
+
+def _refused(host: Host, target: str, names: Sequence[str]) -> None:
+    """A query that the document does not allow gets 400, which names the parameter."""
+    response = host.ask("GET", target)
+    detail = str(response.json.get("detail")) if isinstance(response.json, Mapping) else ""
+    if response.status != 400 or not any(f"query.{name}" in detail for name in names):
+        raise violation(f"GET {target}", f"400 about query.{names[0]}", f"{response.status} {detail[:100]}")
+
+
+def _check_filter(host: Host, of: ControlList, path: str, draws: Sequence[Sequence[str]]) -> None:
+    """A filter gives the rows of the whole list for which its meaning is true. Of each draw: the parameter, the place
+    of the row that it is drawn from, and the kind of the value."""
+    full = host.full(of, path)
+    choices = [
+        [value_of(kind, value, of.filters[name]["schema"]) for value in _drawn(host, of, full, name, place)]
+        for name, place, kind in draws
+    ]
+    for values in dict.fromkeys(product(*choices)):
+        query = dict(zip([name for name, *_ in draws], values, strict=True))
+        wrong = [name for name, value in query.items() if not _is_allowed(of.filters[name]["schema"], value)]
+        if wrong:
+            _refused(host, with_query(path, query), wrong)
+        else:
+            _filtered(host, of, path, full, query)
+
+
+def _drawn(host: Host, of: ControlList, full: Sequence[Row], name: str, place: str) -> list[str]:
+    """The values of a parameter that belong to the row at a place, or to the next one that has any."""
+    start = place_of(place, len(full))
+    for row in (*full[start:], *reversed(full[:start])):
+        found = drawn(of, name, row, host)
+        if found:
+            return list(dict.fromkeys(found))
+    raise StepImpossible(f"no row has a value of {name}")
+
+
+def place_of(name: str, count: int) -> int:
+    """The number of the row at one of the `PLACES` of a list with so many rows."""
+    return round((count - 1) * _PLACES[name])
+
+
+def _filtered(host: Host, of: ControlList, path: str, full: Sequence[Row], query: Mapping[str, str]) -> None:
+    meanings = [(meaning_of(of, name), value) for name, value in query.items()]
+    expected = [row for row in full if all(meaning and meaning(host, row, value) for meaning, value in meanings)]
+    if not expected and 409 in of.operation.statuses and host.ask("GET", with_query(path, query)).status == 409:
+        return  # a name that nothing can have
+    most = str(of.operation.parameters["limit"]["schema"]["maximum"])
+    _same(expected, host.pages(of, path, {"limit": most, **query}), with_query(of.name, query))
+    if len(expected) > 1:
+        size = str(max(1, len(expected) // 2))
+        _same(expected, host.pages(of, path, {"limit": size, **query}), with_query(of.name, {"limit": size, **query}))
+
+
+_UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def _is_allowed(schema: Mapping[str, Any], value: str) -> bool:
+    if schema.get("format") == "uuid" and not _UUID.fullmatch(value):
+        return False
+    return Draft202012Validator(dict(schema), validate_formats=True).is_valid(value)
+
+
+# Changes between pages
+
+
+def _check_between(host: Host, of: ControlList, path: str, step: Mapping[str, Any]) -> None:
+    """Rows that appear, change and are removed after the first page: the pages have every row that was there all the
+    time once and in order, a removed one that was not read never, a new one as the order of the list says."""
+    size = step.get("count", 3)
+    before = host.full(of, path)
+    read: list[Row] = []
+
+    def change() -> None:
+        host.answers["page"] = [dict(row) for row in before]
+        for one in step["steps"]:
+            host.answers.pop(one.get("as", ""), None)
+        for one in step["steps"]:
+            host.send(one)
+
+    read += host.pages(of, path, {"limit": str(size)}, change)
+    host.forget()
+    after = {_key(row): row for row in host.full(of, path)}
+    known = {_key(row) for row in before}
+    first = [_key(row) for row in before[:size]]
+    rest = [_key(row) for row in before[size:] if _key(row) in after]
+    new = [key for key in after if key not in known]
+    expected = [*first, *rest, *(new if of.order != "newest" else [])]
+    observed = [_key(row) for row in read]
+    if of.order == "time":  # a new one has its own place in the order
+        expected = [*first, *(key for key in after if key not in first)]
+    if observed != expected:
+        words = f"missing: {[key for key in expected if key not in observed][:3]}"
+        more = f"not expected: {[key for key in observed if key not in expected][:3]}"
+        raise violation(
+            f"{of.name} with changes after the first page", expected[:8], f"{words}; {more}; {observed[:8]}"
+        )
+    for row in read[size:]:
+        if row != after[_key(row)]:
+            raise violation(f"{of.name}: {_key(row)} after a change", after[_key(row)], row)

@@ -1,0 +1,79 @@
+"""Executors for a server that a case hosts in this process: requests to it, and checks of its control plane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from leyden.errors import MissingExtra
+from leyden.harness.control.host import Host
+from leyden.harness.control.list_checks import check_list
+from leyden.harness.control.search_checks import check_counts, check_search
+from leyden.harness.session.session import Request, Session
+from leyden.harness.steps import Step, StepImpossible
+from leyden.harness.targets.hosted import HostedServer
+from leyden.harness.targets.target import InProcess, Response
+
+
+def host(session: Session, step: Step) -> None:
+    """{"do": "host", "options"?: ["--rate", "0"], "disk"?: true, "steps"?: [step, ...]}: host a server with these
+    options of `leyden serve`, with a data directory if `disk`, and do the steps `send` with it. It takes the place of
+    an earlier one."""
+    started = new_host(session, step)
+    session.host = started
+    for one in step.get("steps", ()):
+        started.send(one)
+
+
+def send(session: Session, step: Step) -> None:
+    """{"do": "send", "method", "target", "body"?, "as"?, "count"?, "status"?}: send a request to the hosted server,
+    `count` times with another `{n}`; `{label.0.id}` is a member of an earlier answer. The response must have the
+    status, by default 200 or 201."""
+    hosted(session).send(step)
+
+
+def control_list(session: Session, step: Step) -> None:
+    """{"do": "control_list", "operation": "listPayments", "check": ..., ...}: check a list of the hosted server;
+    `check` is pages, order, rows, refused, filter or between (`leyden.harness.control.list_checks`)."""
+    check_list(hosted(session), step)
+
+
+def control_search(session: Session, step: Step) -> None:
+    """{"do": "control_search", "kind": "charge", "draw": [["text", "middle", "same"]], "count": 10}: search for the
+    texts of a row, with so many results of each kind."""
+    check_search(hosted(session), step)
+
+
+def control_counts(session: Session, step: Step) -> None:
+    """{"do": "control_counts", "check": "pending"}: a number in the state of the sandbox is that of the lists."""
+    check_counts(hosted(session), [step["check"]])
+
+
+def new_host(session: Session, step: Step) -> Host:
+    """A server with the options of a step; it ends with the run. Raises `StepImpossible` where none can be hosted."""
+    target = session.target
+    if not isinstance(target, InProcess):
+        session.unchecked["lists and kept state of the control plane: only a sandbox in process is checked"] = None
+        raise StepImpossible("a server is hosted beside a sandbox in process")
+    folder = Path(target.new_folder()) if step.get("disk") else None
+    try:
+        server = HostedServer(step.get("options", ()), folder)
+    except MissingExtra as error:
+        session.unchecked[f"the control plane of a simulated network: {error}"] = None
+        raise StepImpossible("an extra is not installed") from None
+    target.at_end.callback(server.close)
+
+    def observe(method: str, path: str, body: Any, response: Response) -> None:
+        session.last = (Request(method, path, (), b"" if body is None else orjson.dumps(body)), response)
+
+    return Host(server, observe)
+
+
+def hosted(session: Session) -> Host:
+    """The server that the case hosts. Raises `StepImpossible` if there is none."""
+    if session.host is None:
+        raise StepImpossible("no server is hosted")
+    found: Host = session.host
+    return found

@@ -1,0 +1,1 @@
+"""Obligations of the control plane, derived from `specs/sandbox.openapi.yaml`."""

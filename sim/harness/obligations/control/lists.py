@@ -1,0 +1,167 @@
+"""Obligations of the lists of the control plane: pages, order, rows, filters alone and in pairs, limits, cursors,
+changes between pages, the search and the numbers of the sandbox. The lists and their parameters are those of the
+document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations, product
+from typing import Any
+
+from leyden.harness.control.documents import (
+    AFTER,
+    LIMIT,
+    ControlList,
+    control_lists,
+    control_operations,
+    creation_of,
+    removal_of,
+    single_of,
+)
+from leyden.harness.control.filters import kinds_of, meaning_of
+from leyden.harness.control.list_checks import PLACES
+from leyden.harness.control.search_checks import COUNTS, KINDS
+from leyden.harness.obligations.control.scenes import row_of, send
+from leyden.harness.obligations.obligation import Obligation
+from leyden.harness.steps import Step
+
+DIRECT, SMALL, NETWORK = "control-rows", "control-few-rows", "control-network"
+# Lists below a resource: a path with one that has rows in the scene.
+_PATHS: Mapping[str, str] = {
+    "listAttempts": "/sandbox/v1/payments/{routed.0.id}/attempts",
+    "getInbox": "/sandbox/v1/inboxes/shop.inbox",
+}
+_OF_NETWORK = ("listAttempts",)
+# Lists whose rows other operations add than one at their own path.
+_FILLED = frozenset({
+    "listPayments", "listAttempts", "listDeliveries", "listInboxes", "getInbox", "getJournal", "listRequests",
+    "listSandboxCharges", "listSandboxStaticCharges", "listDueEvents", "listNetworkNodes",
+})  # fmt: skip
+_CURSORS = ("", "0", "x", "000000000000000", "00000000000000001", "000000000000000g", "000000000000000A",
+            "%20000000000000001", "0000000000000001%00", "null", "-1", "0x00000000000001")  # fmt: skip
+_NUMBERS = ("", "-1", "x", "1.5", "1e3", "null", "9007199254740992")
+_SOUGHT = ("same", "other-case", "middle", "one-off", "any-character")
+# Which pairs of kinds of values are asked of two filters.
+_PAIRS = (("same", "same"), ("same", "other-case"), ("one-off", "same"))
+
+_NEW = {"amount": "2000", "description": "new", "expiresIn": 600, "callbackUrl": "http://shop.inbox.localhost/hook"}
+_PAY = "/sandbox/v1/payments"
+# What happens between two pages of the lists whose rows come from other operations.
+_CHANGES: Mapping[str, tuple[Step, ...]] = {
+    "created": (send("POST", "/v0/charges", _NEW), send("POST", "/v0/charges", _NEW, **{"as": "new"})),
+    "paid": (send("POST", "/v0/charges", _NEW, **{"as": "newer"}),
+             send("POST", _PAY, {"request": "{newer.0.data.invoice.request}"})),
+    "static": (send("POST", "/v0/static-charges", {"minAmount": "1000", "maxAmount": "2000", "description": "new"}),),
+    "inbox": (send("PUT", "/sandbox/v1/inboxes/later/script", {}),),
+    "failed": (send("POST", "/v0/charges", _NEW, **{"as": "failing"}),
+               send("POST", "/sandbox/v1/charges/{failing.0.data.id}/fail", {})),
+    "changed": (send("PATCH", "/v0/static-charges/{more.1.data.id}", {"description": "changed between"}),),
+    "settled": (send("POST", "/v0/charges", _NEW, **{"as": "holding"}),
+                send("POST", _PAY, {"request": "{holding.0.data.invoice.request}", "outcome": "hold"},
+                     **{"as": "holds"}), send("POST", "/sandbox/v1/payments/{holds.0.id}/settle")),
+}  # fmt: skip
+
+
+def control_list_obligations() -> Iterator[Obligation]:
+    """The obligations of every list, of the search, and of the numbers that the sandbox shows."""
+    for one in control_lists():
+        yield from obligations_of(one)
+    yield from _searches()
+    yield from _counts()
+
+
+def _searches() -> Iterator[Obligation]:
+    """Searches for the texts of the first, a middle and the last row of each kind, with few and with many results."""
+    source = "sandbox.openapi.yaml#/components/parameters/SearchText"
+    for kind, place, value in product(KINDS, PLACES, _SOUGHT):
+        for most in (1, 10, 100) if value == "middle" else (100,):
+            step: Any = {"do": "control_search", "kind": kind, "draw": [["text", place, value]], "count": most}
+            case = f"{place} {value} by {most}"
+            yield Obligation("search query.text", kind, case, source, (step,), scene=SMALL)
+
+
+def _counts() -> Iterator[Obligation]:
+    """Each member of the sandbox's state that is a number of something."""
+    source = "sandbox.openapi.yaml#/components/schemas/Sandbox"
+    state = next(one for one in control_operations() if one.path == "/sandbox/v1").success["properties"]
+    for name, schema in state.items():
+        counted = "number of" in schema.get("description", "") and name != "seed"
+        if counted or name in COUNTS:
+            step: Any = {"do": "control_counts", "check": name}
+            yield Obligation("getSandbox", "count", name, source, (step,) if name in COUNTS else (), scene=DIRECT)
+
+
+def obligations_of(one: ControlList) -> Iterator[Obligation]:
+    """The obligations of one list. Without a way to fill it there is one that nobody asks."""
+    creation = creation_of(one)
+    network = "/network/" in one.operation.path or one.name in _OF_NETWORK
+    scene = NETWORK if network else SMALL if one.name == "listRequests" else DIRECT
+    if one.name not in _FILLED and creation is None:
+        yield Obligation(one.name, "rows", "", one.operation.source, (), scene=scene)
+        return
+
+    def asked(what: str, case: str, place: str = "", **step: Any) -> Obligation:
+        target = {"target": _PATHS[one.name]} if one.operation.has_path_parameters else {}
+        whole: Any = {"do": "control_list", "operation": one.name, **target, **step}
+        return Obligation(f"{one.name}{place}", f"list-{what}", case, one.operation.source, (whole,), scene=scene)
+
+    yield asked("pages", "", check="pages")
+    if one.order or one.name == "listNetworkNodes":
+        yield asked("order", "", check="order")
+    if single_of(one) is not None:
+        yield asked("rows", "", check="rows")
+    limit = one.operation.parameters[LIMIT]["schema"]
+    for value in (-1, 0, limit["maximum"] + 1, "", "x", "1.5", "1e2", "%201", "null"):
+        yield asked("limit", str(value), f" query.{LIMIT}", check="refused", raw=f"{LIMIT}={value}", kind=LIMIT)
+    for value in _NUMBERS if one.numbered else _CURSORS:
+        yield asked("cursor", value, f" query.{AFTER}", check="refused", raw=f"{AFTER}={value}", kind=AFTER)
+    for name in ("colour", "Limit", "LIMIT", "limits", "_after", "before", "offset", "page"):
+        yield asked("unknown", name, f" query.{name}", check="refused", raw=f"{name}=1", kind=name)
+    for name in one.operation.parameters:
+        raw = f"{name}=1&{name}=2"
+        yield asked("twice", "", f" query.{name}", check="refused", raw=raw, kind=name)
+    yield from _filters(one, asked)
+    yield from _between(one, creation is not None, asked)
+
+
+def _filters(one: ControlList, asked: Any) -> Iterator[Obligation]:
+    known = []
+    for name, parameter in one.filters.items():
+        schema = parameter["schema"]
+        if schema.get("type") == "boolean":
+            continue  # no filter: the members of the rows
+        if meaning_of(one, name) is None:
+            yield Obligation(f"{one.name} query.{name}", "list-filter", "", one.operation.source, ())
+            continue
+        known.append(name)
+        for place in PLACES:
+            for kind in kinds_of(schema):
+                draw = [[name, place, kind]]
+                yield asked("filter", f"{place} {kind}", f" query.{name}", check="filter", draw=draw)
+    for first, second in combinations(known, 2):
+        for place, other in (("first", "first"), ("middle", "middle"), ("first", "last")):
+            for kinds in _PAIRS:
+                names = [kind for name, kind in zip((first, second), kinds, strict=True)
+                         if kind in kinds_of(one.filters[name]["schema"])]  # fmt: skip
+                if len(names) < 2:  # of an instant
+                    names = ["+0-ms" if "Created" in name or "created" in name else "same" for name in (first, second)]
+                draw = [[first, place, names[0]], [second, other, names[1]]]
+                case = f"{place} {names[0]}, {other} {names[1]}"
+                yield asked("filters", case, f" query.{first}+{second}", check="filter", draw=draw)
+
+
+def _between(one: ControlList, has_creation: bool, asked: Any) -> Iterator[Obligation]:
+    removal = removal_of(one)
+    changes: dict[str, tuple[Step, ...]] = {}
+    if has_creation and one.name != "listPayments":
+        creation = creation_of(one)
+        assert creation is not None
+        changes["added"] = (send("POST", creation.path, row_of(creation), count=2),)
+        if removal is not None:
+            path = f"{one.operation.path}/{{page.{{}}.id}}"
+            for case, place in (("read", 0), ("at the cursor", 2), ("next", 3), ("later", 6)):
+                changes[f"removed {case}"] = (send("DELETE", path.replace("{}", str(place), 1)),)
+    elif one.name not in {"listAttempts", "listNetworkNodes", "listRequests"}:
+        changes |= _CHANGES
+    for case, steps in changes.items():
+        yield asked("between-pages", case, f" query.{AFTER}", check="between", steps=[*steps])

@@ -1,0 +1,138 @@
+"""The worlds in which the obligations of the control plane are asked: the steps that fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from leyden.harness.control.documents import ControlOperation, control_lists, creation_of
+from leyden.harness.steps import Step
+
+START = "2030-01-01T00:00:00Z"
+PAUSED = ("--rate", "0", "--seed", "1", "--start", START)
+_HOOK = "http://shop.inbox.localhost/hook"
+# Words that differ in case, and characters that mean something in patterns and in URLs.
+_TEXTS = ("Tea", "tea", "te_", "t%a", "a+b c", "a&b=c", "caf\u00e9", 'q"u', "tea 2", "100%")
+# Bodies for the rows that a list gets by requests to its path, with `{n}` in them; otherwise the document's examples.
+# None of them has an effect on the other rows.
+_ROWS: Mapping[str, Any] = {
+    "createSnapshot": {"name": "before {n}"},
+    "addPayer": {"description": "nobody {n}", "payer": "wallet {n}", "outcome": "never"},
+    "addFault": {"kind": "drop", "attempt": 900, "event": "charge.completed"},
+    "addServiceFault": {"kind": "error", "operation": "getWallet", "nth": 900_000, "status": 429},
+    "addInterceptor": {"kind": "delay", "delay": 1, "node": "n3", "hop": 9},
+}
+_MOST = {"createSnapshot": 18}  # a sandbox has 20 at most
+
+
+def send(method: str, target: str, body: Any = None, **more: Any) -> Step:
+    """A step that sends a request to the server that the case hosts."""
+    step: Any = {"do": "send", "method": method, "target": target, **more}
+    if body is not None:
+        step["body"] = body
+    found: Step = step
+    return found
+
+
+def host(steps: tuple[Step, ...], *options: str, disk: bool = False) -> Step:
+    """A step that hosts a server and fills it."""
+    step: Any = {"do": "host", "options": [*PAUSED, *options], "steps": [*steps]}
+    if disk:
+        step["disk"] = True
+    found: Step = step
+    return found
+
+
+def charge(count: int, label: str, **body: Any) -> Step:
+    """Steps that create Charges."""
+    fields = {"amount": "2000", "description": "plain {n}", "callbackUrl": _HOOK, "expiresIn": 86_400, **body}
+    return send("POST", "/v0/charges", fields, count=count, **{"as": label})
+
+
+def pay(label: str, count: int, **body: Any) -> Step:
+    """Steps that pay the Charges of a label."""
+    request = f"{{{label}.n.data.invoice.request}}"
+    return send("POST", "/sandbox/v1/payments", {"request": request, **body}, count=count, **{"as": f"p-{label}"})
+
+
+def advance(by: str) -> Step:
+    """Advance the clock."""
+    return send("POST", "/sandbox/v1/clock/advance", {"by": by})
+
+
+def rows(many: int) -> tuple[Step, ...]:
+    """Rows of every list of a sandbox with direct payments: about `many` of each, in portions at different instants."""
+    steps: list[Step] = []
+    for number, text in enumerate(_TEXTS):
+        label = {"internalId": text, "description": f"{text} {{n}}"}
+        steps += [charge(2, f"c{number}", **label, callbackUrl=f"http://r{number}.inbox.localhost/{number}")]
+        steps += [static(1, f"s{number}", **label, successMessage=f"thanks {text}"), advance("700ms")]
+    part = many // 3
+    invoice = "/lnurlp/{s0.0.data.id}/invoice?amount=2000"
+    steps += [
+        send("PUT", "/sandbox/v1/inboxes/gone/script", {"always": 410}),
+        send("PUT", "/sandbox/v1/inboxes/down/script", {"always": 500}),
+        send("GET", invoice, count=5, **{"as": "children"}),
+        send("GET", invoice.replace("s0", "s3"), count=part, **{"as": "others"}),
+        static(part, "fillers"),
+        charge(part, "paid"), advance("1s"), charge(part, "lost"), static(part, "more"),
+        pay("paid", part), advance("1s"),
+        charge(3, "gone", callbackUrl="http://gone.localhost/"), charge(3, "down", callbackUrl="http://down.localhost/"),
+        pay("gone", 3), pay("down", 3), advance("400ms"),
+        charge(part, "held", callbackUrl="http://inbox.localhost.example/", internalId="Tea"),
+        pay("held", part, outcome="hold"),
+        pay("c1", 2), pay("c1", 2), pay("c2", 2, outcome="fail"), pay("c3", 2, outcome="underpay"),
+        send("POST", "/sandbox/v1/payments", {"request": "{others.n.pr}"}, count=part),
+        send("POST", "/sandbox/v1/payments", {"request": "nonsense {n}"}, count=3),
+        send("POST", "/sandbox/v1/charges/{lost.n.data.id}/fail", {}, count=part),
+        send("POST", "/v0/charges", {"amount": "1"}, status=400, count=2),
+        send("GET", "/v0/charges/00000000-0000-4000-8000-000000000000", status=404),
+        send("GET", "/v0/wallet", headers=[["Leyden-Client", "agent"]], count=2),
+        send("GET", "/v0/wallet", headers=[["Leyden-Client", "Agent 2"]]),
+        send("GET", "/v0/static-charges/{s3.0.data.id}"), send("PATCH", "/v0/static-charges/{s4.0.data.id}",
+                                                               {"description": "changed"}),
+        send("PUT", "/sandbox/v1/inboxes/in-{n}/script", {"answers": [500, 200]}, count=many),
+    ]  # fmt: skip
+    return (*steps, *added_rows(many))
+
+
+def static(count: int, label: str, **body: Any) -> Step:
+    """Steps that create Static Charges."""
+    fields = {"minAmount": "1000", "maxAmount": "5000", "description": "link {n}", "callbackUrl": _HOOK, **body}
+    return send("POST", "/v0/static-charges", fields, count=count, **{"as": label})
+
+
+def added_rows(many: int, *, network: bool = False) -> Iterator[Step]:
+    """Rows of each list that has an operation which adds one: of the lists of the network, or of the others."""
+    for one in control_lists():
+        creation = creation_of(one)
+        if creation is not None and creation.name != "createPayment" and ("/network/" in creation.path) is network:
+            count = min(many, _MOST.get(creation.name, many))
+            yield send("POST", creation.path, row_of(creation), count=count, **{"as": creation.name})
+
+
+def row_of(creation: ControlOperation) -> Any:
+    """A body that adds a row."""
+    return _ROWS.get(creation.name, creation.examples[0] if creation.examples else {})
+
+
+def network_rows() -> tuple[Step, ...]:
+    """Nodes, interceptors, and a payment with several attempts, in a simulated network."""
+    one = "http://shop.inbox.localhost/hook"
+    large = {"amount": "400000000", "description": "large", "callbackUrl": one}
+    return (
+        *added_rows(120, network=True),
+        send("POST", "/v0/charges", large, **{"as": "large"}),
+        send("POST", "/sandbox/v1/payments", {"request": "{large.0.data.invoice.request}", "payer": "Ana"},
+             **{"as": "routed"}),
+        charge(20, "small"), pay("small", 20, payer="wallet"),
+        advance("1m"),
+    )  # fmt: skip
+
+
+# The first step of the cases of a scene.
+CONTROL_SCENES: Mapping[str, Callable[[], Step]] = {
+    "control-rows": lambda: host(rows(120)),
+    "control-few-rows": lambda: host(rows(21)),
+    "control-network": lambda: host(network_rows(), "--network", "scale-free:150"),
+}

@@ -1,0 +1,150 @@
+"""A server of `leyden serve` in this process: without a socket, and with a real time that the harness moves."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import shutil
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from leyden.devserver.addresses import ServerAddresses
+from leyden.devserver.serve import keep_time, open_server
+from leyden.devserver.serve_options import describe_serve
+from leyden.harness.constants import API_KEY
+from leyden.harness.targets.target import Headers, Response
+from leyden.server.store.journal import JOURNAL_NAME
+from leyden.world.concurrency.async_moves import catch_up
+from leyden.world.config import read_network
+from leyden.world.loopback import LoopbackResponse, send_once
+from leyden.world.world import World
+
+_START_MS = 1_893_456_000_000  # of the real time: 2030-01-01
+_URL = "http://localhost"
+# How a server ends before it is started again on its data.
+ENDS = ("close", "kill", "torn", "compact")
+_TORN = b'["00000000",{"charges":[[1'  # of a commit that was never confirmed
+
+
+class _RealTime:
+    """Real time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.ms = _START_MS
+
+    def now(self) -> int:
+        """Milliseconds since the epoch."""
+        return self.ms
+
+    def change_ms(self) -> int:
+        """The system clock is never set."""
+        return 0
+
+
+class HostedServer:
+    """A server with these options of `leyden serve`, with one project, whose API key is `leyden`.
+
+    With a `folder` its data is kept there, below it. Only requests and `pass_time` let anything happen.
+    """
+
+    def __init__(self, options: Sequence[str] = (), folder: Path | None = None) -> None:
+        self._options = tuple(options)
+        self._folder = folder
+        self._copies = count(1)
+        self._data = None if folder is None else folder / "data"
+        self._time = _RealTime()
+        self._loop = asyncio.new_event_loop()
+        self._worlds: dict[str, World] = {}
+        try:
+            self._open()
+        except BaseException:
+            self._loop.close()
+            raise
+
+    def _open(self) -> None:
+        parser = argparse.ArgumentParser()
+        describe_serve(parser)
+        data = [] if self._data is None else ["--data", str(self._data)]
+        options = parser.parse_args([*self._options, "--lnurl-budget", "0", *data])
+        if options.network not in (None, "direct"):
+            options.network = read_network(options.network, "--network")
+        addresses = ServerAddresses(_URL, _URL, (("127.0.0.1", 80),), is_local=True)
+        self._app, _ = open_server(options, self._time, addresses, [API_KEY], None, self._worlds)
+        self._catch_up()
+
+    @property
+    def world(self) -> World:
+        """The world of the project."""
+        return self._worlds[API_KEY]
+
+    def send(self, method: str, target: str, headers: Headers = (), body: bytes = b"") -> Response:
+        """Send one request, and return its response."""
+        sent = (("host", "localhost"), *headers)
+        raw = tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in sent)
+        answer: LoopbackResponse = self._loop.run_until_complete(send_once(self._app, method, target, raw, body))
+        found = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
+        return Response(answer.status, found, answer.body)
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        body: Any = None,
+        *,
+        key: str = API_KEY,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Send one request with the API key and a JSON body."""
+        sent = [("apikey", key), *(headers or {}).items()]
+        if body is not None:
+            sent.append(("content-type", "application/json"))
+        return self.send(method, target, sent, b"" if body is None else orjson.dumps(body))
+
+    def pass_time(self, by_ms: int) -> None:
+        """Real time passes, and clocks that run do what is due."""
+        self._time.ms += by_ms
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        for world in self._worlds.values():
+            if world.clock.rate:
+                self._loop.run_until_complete(catch_up(world))
+
+    def restart(self, how: str = ENDS[0], *, stopped_ms: int = 0) -> None:
+        """End the server in one of the ways of `ENDS`, and start one with the same options on the same data, after so
+        much real time."""
+        assert self._data is not None, "the server has no data directory"
+        data = self._data
+        if how == "compact":
+            self.world.store.compact()
+        if how in {"kill", "torn"}:
+            assert self._folder is not None
+            data = self._folder / f"killed-{next(self._copies)}"
+            shutil.copytree(self._data, data)
+            if how == "torn":
+                for journal in data.glob(f"*/{JOURNAL_NAME}"):
+                    with journal.open("ab") as file:
+                        file.write(_TORN)
+        else:
+            keep_time(self._worlds.values())
+        self._close_stores()
+        self._time.ms += stopped_ms
+        self._data = data
+        self._open()
+
+    def _close_stores(self) -> None:
+        for world in self._worlds.values():
+            self._loop.run_until_complete(world.close_external_transport())
+            world.store.close()
+        self._worlds.clear()
+
+    def close(self) -> None:
+        """End the server."""
+        self._close_stores()
+        self._loop.close()
+        gc.collect(0)

@@ -1,0 +1,146 @@
+"""Obligations of the control plane: every list of its document has them, and each class finds a defect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leyden.devserver.control import operations, pages
+from leyden.devserver.control.callbacks import CallbackControl
+from leyden.devserver.control.schedule import ScheduleControl
+from leyden.devserver.request_log.resources import RequestRows
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.control.documents import control_document, control_lists, lists_in, operations_in
+from leyden.harness.obligations.control.lists import control_list_obligations, obligations_of
+from leyden.harness.obligations.control.scenes import host, rows, send
+from leyden.harness.obligations.derive import obligation_cases
+from leyden.harness.runs.cases import Case, play, read_case
+from leyden.harness.runs.describe import describe_step
+from leyden.harness.runs.run import Run
+from leyden.harness.targets.target import InProcess
+
+START_MS = 1_893_456_000_000
+OBLIGATIONS = tuple(control_list_obligations())
+
+
+def violation_of(*texts: str) -> ContractViolation | None:
+    """The first violation of the obligations with all of these texts in their names."""
+    chosen = [one for one in OBLIGATIONS if all(text in one.id for text in texts)]
+    assert chosen
+    found = (play(case).violation for case in obligation_cases(chosen))
+    return next((one for one in found if one is not None), None)
+
+
+def test_every_list_of_the_document_has_obligations_of_each_kind() -> None:
+    for one in control_lists():
+        kinds = {each.kind for each in obligations_of(one)}
+        assert {"list-pages", "list-limit", "list-cursor", "list-unknown", "list-twice"} <= kinds, one.name
+        for name, parameter in one.filters.items():
+            if parameter["schema"].get("type") != "boolean":
+                asked = [each for each in obligations_of(one) if each.place.endswith(f"query.{name}") and each.steps]
+                assert "list-filter" in {each.kind for each in asked}, (one.name, name)
+        assert all(each.steps for each in obligations_of(one))
+
+
+def test_a_list_that_the_document_gets_has_obligations_or_is_named_as_one_that_nobody_asks() -> None:
+    document = control_document()
+    paths = document["paths"]
+    item = {**paths["/sandbox/v1/faults"]}
+    whole = {"paths": {"/sandbox/v1/new": {"get": {**item["get"], "operationId": "listNew"}}}}
+    (one,) = lists_in(tuple(operations_in({**document, **whole})))
+    (unasked,) = obligations_of(one)
+    assert (unasked.place, unasked.kind, unasked.steps) == ("listNew", "rows", ())
+
+
+def test_a_filter_whose_words_are_not_known_is_named() -> None:
+    one = next(each for each in control_lists() if each.name == "listSnapshots")
+    other = {**one.operation.parameters, "size": {"schema": {"type": "string"}, "description": "Those of a size."}}
+    changed = one._replace(operation=one.operation._replace(parameters=other))
+    assert [each.place for each in obligations_of(changed) if not each.steps] == ["listSnapshots query.size"]
+
+
+def test_the_scenes_have_more_rows_than_a_page_and_than_a_portion() -> None:
+    run = Run(InProcess(), start_ms=START_MS)
+    try:
+        assert run.do(host(rows(120)))
+        few = {"listSnapshots": 18, "listSandboxStaticCharges": 90}
+        for one in control_lists():
+            if "/network/" not in one.operation.path and not one.operation.has_path_parameters:
+                assert len(run.host.full(one)) >= few.get(one.name, pages.READ_AT_ONCE + 1), one.name
+    finally:
+        run.target.end()
+
+
+def test_a_case_of_the_control_plane_is_read_as_it_was_written_and_described() -> None:
+    for kind in ("list-filter", "list-between-pages", "charge", "count"):
+        chosen = [one for one in OBLIGATIONS if one.kind == kind][:2]
+        (case,) = obligation_cases(chosen)
+        assert read_case(case.document()).steps == case.steps
+        assert play(case).violation is None
+        assert all(describe_step(step) != str(step) for step in case.steps)
+
+
+def test_a_violation_names_the_request_that_showed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "has_text", lambda row, fields, text: True)
+    step: Any = {"do": "control_list", "operation": "listSandboxCharges", "check": "filter",
+                 "draw": [["text", "first", "one-off"]]}  # fmt: skip
+    create = send("POST", "/v0/charges", {"amount": "1000", "description": "tea"})
+    result = play(Case((host((create,)), step)))
+    assert "listSandboxCharges?text=" in str(result.violation)
+    assert result.revealed is not None
+    assert result.revealed[0].path.startswith("/sandbox/v1/charges?")
+
+
+# Defects
+
+
+def test_a_page_that_has_a_next_one_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    def page(call: Any, read: Any, show: Any) -> Any:
+        found = original(call, read, show)
+        full = found["next"] is None and len(found["data"]) == call.query["limit"]
+        return {**found, "next": f"{0:016x}"} if full else found
+
+    original = pages.page
+    monkeypatch.setattr(operations, "page", page)
+    assert violation_of("listPayments", "list-pages") is not None
+
+
+def test_a_search_that_reads_one_portion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "READ_AT_ONCE", 10**9)
+    assert violation_of("listSandboxCharges query.text list-filter first same") is None
+    original = pages.searched_page
+
+    async def searched_page(call: Any, read: Any, *args: Any, **options: Any) -> Any:
+        return await original(call, lambda after, limit: read(after, 100), *args, **options)
+
+    monkeypatch.setattr("leyden.devserver.control.charges.searched_page", searched_page)
+    assert violation_of("listSandboxCharges query.text list-filter last same") is not None
+
+
+def test_deliveries_of_a_static_charge_that_are_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def filters(self: Any, wanted: Any) -> Any:
+        found = original(self, wanted)
+        return {"resource_id" if name == "endpoint_id" else name: value for name, value in found.items()}
+
+    original = CallbackControl._filters
+    monkeypatch.setattr(CallbackControl, "_filters", filters)
+    assert violation_of("listDeliveries query.chargeId list-filter") is not None
+
+
+def test_a_scheduled_event_that_two_pages_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    def list_due_events(self: Any, call: Any) -> Any:
+        after = call.query.get("after")
+        if after is not None:
+            call.query["after"] = f"{max(0, int(after, 16) - 1):016x}"
+        return original(self, call)
+
+    original = ScheduleControl.list_due_events
+    list_due_events.__dict__.update(original.__dict__)
+    monkeypatch.setattr(ScheduleControl, "list_due_events", list_due_events)
+    assert violation_of("listDueEvents list-pages") is not None
+
+
+def test_requests_of_the_charges_of_a_static_charge_that_are_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RequestRows, "_static_of", lambda self, charge_id: None)
+    assert violation_of("listRequests query.chargeId list-filter") is not None
