@@ -5,7 +5,13 @@ uniform(1000, 50000)       uniform between two values
 exp(2m)                    exponential with this mean
 lognorm(45s, 0.6)          log-normal with this median; standard deviation of the logarithm, 0.6 if left out
 normal(60s, 5s)            mean and standard deviation
+pareto(1000, 1.2)          Pareto: 1000 or more; x or more with probability (1000 / x) ** 1.2
+pareto(1000, 1.2, 9e6)     the same, given that it is 9,000,000 or less
+weibull(45s, 0.5)          Weibull with this scale and this shape: heavy-tailed below 1, `exp` at 1
 choice(1000:3, 5000:1)     1000 with weight 3, 5000 with weight 1; all weights are 1 if left out
+clip(lognorm(45s), 1s, 2m) another distribution; what it draws below 1 s becomes 1 s, above 2 m 2 m
+
+Some arguments also take values (`value_distribution`), each with the same probability or with a weight of its own.
 
 A value that is drawn outside the bounds of its quantity becomes the nearest bound: 0 and all bitcoin for an amount, 0
 and 1,000 years for a span, 1 s and 1,000 years for `expiresIn`, because a Charge with `expiresIn` 0 has the default.
@@ -16,10 +22,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from itertools import accumulate
+from math import log
 from typing import Any
 
 from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, span_ms, whole_number
@@ -34,17 +41,24 @@ Reader = Callable[[str], Any]
 SPREAD = 0.6  # of a log-normal without a second number
 _MAX_SPREAD = 50  # a larger one draws numbers that no float has
 _MAX_WEIGHT = 1e9
+_SHAPES = (0.1, 100.0)  # of a Pareto and a Weibull; smaller ones draw numbers that no float has
+MAX_VALUES = 100_000
+_MAX_PEOPLE = 100_000  # of unequal weight
 
 _CALL = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL)
-_NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[0-9]+)?)(sat|msat)?")
+_NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e\+?[0-9]+)?)(sat|msat)?")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FORMS = {
     "uniform": "uniform(low, high)",
     "exp": "exp(mean)",
     "lognorm": "lognorm(median, spread)",
     "normal": "normal(mean, deviation)",
+    "pareto": "pareto(least, shape, most)",
+    "weibull": "weibull(scale, shape)",
     "choice": "choice(a:3, b:1)",
+    "clip": "clip(lognorm(median), least, most)",
 }
+_OPTIONAL = {"lognorm", "pareto"}  # whose last value may be left out
 _NAMES = ", ".join(_FORMS.values())
 
 
@@ -68,31 +82,91 @@ def seconds_distribution(value: DistributionText, name: str = "expiresIn") -> Di
     return found
 
 
-def payer_distribution(value: int | str | Sequence[str]) -> Distribution:
-    """Who pays: a number of wallets (`payer-1`, `payer-2`, ...), names, or a choice of names. Raises
-    `DistributionError`."""
+def payer_distribution(value: int | str | Sequence[str] | Mapping[str, float]) -> Distribution:
+    """Who pays: a number of wallets (`payer-1`, `payer-2`, ...), `zipf(100, 1.1)` for 100 wallets of which number k has
+    the weight k ** -1.1, names, a choice of names, or names with weights. Raises `DistributionError`."""
+    if isinstance(value, Mapping):
+        return value_distribution(value, "payers", _payer)
     if not isinstance(value, (str, Sequence)):
         try:
             return ["people", whole_number("payers", value, 1)]
         except ValueError as error:
             raise DistributionError(f"{error}, or names of wallets") from None
     if not isinstance(value, str):
-        if not all(isinstance(name, str) for name in value):
+        if isinstance(value, bytes | bytearray) or not all(isinstance(name, str) for name in value):
             raise DistributionError(f"payers: {value!r:.60} are not names of wallets: give texts")
         value = f"choice({', '.join(value)})"
+    call = _CALL.fullmatch(value)
+    if call is not None and call[1] == "zipf":
+        return _zipf(split_outside(call[2], ","), value)
     return word_distribution(value, "payers", _payer)
 
 
-def word_distribution(value: str, name: str, read: Reader) -> Distribution:
-    """A word, or a choice of words; `read` raises `ValueError` for one that is none. Raises `DistributionError`."""
+def _zipf(parts: list[str], text: str) -> Distribution:
+    if len(parts) not in (1, 2):
+        raise DistributionError(f"payers: {text!r} has {len(parts)} values: write zipf(number, exponent)")
+    number = _read(parts[0], "payers", lambda digits: whole_number("number", _digits(digits), 1, _MAX_PEOPLE))
+    exponent = _read(parts[1], "payers", _shape) if len(parts) == 2 else 1.0
+    sums = list(accumulate(place**-exponent for place in range(1, number + 1)))
+    return ["values", [f"payer-{place}" for place in range(1, number + 1)], sums]
+
+
+def word_distribution(value: str | Mapping[str, float], name: str, read: Reader) -> Distribution:
+    """A word, or a choice of words, also as a mapping to their weights; `read` raises `ValueError` for one that is
+    none. Raises `DistributionError`."""
+    if isinstance(value, Mapping):
+        value = f"choice({', '.join(f'{word}:{weight!r}' for word, weight in value.items())})"
     if not isinstance(value, str):
-        raise DistributionError(f"{name}: {value!r} is not a name: write one, or {_FORMS['choice']}")
+        raise DistributionError(f"{name}: {value!r:.80} is not a name: write one, or {_FORMS['choice']}")
     call = _CALL.fullmatch(value)
     if call is None:
         return ["const", _read(value.strip(), name, read)]
     if call[1] != "choice":
         raise DistributionError(f"{name}: {value!r} has no names: write {_FORMS['choice']}")
-    return _choice(_parts(call[2]), value, name, read)
+    return _choice(split_outside(call[2], ","), value, name, read)
+
+
+def value_distribution(value: Any, name: str, read: Reader) -> Distribution:
+    """A distribution text, a list of values with the same probability, or a mapping from values to weights. The values
+    are of the kind that `read` reads. Raises `DistributionError`."""
+    if not isinstance(value, list | Mapping):
+        return _distribution(value, name, read)
+    if not value:
+        raise DistributionError(f"{name}: {value!r} has no values: give at least one")
+    if len(value) > MAX_VALUES:
+        raise DistributionError(f"{name}: {len(value)} values are too many: give a sample of at most {MAX_VALUES}")
+    values = [_read(each if isinstance(each, str) else repr(_scalar(each, name)), name, read) for each in value]
+    if not isinstance(value, Mapping):
+        return ["values", values, None]
+    weights = [_read(repr(weight), name, _weight) for weight in value.values()]
+    sums = list(accumulate(weights))
+    if not sums[-1]:
+        raise DistributionError(f"{name}: every weight in {value!r:.80} is 0: give at least one above 0")
+    return ["values", values, sums]
+
+
+def _scalar(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise DistributionError(f"{name}: {value!r:.60} is no number: give numbers or texts such as 250000")
+    return value
+
+
+def msat_value(text: str) -> int:
+    """An amount in msat: `250000`, `25sat`. Raises `ValueError`."""
+    return _msat(text)
+
+
+def span_value(text: str) -> int:
+    """A span in milliseconds: `45s`, `1h30m`, a bare number of seconds. Raises `ValueError`."""
+    return _span_ms(text)
+
+
+def seconds_value(text: str) -> float:
+    """A span in seconds, 1 or more. Raises `ValueError`."""
+    found = _span_ms(text) / 1_000
+    if found < 1:
+        raise ValueError(f"{text!r} is shorter than a second, the unit: give 1s or more")
+    return found
 
 
 def sample(distribution: Distribution, rng: RandomStream) -> Any:
@@ -106,10 +180,23 @@ def sample(distribution: Distribution, rng: RandomStream) -> Any:
         return rng.exponential(distribution[1])
     if name == "normal":
         return rng.normal(distribution[1], distribution[2])
+    if name == "clip":
+        return min(max(sample(distribution[1], rng), distribution[2]), distribution[3])
     place = rng.uniform()  # drawn for a constant, too, so that the number of draws is always the same
+    if name == "pareto":
+        _, least, shape, most = distribution
+        above = 0.0 if most is None else (least / most) ** shape
+        return least * (1.0 - place * (1.0 - above)) ** (-1.0 / shape)
+    if name == "weibull":
+        return distribution[1] * (-log(1.0 - place)) ** (1.0 / distribution[2])
     if name == "choice":
         sums = list(accumulate(weight for _, weight in distribution[1]))
         return distribution[1][min(bisect_right(sums, place * sums[-1]), len(sums) - 1)][0]
+    if name == "values":
+        values, sums = distribution[1], distribution[2]
+        if sums is None:
+            return values[int(place * len(values))]
+        return values[min(bisect_right(sums, place * sums[-1]), len(sums) - 1)]
     if name == "people":
         return f"payer-{int(place * distribution[1]) + 1}"
     return distribution[1]
@@ -132,25 +219,50 @@ def _distribution(value: DistributionText, name: str, read: Reader) -> Distribut
         if "(" in text:
             raise DistributionError(f"{name}: {text!r} is not a distribution: write one of {_NAMES}")
         return ["const", _read(text, name, read)]
-    kind, parts = call[1], _parts(call[2])
+    kind, parts = call[1], split_outside(call[2], ",")
     if kind not in _FORMS:
         raise DistributionError(f"{name}: there is no distribution {kind!r}: write one of {_NAMES}")
     if kind == "choice":
         return _choice(parts, text, name, read)
-    if kind == "lognorm" and len(parts) == 1:
-        parts = [*parts, str(SPREAD)]
     form = _FORMS[kind]
-    if len(parts) != form.count(",") + 1:
+    most = form.count(",") + 1
+    if len(parts) != most and not (kind in _OPTIONAL and len(parts) == most - 1):
         raise DistributionError(f"{name}: {text!r} has {len(parts)} values: write {form}")
+    if kind == "clip":
+        return _clip(parts, text, name, read)
     first = _read(parts[0], name, read)
     if kind == "exp":
         return ["exp", first]
-    second = _read(parts[1], name, _spread if kind == "lognorm" else read)
+    if kind in ("pareto", "weibull"):
+        return _heavy(kind, first, parts, text, name, read)
+    second = SPREAD if len(parts) == 1 else _read(parts[1], name, _spread if kind == "lognorm" else read)
     if kind == "uniform" and first > second:
         raise DistributionError(
             f"{name}: {text!r} goes from {parts[0]} down to {parts[1]}: write uniform({parts[1]}, {parts[0]})"
         )
     return [kind, first, second]
+
+
+def _clip(parts: list[str], text: str, name: str, read: Reader) -> Distribution:
+    inner = _distribution(parts[0], name, read)
+    least, most = _read(parts[1], name, read), _read(parts[2], name, read)
+    if inner[0] == "clip":
+        raise DistributionError(f"{name}: {text!r} clips twice: write one clip with the narrower bounds")
+    if least > most:
+        raise DistributionError(f"{name}: {text!r} goes from {parts[1]} down to {parts[2]}: exchange them")
+    return ["clip", inner, least, most]
+
+
+def _heavy(kind: str, first: float, parts: list[str], text: str, name: str, read: Reader) -> Distribution:
+    shape = _read(parts[1], name, _shape)
+    if not first:
+        raise DistributionError(f"{name}: {text!r} begins at 0, so it would draw nothing else: give more than 0")
+    if kind == "weibull":
+        return ["weibull", first, shape]
+    most = _read(parts[2], name, read) if len(parts) == 3 else None
+    if most is not None and most < first:
+        raise DistributionError(f"{name}: {text!r} goes from {parts[0]} down to {parts[2]}: exchange them")
+    return ["pareto", first, shape, most]
 
 
 def _choice(parts: list[str], text: str, name: str, read: Reader) -> Distribution:
@@ -165,8 +277,17 @@ def _choice(parts: list[str], text: str, name: str, read: Reader) -> Distributio
     return ["choice", weighted]
 
 
-def _parts(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")] if text.strip() else []
+def split_outside(text: str, separator: str) -> list[str]:
+    """The parts of a text between separators that are outside of parentheses, without spaces around them."""
+    parts, depth, part = [], 0, ""
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == separator and not depth:
+            parts.append(part.strip())
+            part = ""
+        else:
+            part += letter
+    return [*parts, part.strip()] if text.strip() else []
 
 
 def _read(text: str, name: str, read: Reader) -> Any:
@@ -217,6 +338,19 @@ def _weight(text: str) -> float:
     if not 0 <= number <= _MAX_WEIGHT:
         raise ValueError(f"{text:.60} is out of bounds: give 0 or more, at most {_MAX_WEIGHT:.0f}")
     return number
+
+
+def _shape(text: str) -> float:
+    number = _weight(text)
+    if not _SHAPES[0] <= number <= _SHAPES[1]:
+        raise ValueError(f"{text:.60} is out of bounds for a shape: give {_SHAPES[0]} to {_SHAPES[1]:.0f}")
+    return number
+
+
+def _digits(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,15}", text):
+        raise ValueError(f"{text!r:.60} is not a whole number: give for example 100")
+    return int(text)
 
 
 def _spread(text: str) -> float:

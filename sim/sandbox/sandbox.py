@@ -16,11 +16,10 @@ from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ForkError, NotebookError
 from leyden.extras import require
 from leyden.json_files import shown, write_private
-from leyden.lab.actions.action_log import ActionLog, as_json
+from leyden.lab.actions.action_log import ActionLog
 from leyden.lab.progress import Progress
-from leyden.lab.traffic import Traffic, traffic
 from leyden.repr_tables import html_table
-from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, RecordedTraffic, recorded_network
+from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, TrafficMethods, recorded_network
 from leyden.sandbox.http_access import HttpAccess
 from leyden.sandbox.opening import open_session
 from leyden.sandbox.payer_list import PayerList
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from leyden.lightning.topology.graph import Graph
 
 
-class Sandbox(TimeMethods, Views, DeliveryReplays, Spelled):
+class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     """A charge service with its Lightning node, payers, receivers and clock.
 
     Time moves only by `run`, `advance`, `advance_to` and `step`; `at` and `every` schedule actions. `seed` (a whole
@@ -165,15 +164,6 @@ class Sandbox(TimeMethods, Views, DeliveryReplays, Spelled):
         """The wallet of the payer with this name. Raises `ValueError` for a name that is blank or no text."""
         _ = self.world
         return Wallet(self.session, name)
-
-    def traffic(self, rate: str = "30/min", **options: Any) -> Traffic:
-        """Start a stream of customers, each with a Charge of its own; `options` as in `leyden.lab.traffic.traffic`.
-
-        Customers arrive when time moves. Raises `DistributionError`.
-        """
-        with self.session.record("call", call="traffic", args=[rate], named=as_json(options)) as facts:
-            facts["id"] = traffic(self.world, rate, **options).id
-        return RecordedTraffic(self.session, facts["id"])
 
     def receiver(self, name: str) -> Receiver:
         """The built-in callback receiver at `http://<name>.localhost/...`. Raises `ValueError` for a name that no host

@@ -38,7 +38,8 @@ from leyden.world.persistence.world_state import WorldState
 from leyden.world.retention import Retention
 from leyden.world.time.clock import VirtualClock
 from leyden.world.time.timers import Hold
-from leyden.world.traffic import TrafficGenerator
+from leyden.world.traffic.generator import TrafficGenerator
+from leyden.world.traffic.requests import ShopRequests
 from leyden.world.transaction import Lock, Transaction
 
 if TYPE_CHECKING:
@@ -196,10 +197,18 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
         exclusive=lambda: transaction,
     )
 
-    def create_charge(body: bytes) -> LoopbackResponse:
-        key = service.projects.keys(config.project)[-1].encode("latin-1")
-        headers = ((service.pipeline.api_key_header, key), (b"content-type", b"application/json"))
-        return components.request("POST", config.contract.operation("createCharge").path, headers, body)
+    def send(method: str, target: str, body: bytes) -> LoopbackResponse:
+        headers: tuple[Header, ...] = ()
+        if body:
+            key = service.projects.keys(config.project)[-1].encode("latin-1")
+            headers = ((service.pipeline.api_key_header, key), (b"content-type", b"application/json"))
+        transaction.outlives_refusals = store.depth > 0
+        try:
+            return components.request(method, target, headers, body)
+        finally:
+            transaction.outlives_refusals = False
+
+    requests = ShopRequests(service, clock, send, environment.public_url)
 
     components = Components(
         config=config,
@@ -218,7 +227,7 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
         service=service,
         app=service_faults,
         service_faults=service_faults,
-        traffic=TrafficGenerator(store, clock, streams, payments, journal, create_charge),
+        traffic=TrafficGenerator(store, clock, streams, payments, journal, requests),
         removed=removed,
         retention=retention,
     )

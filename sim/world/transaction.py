@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Protocol
 
-from leyden.server.errors import ServiceReplaced, StorageUnavailable
+from leyden.server.errors import Problem, ServiceReplaced, StorageUnavailable
 from leyden.server.store.store import Store
 from leyden.world.interrupts import interrupts
 from leyden.world.time.clock import VirtualClock
@@ -27,10 +27,11 @@ class Transaction:
 
     It has no state of its own: one object serves every transaction of a world, and one inside another joins it.
     `catch_up(clock)` runs what is due, or a part: the caller's instant is then the one that the clock has reached.
-    After `end` it cannot be entered: it raises `ServiceReplaced`.
+    After `end` it cannot be entered: it raises `ServiceReplaced`. While `outlives_refusals` is set, a commit around
+    this one goes on after a request that was refused (a `Problem` below 500): a handler raises before it writes.
     """
 
-    __slots__ = ("_catch_up", "_clock", "_commit", "_has_ended", "_lock", "_store")
+    __slots__ = ("_catch_up", "_clock", "_commit", "_has_ended", "_lock", "_store", "outlives_refusals")
 
     def __init__(
         self, lock: Lock, clock: VirtualClock, store: Store, catch_up: Callable[[VirtualClock], object]
@@ -41,6 +42,7 @@ class Transaction:
         self._catch_up = catch_up
         self._commit = store.commit()
         self._has_ended = False
+        self.outlives_refusals = False
 
     def end(self) -> None:
         """The run of this transaction has ended: what was written from now on would be in the next one."""
@@ -69,6 +71,8 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.outlives_refusals and isinstance(error, Problem) and error.status < 500:
+            kind = error = trace = None
         try:
             self._commit.__exit__(kind, error, trace)
         finally:

@@ -265,4 +265,4 @@ def test_values_are_recorded_as_json_values(value: Any, plain: Any) -> None:
 
 def test_a_value_without_a_json_form_is_refused() -> None:
     with pytest.raises(TypeError, match="has no JSON form"):
-        Sandbox().traffic("1/min", amount=object())
+        as_json({"amount": object()})

@@ -19,10 +19,12 @@ from leyden.distributions import (
 )
 from leyden.errors import DistributionError
 from leyden.lab.kpi import Kpi, quantile
-from leyden.lab.traffic import Traffic, arrival_process, behaviour_distribution, traffic
+from leyden.lab.rates import arrival_process
+from leyden.lab.traffic import Traffic, behaviour_distribution, traffic
 from leyden.rng import RandomStream
 from leyden.server.errors import InternalError
-from leyden.world.traffic import BEHAVIOURS, DAY_MS, next_arrival
+from leyden.world.traffic.arrivals import DAY_MS, next_arrival
+from leyden.world.traffic.rows import BEHAVIOURS
 from tests.support.bounded_calls import bounded_calls
 
 HOOK = "http://shop.localhost/paid"
@@ -68,14 +70,14 @@ def test_a_burst_arrives_at_once_with_pauses_between(sandbox: Sandbox) -> None:
 def test_poisson_arrivals_keep_their_rate_in_the_long_run() -> None:
     stream, distribution, at = RandomStream("test", b"key"), arrival_process("30/min"), 0.0
     for number in range(4_000):
-        at = next_arrival(distribution, stream, at, number)
+        at, _ = next_arrival(distribution, stream, at, number)
     assert at / 4_000 == pytest.approx(2_000, rel=0.05)
 
 
 def test_a_daily_profile_with_one_customer_in_centuries_costs_a_few_calls() -> None:
     arrivals = ["daily", [0, DAY_MS // 3], [0.0, 1e-30]]
     with bounded_calls(100):
-        assert next_arrival(arrivals, RandomStream("rare", b"seed"), 0.0, 0) > 1e25
+        assert next_arrival(arrivals, RandomStream("rare", b"seed"), 0.0, 0)[0] > 1e25
 
 
 def test_a_daily_profile_follows_its_weights_and_keeps_its_average() -> None:
@@ -87,7 +89,7 @@ def test_a_daily_profile_follows_its_weights_and_keeps_its_average() -> None:
     hours = [0] * 24
     number = 0
     while at < DAY + 10 * DAY_MS:
-        at = next_arrival(distribution, stream, at, number)
+        at, _ = next_arrival(distribution, stream, at, number)
         hours[int(at % DAY_MS) // 3_600_000] += 1
         number += 1
     assert number == pytest.approx(10 * 2 * 1_440, rel=0.03)

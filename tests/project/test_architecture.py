@@ -55,6 +55,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.system",),
     ("arguments", "errors", "extras", "json_files", "repr_tables", "rng"),
     ("distributions",),
+    ("samples",),
     ("http_requests",),
     ("delivery_replays", "http_resources"),
     ("http_sandbox",),

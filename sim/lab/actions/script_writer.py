@@ -80,7 +80,7 @@ class _Writer:
             "next_event": lambda facts: call_text("sb.run", "next_event"),
             "events": lambda facts: "sb.step()" if facts["count"] == 1 else call_text("sb.run", events=facts["count"]),
             "step": lambda facts: "sb.step()",
-            "call": lambda facts: call_text(f"sb.{_checked_call(facts['call'])}", *facts["args"], **facts["named"]),
+            "call": self._call,
             "fault": self._fault,
             "service_fault": lambda facts: call_text(
                 f"sb.service_faults.{facts['method']}", *facts["args"], **facts["named"]
@@ -228,6 +228,10 @@ class _Writer:
             del fields["commits"]
         changed = {name: value for name, value in fields.items() if value != getattr(default, name)}
         return Expression(call_text("Reply", **changed))
+
+    def _call(self, facts: dict[str, Any]) -> str:
+        named = {name: self._id(value) if name == "to" else value for name, value in facts["named"].items()}
+        return call_text(f"sb.{_checked_call(facts['call'])}", *facts["args"], **named)
 
     def _fault(self, facts: dict[str, Any]) -> str:
         named = {name: self._id(value) if name == "charge" else value for name, value in facts["named"].items()}

@@ -70,6 +70,7 @@ _DESCRIPTIONS = {
     "receiver_answer": (CALLBACK, SERVICE, "a receiver responds", "", PLAIN),
     "fault": (CALLBACK, CALLBACK, "a fault applies", "", OTHER),
     "traffic": (PAYER, PAYER, "the next customer arrives", "", OPEN),
+    "traffic_return": (PAYER, PAYER, "a customer comes back", "", OPEN),
 }
 
 

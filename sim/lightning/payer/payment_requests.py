@@ -60,6 +60,28 @@ def fetch_lnurl_invoice(
     URL. `base_url` is the URL of the sandbox, where every Lightning address is looked up, because no other host can be
     reached. Raises `PayerError` with the service's reason, or with the check that failed.
     """
+    pay_request = fetch_pay_request(text, fetch, base_url=base_url)
+    least, most = pay_request["minSendable"], pay_request["maxSendable"]
+    if amount_msat is None:
+        if least != most and not default_to_minimum:
+            raise PayerError(f"give an amount from {least} to {most} msat")
+        amount_msat = least
+    # The wallet does not check the range: the service answers an amount out of range with its reason.
+    url = pay_request["callback"]
+    url += ("&" if urlsplit(url).query else "?") + f"amount={amount_msat}"
+    if comment:
+        url += f"&comment={quote(comment, safe='')}"
+    response = _fetch(fetch, url)
+    invoice = decode(response["pr"])
+    _check_invoice(invoice, pay_request, amount_msat)
+    return str(response["pr"])
+
+
+def fetch_pay_request(text: str, fetch: Fetch, *, base_url: str) -> Mapping[str, Any]:
+    """The first step of LNURL-pay for an LNURL or a Lightning address: the payRequest, with the bounds of the amount.
+
+    Raises `PayerError` as `fetch_lnurl_invoice`.
+    """
     text = strip_scheme(text)
     address = _ADDRESS.fullmatch(text.lower())
     if address is None:
@@ -75,20 +97,7 @@ def fetch_lnurl_invoice(
         raise PayerError(f"this LNURL is a {pay_request.get('tag')!r}, not a payRequest: only payRequest is supported")
     if address is not None and not _is_here(address[2], base_url):
         _check_identifier(pay_request, address[0])
-    least, most = pay_request["minSendable"], pay_request["maxSendable"]
-    if amount_msat is None:
-        if least != most and not default_to_minimum:
-            raise PayerError(f"give an amount from {least} to {most} msat")
-        amount_msat = least
-    # The wallet does not check the range: the service answers an amount out of range with its reason.
-    url = pay_request["callback"]
-    url += ("&" if urlsplit(url).query else "?") + f"amount={amount_msat}"
-    if comment:
-        url += f"&comment={quote(comment, safe='')}"
-    response = _fetch(fetch, url)
-    invoice = decode(response["pr"])
-    _check_invoice(invoice, pay_request, amount_msat)
-    return str(response["pr"])
+    return pay_request
 
 
 def _fetch(fetch: Fetch, url: str) -> Mapping[str, Any]:

@@ -16,7 +16,8 @@ from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.service_faults import kinds as service_faults
 from leyden.world.time.clock import LAST_MS
 from leyden.world.time.process_clock import FIRST_MS, MAX_RATE
-from leyden.world.traffic import BEHAVIOURS
+from leyden.world.traffic.arrivals import DAY_MS, WEEK_MS
+from leyden.world.traffic.rows import BEHAVIOURS
 
 Schema = dict[str, Any]
 
@@ -34,7 +35,9 @@ COUNTER: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_COUNT // 2}
 
 _NUMBER = {"type": "number", "minimum": -(2**63), "maximum": 2**63}
 _NUMBERS = {"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": 24}
+_RATES = {"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 1, "maxItems": 168}
 _WEIGHT = {"type": "number", "minimum": 0}
+_SHAPE = {"type": "number", "minimum": 0.1, "maximum": 100}
 _GAP_MS = {"type": "number", "minimum": 1e-9, "maximum": MAX_INSTANT_MS}
 
 
@@ -82,9 +85,23 @@ def _from(least: int, most: int) -> Schema:
     return {"type": "integer", "minimum": least, "maximum": most}
 
 
-_NUMERIC: Schema = {
-    "anyOf": [_form(("exp",), _NUMBER), _form(("uniform", "lognorm", "normal"), _NUMBER, _NUMBER), *_choices(_NUMBER)]
+_DRAWN: Sequence[Schema] = (
+    _form(("exp",), _NUMBER),
+    _form(("uniform", "lognorm", "normal"), _NUMBER, _NUMBER),
+    _form(("pareto",), {**_NUMBER, "minimum": 0.001}, _SHAPE, or_null(_NUMBER)),
+    _form(("weibull",), {**_NUMBER, "minimum": 0.001}, _SHAPE),
+    *_choices(_NUMBER),
+)
+_TABLE = _form(("table",), _text("^[1-9][0-9]{0,15}/[A-Za-z_]+(/[0-9]+)?$"))
+_NUMERIC: Schema = {"anyOf": [*_DRAWN, _form(("clip",), {"anyOf": list(_DRAWN)}, _NUMBER, _NUMBER), _TABLE]}
+_FACTOR = _form(("cycle",), {"enum": [DAY_MS, WEEK_MS]}, {**_RATES, "items": _from(0, WEEK_MS)}, _RATES)
+_TERM = {
+    "anyOf": [
+        {"type": "array", "items": _FACTOR, "minItems": 1, "maxItems": 20},
+        {"type": "array", "items": [_TABLE], "minItems": 1, "maxItems": 1},
+    ]
 }
+_POINT = {"type": "array", "items": [_from(1, MAX_COUNT), _from(1, MAX_INSTANT_MS)], "minItems": 2, "maxItems": 2}
 _SECRET = _text("^whsec_(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$")
 _UUID = _text("^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
 _HASH = _text("^[0-9a-f]{64}$")
@@ -121,16 +138,22 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
             _form(("poisson", "every"), _GAP_MS),
             _form(("burst",), {"type": "integer", "minimum": 1}, _GAP_MS),
             _form(("daily",), _NUMBERS, _NUMBERS),
+            _form(("mixed",), {"type": "array", "items": _TERM}, {"type": "array", "items": _POINT}),
         ]
     },
-    ("TrafficSettings", "amount"): _NUMERIC,
+    ("TrafficSettings", "amount"): or_null(_NUMERIC),
+    ("TrafficSettings", "returning"): _SHARE,
+    ("TrafficSettings", "return_after"): or_null(_NUMERIC),
     ("TrafficSettings", "think_time"): _NUMERIC,
     ("TrafficSettings", "expiresIn"): _NUMERIC,
     ("TrafficSettings", "patience"): or_null(_NUMERIC),
     ("TrafficSettings", "behaviour"): {"anyOf": _choices({"enum": list(BEHAVIOURS)})},
     ("TrafficSettings", "payer"): {
-        "anyOf": [*_choices({"type": "string"}), _form(("people",), {"type": "integer", "minimum": 1})]
+        "anyOf": [*_choices({"type": "string"}), _form(("people",), {"type": "integer", "minimum": 1}), _TABLE]
     },
+    ("ValuesRow", "values"): {"type": "array", "items": {"anyOf": [_NUMBER, _text("^.")]}, "minItems": 1},
+    ("ValuesRow", "places"): or_null({"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 1}),
+    ("ReturnRow", "visit"): _from(2, MAX_COUNT),
     ("TrafficRow", "id"): _text("^[1-9][0-9]{0,15}$"),
     ("TrafficRow", "due"): {"type": "number", "minimum": 0, "maximum": MAX_INSTANT_MS},
     ("TrafficRow", "limit"): or_null(_from(0, MAX_COUNT)),

@@ -22,6 +22,7 @@ from leyden.server.contract.types import Contract, Rule
 from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
 from leyden.server.timestamps import MAX_INSTANT_MS
+from leyden.world.traffic.rows import lists_of
 
 Row = Mapping[str, Any]
 
@@ -286,6 +287,30 @@ def _fault_answers(table: Callable[[str], _Rows], contract: Contract | None) -> 
             answers.refuse(row, "state is not JSON")
 
 
+def _traffic(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+    streams, lists, returns = table("traffic"), table("traffic_values"), table("traffic_returns")
+    for row in streams:
+        for name, content in lists_of(row["settings"]):
+            found = lists.by_key.get(name)
+            if found is None:
+                streams.refuse(row, f"settings name {name[:60]!r}, which the table traffic_values does not have")
+            places, values = found["places"], found["values"]
+            if places is not None and (len(places) != len(values) or places != sorted(places)):
+                lists.refuse(found, "places are not ascending, one for each of the values")
+            if (content == "names") != all(isinstance(each, str) for each in values):
+                lists.refuse(found, f"values are not the {content} that the traffic {row['id']} needs")
+            if content == "rates" and (places is None or min(values) < 0):
+                lists.refuse(found, "values are not rates, each from an instant on")
+        arrivals = row["settings"]["arrivals"]
+        for term in arrivals[1] if arrivals[0] == "mixed" else ():
+            for factor in term:
+                if factor[0] == "cycle" and not (factor[2][0] == 0 and len(factor[2]) == len(factor[3])):
+                    streams.refuse(row, "settings.arrivals has a cycle without a start for each rate, from 0 on")
+    for row in returns:
+        if row["traffic"] not in streams.by_key:
+            returns.refuse(row, f"traffic is {row['traffic'][:60]!r}, which the table traffic does not have")
+
+
 _CHECKS: tuple[Callable[[Callable[[str], _Rows], Contract | None], None], ...] = (
     _projects,
     _charges,
@@ -296,6 +321,7 @@ _CHECKS: tuple[Callable[[Callable[[str], _Rows], Contract | None], None], ...] =
     _inboxes,
     _urls,
     _fault_answers,
+    _traffic,
 )
 
 

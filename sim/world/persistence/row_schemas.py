@@ -24,7 +24,7 @@ from leyden.service_faults.service_faults import AnswerRow
 from leyden.world.persistence.field_schemas import FIELDS, FIELDS_TOGETHER, integer_schema, or_null
 from leyden.world.persistence.removed_rows import TABLE as LAST_IDS
 from leyden.world.persistence.removed_rows import LastIdRow
-from leyden.world.traffic import TrafficRow
+from leyden.world.traffic.rows import ReturnRow, TrafficRow, ValuesRow
 
 # Former versions wrote more fields in these rows. What is not named here is not read, and not written again.
 _WITH_FORMER_FIELDS = frozenset({"ConfigRow", "StateRow", "TimerRow", "NetworkRow", "SessionRow", "ShardRow"})
@@ -61,6 +61,8 @@ def row_schemas() -> Mapping[str, dict[str, Any]]:
         "service_faults": schema_of(ServiceFaultRow),
         "service_fault_answers": schema_of(AnswerRow),
         "traffic": schema_of(TrafficRow),
+        "traffic_values": schema_of(ValuesRow),
+        "traffic_returns": schema_of(ReturnRow),
         LAST_IDS: schema_of(LastIdRow),
     }
 

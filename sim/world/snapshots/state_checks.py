@@ -13,8 +13,8 @@ from leyden.server.callbacks import outbox
 from leyden.server.charges import charges, static_charges
 from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
-from leyden.world import traffic
 from leyden.world.config import WorldConfig
+from leyden.world.traffic import generator as traffic
 from leyden.world.world import World
 
 # The kinds of timers, and the table that has the row of each; None: there is no such table.
@@ -28,6 +28,7 @@ _TIMER_TABLES: Mapping[str, str | None] = {
     invoices.MPP_TIMER: "invoices",
     receivers.TIMER: "late_answers",
     traffic.TIMER: "traffic",
+    traffic.RETURN_TIMER: "traffic_returns",
     faults.TIMER: None,
     NETWORK_TIMER: None,
 }

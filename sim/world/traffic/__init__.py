@@ -1,0 +1,1 @@
+"""Simulated customers: who they are, when they come, what they ask the service for, and how they pay."""
