@@ -50,6 +50,28 @@ def test_lenient_keeps_the_bounds(amount: Any, status: str) -> None:
     assert status_of({**GOOD, "amount": amount}, "lenient") == status
 
 
+@pytest.mark.parametrize(
+    ("amount", "status"), [(500_000_001, "400"), (10**12, "400"), (999, "400"), (10**12 + 1, "400"), (1_000, "pending")]
+)
+def test_large_amounts_moves_the_upper_bound_and_nothing_else(amount: int, status: str) -> None:
+    assert status_of({**GOOD, "amount": str(amount)}) == status
+    is_large = 500_000_000 < amount <= 10**12
+    assert status_of({**GOOD, "amount": str(amount)}, "large-amounts") == ("pending" if is_large else status)
+
+
+def test_large_amounts_are_paid_and_are_possible_for_static_charges() -> None:
+    with Sandbox(overlays=["large-amounts"]) as sandbox:
+        charge = sandbox.charges.create(amount=str(10**12), description="A house")
+        code = sandbox.static_charges.create(minAmount="1000", maxAmount=str(10**12), description="Houses")
+        sandbox.wallet("ana").pay(charge)
+        sandbox.wallet("bob").scan(code, amount=10**11)
+        sandbox.run()
+        assert [each.status for each in sandbox.charges] == ["completed", "completed"]
+        assert sandbox.kpi.received_msat == 10**12 + 10**11
+        with pytest.raises(ApiError, match='from "1000" to "1000000000000"'):
+            sandbox.charges.create(amount=str(10**12 + 1), description="Two houses")
+
+
 def test_lenient_still_returns_strings() -> None:
     with Sandbox(overlays=["lenient"]) as sandbox:
         charge = sandbox.charges.create(amount=250_000, description="tea", expiresIn="60")
