@@ -50,6 +50,7 @@ Step = TypedDict(
         "obligation": str,
         "options": list[str],  # of `leyden serve`
         "disk": bool,
+        "then": list["Step"],
         "status": int,
         "check": str,
         "draw": list[list[str]],  # of a filter: the parameter, the place of a row, which value, the kind of value

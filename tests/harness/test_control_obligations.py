@@ -6,22 +6,33 @@ from typing import Any
 
 import pytest
 
+from leyden.callbacks.faults import Faults
 from leyden.devserver.control import operations, pages
 from leyden.devserver.control.callbacks import CallbackControl
 from leyden.devserver.control.schedule import ScheduleControl
 from leyden.devserver.request_log.resources import RequestRows
 from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.control.documents import control_document, control_lists, lists_in, operations_in
-from leyden.harness.obligations.control.lists import control_list_obligations, obligations_of
+from leyden.harness.control.documents import (
+    control_document,
+    control_lists,
+    control_operations,
+    lists_in,
+    operations_in,
+)
+from leyden.harness.obligations.control import kept
+from leyden.harness.obligations.control.lists import obligations_of
 from leyden.harness.obligations.control.scenes import host, rows, send
-from leyden.harness.obligations.derive import obligation_cases
+from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.runs.cases import Case, play, read_case
 from leyden.harness.runs.describe import describe_step
 from leyden.harness.runs.run import Run
 from leyden.harness.targets.target import InProcess
+from leyden.server.store.table import RowTable
+from leyden.world.time.clock import VirtualClock
+from leyden.world.world import World
 
 START_MS = 1_893_456_000_000
-OBLIGATIONS = tuple(control_list_obligations())
+OBLIGATIONS = tuple(one for one in all_obligations() if one.scene.startswith("control"))
 
 
 def violation_of(*texts: str) -> ContractViolation | None:
@@ -73,12 +84,12 @@ def test_the_scenes_have_more_rows_than_a_page_and_than_a_portion() -> None:
 
 
 def test_a_case_of_the_control_plane_is_read_as_it_was_written_and_described() -> None:
-    for kind in ("list-filter", "list-between-pages", "charge", "count"):
+    for kind in ("list-filter", "list-between-pages", "charge", "count", "replay-filter", "kept", "live-clock"):
         chosen = [one for one in OBLIGATIONS if one.kind == kind][:2]
-        (case,) = obligation_cases(chosen)
-        assert read_case(case.document()).steps == case.steps
-        assert play(case).violation is None
-        assert all(describe_step(step) != str(step) for step in case.steps)
+        for case in obligation_cases(chosen):
+            assert read_case(case.document()).steps == case.steps
+            assert play(case).violation is None
+            assert all(step["do"] not in describe_step(step) for step in case.steps if step["do"] != "host")
 
 
 def test_a_violation_names_the_request_that_showed_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,3 +155,56 @@ def test_a_scheduled_event_that_two_pages_have(monkeypatch: pytest.MonkeyPatch) 
 def test_requests_of_the_charges_of_a_static_charge_that_are_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RequestRows, "_static_of", lambda self, charge_id: None)
     assert violation_of("listRequests query.chargeId list-filter") is not None
+
+
+# State
+
+
+def test_every_operation_that_changes_something_has_obligations_of_kept_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    changing = {one.name for one in control_operations() if one.method != "GET"}
+    asked = {one.place for one in OBLIGATIONS if one.kind == "kept" and one.steps}
+    assert changing - asked == set(kept._NO_STATE)
+    monkeypatch.delitem(kept.EXERCISES, "addPayer")  # type: ignore[misc]
+    assert [one.place for one in kept.kept_obligations() if not one.steps] == ["addPayer"]
+
+
+def test_a_replay_of_the_first_portion_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def page_up(self: Any, filters: Any, after: Any, *args: Any) -> Any:
+        return original(self, filters, after, *args) if after is None else []
+
+    original = RowTable.page_up
+    monkeypatch.setattr(RowTable, "page_up", page_up)
+    assert violation_of("replay-filter status delivered") is not None
+
+
+def test_a_replay_that_sends_the_last_of_each_portion_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def page_up(self: Any, filters: Any, after: Any, *args: Any) -> Any:
+        return original(self, filters, None if after is None else after - 1, *args)
+
+    original = RowTable.page_up
+    monkeypatch.setattr(RowTable, "page_up", page_up)
+    assert violation_of("replay-filter event of the first row") is not None
+
+
+def test_a_rate_that_a_restart_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert violation_of("setClock live-clock rate 60, close") is None
+    saved = World.saved
+    monkeypatch.setattr(World, "saved", staticmethod(lambda store: (row := saved(store)) and {**row, "rate": 1.0}))
+    assert violation_of("setClock live-clock rate 60, close") is not None
+    assert violation_of("setClock rate 60 kept close") is not None
+
+
+def test_time_that_a_clock_does_not_make_up_for_after_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(VirtualClock, "resume_from", lambda *args: None)
+    assert violation_of("setClock live-clock rate 1, close") is not None
+
+
+def test_uses_of_a_fault_that_a_restart_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resume(self: Faults) -> None:
+        for row in list(self._faults):
+            self._faults.put({**row, "hits": 0})
+        original(self)
+
+    original = Faults.resume
+    monkeypatch.setattr(Faults, "resume", resume)
+    assert violation_of("clearFault kept kill") is not None

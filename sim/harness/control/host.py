@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.constants import API_KEY
 from leyden.harness.control.documents import ControlList, control_lists, control_operations, single_of
 from leyden.harness.control.filters import Row, searched_texts
 from leyden.harness.steps import StepImpossible
@@ -27,9 +28,14 @@ Observe = Callable[[str, str, Any, Response], None]
 class Host:
     """One hosted server. `observe` is told of each request and its response."""
 
-    def __init__(self, server: HostedServer, observe: Observe = lambda *_: None) -> None:
+    def __init__(
+        self, server: HostedServer, observe: Observe = lambda *_: None, *, is_twin: bool = False, key: str = API_KEY
+    ) -> None:
         self.server = server
+        self.is_twin = is_twin  # of a server that is restarted or copied
         self._observe = observe
+        self._key = key
+        self.keys: dict[str, None] = {}  # that were created or replaced
         self.answers: dict[str, list[Any]] = {}
         self._lists: dict[str, list[Row]] = {}
         self._details: dict[tuple[str, str], Row] = {}
@@ -41,7 +47,7 @@ class Host:
 
     def ask(self, method: str, target: str, body: Any = None) -> Response:
         """Send one request of the harness itself."""
-        response = self.server.ask(method, target, body, headers=_READER)
+        response = self.server.ask(method, target, body, key=self._key, headers=_READER)
         self._observe(method, target, body, response)
         return response
 
@@ -52,6 +58,20 @@ class Host:
             raise violation(f"GET {target}", "a response with the status 200", _shown(response))
         return response.json
 
+    def accepted(self, method: str, target: str, body: Any = None) -> Any:
+        """The JSON of a response of the harness itself that must be 200 or 201."""
+        response = self.ask(method, target, body)
+        if response.status not in (200, 201):
+            raise violation(f"{method} {target}", "the status 200", _shown(response))
+        self.forget()
+        return response.json
+
+    def of_key(self, key: str) -> Host:
+        """The sandbox of another key of the same server, in which the steps have had the same answers."""
+        other = Host(self.server, self._observe, key=key)
+        other.answers = {label: list(found) for label, found in self.answers.items()}
+        return other
+
     def send(self, step: Mapping[str, Any]) -> None:
         """{"do": "send", "method", "target", "body"?, "headers"?, "as"?, "count"?, "status"?}: send a request, `count`
         times with another `{n}`. Every response must have the status; by default 200 or 201."""
@@ -60,11 +80,15 @@ class Host:
             values = {"n": str(number)}
             target, body = self.filled(step["target"], values), self.filled(step.get("body"), values)
             headers = dict(self.filled(step.get("headers", [])))
-            response = self.server.ask(step["method"], target, body, headers=headers)
+            response = self.server.ask(step["method"], target, body, key=self._key, headers=headers)
             self._observe(step["method"], target, body, response)
             if response.status not in wanted:
                 raise violation(f"{step['method']} {target}", f"the status {wanted[0]}", _shown(response))
             answer = response.json
+            if target.endswith("/reset"):  # what it answered before is gone
+                self.answers.clear()
+            if isinstance(answer, Mapping) and "keys" in answer:
+                self.keys |= dict.fromkeys([*answer["keys"], *([body["replaces"]] if "replaces" in body else [])])
             self.answers.setdefault(step.get("as", ""), []).append(answer)
             data = answer.get("data", answer) if isinstance(answer, Mapping) else {}
             if isinstance(data, Mapping) and step["method"] == "POST" and isinstance(data.get("id"), str):

@@ -8,9 +8,12 @@ from typing import Any
 import orjson
 
 from leyden.errors import MissingExtra
+from leyden.harness.control.clock_checks import check_clock
 from leyden.harness.control.host import Host
 from leyden.harness.control.list_checks import check_list
+from leyden.harness.control.replay_checks import check_replay
 from leyden.harness.control.search_checks import check_counts, check_search
+from leyden.harness.control.state_checks import check_kept
 from leyden.harness.session.session import Request, Session
 from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.hosted import HostedServer
@@ -51,7 +54,44 @@ def control_counts(session: Session, step: Step) -> None:
     check_counts(hosted(session), [step["check"]])
 
 
-def new_host(session: Session, step: Step) -> Host:
+def control_replay(session: Session, step: Step) -> None:
+    """{"do": "control_replay", "body": {"status": "delivered"}, "draw"?: [["event", "first", "same"]], "count"?: ids,
+    "delay"?: ms}: replay the deliveries that match the body and the draws, or so many of them by their ids."""
+    check_replay(hosted(session), step)
+
+
+def control_kept(session: Session, step: Step) -> None:
+    """{"do": "control_kept", "how": "kill", "options"?, "steps": [step, ...], "then"?: [step, ...], "delay"?: ms}: do
+    the steps at two servers with these options, restart or copy one of them (`state_checks.WAYS`), and compare both, at
+    once and after what follows."""
+
+    def make(disk: bool) -> Host:
+        return new_host(session, {**step, "disk": disk}, is_twin=not started)
+
+    started: list[Host] = []
+
+    def twins(disk: bool) -> Host:
+        started.append(make(disk))
+        return started[-1]
+
+    check_kept(twins, step)
+
+
+def passes(session: Session, step: Step) -> None:
+    """{"do": "passes", "by": ms}: real time passes at the hosted server."""
+    running = hosted(session)
+    running.server.pass_time(step["by"])
+    running.forget()
+
+
+def control_clock(session: Session, step: Step) -> None:
+    """{"do": "control_clock", "steps": [...]}: requests, real time that passes ({"do": "passes", "by": ms}) and
+    restarts of the hosted server; after each the clock and what was due are compared
+    (`leyden.harness.control.clock_checks`)."""
+    check_clock(hosted(session), step)
+
+
+def new_host(session: Session, step: Step, *, is_twin: bool = False) -> Host:
     """A server with the options of a step; it ends with the run. Raises `StepImpossible` where none can be hosted."""
     target = session.target
     if not isinstance(target, InProcess):
@@ -68,7 +108,7 @@ def new_host(session: Session, step: Step) -> Host:
     def observe(method: str, path: str, body: Any, response: Response) -> None:
         session.last = (Request(method, path, (), b"" if body is None else orjson.dumps(body)), response)
 
-    return Host(server, observe)
+    return Host(server, observe, is_twin=is_twin)
 
 
 def hosted(session: Session) -> Host:

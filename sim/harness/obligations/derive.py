@@ -10,7 +10,10 @@ from typing import Any, cast
 
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.obligations.changes import change_obligations
+from leyden.harness.obligations.control.clock import clock_obligations
+from leyden.harness.obligations.control.kept import kept_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
+from leyden.harness.obligations.control.replays import replay_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, scene_obligation
 from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations
@@ -70,6 +73,9 @@ def _derived() -> Iterator[Obligation]:
         long_list_obligations(),
         durability_obligations(),
         control_list_obligations(),
+        replay_obligations(),
+        kept_obligations(),
+        clock_obligations(),
         (scene_obligation(), jitter_obligation()),
     )
     for overlay in _BODY_OVERLAYS:

@@ -12,6 +12,7 @@ from leyden.harness.checks.violations import CHECKS
 from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
 from leyden.harness.control.list_checks import PLACES
 from leyden.harness.control.search_checks import COUNTS, KINDS
+from leyden.harness.control.state_checks import WAYS
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.specification import PATCH_SCHEMA
@@ -106,7 +107,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "replay": {"charge": _TEXT, "offset?": _MS},
     "reset": {},
     "compact": {},
-    "restart": {"how?": {"enum": list(RESTARTS)}},
+    "restart": {"how?": {"enum": [*RESTARTS]}, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS}},
     "crash": {"steps": {"type": "array", "items": {"$ref": "#/$defs/step"}, "minItems": 1, "maxItems": 1}},
     "follow": {"what": _TEXT},
     "odd": {"operation": _OPERATION, "kind": _TEXT},
@@ -134,6 +135,16 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "control_search": {
         "kind": {"enum": list(KINDS)}, "draw": _DRAW, "count": {"type": "integer", "minimum": 1, "maximum": 100},
     },
+    "control_replay": {
+        "body": _OBJECT, "draw?": _DRAW, "count?": {"type": "integer", "minimum": 1, "maximum": 200},
+        "delay?": {"type": "integer", "minimum": 1, "maximum": _MAX_MS},
+    },
+    "control_kept": {
+        "how": {"enum": list(WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
+        "steps": _STEPS_WITHIN, "then?": _STEPS_WITHIN, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
+    },
+    "control_clock": {"steps": _STEPS_WITHIN},
+    "passes": {"by": {"type": "integer", "minimum": 0, "maximum": _MAX_MS}},
     "control_counts": {"check": {"enum": list(COUNTS)}},
 }  # fmt: skip
 

@@ -76,6 +76,18 @@ def _sentence(step: Step) -> str:
             rest = "".join(f", {text}" for text in (draws, step.get("raw", "")) if text)
             changes = "".join(f", then {_sentence(one)}" for one in step.get("steps", ()))
             return f"compare {step['operation']} with the whole list: {step['check']}{rest}{changes}"
+        case "control_replay":
+            drawn = [f"{name} of the {place} row" for name, place, _ in step.get("draw", ())]
+            what = f"{step['count']} ids" if "count" in step else ", ".join([one_line(step["body"]), *drawn])
+            later = f", {step['delay']} ms later" if "delay" in step else ""
+            return f"replay the deliveries of {what}{later}, and compare what was sent"
+        case "control_kept":
+            done = "; ".join(_sentence(one) for one in step["steps"])
+            return f"compare a server after {step['how']} with one without it: {done}"
+        case "control_clock":
+            return f"compare the clock and what is due: {'; '.join(_sentence(one) for one in step['steps'])}"
+        case "passes":
+            return f"let {_seconds(step['by'])} s of real time pass"
         case "control_search":
             _, place, kind = step["draw"][0]
             return f"search for texts ({kind}) of the {place} {step['kind']}, {step['count']} results of each kind"

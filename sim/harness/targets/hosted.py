@@ -21,13 +21,15 @@ from leyden.harness.targets.target import Headers, Response
 from leyden.server.store.journal import JOURNAL_NAME
 from leyden.world.concurrency.async_moves import catch_up
 from leyden.world.config import read_network
-from leyden.world.loopback import LoopbackResponse, send_once
+from leyden.world.loopback import Header, LoopbackResponse, send_once
 from leyden.world.world import World
 
 _START_MS = 1_893_456_000_000  # of the real time: 2030-01-01
 _URL = "http://localhost"
 # How a server ends before it is started again on its data.
 ENDS = ("close", "kill", "torn", "compact")
+_KEPT_OPTIONS = ("--rate", "--seed", "--start")
+_MOST_ROUNDS, _LONGEST_S = 1_000, 1  # of waits for callbacks that are in flight after a response
 _TORN = b'["00000000",{"charges":[[1'  # of a commit that was never confirmed
 
 
@@ -86,9 +88,23 @@ class HostedServer:
         """Send one request, and return its response."""
         sent = (("host", "localhost"), *headers)
         raw = tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in sent)
-        answer: LoopbackResponse = self._loop.run_until_complete(send_once(self._app, method, target, raw, body))
+        answer: LoopbackResponse = self._loop.run_until_complete(self._respond(method, target, raw, body))
         found = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
         return Response(answer.status, found, answer.body)
+
+    async def _respond(self, method: str, target: str, headers: tuple[Header, ...], body: bytes) -> LoopbackResponse:
+        answer = await send_once(self._app, method, target, headers, body)
+        # A callback to the network ends later, also one that is blocked.
+        for _ in range(_MOST_ROUNDS):
+            if not any(_is_waiting(world) for world in self._worlds.values()):
+                break
+            callbacks = asyncio.all_tasks() - {asyncio.current_task()}
+            if callbacks:
+                await asyncio.wait(callbacks, timeout=_LONGEST_S)
+            await asyncio.sleep(0)
+            for world in self._worlds.values():
+                await catch_up(world)
+        return answer
 
     def ask(
         self,
@@ -116,8 +132,8 @@ class HostedServer:
                 self._loop.run_until_complete(catch_up(world))
 
     def restart(self, how: str = ENDS[0], *, stopped_ms: int = 0) -> None:
-        """End the server in one of the ways of `ENDS`, and start one with the same options on the same data, after so
-        much real time."""
+        """End the server in one of the ways of `ENDS`, and start one on the same data, after so much real time: with
+        the same options but those that the data has (`--rate`, `--seed`, `--start`)."""
         assert self._data is not None, "the server has no data directory"
         data = self._data
         if how == "compact":
@@ -135,6 +151,8 @@ class HostedServer:
         self._close_stores()
         self._time.ms += stopped_ms
         self._data = data
+        kept = {place + more for place, name in enumerate(self._options) if name in _KEPT_OPTIONS for more in (0, 1)}
+        self._options = tuple(text for place, text in enumerate(self._options) if place not in kept)
         self._open()
 
     def _close_stores(self) -> None:
@@ -148,3 +166,10 @@ class HostedServer:
         self._close_stores()
         self._loop.close()
         gc.collect(0)
+
+
+def _is_waiting(world: World) -> bool:
+    """Whether a callback to the network is in flight, or what its response made due has not run."""
+    transport = world.transport
+    is_due = not world.clock.rate and world.wait_after_request() == 0
+    return transport.is_waiting or transport.has_pending_responses or is_due

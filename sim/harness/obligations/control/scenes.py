@@ -9,7 +9,7 @@ from leyden.harness.control.documents import ControlOperation, control_lists, cr
 from leyden.harness.steps import Step
 
 START = "2030-01-01T00:00:00Z"
-PAUSED = ("--rate", "0", "--seed", "1", "--start", START)
+PAUSED = ("--rate", "0", "--seed", "1", "--start", START, "--egress", "none")
 _HOOK = "http://shop.inbox.localhost/hook"
 # Words that differ in case, and characters that mean something in patterns and in URLs.
 _TEXTS = ("Tea", "tea", "te_", "t%a", "a+b c", "a&b=c", "caf\u00e9", 'q"u', "tea 2", "100%")
@@ -130,9 +130,31 @@ def network_rows() -> tuple[Step, ...]:
     )  # fmt: skip
 
 
+def delivery_rows() -> tuple[Step, ...]:
+    """More than a hundred deliveries with each of several states, events and Charges, to receivers that answer at
+    once."""
+    hooks = "http://{}.localhost/{{n}}"
+    return (
+        send("PUT", "/sandbox/v1/inboxes/gone/script", {"always": 410}),
+        send("PUT", "/sandbox/v1/inboxes/down/script", {"always": 500}),
+        static(1, "s0"), static(1, "s1"),
+        send("GET", "/lnurlp/{s0.0.data.id}/invoice?amount=2000", count=60, **{"as": "children"}),
+        send("POST", "/sandbox/v1/payments", {"request": "{children.n.pr}"}, count=60),
+        advance("2s"),
+        charge(130, "paid"), pay("paid", 130), charge(55, "lost"),
+        send("POST", "/sandbox/v1/charges/{lost.n.data.id}/fail", {}, count=55),
+        charge(60, "timed", expiresIn=10, callbackUrl=hooks.format("timed")), advance("11s"),
+        charge(3, "gone", callbackUrl=hooks.format("gone")), pay("gone", 1),
+        charge(55, "down", callbackUrl=hooks.format("down")), pay("down", 55),
+        charge(55, "away", callbackUrl="http://inbox.localhost.example/"), pay("away", 55),
+        advance("1ms"),
+    )  # fmt: skip
+
+
 # The first step of the cases of a scene.
 CONTROL_SCENES: Mapping[str, Callable[[], Step]] = {
     "control-rows": lambda: host(rows(120)),
     "control-few-rows": lambda: host(rows(21)),
+    "control-deliveries": lambda: host(delivery_rows()),
     "control-network": lambda: host(network_rows(), "--network", "scale-free:150"),
 }

@@ -1,0 +1,125 @@
+"""Checks of replays by a filter: exactly the deliveries that match are sent again, each once, and all are counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from leyden.harness.control.filters import Row, drawn, meaning_of
+from leyden.harness.control.host import Host, list_named, violation
+from leyden.harness.control.list_checks import place_of
+from leyden.harness.steps import StepImpossible
+
+DELIVERIES = "listDeliveries"
+_PATH = "/sandbox/v1/deliveries/replay"
+_MOST_IDS = 1_000
+_BUILT_IN = ".localhost"
+
+
+def check_replay(host: Host, step: Mapping[str, Any]) -> None:
+    """{"do": "control_replay", "body": {"status": "delivered"}, "draw"?: [["event", "first", "same"]], "count"?: ids,
+    "delay"?: ms}: replay the deliveries that match; with a `count` so many ids instead."""
+    of = list_named(DELIVERIES)
+    before = host.full(of)
+    if not before:
+        raise StepImpossible(DELIVERIES)
+    body = dict(step.get("body", {}))
+    for name, place, _ in step.get("draw", ()):
+        values = drawn(of, name, before[place_of(place, len(before))], host)
+        body[name] = values[-1]
+    meanings = [(meaning_of(of, name), value) for name, value in body.items()]
+    chosen = [row for row in before if all(meaning and meaning(host, row, value) for meaning, value in meanings)]
+    chosen = [row for row in reversed(chosen) if not _is_in_flight(row)]
+    if "count" in step:
+        chosen = chosen[: step["count"]]
+        body = {"ids": [row["id"] for row in chosen]}
+        if not chosen:
+            raise StepImpossible("no delivery can be replayed")
+    received = _received(host)
+    if "delay" in step:
+        body["delay"] = step["delay"] / 1_000
+    now = host.read("/sandbox/v1/clock")["now"]
+    answer = host.ask("POST", _PATH, body)
+    host.forget()
+    where = f"replay of {body if 'count' not in step else len(chosen)}"
+    if answer.status != 200:
+        raise violation(where, "the status 200", f"{answer.status} {answer.json.get('detail')}")
+    ids = [row["id"] for row in chosen]
+    found = answer.json
+    if (found["replayed"], found["ids"]) != (len(ids), ids[:_MOST_IDS]):
+        raise violation(where, [len(ids), ids[:3]], [found["replayed"], found["ids"][:3]])
+    if "delay" in step:
+        _check_scheduled(host, before, set(ids), _later(now, step["delay"]), where)
+        for by in (step["delay"] - 1, 1):
+            if by:
+                host.ask("POST", "/sandbox/v1/clock/advance", {"by": by / 1_000})
+            host.forget()
+            if by == step["delay"] - 1:
+                _check_scheduled(host, before, set(ids), _later(now, step["delay"]), f"{where}, a millisecond before")
+    _check_sent(host, before, chosen, where, alone="delay" not in step)
+    _check_received(host, received, chosen, where, alone="delay" not in step)
+
+
+def _is_in_flight(row: Row) -> bool:
+    return bool(row["attempts"]) and row["attempts"][-1]["answeredAt"] is None
+
+
+def _later(now: str, by_ms: int) -> str:
+    when = datetime.fromisoformat(now) + timedelta(milliseconds=by_ms)
+    return f"{when:%Y-%m-%dT%H:%M:%S}.{when.microsecond // 1_000:03d}Z"
+
+
+def _check_scheduled(host: Host, before: Sequence[Row], ids: set[str], due_at: str, where: str) -> None:
+    """The chosen ones are due at the instant, and have no new attempt."""
+    after = {row["id"]: row for row in host.rows(DELIVERIES)}
+    for row in before:
+        one = after[row["id"]]
+        expected = ("pending", due_at, len(row["attempts"])) if row["id"] in ids else None
+        observed = (one["status"], one["dueAt"], len(one["attempts"]))
+        if expected is not None and observed != expected:
+            raise violation(f"{where}: {row['id']}", expected, observed)
+
+
+def _check_sent(host: Host, before: Sequence[Row], chosen: Sequence[Row], where: str, *, alone: bool) -> None:
+    """Each chosen one has one attempt more, and the others are as they were."""
+    after = {row["id"]: row for row in host.rows(DELIVERIES)}
+    ids = {row["id"] for row in chosen}
+    for row in before:
+        one, count = after[row["id"]], len(row["attempts"])
+        if row["id"] in ids:
+            expected: Any = (row["attempts"], 1, count)
+            observed: Any = (one["attempts"][:count], len(one["attempts"]) - count, one["replayedFrom"])
+        elif alone:
+            expected, observed = row, one
+        else:
+            continue
+        if expected != observed:
+            raise violation(f"{where}: {row['id']}", expected, observed)
+
+
+def _inbox_of(row: Row) -> str | None:
+    name = (urlsplit(row["url"]).hostname or "").rstrip(".")
+    return name.removesuffix(_BUILT_IN) if name.endswith(_BUILT_IN) else None
+
+
+def _received(host: Host) -> Counter[str]:
+    host.forget()
+    return Counter({row["name"]: row["received"] for row in host.rows("listInboxes")})
+
+
+def _check_received(host: Host, before: Counter[str], chosen: Sequence[Row], where: str, *, alone: bool) -> None:
+    """Each inbox has one post more for each chosen delivery to it, and no other if nothing else was due."""
+    wanted = Counter({(name, row["id"]): 1 for row in chosen if (name := _inbox_of(row)) is not None})
+    names = {*before} if alone else {name for name, _ in wanted}
+    sent: Counter[tuple[str, str]] = Counter()
+    for name in names:
+        posts = host.read(f"/sandbox/v1/inboxes/{name}?limit=1000&after={before[name]}")["posts"]
+        sent.update((name, post["headers"]["webhook-id"]) for post in posts)
+    if not alone:
+        sent = Counter({key: count for key, count in sent.items() if key in wanted})
+    if sent != wanted:
+        words = f"{sum(sent.values())} posts with {len(sent)} ids; {(sent - wanted).most_common(2)} too many"
+        raise violation(f"{where}: posts of the inboxes", f"{len(wanted)} posts, each with an id of its own", words)

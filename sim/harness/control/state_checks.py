@@ -1,0 +1,206 @@
+"""Checks of kept state: a server that was restarted, restored, forked or imported shows what its twin shows, which was
+not, at once and after the same steps."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from leyden.harness.checks.violations import difference
+from leyden.harness.control.documents import (
+    LIMIT,
+    ControlOperation,
+    control_lists,
+    control_operations,
+    single_of,
+)
+from leyden.harness.control.host import Host, violation
+from leyden.harness.steps import Step
+from leyden.harness.targets.hosted import ENDS
+
+_COPIES = ("restore", "fork", "import")
+WAYS = (*ENDS, *_COPIES)
+# Reads that are not compared, with the reasons.
+_NOT_KEPT: Mapping[str, str] = {
+    "getJournal": "the next process begins a journal of its own",
+    "listRequests": "the log ends with the process, and no copy has it",
+    "getRequest": "the log ends with the process, and no copy has it",
+    "getEvents": "a stream",
+    "search": "the lists are compared",
+    "exportSandbox": "the file has the journal; what it keeps is imported",
+}
+# Lists that have no rows after it, by the way.
+_EMPTY: Mapping[str, tuple[str, ...]] = {"listSnapshots": (*ENDS, "fork", "import")}
+# Members that may differ after each way, with the place where the document says so.
+# `timeline` is read from the journal, too, which is that of the process.
+_OF_PROCESS = frozenset(
+    {"request_id", "timeline", "omitted", "journalEntries", "journalHash", "notes", "ignoredFields", "lnurlRefused"}
+)
+_OF_RUN = frozenset({"run", "restored"})
+_MAY_DIFFER: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(ENDS, _OF_PROCESS),
+    "restore": frozenset({*_OF_RUN, "notes", "ignoredFields", "request_id"}),
+    "fork": frozenset({*_OF_RUN, *_OF_PROCESS, "publicUrl", "payUrl"}),
+    "import": frozenset({*_OF_RUN, *_OF_PROCESS, "publicUrl", "payUrl", "rate"}),
+}
+_LNURL = re.compile(r"(?:lightning:)?lnurl1[0-9a-z]+", re.IGNORECASE)
+_URL = re.compile(r"http://localhost(?:/sandboxes/sbx_[0-9a-z]+)?")
+_MOST_ROWS = 6
+
+
+def check_kept(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None:
+    """{"do": "control_kept", "how": one of `WAYS`, "options"?, "steps": [step, ...], "then"?: [step, ...], "delay"?:
+    ms}: do the steps at two servers, restart one or copy it, and compare both; do what follows at both, and compare
+    again. `delay` is the real time that passes meanwhile. `make(disk)` starts a server."""
+    how = step["how"]
+    twin, other = make(False), make(how in ENDS)
+    for host in (twin, other):
+        for one in step["steps"]:
+            do(host, one)
+    delay = step.get("delay", 0)
+    if how in ENDS:
+        other.server.restart(how, stopped_ms=delay)
+        other.server.pass_time(0)
+        other.forget()
+    else:
+        other = _COPY[how](other)
+        other.server.pass_time(delay)
+    twin.server.pass_time(delay)
+    where = f"after {_WORDS[how]}"
+    _compare(twin, other, how, where)
+    for one in step.get("then", ()):
+        do(twin, one)
+        do(other, one)
+    if step.get("then"):
+        _compare(twin, other, how, f"{where}, and the steps after it")
+
+
+def do(host: Host, one: Step) -> None:
+    """A step `send`, or `passes`: real time passes."""
+    if one["do"] == "passes":
+        host.server.pass_time(one["by"])
+        host.forget()
+    else:
+        host.send(one)
+
+
+_WORDS = {
+    "close": "a restart",
+    "kill": "a kill and a start",
+    "torn": "a kill within a write and a start",
+    "compact": "a compaction and a restart",
+    "restore": "a restore",
+    "fork": "a fork",
+    "import": "an export and an import",
+}
+
+
+# Copies
+
+
+def _restored(host: Host) -> Host:
+    snapshot = host.accepted("POST", "/sandbox/v1/snapshots", {})["id"]
+    charge = {"amount": "4000", "description": "lost", "callbackUrl": "http://lost.localhost/"}
+    host.accepted("POST", "/v0/charges", charge)
+    host.accepted("POST", "/sandbox/v1/clock/advance", {"by": "3h"})
+    for path in ("payers", "faults", "service-faults"):
+        host.accepted("DELETE", f"/sandbox/v1/{path}")
+    host.accepted("POST", "/sandbox/v1/webhook-secret/rotate")
+    host.accepted("PUT", "/sandbox/v1/inboxes/shop/script", {"always": 503})
+    host.accepted("POST", "/sandbox/v1/restore", {"snapshot": snapshot})
+    host.accepted("DELETE", f"/sandbox/v1/snapshots/{snapshot}")
+    return host
+
+
+def _forked(host: Host) -> Host:
+    return host.of_key(host.accepted("POST", "/sandbox/v1/fork", {})["apiKey"])
+
+
+def _imported(host: Host) -> Host:
+    file = host.accepted("GET", "/sandbox/v1/export")
+    return host.of_key(host.accepted("POST", "/sandbox/v1/sandboxes/import", file)["apiKey"])
+
+
+_COPY: Mapping[str, Callable[[Host], Host]] = {"restore": _restored, "fork": _forked, "import": _imported}
+
+
+# State
+
+
+def _compare(twin: Host, other: Host, how: str, where: str) -> None:
+    masked = how in {"fork", "import"}
+    expected, observed = _state(twin, how), _state(other, how)
+    for target, wanted in expected.items():
+        wanted, found = _masked(wanted, how, masked), _masked(observed.get(target), how, masked)
+        if wanted != found:
+            raise violation(f"GET {target} {where}", *_first_difference(wanted, found))
+    more = [target for target in observed if target not in expected]
+    if more:
+        raise violation(where, f"{len(expected)} reads", more[:3])
+
+
+def _state(host: Host, how: str) -> dict[str, Any]:
+    """What every read of the control plane and of the charge service shows."""
+    host.forget()
+    found: dict[str, Any] = {}
+    for one in control_operations():
+        if one.method == "GET" and one.name not in _NOT_KEPT:
+            for target in _targets(host, one):
+                response = host.ask("GET", target)
+                body = response.json
+                if one.name in _EMPTY and how in _EMPTY[one.name]:
+                    body = {"data": [], "next": None} if host.is_twin else body
+                found[target] = [response.status, body]
+    for path in ("/v0/charges?limit=1000", "/v0/static-charges?limit=1000", "/v0/wallet"):
+        found[path] = host.ask("GET", path).json
+    for key in host.keys if how not in {"fork", "import"} else ():
+        found[f"with the key {key}"] = host.server.ask("GET", "/v0/wallet", key=key).status
+    return found
+
+
+def _targets(host: Host, one: ControlOperation) -> Iterator[str]:
+    """The paths of an operation that reads: with the largest page, and for some rows of each list that names them."""
+    query = f"?{LIMIT}={one.parameters[LIMIT]['schema']['maximum']}" if LIMIT in one.parameters else ""
+    if "bodies" in one.parameters:
+        query += "&bodies=true"
+    if not one.has_path_parameters:
+        yield f"{one.path}{query}"
+        return
+    for of in control_lists():
+        below = single_of(of)
+        if below is None or not one.path.startswith(below.path) or of.name in _NOT_KEPT:
+            continue
+        if host.ask("GET", of.operation.path).status != 200:
+            continue
+        rows = host.full(of)
+        for row in rows[:: max(1, len(rows) // _MOST_ROWS)]:
+            name = quote(str(row.get("id", row.get("name"))), safe="")
+            yield re.sub(r"\{\w+\}", lambda _, name=name: name, one.path) + query  # type: ignore[misc]
+
+
+def _masked(value: Any, how: str, copied: bool) -> Any:
+    """A value without the members that may differ."""
+    if isinstance(value, Mapping):
+        names = [name for name in value if name not in _MAY_DIFFER[how]]
+        return {name: _masked(value[name], how, copied) for name in names}
+    if isinstance(value, list):
+        return [_masked(one, how, copied) for one in value]
+    if copied and isinstance(value, str):
+        return _URL.sub("http://localhost", _LNURL.sub("lnurl", value))
+    return value
+
+
+def _first_difference(expected: Any, observed: Any) -> tuple[Any, Any]:
+    """The first place in which two values differ."""
+    if isinstance(expected, list) and isinstance(observed, list) and len(expected) == len(observed):
+        pairs = zip(expected, observed, strict=True)
+        return _first_difference(*next(pair for pair in pairs if pair[0] != pair[1]))
+    if isinstance(expected, Mapping) and isinstance(observed, Mapping):
+        names = [name for name in {**expected, **observed} if expected.get(name) != observed.get(name)]
+        if len(names) == 1 and isinstance(expected.get(names[0]), list):
+            return _first_difference(expected[names[0]], observed.get(names[0]))
+        return difference(expected, observed)
+    return json.dumps(expected)[:200], json.dumps(observed)[:200]
