@@ -41,6 +41,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "04_the_slot_race": {"amount_msat": 1_001},
     "06_which_expiry": {"customers": 8, "replications": 1, "expiries_s": [15, 60]},
     "07_from_a_failure_to_a_case": {"seed": 121},
+    "08_a_callback_outage": {"starts_h": [12], "replications": 2},
 }
 
 
@@ -52,8 +53,8 @@ def test_a_notebook_is_the_result_of_its_source(source: Path) -> None:
     assert not found, f"{found}\n\nIf this is as it should be: {REFRESH} {source.stem}"
 
 
-def test_there_are_seven_and_each_has_its_source() -> None:
-    assert [path.name[:2] for path in notebook_files()] == ["01", "02", "03", "04", "05", "06", "07"]
+def test_there_are_eight_and_each_has_its_source() -> None:
+    assert [path.name[:2] for path in notebook_files()] == ["01", "02", "03", "04", "05", "06", "07", "08"]
     assert [notebook_of(source) for source in SOURCES] == notebook_files()
 
 

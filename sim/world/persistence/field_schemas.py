@@ -93,7 +93,8 @@ _DRAWN: Sequence[Schema] = (
     *_choices(_NUMBER),
 )
 _TABLE = _form(("table",), _text("^[1-9][0-9]{0,15}/[A-Za-z_]+(/[0-9]+)?$"))
-_NUMERIC: Schema = {"anyOf": [*_DRAWN, _form(("clip",), {"anyOf": list(_DRAWN)}, _NUMBER, _NUMBER), _TABLE]}
+_WRITTEN = [*_DRAWN, _form(("clip",), {"anyOf": list(_DRAWN)}, _NUMBER, _NUMBER)]  # as texts
+_NUMERIC: Schema = {"anyOf": [*_WRITTEN, _TABLE]}
 _FACTOR = _form(("cycle",), {"enum": [DAY_MS, WEEK_MS]}, {**_RATES, "items": _from(0, WEEK_MS)}, _RATES)
 _TERM = {
     "anyOf": [
@@ -207,7 +208,7 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("PostRow", "id"): _text("^[^#]+#[1-9][0-9]{0,15}$"),
     ("ReceiverRow", "secret"): or_null(_SECRET),
     ("BehaviourRow", "failure"): _SHARE,
-    ("BehaviourRow", "latency"): or_null(_NUMERIC),
+    ("BehaviourRow", "latency"): or_null({"anyOf": _WRITTEN}),
     ("DownRow", "from_ms"): _from(0, MAX_INSTANT_MS),
     ("DownRow", "until_ms"): _from(0, MAX_INSTANT_MS),
     ("ReplyRow", "status"): _from(200, 599),
