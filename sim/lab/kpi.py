@@ -177,7 +177,7 @@ class Kpi(Spelled):
 
     @property
     def refused(self) -> int:
-        """Customers without a Charge, because the service refused it; of the whole run, not of the window."""
+        """Visits in which the service refused a Charge or an invoice; of the whole run, not of the window."""
         return sum(row["refused"] for row in self._world.traffic.rows)
 
     # All at once

@@ -58,7 +58,7 @@ class Traffic:
 
     @property
     def refused(self) -> int:
-        """The number of customers whose Charge the service refused (4xx); the journal has the reasons."""
+        """The number of visits in which the service refused a Charge or an invoice; the journal has the reasons."""
         return int(self.row["refused"])
 
     @property
@@ -125,7 +125,7 @@ def traffic(
     drawn with the same probability (a list, an array or a Series, at most 100,000), or a mapping from values to
     weights, or a function. A function gets the random stream `traffic/<id>/<argument>` (`leyden.rng.RandomStream`) and
     returns one value: msat, or seconds. It is called 10,000 times when the stream starts, and customers draw from these
-    values.
+    values; what it draws elsewhere than from its stream does not follow the seed.
     `behaviours` are those of `leyden.world.traffic.rows.BEHAVIOURS`: `pays`, or for example `choice(pays:90, late:4,
     never:3, twice:3)`. `payers` is a number of wallets, or names of wallets or of nodes of the network; each customer
     uses one of them. They have weights in `choice(ana:5, bob:1)`, in a mapping, and in `zipf(100, 1.1)`: of 100 wallets
