@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from leyden.callbacks.faults import Faults
-from leyden.devserver.control import operations, pages
+from leyden.devserver.control import copies, operations, pages
 from leyden.devserver.control.callbacks import CallbackControl
 from leyden.devserver.control.schedule import ScheduleControl
 from leyden.devserver.request_log.resources import RequestRows
 from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.conformance.conformance import grouped_cases
 from leyden.harness.control.documents import (
     control_document,
     control_lists,
@@ -208,3 +209,21 @@ def test_uses_of_a_fault_that_a_restart_forgets(monkeypatch: pytest.MonkeyPatch)
     original = Faults.resume
     monkeypatch.setattr(Faults, "resume", resume)
     assert violation_of("clearFault kept kill") is not None
+
+
+def test_the_conformance_run_has_the_cheapest_of_each_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = {case.name: case for case in grouped_cases("control plane")}
+    results = {name: play(case) for name, case in cases.items()}
+    assert [result.violation for result in results.values()] == [None] * len(cases)
+    assert sum(result.skipped for result in results.values()) == 0
+    original = CallbackControl._filters
+    monkeypatch.setattr(
+        CallbackControl, "_filters", lambda self, wanted: {**original(self, wanted), "endpoint_id": "x"}
+    )
+    assert play(cases["conformance: control plane: lists"]).violation is not None
+
+
+def test_a_rate_that_a_restore_does_not_return_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = copies.return_to
+    monkeypatch.setattr(copies, "return_to", lambda world, state, rate: original(world, state, world.clock.rate))
+    assert violation_of("setClock rate 60 kept restore") is not None

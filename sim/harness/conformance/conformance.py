@@ -12,6 +12,7 @@ from typing import Any
 
 from leyden.harness.conformance.callbacks import callback_scenarios
 from leyden.harness.conformance.charges import charge_scenarios, request_scenarios, static_scenarios
+from leyden.harness.conformance.control import control_scenarios
 from leyden.harness.conformance.lists import list_scenarios
 from leyden.harness.conformance.scenario import (
     WEEK_MS,
@@ -171,6 +172,7 @@ GROUPS: Mapping[str, Callable[[], Scenarios]] = {
     "lists": list_scenarios,
     "callbacks": callback_scenarios,
     "restarts": lambda: _RESTARTS,
+    "control plane": control_scenarios,
 }
 
 _OVERLAY_SCENARIOS: Mapping[str, Scenarios] = {

@@ -28,18 +28,20 @@ class _Expected:
 
 
 def check_clock(host: Host, step: Mapping[str, Any]) -> None:
-    """{"do": "control_clock", "steps": [{"do": "send", ...} | {"do": "passes", "by": ms} | {"do": "restart", "how",
-    "delay"?}, ...]}: after each step the clock shows the instant that its rate makes of the real time, and what was due
-    by then, and nothing else, has happened at its own instant."""
+    """{"do": "control_clock", "steps": [...]}: after each step, a request ("send"), real time that passes ("passes") or
+    a restart ("restart", with "how", "delay"? and "options"?), the clock shows the instant that its rate makes of the
+    real time, and what was due by then, and nothing else, has happened at its own instant."""
     shown = host.read(CLOCK)
     expected = _Expected(_ms(shown["now"]), shown["rate"])
     for number, one in enumerate(step["steps"]):
         where = f"after step {number + 1}"
         if one["do"] == "restart":
-            host.server.restart(one["how"], stopped_ms=one.get("delay", 0))
+            host.server.restart(one["how"], stopped_ms=one.get("delay", 0), options=one.get("options", ()))
             host.server.pass_time(0)
             host.forget()
             expected.passes(one.get("delay", 0))
+            if "options" in one:
+                expected.rate = float(one["options"][1])
         else:
             do(host, one)
             if one["do"] == "passes":

@@ -18,7 +18,9 @@ from leyden.harness.steps import StepImpossible
 _MOST_ROWS = 40  # that are read alone
 _MOST_PAGES = 500  # of one limit
 _PLACES = {"first": 0.0, "middle": 0.5, "last": 1.0}
-PLACES = tuple(_PLACES)
+EVERY = "every"  # in the place of a row: the values of all rows
+PLACES = (*_PLACES, EVERY)
+_MOST_VALUES = 48  # of all rows
 CHECKS = ("pages", "order", "rows", "refused", "filter", "between")
 
 
@@ -169,7 +171,12 @@ def _check_filter(host: Host, of: ControlList, path: str, draws: Sequence[Sequen
 
 
 def _drawn(host: Host, of: ControlList, full: Sequence[Row], name: str, place: str) -> list[str]:
-    """The values of a parameter that belong to the row at a place, or to the next one that has any."""
+    """The values of a parameter that belong to the row at a place, or to the next one that has any, or to all rows."""
+    if place == EVERY:
+        values = list(dict.fromkeys(value for row in full for value in drawn(of, name, row, host)))
+        if not values:
+            raise StepImpossible(f"no row has a value of {name}")
+        return values[:: max(1, len(values) // _MOST_VALUES)]
     start = place_of(place, len(full))
     for row in (*full[start:], *reversed(full[:start])):
         found = drawn(of, name, row, host)

@@ -21,6 +21,7 @@ KINDS: Mapping[str, str] = {
     "request": "listRequests",
 }
 _TEXT = {"type": "string"}
+_MOST_RESULTS = 100
 
 
 def check_search(host: Host, step: Mapping[str, Any]) -> None:
@@ -34,13 +35,16 @@ def check_search(host: Host, step: Mapping[str, Any]) -> None:
     for text in dict.fromkeys(searched_texts(host, KINDS[kind], row)):
         value = value_of(value_kind, text if len(text) < 60 else text[:40], _TEXT)
         if value:
-            _check(host, value, step["count"])
+            found = _check(host, value, step["count"])
+            for most in {found - 1, found, found + 1} & {*range(1, _MOST_RESULTS + 1)} if found < step["count"] else ():
+                _check(host, value, most)
 
 
-def _check(host: Host, text: str, most: int) -> None:
+def _check(host: Host, text: str, most: int) -> int:
+    """Search, and return the number of results of the kind with the most."""
     target = with_query(SEARCH, {"text": text, "perKind": str(most)})
     answer = host.read(target)
-    complete, kinds = True, []
+    complete, kinds, counts = True, [], [0]
     for kind, name in KINDS.items():
         expected = [row for row in host.rows(name) if _has(host, name, row, text)]
         observed = [row for row in answer["data"] if row["kind"] == kind]
@@ -48,6 +52,7 @@ def _check(host: Host, text: str, most: int) -> None:
         if found != wanted[:most]:
             raise violation(f"GET {target}: {kind}", wanted[:most][:5], found[:5])
         complete = complete and len(wanted) <= most
+        counts.append(len(wanted))
         kinds += [kind] * len(found)
         for row, shown in zip(expected, observed, strict=False):
             _compare(host, f"GET {target}: {kind} {shown['id']}", kind, row, shown)
@@ -55,6 +60,7 @@ def _check(host: Host, text: str, most: int) -> None:
         raise violation(f"GET {target}", "the results kind by kind", [row["kind"] for row in answer["data"]][:8])
     if answer["complete"] is not complete:
         raise violation(f"GET {target}: complete", complete, answer["complete"])
+    return max(counts)
 
 
 def _has(host: Host, name: str, row: Row, text: str) -> bool:

@@ -110,6 +110,8 @@ def _restored(host: Host) -> Host:
         host.accepted("DELETE", f"/sandbox/v1/{path}")
     host.accepted("POST", "/sandbox/v1/webhook-secret/rotate")
     host.accepted("PUT", "/sandbox/v1/inboxes/shop/script", {"always": 503})
+    host.accepted("PATCH", "/sandbox/v1/clock", {"rate": 7})
+    host.accepted("POST", "/sandbox/v1/deliveries/replay", {"delay": "5h"})
     host.accepted("POST", "/sandbox/v1/restore", {"snapshot": snapshot})
     host.accepted("DELETE", f"/sandbox/v1/snapshots/{snapshot}")
     return host

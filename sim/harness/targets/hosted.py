@@ -131,9 +131,9 @@ class HostedServer:
             if world.clock.rate:
                 self._loop.run_until_complete(catch_up(world))
 
-    def restart(self, how: str = ENDS[0], *, stopped_ms: int = 0) -> None:
+    def restart(self, how: str = ENDS[0], *, stopped_ms: int = 0, options: Sequence[str] = ()) -> None:
         """End the server in one of the ways of `ENDS`, and start one on the same data, after so much real time: with
-        the same options but those that the data has (`--rate`, `--seed`, `--start`)."""
+        the same options but those that the data has (`--rate`, `--seed`, `--start`), and with these `options`."""
         assert self._data is not None, "the server has no data directory"
         data = self._data
         if how == "compact":
@@ -153,6 +153,7 @@ class HostedServer:
         self._data = data
         kept = {place + more for place, name in enumerate(self._options) if name in _KEPT_OPTIONS for more in (0, 1)}
         self._options = tuple(text for place, text in enumerate(self._options) if place not in kept)
+        self._options += tuple(options)
         self._open()
 
     def _close_stores(self) -> None:

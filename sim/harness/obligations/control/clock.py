@@ -42,6 +42,10 @@ def clock_obligations() -> Iterator[Obligation]:
             again: list[Any] = [{"do": "restart", "how": how, "delay": delay}]
             steps = [_rate(rate), *_passes(250), *again, *_passes(1_750), _rate(2), *again, *_passes(100), *again]
             yield _asked(f"rate {rate:g}, {how} for {delay} ms", steps, disk=True)
+    for first, second, delay in ((60, 0, 0), (0, 60, 3_000), (1, 0.25, 3_000)):
+        other: list[Any] = [{"do": "restart", "how": "close", "delay": delay, "options": ["--rate", f"{second}"]}]
+        steps = [_rate(first), *_passes(1_500), *other, *_passes(1_500)]
+        yield _asked(f"rate {first}, restarted with {second}", steps, disk=True)
     refused: tuple[Any, ...] = (-1, -0.001, most + 1, "1", None, True, [], "x")
     for value in refused:
         yield _asked(f"refused {value}", [_rate(7), _rate(value, status=400), *_passes(1_000)])

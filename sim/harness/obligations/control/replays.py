@@ -9,7 +9,7 @@ from typing import Any
 from leyden.harness.control.documents import control_document, resolved
 from leyden.harness.control.filters import meaning_of
 from leyden.harness.control.host import list_named
-from leyden.harness.control.list_checks import PLACES
+from leyden.harness.control.list_checks import EVERY, PLACES
 from leyden.harness.control.replay_checks import DELIVERIES
 from leyden.harness.obligations.obligation import Obligation
 
@@ -38,7 +38,7 @@ def replay_obligations() -> Iterator[Obligation]:
         elif "enum" in member:
             values[name] = [{"body": {name: value}} for value in member["enum"]]
         else:
-            values[name] = [{"draw": [[name, place, "same"]]} for place in PLACES]
+            values[name] = [{"draw": [[name, place, "same"]]} for place in PLACES if place != EVERY]
     yield asked("all", body={})
     yield asked("all, later", body={}, delay=_DELAY_MS)
     for steps in values.values():
