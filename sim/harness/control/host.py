@@ -42,6 +42,7 @@ class Host:
         self._texts: dict[tuple[str, str], tuple[str, ...]] = {}
         self._children: dict[str, frozenset[str]] = {}
         self.created: dict[str, int] = {}  # the number of each id, in the order of creation
+        self.present: dict[str, dict[str, None]] = {}  # the ids that were created and not removed, by path
 
     # Requests
 
@@ -87,12 +88,17 @@ class Host:
             answer = response.json
             if target.endswith("/reset"):  # what it answered before is gone
                 self.answers.clear()
+                self.present.clear()
+            if step["method"] == "DELETE":
+                self.present.pop(target, None)
+                self.present.get(target.rpartition("/")[0], {}).pop(target.rpartition("/")[2], None)
             if isinstance(answer, Mapping) and "keys" in answer:
                 self.keys |= dict.fromkeys([*answer["keys"], *([body["replaces"]] if "replaces" in body else [])])
             self.answers.setdefault(step.get("as", ""), []).append(answer)
             data = answer.get("data", answer) if isinstance(answer, Mapping) else {}
             if isinstance(data, Mapping) and step["method"] == "POST" and isinstance(data.get("id"), str):
                 self.created.setdefault(data["id"], len(self.created))
+                self.present.setdefault(target, {})[data["id"]] = None
         self.forget()
 
     def filled(self, value: Any, values: Mapping[str, str] | None = None) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from jsonschema_rs import Draft202012Validator
 
 from leyden.harness.control.documents import ControlList, single_of
-from leyden.harness.control.filters import Row, drawn, meaning_of, value_of
+from leyden.harness.control.filters import CHARGES, STATICS, Row, drawn, meaning_of, value_of
 from leyden.harness.control.host import Host, list_named, violation, with_query
 from leyden.harness.steps import StepImpossible
 
@@ -33,6 +33,7 @@ def check_list(host: Host, step: Mapping[str, Any]) -> None:
             _check_pages(host, of, path, step.get("query", {}))
         case "order":
             _check_order(host, of, host.full(of, path))
+            _check_present(host, of, host.full(of, path))
         case "rows":
             _check_rows(host, of, path)
         case "refused":
@@ -102,6 +103,19 @@ def _check_order(host: Host, of: ControlList, full: Sequence[Row]) -> None:
     first = [row["shop"] for row in full if "shop" in row]
     if first and (not first[0] or any(first[1:])):
         raise violation(of.name, "the node of this service first, and once", first[:5])
+
+
+def _check_present(host: Host, of: ControlList, full: Sequence[Row]) -> None:
+    """The list has every row that a request created, and of the deliveries each one that an inbox received."""
+    ids = {str(row.get("id")) for row in full}
+    wanted = [*host.present.get(_CREATED_AT.get(of.name, of.operation.path), ())]
+    if of.name == "listDeliveries":
+        for row in host.rows("listInboxes"):
+            posts = host.read(f"/sandbox/v1/inboxes/{row['name']}?limit=1000")["posts"]
+            wanted += [post["headers"]["webhook-id"] for post in posts if not post["copy"]]
+    missing = [one for one in wanted if one not in ids]
+    if missing:
+        raise violation(of.name, f"{len(wanted)} rows that were created", f"{len(missing)} are missing: {missing[:3]}")
 
 
 def _before(one: Any, other: Any, sign: int) -> bool:
@@ -202,6 +216,8 @@ def _filtered(host: Host, of: ControlList, path: str, full: Sequence[Row], query
         _same(expected, host.pages(of, path, {"limit": size, **query}), with_query(of.name, {"limit": size, **query}))
 
 
+# The paths at which the rows of lists are created, where it is not their own.
+_CREATED_AT = {CHARGES: "/v0/charges", STATICS: "/v0/static-charges"}
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
