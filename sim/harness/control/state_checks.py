@@ -49,6 +49,7 @@ _MAY_DIFFER: Mapping[str, frozenset[str]] = {
 _LNURL = re.compile(r"(?:lightning:)?lnurl1[0-9a-z]+", re.IGNORECASE)
 _URL = re.compile(r"http://localhost(?:/sandboxes/sbx_[0-9a-z]+)?")
 _MOST_ROWS = 6
+_KEY, _REPLACED_KEY = "a key since the snapshot", "a replaced key since the snapshot"
 
 
 def check_kept(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None:
@@ -111,9 +112,15 @@ def _restored(host: Host) -> Host:
     host.accepted("POST", "/sandbox/v1/webhook-secret/rotate")
     host.accepted("PUT", "/sandbox/v1/inboxes/shop/script", {"always": 503})
     host.accepted("PATCH", "/sandbox/v1/clock", {"rate": 7})
+    host.accepted("POST", "/sandbox/v1/api-keys", {"key": _REPLACED_KEY})
+    host.accepted("POST", "/sandbox/v1/api-keys/rotate", {"replaces": _REPLACED_KEY, "key": _KEY})
     host.accepted("POST", "/sandbox/v1/deliveries/replay", {"delay": "5h"})
     host.accepted("POST", "/sandbox/v1/restore", {"snapshot": snapshot})
     host.accepted("DELETE", f"/sandbox/v1/snapshots/{snapshot}")
+    for key, wanted in ((_KEY, 200), (_REPLACED_KEY, 401)):  # API keys stay as they are now
+        status = host.server.ask("GET", "/v0/wallet", key=key).status
+        if status != wanted:
+            raise violation(f"GET /v0/wallet with {key}, after a restore", wanted, status)
     return host
 
 
