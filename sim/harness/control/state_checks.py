@@ -117,10 +117,10 @@ def _restored(host: Host) -> Host:
     host.accepted("POST", "/sandbox/v1/deliveries/replay", {"delay": "5h"})
     host.accepted("POST", "/sandbox/v1/restore", {"snapshot": snapshot})
     host.accepted("DELETE", f"/sandbox/v1/snapshots/{snapshot}")
-    for key, wanted in ((_KEY, 200), (_REPLACED_KEY, 401)):  # API keys stay as they are now
-        status = host.server.ask("GET", "/v0/wallet", key=key).status
+    for key, wanted in ((_KEY, 200), (_REPLACED_KEY, 401)):  # a read, which is no event of the journal
+        status = host.server.ask("GET", "/sandbox/v1", key=key).status
         if status != wanted:
-            raise violation(f"GET /v0/wallet with {key}, after a restore", wanted, status)
+            raise violation(f"GET /sandbox/v1 with {key}, after a restore", wanted, status)
     return host
 
 
