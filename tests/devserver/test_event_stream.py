@@ -61,6 +61,11 @@ class Follower:
                 await asyncio.sleep(0.01)
         return self.events(kind)
 
+    async def until_journal(self, length: int) -> None:
+        async with asyncio.timeout(20):
+            while self.events("changed")[-1]["journal"] != length:
+                await asyncio.sleep(0.01)
+
 
 @asynccontextmanager
 async def following(
@@ -126,9 +131,7 @@ def test_changes_are_told_and_coalesced() -> None:
                 await server.ok("POST", CHARGES, TEA, key="leyden")
             await follower.until("request", 200)
             # Changes are told at most once per interval: the last one may follow the requests.
-            async with asyncio.timeout(20):
-                while follower.events("changed")[-1]["journal"] != len(server.first.journal):
-                    await asyncio.sleep(0.01)
+            await follower.until_journal(len(server.first.journal))
             assert 2 <= len(follower.events("changed")) < 100
             count = len(follower.events("changed"))
             await server.ok("POST", "/sandbox/v1/clock/advance", {"by": "1s"}, key="leyden")
@@ -137,6 +140,24 @@ def test_changes_are_told_and_coalesced() -> None:
             await server.ok("PATCH", "/sandbox/v1/clock", {"rate": 60}, key="leyden")
             await follower.until("changed", count + 2)
             assert follower.events("changed")[-1]["rate"] == 60
+
+    in_server(scenario)
+
+
+def test_a_change_before_the_first_tick_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(server: Hosted) -> None:
+        run = stream.EventHub._run
+        is_running = asyncio.Event()
+
+        async def late(self: stream.EventHub) -> None:
+            await is_running.wait()
+            await run(self)
+
+        monkeypatch.setattr(stream.EventHub, "_run", late)
+        async with following(server) as (follower, _):
+            await server.ok("POST", CHARGES, TEA, key="leyden")
+            is_running.set()
+            await follower.until_journal(len(server.first.journal))
 
     in_server(scenario)
 

@@ -80,6 +80,7 @@ class EventHub:
         self._listeners: list[_Listener] = []
         self._position = last_number(world)
         self._state = _State()
+        self._state.has_changed(world, 1)  # before the first listener is told the state: no change is missed
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def __len__(self) -> int:
@@ -119,7 +120,6 @@ class EventHub:
             listener.end()
 
     async def _run(self) -> None:
-        self._state.has_changed(self.world, 1)
         ticks = 0
         while True:
             await asyncio.sleep(TICK_S)
