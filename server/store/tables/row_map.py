@@ -14,7 +14,7 @@ Summarize = Callable[[Any], tuple[Any, ...]]  # some facts of a row as a tuple o
 # A row takes about four times as much memory as a dict as it does in a block.
 UNPACKED_ROWS = 256  # at least so many of the rows that were replaced last are dicts
 BLOCK_ROWS = 8
-_CACHED_BLOCKS = 64
+_CACHED_BLOCKS = 16
 
 
 class RowMap(Mapping[int, Row]):
