@@ -21,7 +21,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
-    # Imported here, because an interrupt during the imports ends the command as quietly as a later one.
+    # Imported here, because an interrupt during the imports ends the command as quietly as a later one. A server ends
+    # as quietly by SIGTERM, from here on.
+    if given[:1] == ["serve"]:
+        from leyden.server.system.stop_signals import interrupt_on_stop_signals
+
+        interrupt_on_stop_signals()
     from leyden.commands.catalogue import COMMANDS, build_parser
     from leyden.errors import MissingExtra
     from leyden.server.errors import LeydenError

@@ -85,6 +85,8 @@ class ForkError(LeydenError):
 class GraphError(LeydenError, ValueError):
     """A network description cannot be used; the text says what to write instead."""
 
+    exit_status = 2
+
 
 class InterceptError(LeydenError, ValueError):
     """An interceptor with these conditions is not possible; the text says what to give instead."""

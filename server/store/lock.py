@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -80,7 +80,7 @@ def check_regular(path: Path) -> None:
         raise StoreError(f"{path} is not a regular file but {kind}: move it away, or put the file itself in its place")
 
 
-def notes_of_access(directory: Path) -> list[str]:
+def notes_of_access(directory: Path, names: Sequence[str] = _FILES) -> list[str]:
     """What other users of the machine can do with a store, whose rows have keys and secrets: its directory or its files
     had their modes before. Leyden makes both for this user alone."""
     notes: list[str] = []
@@ -91,7 +91,7 @@ def notes_of_access(directory: Path) -> list[str]:
                 return notes
             if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
                 notes.append(f"other users of this machine can replace what is in {place}: chmod o-w {place}")
-        modes = [path.stat().st_mode for name in _FILES for path in directory.glob(name)]
+        modes = [path.stat().st_mode for name in names for path in directory.glob(name)]
         for allowed, verb in ((stat.S_IROTH, "read"), (stat.S_IWOTH, "change")):
             if any(mode & allowed for mode in modes):
                 notes.append(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from leyden.server.errors import ListenError
 from leyden.server.system.event_loop import new_event_loop
+from leyden.server.system.stop_signals import STOP_SIGNALS, ignore_stop_signals
 
 if TYPE_CHECKING:
     import uvicorn
@@ -74,7 +75,6 @@ _GRACE_S = 3.0
 # Real seconds for the responses to cancelled requests, and then for the end of the requests without a connection.
 _FLUSH_S = 1.0
 _STOP_POLL_S = 0.02
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _DEFAULT_OPEN_FILES = 256
 
 
@@ -196,21 +196,10 @@ def run_server(app: ASGIApp, listener: socket.socket, ready: Callable[[], None])
     """
     server = _server(app, ready)
     # uvicorn sets the same handlers later and puts these back at its end.
-    for number in _STOP_SIGNALS:
+    for number in STOP_SIGNALS:
         signal.signal(number, server.handle_exit)
     server.run(sockets=[listener])
     ignore_stop_signals()
-
-
-def interrupt_on_stop_signals() -> None:
-    """SIGTERM raises `KeyboardInterrupt`, as SIGINT does: what has been opened is closed."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-
-def ignore_stop_signals() -> None:
-    """For a process that is about to end: another signal must not disturb the closing of its files."""
-    for number in _STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
 
 
 class ServerThread:

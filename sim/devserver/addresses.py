@@ -11,6 +11,7 @@ from leyden.devserver.console.console import DEFAULT_KEY
 from leyden.json_files import InputError, read_text
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.http.projects import check_key
+from leyden.server.store.lock import check_regular, notes_of_access
 from leyden.server.system.clock import random_key
 from leyden.server.system.http_server import host_name, local_addresses
 
@@ -69,7 +70,8 @@ def api_keys(given: list[str], data: str, *, is_local: bool) -> tuple[list[str],
     """The API keys to serve, and whether the first one was made here.
 
     On loopback the default is `leyden`. Everybody knows it, so it is refused where other machines reach the server:
-    there a random key is made, and kept in the file `api-key` of a data directory. Raises `InputError`.
+    there a random key is made, and kept in the file `api-key` of a data directory. Raises `InputError`, and
+    `StoreError` for a file that is no regular one.
     """
     if len(set(given)) != len(given):
         raise InputError("an API key is given twice: each project needs its own")
@@ -89,16 +91,22 @@ def admin_token(given: str | None, data: str, *, is_local: bool) -> tuple[str | 
     """The admin token of the server, and whether it was made here.
 
     On loopback none is needed unless one is given. Where other machines reach the server, a random one is made, and
-    kept in the file `admin-token` of a data directory. Raises `InputError`.
+    kept in the file `admin-token` of a data directory. Raises `InputError` and `StoreError`, as `api_keys` does.
     """
     if given is not None or is_local:
         return given, False
     return random_key() if data == ":memory:" else _kept_key(Path(data), _TOKEN_FILE), True
 
 
+def access_notes(data: str) -> list[str]:
+    """What other users of the machine can do with the kept key and token of a data directory."""
+    return [] if data == ":memory:" else notes_of_access(Path(data), (_KEY_FILE, _TOKEN_FILE))
+
+
 def _kept_key(folder: Path, name: str) -> str:
     path, what = folder / name, "API key" if name == _KEY_FILE else "admin token"
     try:
+        check_regular(path)
         if path.exists():
             return _checked_key(path)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from leyden.devserver.addresses import ServerAddresses, admin_token, api_keys
+from leyden.devserver.addresses import ServerAddresses, access_notes, admin_token, api_keys
 from leyden.devserver.argument_types import NOW
 from leyden.devserver.clock_changes import note, opened_texts, start_now
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
@@ -33,8 +33,9 @@ from leyden.server.http.projects import check_key
 from leyden.server.http.request_budget import RequestBudget
 from leyden.server.store.store import Store
 from leyden.server.system.clock import ServerClock, random_id, random_key, random_seed, stopwatch
-from leyden.server.system.http_server import ignore_stop_signals, open_listener, run_server
+from leyden.server.system.http_server import open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
+from leyden.server.system.stop_signals import ignore_stop_signals
 from leyden.server.timestamps import to_iso
 from leyden.world.config import chosen_network, read_network, world_config
 from leyden.world.time.clock import LAST_MS
@@ -77,6 +78,10 @@ def serve(options: argparse.Namespace) -> int:
         token, is_new_token = admin_token(options.admin_token, options.data, is_local=addresses.is_local)
         with gc_paused(freeze=True):  # what is loaded until the first request stays
             app, opened = open_server(options, clock, addresses, keys, token, worlds)
+        for text in access_notes(options.data):
+            for world in worlds.values():
+                if text not in world.notes:
+                    note(world, text)
         gc.set_threshold(*_GC_THRESHOLDS)
         shown_key = keys[0] if is_new or (keys == [DEFAULT_KEY] and not options.api_key) else None
         if is_new_token and not options.no_control:

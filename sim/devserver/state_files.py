@@ -34,9 +34,9 @@ class StateFile:
         """Write the line. Raises `InputError`."""
         self.check()
         line = f"{text}\n"
+        self._line = line  # before the file is there: a signal may end the process at once
         with self._draft(line) as draft:
             os.replace(draft, self._path)
-        self._line = line
 
     def discard(self) -> None:
         """Remove what an earlier process left, and see whether the file can be written. Raises `InputError`."""
@@ -85,6 +85,9 @@ class StateFile:
             with contextlib.suppress(OSError):
                 draft.unlink()
             raise self._unwritable(error) from None
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
 
     def _unwritable(self, error: OSError) -> InputError:
         return self._refusal(f"cannot be written ({error.strerror})")

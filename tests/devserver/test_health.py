@@ -104,6 +104,23 @@ def test_the_file_of_another_server_is_not_removed(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["pid"]
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["before it is there", "as soon as it is there"])
+def test_a_signal_while_a_file_is_written_leaves_nothing(
+    before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.replace
+
+    def interrupted(draft: Path, path: Path) -> None:
+        if not before:
+            real(draft, path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("leyden.devserver.state_files.os.replace", interrupted)
+    with pytest.raises(KeyboardInterrupt), state_files(str(tmp_path / "pid"), None):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("content", ["notes of a person\n", "12345 67\n", "1\n2\n", " ", "http:/\n", "9" * 2_000])
 @pytest.mark.parametrize("option", ["--pid-file", "--ready-file"])
 def test_a_file_that_no_server_wrote_is_not_replaced(option: str, content: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import pytest
 
 from leyden.__main__ import main
 from leyden.commands.receivers import EXAMPLE_SECRET
-from leyden.devserver.addresses import api_keys
-from leyden.errors import LeydenError
+from leyden.devserver.addresses import access_notes, admin_token, api_keys
+from leyden.errors import LeydenError, StoreError
 from leyden.lab.sweeps.store import SweepStore
 from leyden.lightning.topology.import_graph import import_graph
 from tests.support.example_receivers import CarefulReceiver, serving_receiver
@@ -82,6 +83,53 @@ def test_a_key_file_without_a_key_is_refused_in_one_line(data: bytes, tmp_path: 
     assert "api-key" in str(refused.value)
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link", "link to nothing", "directory"])
+def test_a_key_or_token_that_is_no_regular_file_is_refused(kind: str, tmp_path: Path) -> None:
+    data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    data.mkdir()
+    for name, read in (
+        ("api-key", lambda: api_keys([], str(data), is_local=False)),
+        ("admin-token", lambda: admin_token(None, str(data), is_local=False)),
+    ):
+        path = data / name
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "directory":
+            path.mkdir()
+        else:
+            path.symlink_to(elsewhere)
+            if kind == "link":
+                elsewhere.write_text("leyden_0123456789abcdef\n")
+        with pytest.raises(StoreError, match=f"{name} is not a regular file but a ") as refused:
+            read()
+        assert len(str(refused.value).splitlines()) == 1
+    assert elsewhere.exists() == (kind == "link")
+
+
+def test_a_key_or_token_that_others_can_read_has_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.stat
+
+    def opened(path: Path, **options: Any) -> os.stat_result:
+        """A folder of a test is the user's alone; it and the ones above it are made to look open to all."""
+        found = real(path, **options)
+        return (
+            os.stat_result((found.st_mode | stat.S_IXOTH, *tuple(found)[1:])) if stat.S_ISDIR(found.st_mode) else found
+        )
+
+    for name in ("api-key", "admin-token"):
+        path = tmp_path / name
+        path.write_text("leyden_0123456789abcdef\n")
+        path.chmod(0o600)
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "stat", opened)
+            assert access_notes(str(tmp_path)) == []
+            path.chmod(0o644)
+            [text] = access_notes(str(tmp_path))
+            path.chmod(0o600)
+        assert f"other users of this machine can read the files in {tmp_path}" in text
+    assert access_notes(":memory:") == []
+
+
 def test_reports_of_the_receiver_check_are_private_and_mask_the_secret(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,3 +141,14 @@ def test_reports_of_the_receiver_check_are_private_and_mask_the_secret(
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert EXAMPLE_SECRET not in path.read_text()
     assert EXAMPLE_SECRET not in capsys.readouterr().out
+
+
+def test_a_server_with_a_bad_graph_ends_with_the_status_of_other_bad_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph, spec = tmp_path / "graph.json", tmp_path / "spec.yaml"
+    for path in (graph, spec):
+        path.write_text("{")
+    for option in (("--network", str(graph)), ("--network", "nonsense"), ("--spec", str(spec))):
+        assert main(["serve", "--port", "0", *option]) == 2, option
+        assert len(capsys.readouterr().err.splitlines()) == 1

@@ -190,3 +190,36 @@ def test_an_empty_path_for_the_data_is_refused() -> None:
         2,
         "leyden serve: argument --data: '' is not a directory: give its path, or leave the option out (in memory)\n",
     )
+
+
+def test_a_signal_while_the_server_is_imported_ends_with_status_0_in_silence(tmp_path: Path) -> None:
+    program = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Interrupt(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), int(sys.argv[2]))
+
+sys.meta_path.insert(0, Interrupt())
+from leyden.__main__ import main
+sys.exit(main(["serve", "--port", "0", "--data", sys.argv[3]]))
+"""
+    modules = (
+        "leyden.commands.catalogue",
+        "leyden.devserver.serve_options",
+        "jsonschema_rs",
+        "jsonschema_rs.jsonschema_rs",
+    )
+    for module in modules:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            done = subprocess.run(
+                [sys.executable, "-c", program, module, str(int(number)), str(tmp_path / "data")],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=END_S,
+                check=False,
+            )
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), (module, number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from copy import deepcopy
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -48,6 +49,13 @@ CHANGES: list[tuple[str, Any, str]] = [
     ("charges/0/id", "x", "id"),
     ("charges/0/callback_url", "http://[", "callback_url"),
     ("charges/3/static_charge_id", "12345678-1234-4234-8234-123456789012", "static_charge_id"),
+    ("charges/0/confirmed_at", None, "confirmed_at"),
+    ("charges/0/confirmed_at", 1_893_456_000_001, "confirmed_at"),
+    ("charges/4/confirmed_at", 1_893_456_001_000, "confirmed_at"),
+    ("charges/4/received_msat", 1_000, "received_msat"),
+    ("charges/0/preimage", None, "preimage"),
+    ("invoices/4/settled_at", 1_893_456_001_000, "settled_at"),
+    ("invoices/4/closed_because", "expired", "closed_because"),
     ("static_charges/0/allowed_slots", -1, "allowed_slots"),
     ("static_charges/0/max_msat", 1, "max_msat"),
     ("static_charges/0/user", "ana", "user"),
@@ -187,6 +195,43 @@ def test_a_sandbox_with_a_changed_value_is_refused_or_works(network: str, seed: 
         used += 1
     assert refused > 20
     assert used > 3
+
+
+def test_a_field_that_only_rows_of_another_state_have_is_refused_or_works() -> None:
+    sandbox = Sandbox.from_snapshot(SAVED["direct"])
+    body = {"amount": "7000", "description": "Ended", "callbackUrl": "http://shop.localhost/a"}
+    sandbox.charges.create(**body, expiresIn=1)
+    sandbox.wallet("zoe").pay(sandbox.charges.create(**body), outcome="fail")
+    sandbox.advance("2s")
+    saved = sandbox.snapshot()
+    refused = used = 0
+    for name in ("charges", "deliveries", "invoices", "payments"):
+        table = saved["tables"][name]
+        first: dict[str, tuple[int, dict[str, Any]]] = {}
+        for place, (_, row) in sorted(enumerate(table["rows"]), key=lambda each: not each[1][1].get("callback_url")):
+            first.setdefault(str(row.get("status", row.get("state"))), (place, row))
+        for (place, row), (_, other) in permutations(first.values(), 2):
+            for field in {*row, *other}:
+                if (row.get(field) is None) == (other.get(field) is None):
+                    continue
+                kept = table["rows"][place][1]
+                changed_row = {**kept, field: other[field]} if field in other else dict(kept)
+                if field not in other:
+                    del changed_row[field]
+                table["rows"][place][1] = changed_row
+                try:
+                    opened = Sandbox.from_snapshot(json.loads(json.dumps(saved)))
+                except ForkError:
+                    refused += 1
+                else:
+                    opened.advance("4d")
+                    for charge in opened.charges:
+                        check_response(opened, "GET", f"/v0/charges/{charge.id}")
+                    used += 1
+                finally:
+                    table["rows"][place][1] = kept
+    assert refused > 30
+    assert used > 0
 
 
 @pytest.mark.parametrize("network", SAVED)

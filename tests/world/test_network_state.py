@@ -195,7 +195,7 @@ def test_a_directory_has_one_network(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="created with network line:4: leave network out"):
         Sandbox(data=tmp_path / "line", network="direct")
     done = run_command("serve", "--port", "0", "--data", str(tmp_path / "other"), "--network", "nonsense")
-    assert done.returncode == 1
+    assert done.returncode == 2
     with Sandbox(seed=5, start=START, data=tmp_path / "direct"):
         pass
     with pytest.raises(StoreError, match="created with network direct"):

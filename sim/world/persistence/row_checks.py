@@ -113,6 +113,11 @@ def _charges(table: Callable[[str], _Rows], contract: Contract | None) -> None:
                 charges.refuse(row, f"{field} differs from that of its row in the table invoices")
         if is_open and invoice["state"] == "SETTLED":
             charges.refuse(row, f"status is {charge['status']}, and the state of its row in the table invoices SETTLED")
+        if charge["confirmed_at"] != invoice["settled_at"]:
+            charges.refuse(row, "confirmed_at differs from settled_at of its row in the table invoices")
+        for field in ("received_msat", "preimage"):
+            if (field in charge) != (charge["confirmed_at"] is not None):
+                charges.refuse(row, f"confirmed_at is {charge['confirmed_at']}, and {field} does not fit to it")
         if charge["expires_at"] < charge["created_at"]:
             charges.refuse(row, "expires_at is before created_at")
         parent: StaticChargeRow | None = statics.by_key.get(charge["static_charge_id"] or "")
@@ -158,6 +163,8 @@ def _invoices(table: Callable[[str], _Rows], contract: Contract | None) -> None:
         ):
             if state in states and invoice[field] is None:  # type: ignore[literal-required]
                 invoices.refuse(row, f"{field} is null in the state {state}")
+            if field != "accepted_at" and state not in states and invoice[field] is not None:  # type: ignore[literal-required]
+                invoices.refuse(row, f"{field} is not null in the state {state}")
         held = [part for part in parts if part["state"] == HELD]
         if state == "ACCEPTED" and not held:
             invoices.refuse(row, "no part is held in the state ACCEPTED")

@@ -1,0 +1,35 @@
+"""SIGTERM and SIGINT, the signals to stop, before and after a server runs. It has handlers of its own while it runs."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def interrupt_on_stop_signals() -> None:
+    """SIGTERM raises `KeyboardInterrupt`, as SIGINT does: what has been opened is closed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def ignore_stop_signals() -> None:
+    """For a process that is about to end: another signal must not disturb the closing of its files."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def stop_signals_held() -> Iterator[None]:
+    """A signal to stop raises `KeyboardInterrupt` at the end: a native module that is interrupted while it is imported
+    may end the process with an error of its own."""
+    seen: list[int] = []
+    before = [signal.signal(number, lambda number, _: seen.append(number)) for number in STOP_SIGNALS]
+    try:
+        yield
+    finally:
+        for number, handler in zip(STOP_SIGNALS, before, strict=True):
+            signal.signal(number, handler)
+    if seen:
+        raise KeyboardInterrupt
