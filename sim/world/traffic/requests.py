@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 import orjson
 
 from leyden.errors import PayerError
-from leyden.lightning.bolt11.codec import decode
-from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, fetch_pay_request
 from leyden.server.ports import Clock
 from leyden.server.service import Service
 from leyden.world.loopback import LoopbackResponse
@@ -68,6 +66,8 @@ class ShopRequests:
 
     def pay_request(self, to: str) -> Mapping[str, Any] | Refusal:
         """What an LNURL or a Lightning address answers before an amount is chosen: `minSendable`, `maxSendable`."""
+        from leyden.lightning.payer.payment_requests import fetch_pay_request  # not imported before the first one
+
         fetch = _Fetch(self._send)
         try:
             return fetch_pay_request(to, fetch, base_url=self._public_url())
@@ -76,6 +76,10 @@ class ShopRequests:
 
     def request_invoice(self, to: str, amount_msat: int | None) -> Offer | Refusal:
         """Ask an LNURL or a Lightning address for an invoice of this amount, or of the only possible one."""
+        # Not imported before the first payment.
+        from leyden.lightning.bolt11.codec import decode
+        from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice
+
         fetch = _Fetch(self._send)
         try:
             invoice = fetch_lnurl_invoice(to, amount_msat, "", fetch, base_url=self._public_url())
