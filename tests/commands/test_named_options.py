@@ -22,6 +22,7 @@ ABOUT = {
     "sim/harness/adapter_command.py": ("leyden adapter",),
     "sim/harness/runs/cases.py": ("leyden replay",),
     "sim/harness/engines/campaign.py": ("leyden fuzz",),
+    "sim/harness/targets/hosted.py": ("leyden serve",),
     "sim/harness/targets": HARNESS,
     "sim/harness/runs": HARNESS,
     "sim/devserver/receiver_check": ("leyden receiver-check",),
