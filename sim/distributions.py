@@ -39,9 +39,9 @@ DistributionText = str | int | float | timedelta
 Reader = Callable[[str], Any]
 
 SPREAD = 0.6  # of a log-normal without a second number
-_MAX_SPREAD = 50  # a larger one draws numbers that no float has
+MAX_SPREAD = 50  # a larger one draws numbers that no float has
 _MAX_WEIGHT = 1e9
-_SHAPES = (0.1, 100.0)  # of a Pareto and a Weibull; smaller ones draw numbers that no float has
+SHAPES = (0.1, 100.0)  # of a Pareto and a Weibull; smaller ones draw numbers that no float has
 MAX_VALUES = 100_000
 _MAX_PEOPLE = 100_000  # of unequal weight
 
@@ -342,8 +342,8 @@ def _weight(text: str) -> float:
 
 def _shape(text: str) -> float:
     number = _weight(text)
-    if not _SHAPES[0] <= number <= _SHAPES[1]:
-        raise ValueError(f"{text:.60} is out of bounds for a shape: give {_SHAPES[0]} to {_SHAPES[1]:.0f}")
+    if not SHAPES[0] <= number <= SHAPES[1]:
+        raise ValueError(f"{text:.60} is out of bounds for a shape: give {SHAPES[0]} to {SHAPES[1]:.0f}")
     return number
 
 
@@ -355,6 +355,6 @@ def _digits(text: str) -> int:
 
 def _spread(text: str) -> float:
     number = _weight(text)
-    if number > _MAX_SPREAD:
-        raise ValueError(f"{text:.60} is too large for the standard deviation of a logarithm: give 0 to {_MAX_SPREAD}")
+    if number > MAX_SPREAD:
+        raise ValueError(f"{text:.60} is too large for the standard deviation of a logarithm: give 0 to {MAX_SPREAD}")
     return number

@@ -50,6 +50,13 @@ def replaced(value: Any, path: Path_, other: Any) -> Any:
     return copy
 
 
+def value_at(value: Any, path: Path_) -> Any:
+    """What is at a path."""
+    for step in path:
+        value = value[step]
+    return value
+
+
 PATHS = one_of_each_class()
 PARTS = [*sorted({path[0] for path in PATHS} - {"tables"}), "tables"]
 
@@ -103,6 +110,16 @@ def test_no_number_of_an_action_log_is_greater_than_64_bits(number: float) -> No
             assert opened(path, [[number]]) is None, path
             checked += 1
     assert checked > 80
+
+
+def test_a_distribution_in_a_saved_sandbox_has_the_bounds_of_the_texts() -> None:
+    """A larger spread would draw numbers that no float has, long after the sandbox was opened."""
+    found = [path for path in leaves(SAVED) if path[-1] == 0 and value_at(SAVED, path) == "lognorm"]
+    assert found
+    for *path, _ in found:
+        for spread in (-1, 50.1, 1e6):
+            assert opened((*path, 2), spread) is None, path
+        assert opened((*path, 2), 50) is not None, path
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 from leyden.arguments import ALL_MSAT, MAX_COUNT
 from leyden.callbacks import fault_kinds, replies
+from leyden.distributions import MAX_SPREAD, SHAPES
 from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, WAITING
 from leyden.lightning.engine.interceptor_row import KINDS as INTERCEPTOR_KINDS
 from leyden.lightning.payer.payer_rules import RULE_OUTCOMES
@@ -37,7 +38,7 @@ _NUMBER = {"type": "number", "minimum": -(2**63), "maximum": 2**63}
 _NUMBERS = {"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": 24}
 _RATES = {"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 1, "maxItems": 168}
 _WEIGHT = {"type": "number", "minimum": 0}
-_SHAPE = {"type": "number", "minimum": 0.1, "maximum": 100}
+_SHAPE = {"type": "number", "minimum": SHAPES[0], "maximum": SHAPES[1]}
 _GAP_MS = {"type": "number", "minimum": 1e-9, "maximum": MAX_INSTANT_MS}
 
 
@@ -87,7 +88,8 @@ def _from(least: int, most: int) -> Schema:
 
 _DRAWN: Sequence[Schema] = (
     _form(("exp",), _NUMBER),
-    _form(("uniform", "lognorm", "normal"), _NUMBER, _NUMBER),
+    _form(("uniform", "normal"), _NUMBER, _NUMBER),
+    _form(("lognorm",), _NUMBER, {"type": "number", "minimum": 0, "maximum": MAX_SPREAD}),
     _form(("pareto",), {**_NUMBER, "minimum": 0.001}, _SHAPE, or_null(_NUMBER)),
     _form(("weibull",), {**_NUMBER, "minimum": 0.001}, _SHAPE),
     *_choices(_NUMBER),
