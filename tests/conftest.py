@@ -47,10 +47,10 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=2_000, print_blob=True)
+settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=1_000, print_blob=True)
 # For mutation testing, which asks whether something fails and not how little it takes.
 settings.register_profile(
-    "verdict", settings.get_profile("suite"), max_examples=100, phases=[Phase.explicit, Phase.generate]
+    "verdict", settings.get_profile("suite"), max_examples=50, phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile(os.environ.get("LEYDEN_PROFILE", "suite"))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import settings
 
-SUITE_EXAMPLES = 50  # of a property without a number of its own, in the profile `suite`
+SUITE_EXAMPLES = 25  # of a property without a number of its own, in the profile `suite`
 
 
 def examples(number: int, **options: Any) -> settings:
