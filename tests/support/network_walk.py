@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from leyden.devserver.control.handlers import control_handlers
 from leyden.lightning.failure_codes import FAILURE_NAMES, POLICY_FAILURES
@@ -37,8 +37,6 @@ _SERVICE_FAULTS = (
 )  # fmt: skip
 _FAULTS = ("drop", "duplicate", "duplicate_new_id", "simultaneous", "redeliver", "delay", "reorder", "burst",
            "rate_limit", "bad_signature", "stale_timestamp")  # fmt: skip
-
-T = TypeVar("T")
 
 
 def open_world(folder: Path | None, network: str, seed: int, keep: int | None) -> World:

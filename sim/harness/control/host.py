@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.constants import API_KEY
-from leyden.harness.control.documents import ControlList, control_lists, control_operations, single_of
+from leyden.harness.control.documents import ControlList, control_lists, single_of
 from leyden.harness.control.filters import Row, searched_texts
 from leyden.harness.steps import StepImpossible
 from leyden.harness.targets.hosted import HostedServer
@@ -208,14 +208,6 @@ def list_named(operation: str) -> ControlList:
     found = next((one for one in control_lists() if one.name == operation), None)
     if found is None:
         raise StepImpossible(operation)
-    return found
-
-
-def operation_named(name: str) -> Any:
-    """The operation of the document with this operationId. Raises `StepImpossible` for another."""
-    found = next((one for one in control_operations() if one.name == name), None)
-    if found is None:
-        raise StepImpossible(name)
     return found
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from leyden.harness.obligations.control.scenes import CONTROL_SCENES
-from leyden.harness.obligations.obligation import document_of
 from leyden.harness.steps import Step
 
 BY_SECOND = "second"
@@ -136,8 +135,3 @@ def scene_of(name: str) -> tuple[Step, ...]:
 def start_of(name: str) -> int | None:
     """The time at which a scene starts, in ms, if it has one of its own: `at TIME`."""
     return int(name.removeprefix("at ")) if name.startswith("at ") else None
-
-
-def has_overlay_rows(overlays: tuple[str, ...]) -> bool:
-    """Whether the document with these overlays has the bodies of the scene `rows`."""
-    return "paths" in document_of(overlays)
