@@ -84,15 +84,16 @@ class _ContractKey:
         return id(self.contract.document)
 
 
-class _MadeOf:
-    """A document that is made of others, as the key of a cache: the same function and the same documents are equal."""
+class _DerivedDocument:
+    """A document that a function derives from others, as a cache key. Keys with the same function and documents are
+    equal."""
 
     def __init__(self, make: partial[Any]) -> None:
         self.make = make  # holds the documents, so that no other one gets the id of one of them
         self._parts = (make.func, *map(id, make.args))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _MadeOf) and self._parts == other._parts
+        return isinstance(other, _DerivedDocument) and self._parts == other._parts
 
     def __hash__(self) -> int:
         return hash(self._parts)
@@ -101,7 +102,7 @@ class _MadeOf:
 # A page takes some hundredths of a second to draw, and a document to make, and anybody may ask for them. The caches are
 # bounded: each entry is about a megabyte at most, and few documents are served by one process.
 @lru_cache(maxsize=8)
-def _document(key: _MadeOf) -> bytes:
+def _document(key: _DerivedDocument) -> bytes:
     return orjson.dumps(key.make())
 
 
@@ -147,7 +148,7 @@ class PublicPage:
 def document_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
     """The routes of the OpenAPI document, its documentation page and the further documents."""
 
-    def document(key: _MadeOf, _scope: Scope) -> Response:
+    def document(key: _DerivedDocument, _scope: Scope) -> Response:
         # A page of any site may read it: an editor or a client in the browser, say.
         headers = {"access-control-allow-origin": "*"}
         return Response(_document(key), media_type="application/json", headers=headers)
@@ -164,7 +165,10 @@ def document_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
 
     documents = {mount.document_path: partial(_itself, mount.contract.document), **mount.documents}
     return [
-        *(Route(path, PublicPage(partial(document, _MadeOf(make)), pipeline)) for path, make in documents.items()),
+        *(
+            Route(path, PublicPage(partial(document, _DerivedDocument(make)), pipeline))
+            for path, make in documents.items()
+        ),
         Route(mount.docs_path, PublicPage(docs, pipeline)),
     ]
 
@@ -230,7 +234,7 @@ class _LazyRoutes(BaseRoute):
         return path.strip("/").partition("/")[0] == self._mount.prefix.strip("/").partition("/")[0]
 
     def _load(self) -> None:
-        """Make the routes. Two first requests at the same time may both do so: they make the same."""
+        """Make the routes. Two first requests at the same time may both do this; the results are the same."""
         if self._parametrised is None:
             routes = mount_routes(self._mount.make(), self._pipeline)
             self._literal = {route.path: route for route in routes if "{" not in route.path}

@@ -65,7 +65,7 @@ class ServiceChecks:
     def violation(self, response: Any, case: Any) -> ContractViolation | None:
         """The violation that a response shows, if there is one. All checks ask for it; it is looked for once."""
         if self._latest[0] is not response:
-            self._latest = (response, self._look(response, case))
+            self._latest = (response, self._check(response, case))
         return self._latest[1]
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class ServiceChecks:
         for target in self._targets:
             target.end()
 
-    def _look(self, response: Any, case: Any) -> ContractViolation | None:
+    def _check(self, response: Any, case: Any) -> ContractViolation | None:
         operation = str(case.operation.definition.raw.get("operationId", ""))
         base_url = str(case.operation.base_url).rstrip("/")
         request, seen = exchange_of(response)
@@ -86,7 +86,7 @@ class ServiceChecks:
         return None
 
     def _of(self, base_url: str) -> Invariants:
-        """The invariants of one service. What is read again is read with the keys of these checks."""
+        """The invariants of one service. Resources are read again with the keys of these checks."""
         if base_url not in self._services:
             target = HttpTarget(base_url, *self._keys)
             self._targets.append(target)

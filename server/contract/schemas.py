@@ -60,7 +60,7 @@ class Schemas:
         self._validators: dict[int, Validator] = {}
 
     def resolve(self, node: Any) -> dict[str, Any]:
-        """What a node that is not a schema stands for: itself, or what its `$ref` leads to."""
+        """The target of a node that is not a schema: the node itself, or the target of its `$ref`."""
         found: dict[str, Any] = self._target(node["$ref"]) if "$ref" in node else node
         return found
 
@@ -210,11 +210,11 @@ def always_there(schema: Mapping[str, Any], name: str) -> bool:
 def integer_paths(schema: Mapping[str, Any]) -> tuple[Path, ...]:
     """The property paths of a written-out schema where a number may stand, but only a whole one; None in a path stands
     for each item of an array."""
-    return tuple(path for path, (whole, broken) in _numbers(schema).items() if path and whole and not broken)
+    return tuple(path for path, (whole, fraction) in _numbers(schema).items() if path and whole and not fraction)
 
 
 def _numbers(schema: Mapping[str, Any]) -> Numbers:
-    """For each property path, whether (a whole, a broken) number may stand there; paths left out may hold both."""
+    """For each property path, whether it allows (whole numbers, fractions). A path that is not a key allows both."""
     found: Numbers = {(): _own_numbers(schema)}
     for name, value in schema.get("properties", {}).items():
         for path, allowed in _numbers({} if type(value) is bool else value).items():
@@ -232,27 +232,27 @@ def _numbers(schema: Mapping[str, Any]) -> Numbers:
             either: Numbers = {}
             for path in paths:
                 pairs = [numbers.get(path, (True, True)) for numbers, branch in branches if _reaches(branch, path)]
-                either[path] = (any(whole for whole, _ in pairs), any(broken for _, broken in pairs))
+                either[path] = (any(whole for whole, _ in pairs), any(fraction for _, fraction in pairs))
             _narrow(found, either)
     return found
 
 
 def _narrow(found: Numbers, further: Numbers) -> None:
-    for path, (whole, broken) in further.items():
-        old_whole, old_broken = found.get(path, (True, True))
-        found[path] = (old_whole and whole, old_broken and broken)
+    for path, (whole, fraction) in further.items():
+        old_whole, old_fraction = found.get(path, (True, True))
+        found[path] = (old_whole and whole, old_fraction and fraction)
 
 
 def _own_numbers(schema: Mapping[str, Any]) -> tuple[bool, bool]:
     named = schema.get("type", "number")
     types = {named} if isinstance(named, str) else set(named)
-    whole, broken = bool(types & {"integer", "number"}), "number" in types
+    whole, fraction = bool(types & {"integer", "number"}), "number" in types
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if values is not None:
         numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
         whole = whole and any(number == int(number) for number in numbers)
-        broken = broken and any(number != int(number) for number in numbers)
-    return whole, broken
+        fraction = fraction and any(number != int(number) for number in numbers)
+    return whole, fraction
 
 
 def _reaches(schema: Mapping[str, Any], path: Path) -> bool:

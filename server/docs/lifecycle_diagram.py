@@ -30,7 +30,7 @@ _FAINT = ".6"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenTransitions:
     """The way that was taken: a note for each move (source, trigger, target) and for each state that was entered.
 
     `now` are the states in which somebody stands.
@@ -57,11 +57,11 @@ class _Picture:
     layers: dict[str, int]
     arrows: list[_Arrow]
     loops: list[_Arrow]
-    taken: Taken | None = None
+    taken: TakenTransitions | None = None
     places: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
-def lifecycle_svg(table: LifecycleTable, taken: Taken | None = None) -> Html:
+def lifecycle_svg(table: LifecycleTable, taken: TakenTransitions | None = None) -> Html:
     """The state diagram of a lifecycle as one `<svg>`: final states have a double border, transitions by decision are
     dashed, what was `taken` is coloured. Every name is escaped."""
     arrows, loops = _arrows(table, taken)
@@ -96,7 +96,7 @@ def lifecycle_svg(table: LifecycleTable, taken: Taken | None = None) -> Html:
     )
 
 
-def _arrows(table: LifecycleTable, taken: Taken | None) -> tuple[list[_Arrow], list[_Arrow]]:
+def _arrows(table: LifecycleTable, taken: TakenTransitions | None) -> tuple[list[_Arrow], list[_Arrow]]:
     """One arrow for each pair of states with a transition, with a label for each row; then the loops."""
     found: dict[tuple[str, str], _Arrow] = {}
     for row in table.rows:

@@ -50,7 +50,7 @@ class Operations:
         prose = (
             tag("h3", operation.summary or operation.operation_id, _here(name), id=f"{name}-title"),
             tag("p", method(operation.method), path(operation.path), class_="route"),
-            self._standing(operation, written),
+            self._badges(operation, written),
             self._markdown.block(written.get("description")),
             *self._parameters(self._examples.parameters(operation), sent=True),
             *self._body(request, "Body", link(name, operation.summary or operation.operation_id), sent=True),
@@ -112,7 +112,7 @@ class Operations:
         )
         return _two_columns("Error statuses", "Status", "Reason", rows)
 
-    def _standing(self, operation: Operation, written: Mapping[str, Any]) -> Html | None:
+    def _badges(self, operation: Operation, written: Mapping[str, Any]) -> Html | None:
         marks = [
             None if operation.secured else tag("span", "no key needed", class_="mark"),
             tag("span", "deprecated", class_="mark") if written.get("deprecated") else None,

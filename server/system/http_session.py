@@ -194,7 +194,7 @@ def _lookup_note(request: CallbackRequest, lookup: LookupProgress) -> str:
     """The note of a timeout before the receiver's name had an address."""
     host = URL(request.url, encoded=True).host
     limit_ms = min(request.connect_timeout_ms, request.timeout_ms)
-    if lookup.state is LookupState.ASKED:
+    if lookup.state is LookupState.WAITING:
         return f"the look-up of the name {host} had no answer within {limit_ms} ms"
     earlier = "1 earlier look-up" if lookup.earlier == 1 else f"{lookup.earlier} earlier look-ups"
     return f"the name {host} was not looked up: {earlier} had no answer within {limit_ms} ms"
@@ -210,7 +210,7 @@ def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
 
 
 def _status_note(response: aiohttp.ClientResponse) -> str:
-    """What a status means for the delivery, where its name does not say so."""
+    """The meaning of a status for the delivery, if the name of the status does not say it."""
     if response.status == GONE:
         return "the receiver asked for no more"
     location = response.headers.get("Location", "")
@@ -257,7 +257,7 @@ class _CheckedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         """The checked addresses, in a form that is not looked up again. Raises `OSError` or `EgressBlocked`."""
         progress = PROGRESS.get()
-        progress.state = LookupState.ASKED
+        progress.state = LookupState.WAITING
         try:
             found = await self._lookup(host)
             progress.state = LookupState.NONE

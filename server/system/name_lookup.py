@@ -1,8 +1,8 @@
 """Addresses of host names, from the system's resolver.
 
-A look-up cannot be interrupted, and takes minutes when no name server answers. Each has a thread of its own, which the
-end of the process does not wait for, and their number is bounded: for the process, and for each sandbox by its share of
-those that the other sandboxes leave.
+A look-up cannot be interrupted, and takes minutes when no name server answers. Each look-up has its own thread; the end
+of the process does not wait for it. The number of look-ups is bounded for the process, and for each sandbox by a share
+of those that the other sandboxes do not use.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class TooManyLookups(Exception):
 
 
 class LookupState(Enum):
-    """What an attempt waits for: nothing, its turn, or the answer."""
+    """What an attempt waits for: nothing, a free slot, or the answer of the resolver."""
 
     NONE = ""
     QUEUED = "queued"
-    ASKED = "asked"
+    WAITING = "waiting"
 
 
 class LookupProgress:
-    """How far the look-up of one attempt is, for the note of its timeout."""
+    """The progress of the look-up of one attempt, for the note of its timeout."""
 
     state = LookupState.NONE
     earlier = 0  # look-ups of the sandbox that had no answer when this one had to wait
@@ -62,9 +62,10 @@ class LookupSlots:
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     def take(self, owner: NameLookup, freed: asyncio.Event) -> bool:
-        """Take a slot for `owner`. If its share is taken, it gets none, and `freed` is set when a slot may be free.
+        """Take a slot for `owner`. If the owner's share is used up, there is no slot now, and `freed` is set when one
+        may be free.
 
-        Raises `TooManyLookups` if the owner has none, and none is free.
+        Raises `TooManyLookups` if the owner has no slot and none is free.
         """
         with self._lock:
             share = max(1, (self._free + owner.asked) // _SHARE)
@@ -103,7 +104,7 @@ class NameLookup:
         self.asked = 0  # slots taken: look-ups without an answer; counted by `LookupSlots`
         self._turn = asyncio.Lock()  # the attempts get a slot in the order in which they asked for one
         self._running: dict[str, asyncio.Task[list[str]]] = {}
-        self._not_begun: set[str] = set()  # names whose look-up has a slot and no thread yet
+        self._not_started: set[str] = set()  # names whose look-up has a slot and no thread yet
 
     async def __call__(self, host: str) -> list[str]:
         """The addresses of a name. Raises `OSError`, `UnicodeError` or `TooManyLookups`."""
@@ -119,7 +120,7 @@ class NameLookup:
         async with self._turn:
             if host not in self._running:
                 await self._take_slot(host)
-            progress.state = LookupState.ASKED
+            progress.state = LookupState.WAITING
             answer = self._answer(host, self._ask)
         return await answer
 
@@ -128,7 +129,7 @@ class NameLookup:
             freed = asyncio.Event()
             try:
                 if _slots.take(self, freed):
-                    self._not_begun.add(host)
+                    self._not_started.add(host)
                     return
                 await freed.wait()
             except TooManyLookups as error:
@@ -137,7 +138,7 @@ class NameLookup:
                 _slots.leave(freed)
 
     def _answer(self, name: str, ask: Callable[[str], Coroutine[Any, Any, list[str]]]) -> asyncio.Future[list[str]]:
-        """The answer to the look-up of this name that runs; if there is none, it is started."""
+        """The result of the look-up of this name that is in progress; if there is none, one is started."""
         if name not in self._running:
             task = asyncio.create_task(ask(name))
             self._running[name] = task
@@ -146,15 +147,15 @@ class NameLookup:
 
     def _ended(self, name: str, task: asyncio.Task[list[str]]) -> None:
         del self._running[name]
-        if name in self._not_begun:  # the event loop was closed first
-            self._not_begun.remove(name)
+        if name in self._not_started:  # the event loop was closed first
+            self._not_started.remove(name)
             _slots.give_back(self)
         # Every attempt that waited may have ended: then nobody else takes the exception, and asyncio would log it.
         if not task.cancelled():
             task.exception()
 
     async def _ask(self, name: str) -> list[str]:
-        """Look a name up, in the slot that is taken."""
+        """Look a name up, in a slot that was taken before."""
 
         def addresses() -> list[str]:
             try:
@@ -162,7 +163,7 @@ class NameLookup:
             finally:
                 _slots.give_back(self)
 
-        self._not_begun.remove(name)
+        self._not_started.remove(name)
         return await wait_in_thread(addresses)
 
 

@@ -50,10 +50,9 @@ class MultiTenantApp:
     """An ASGI application over worlds, by their API keys. A key opens its own world and no other.
 
     A request without a known key goes to the first world, which rejects it; a request that needs no key (LNURL) goes to
-    the world that has the resource of its path. After each request the events that are due run, and so do those that
-    become due while a clock runs. An event that fails because the disk is full stays due and is tried again twice a
-    second. A field that the requests of an operation have and that is ignored is logged once. The console is served if
-    the worlds have a control plane.
+    the world that has the resource of its path. Events that are due run after each request, and on a live clock when
+    they become due. An event that fails because the disk is full stays due and is tried again twice a second. An
+    ignored field is logged once for each operation. The console is served if the worlds have a control plane.
 
     `hosts` are names by which the server is reached besides `localhost`: a request for another name gets 421, and one
     from a page of another origin 403, unless it needs no key, or the page is one of `pages`, which are names and URLs.
@@ -97,7 +96,7 @@ class MultiTenantApp:
         self._sync_clock = sync_clock
         self._health_paths = HEALTH_PATHS - self._first.config.contract.by_path().keys()
         self._starting: set[asyncio.Task[None]] = set()
-        self._turns: dict[object, asyncio.Lock] = {}
+        self._locks: dict[object, asyncio.Lock] = {}
         self._before_events: dict[asyncio.Task[Any] | None, list[Callable[[], None]]] = {}
         self._ignored: set[str] = set()
         self._contract_errors: set[str] = set()  # those that were logged
@@ -128,7 +127,7 @@ class MultiTenantApp:
 
     @property
     def sandbox_count(self) -> int:
-        """How many sandboxes were created over HTTP and have not ended."""
+        """The number of sandboxes that were created over HTTP and have not ended."""
         return len(self._registry)
 
     def sandbox_of_id(self, sandbox_id: str) -> ServedSandbox | None:
@@ -162,7 +161,7 @@ class MultiTenantApp:
         return await self._server_control.copies.fork(world, state, rate, order)
 
     def _end(self, world: World) -> None:
-        self._turns.pop(world, None)
+        self._locks.pop(world, None)
         world.end()
         closing = asyncio.get_running_loop().create_task(world.close_external_transport())
         self._closing.add(closing)
@@ -197,7 +196,7 @@ class MultiTenantApp:
 
     def turn(self, world: object) -> asyncio.Lock:
         """Enter to advance the clock of a world: one advance after another."""
-        return self._turns.setdefault(world, asyncio.Lock())
+        return self._locks.setdefault(world, asyncio.Lock())
 
     async def wait(self, waiting: Awaitable[object], is_over: Callable[[], bool]) -> None:
         """Wait for an awaitable in the server's event loop, but no longer than until `is_over()`, which is asked fifty
@@ -320,7 +319,7 @@ class MultiTenantApp:
 
     @property
     def lnurl_refused(self) -> int:
-        """How many requests to LNURL were refused because of the budget."""
+        """The number of requests to LNURL that were refused because of the budget."""
         return 0 if self._lnurl_budget is None else self._lnurl_budget.refused
 
     def _over_budget(self, scope: Scope) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 from leyden.harness.command import HarnessError
 from leyden.harness.constants import NO_KEY
 from leyden.harness.session.session import encoded
-from leyden.harness.targets.adapter import LEVERS, Adapter, lever, load_adapter
+from leyden.harness.targets.adapter import ADAPTER_METHODS, Adapter, adapter_method, load_adapter
 from leyden.harness.targets.served import ExternalService
 from leyden.json_files import InputError
 from leyden.server.printable import printable
@@ -58,7 +58,7 @@ def adapter(options: argparse.Namespace) -> int:
 def template() -> str:
     """An adapter with every method, whose bodies raise an error until they are replaced."""
     lines = [_HEAD]
-    for name in LEVERS:
+    for name in ADAPTER_METHODS:
         method = getattr(Adapter, name)
         lines += ["", f"    def {name}{_signature(method)}:", f'        """{inspect.cleandoc(method.__doc__ or "")}"""']
         lines += [f'        raise NotImplementedError("{name}")']
@@ -84,9 +84,11 @@ def _call(loaded: object | None, words: Sequence[str]) -> int:
     if name == "callback_url":
         print(getattr(loaded, name, ""))
         return 0
-    method = lever(loaded, name) if name in LEVERS else None
+    method = adapter_method(loaded, name) if name in ADAPTER_METHODS else None
     if method is None:
-        raise HarnessError(f"the adapter has no {printable(name) or 'such'}(): give one of {', '.join(LEVERS)}")
+        raise HarnessError(
+            f"the adapter has no {printable(name) or 'such'}(): give one of {', '.join(ADAPTER_METHODS)}"
+        )
     answer = method(*(float(one) if name == "advance" else one for one in arguments))
     if name == "inbox":
         for headers, body in answer:
@@ -109,8 +111,8 @@ class _Check:
         valid = isinstance(self._url, str) and self._url.startswith(("http://", "https://"))
         absent = self._url is None
         yield "callback_url", "absent: the callback URLs of the cases are used" if absent else _said(valid, self._url)
-        for name, without in LEVERS.items():
-            method = lever(self._adapter, name)
+        for name, without in ADAPTER_METHODS.items():
+            method = adapter_method(self._adapter, name)
             if method is None:
                 yield name, f"absent: {without} are not checked"
                 continue
@@ -160,7 +162,7 @@ class _Check:
         return self._resolve(method, "error")
 
     def _resolve(self, method: Callable[..., Any], status: str) -> str:
-        hold = lever(self._adapter, "hold")
+        hold = adapter_method(self._adapter, "hold")
         if hold is None:
             return "wrong: it needs hold()"
         charge = self._create()
@@ -168,7 +170,7 @@ class _Check:
         return self._becomes(charge, status, method(charge["invoice"]["request"]))
 
     def _advance(self, method: Callable[..., Any]) -> str:
-        now = lever(self._adapter, "now")
+        now = adapter_method(self._adapter, "now")
         before = None if now is None else now()
         answer = method(60.0)
         if now is None:
@@ -179,7 +181,7 @@ class _Check:
     def _inbox(self, method: Callable[..., Any]) -> str:
         if not isinstance(self._url, str):
             return "wrong: it needs the attribute callback_url"
-        pay = lever(self._adapter, "pay")
+        pay = adapter_method(self._adapter, "pay")
         charge = self._create()
         if pay is not None:
             pay(charge["invoice"]["request"])
@@ -206,7 +208,7 @@ class _Check:
         return _said(isinstance(found, str) and found.startswith("whsec_"), found, "", "a text that begins with whsec_")
 
     def _rotate(self, method: Callable[..., Any]) -> str:
-        secret = lever(self._adapter, "secret")
+        secret = adapter_method(self._adapter, "secret")
         before = None if secret is None else secret()
         answer = method()
         return _said(secret is None or secret() != before, answer, "", "another secret()")

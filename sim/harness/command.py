@@ -82,7 +82,7 @@ def fuzz(options: argparse.Namespace) -> int:
         print(FORMATS[options.format](report), end="")
     else:
         _print_report(config, report, options)
-    lost = report.coverage.missing() or report.coverage.not_asked()
+    lost = report.coverage.missing() or report.coverage.untested()
     if report.violations or (options.require_full_coverage and lost):
         return 1
     return 3 if report.incomplete else 0
@@ -157,7 +157,8 @@ def _target_of(case: Case, url: str, options: argparse.Namespace) -> Target:
 
 
 def _without_violation(case: Case, target: Target, url: str | None) -> str:
-    """What a run without the violation of the case shows. `url` is that of the target, if the options name one."""
+    """The text about a run in which the violation of the case does not occur. `url` is the target's, if the options
+    name one."""
     if target.kind == case.found_on or case.is_reproduced:
         if url is not None and public_url(url) != case.target:
             found = f"It was found at {printable(case.target)}." if case.target else "It was found in process."
@@ -264,9 +265,9 @@ def _print_report(config: CampaignConfig, report: CampaignReport, options: argpa
         print(f"not checked: {printable(what)}")
     finite = set(config.engines) <= _FINITE
     if report.coverage.obligations:
-        print(report.coverage.asked())
-        not_asked = report.coverage.not_asked() if finite or options.require_full_coverage else []
-        print(*(f"  not asked: {printable(name)}\n" for name in not_asked), sep="", end="")
+        print(report.coverage.tested())
+        untested = report.coverage.untested() if finite or options.require_full_coverage else []
+        print(*(f"  not tested: {printable(name)}\n" for name in untested), sep="", end="")
     if missing and (finite or options.require_full_coverage):
         print(f"\nDeclared coverage items that were not reached: {len(missing)}")
         print(*(f"  {TITLES[item[0]]}: {printable(item_name(item))}" for item in missing), sep="\n")

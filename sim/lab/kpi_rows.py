@@ -1,4 +1,4 @@
-"""What key figures are computed from: summaries of the Charges of a window, of their payments and callbacks."""
+"""The input of key figures: summaries of the Charges of a window, of their payments and callbacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ G = TypeVar("G", bound=Hashable)
 
 
 def amount_bands(bounds_msat: Sequence[int] | None) -> Callable[[int], int]:
-    """Which band an amount (msat) belongs to, by the band's lower bound: 0 or one of the bounds, and without bounds a
+    """A function from an amount (msat) to the lower bound of its band: 0 or one of the bounds, and without bounds a
     power of ten. Raises `ValueError` for bounds that are not positive whole numbers in ascending order."""
     if bounds_msat is None:
         return lambda amount_msat: 10 ** (len(str(amount_msat)) - 1)
@@ -105,7 +105,7 @@ class Selection:
         if not charge_ids:
             return
         summaries = cast(dict[int, DeliverySummary], self._deliveries.summaries())
-        told_at: dict[int, int] = {}  # when the first callback of a Charge was created
+        created_at_of: dict[int, int] = {}  # when the first callback of a Charge was created
         notified_at: dict[int, int] = {}
         for resource_id, doc_id in self._deliveries.ids_by_value("resource_id"):
             charge_id = charge_ids.get(resource_id)
@@ -114,11 +114,11 @@ class Selection:
             delivery = summaries[doc_id]
             by_charge[charge_id].deliveries.append(delivery)
             _, _, created_at, after_ms, _ = delivery
-            if told_at.setdefault(charge_id, created_at) > created_at:
-                told_at[charge_id] = created_at
+            if created_at_of.setdefault(charge_id, created_at) > created_at:
+                created_at_of[charge_id] = created_at
             if after_ms is not None:
                 ended_at = created_at + after_ms
                 if notified_at.setdefault(charge_id, ended_at) > ended_at:
                     notified_at[charge_id] = ended_at
         for charge_id, ended_at in notified_at.items():
-            by_charge[charge_id].notified_ms.append(ended_at - told_at[charge_id])
+            by_charge[charge_id].notified_ms.append(ended_at - created_at_of[charge_id])

@@ -44,12 +44,12 @@ class TimeMethods:
             from leyden.sandbox.spilled_runs import run_spilling  # it needs pandas
 
             is_span = events is None and until not in ("idle", "next_event")
-            with self._moving(span_ms(until)) if is_span else self._running(events):
+            with self._move_progress(span_ms(until)) if is_span else self._run_progress(events):
                 run_spilling(self, until, events, spill)
             return FiredEvents()
         if events is None and until not in ("idle", "next_event"):
             return self.advance(until)
-        with self._running(events):
+        with self._run_progress(events):
             if self._actions.next() is None:
                 return FiredEvents(run(self.session, until, events))
             if events is not None:
@@ -65,7 +65,7 @@ class TimeMethods:
         """
         self._actions.check_not_running()
         by_ms = span_ms(by)
-        with self._moving(by_ms):
+        with self._move_progress(by_ms):
             if self._actions.next() is None or by_ms < 0:
                 return FiredEvents(advance(self.session, by))
             return self._through(self._clock.now() + by_ms)
@@ -78,7 +78,7 @@ class TimeMethods:
         """
         self._actions.check_not_running()
         until_ms = target_ms(self.session, when, offset)
-        with self._moving(until_ms - self._clock.last_seen):
+        with self._move_progress(until_ms - self._clock.last_seen):
             if self._actions.next() is None:
                 return FiredEvents(advance_to(self.session, when, offset))
             return self._through(until_ms)
@@ -96,7 +96,7 @@ class TimeMethods:
 
         `run`, `advance`, `advance_to` and `step` stop there and go on. Time that is moved over HTTP does not stop for
         actions: those that it passed are done by the next of these methods, later than their instants. An action cannot
-        move time. What it does is in the action log, so that `script` has it; a fork has the actions that are ahead,
+        move time. Its changes are in the action log, so that `script` has them; a fork has the actions that are ahead,
         and they get the fork. A saved sandbox has none. Raises `ValueError` for an instant that has passed,
         `ClockError` for a sandbox that follows the real time.
         """
@@ -130,13 +130,13 @@ class TimeMethods:
     def _clock(self) -> VirtualClock:
         return self.session.world.clock
 
-    def _moving(self, by_ms: int) -> AbstractContextManager[None]:
+    def _move_progress(self, by_ms: int) -> AbstractContextManager[None]:
         """The progress of a move by so many milliseconds."""
         clock = self._clock
         from_ms = clock.last_seen
         return self.session.progress.shown("move", " ms", lambda: clock.last_seen - from_ms, max(by_ms, 1))
 
-    def _running(self, events: int | None) -> AbstractContextManager[None]:
+    def _run_progress(self, events: int | None) -> AbstractContextManager[None]:
         """The progress of a run of so many events, or until nothing is scheduled."""
         clock = self._clock
         before = clock.event_count

@@ -28,7 +28,7 @@ from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
 from leyden.world.request_log import RequestLog
 from leyden.world.stored_snapshots import StoredSnapshots
 from leyden.world.time.clock import Fired, VirtualClock
-from leyden.world.time.refused_moves import check_same_run, telling_where_time_stands
+from leyden.world.time.refused_moves import check_same_run, with_reached_instant
 from leyden.world.transaction import PresentTransaction
 
 LOCAL_URL = "http://localhost"
@@ -109,7 +109,8 @@ class World:
 
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
-        """What a world wrote about itself in this store, as `WorldState.saved` has it; None when there was no world."""
+        """The stored state of the world in this store, as `WorldState.saved` returns it; None when there was no
+        world."""
         return WorldState.saved(store)
 
     def _install(self, components: Components) -> None:
@@ -236,13 +237,13 @@ class World:
             return self.clock.catch_up()
 
     def slices(self) -> Slices:
-        """How long work in the world is divided: for a request to its server, into slices."""
+        """The way in which long work is divided: for a request to its server, into slices."""
         server = self.server
         return server.slices() if server is not None and server.runs_here() else Undivided()
 
     async def run_apart(self, work: Callable[[], Result]) -> Result:
         """The result of `work()`. For a request to the server of this world it runs in a thread, and other requests are
-        answered meanwhile. It may use neither the world nor anything else that a request changes."""
+        answered meanwhile. The work must use neither the world nor any other object that a request changes."""
         server = self.server
         return await server.run_in_thread(work) if server is not None and server.runs_here() else work()
 
@@ -273,14 +274,14 @@ class World:
             return 0.0 if wait_ms <= 0 else wait_ms / 1_000 / clock.rate
 
     def move(self, move: Callable[[VirtualClock], Moved], before_wait: Callable[[], None] | None = None) -> Moved:
-        """Move the clock and write its new instant: time passes even when nothing happens in it.
+        """Move the clock and write its new instant, even if no event runs.
 
         Callbacks that a `BackgroundTransport` sent are waited for, as in `leyden.world.concurrency.async_moves`;
         `before_wait` is called before each wait.
 
         Raises `StorageUnavailable` when the disk refuses it or an event: a frozen clock shows the last written instant.
         """
-        with self.lock, telling_where_time_stands(self.clock), self.transport.responses_in_order() as waits:
+        with self.lock, with_reached_instant(self.clock), self.transport.responses_in_order() as waits:
             mover, clock = threading.get_ident(), self.clock
             self._movers[mover] = (waits,) if before_wait is None else (waits, before_wait)
             try:

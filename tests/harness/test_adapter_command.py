@@ -9,7 +9,7 @@ import pytest
 
 from leyden.__main__ import main
 from leyden.harness.targets import adapter as adapters
-from leyden.harness.targets.adapter import LEVERS
+from leyden.harness.targets.adapter import ADAPTER_METHODS
 from tests.foreign_service.service import Service, foreign_service
 
 CHECK = ["adapter", "--check", "shop:adapter"]
@@ -26,8 +26,8 @@ def test_the_template_has_every_method_and_is_not_written_over(
     path = tmp_path / "shop.py"
     assert main(["adapter", "--new", os.fspath(path)]) == 0
     loaded = adapters.load_adapter(os.fspath(path))
-    for name in LEVERS:
-        method = adapters.lever(loaded, name)
+    for name in ADAPTER_METHODS:
+        method = adapters.adapter_method(loaded, name)
         assert method is not None
         with pytest.raises(NotImplementedError, match=name):
             method(*["1"] * (method.__code__.co_argcount - 1))
@@ -40,7 +40,7 @@ def test_each_method_is_tried(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     with foreign_service() as service:
         assert checked(service, service, monkeypatch) == 0
     said = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert set(said) == {"callback_url", *LEVERS}
+    assert set(said) == {"callback_url", *ADAPTER_METHODS}
     assert said["pay"] == "ok: returned None; the Charge is completed"
     assert said["advance"] == "ok: returned None; 60 s passed"
     assert said["inbox"].startswith("ok: returned list; 2 callbacks")

@@ -217,7 +217,7 @@ def test_violations_with_one_key_count_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(keys) == len(set(keys))
 
 
-def test_the_deep_conformance_run_counts_the_obligations_and_names_those_not_asked(
+def test_the_deep_conformance_run_counts_the_obligations_and_names_those_not_tested(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     asked = next(one for one in derive.all_obligations() if one.id.startswith("getWallet header.apikey key absent"))
@@ -228,13 +228,13 @@ def test_the_deep_conformance_run_counts_the_obligations_and_names_those_not_ask
     report = tmp_path / "coverage.json"
     words = ["conformance", "--deep", "--require-full-coverage", "--report", str(report)]
     assert main(words) == 0
-    assert "1 of 1 obligations of the documents asked" in capsys.readouterr().out
-    assert json.loads(report.read_text())["obligations"] == {"declared": 1, "notAsked": []}
+    assert "1 of 1 obligations of the documents tested" in capsys.readouterr().out
+    assert json.loads(report.read_text())["obligations"] == {"declared": 1, "notTested": []}
     monkeypatch.setattr(campaign, "declared_obligations", lambda: (asked.id, "createCharge body.colour keyword:not"))
     assert main(words) == 1
     output = capsys.readouterr().out
-    assert "1 of 2 obligations of the documents asked" in output
-    assert "not asked: createCharge body.colour keyword:not" in output
+    assert "1 of 2 obligations of the documents tested" in output
+    assert "not tested: createCharge body.colour keyword:not" in output
 
 
 def test_the_processes_of_a_campaign_share_the_obligations() -> None:

@@ -22,7 +22,7 @@ from leyden.harness.control.documents import (
 )
 from leyden.harness.obligations.control import kept
 from leyden.harness.obligations.control.lists import obligations_of
-from leyden.harness.obligations.control.scenes import host, rows, send
+from leyden.harness.obligations.control.setups import host, rows, send
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.runs.cases import Case, play, read_case
 from leyden.harness.runs.describe import describe_step
@@ -33,7 +33,7 @@ from leyden.world.time.clock import VirtualClock
 from leyden.world.world import World
 
 START_MS = 1_893_456_000_000
-OBLIGATIONS = tuple(one for one in all_obligations() if one.scene.startswith("control"))
+OBLIGATIONS = tuple(one for one in all_obligations() if one.setup.startswith("control"))
 
 
 def violation_of(*texts: str) -> ContractViolation | None:
@@ -72,7 +72,7 @@ def test_a_filter_whose_words_are_not_known_is_named() -> None:
     assert [each.place for each in obligations_of(changed) if not each.steps] == ["listSnapshots query.size"]
 
 
-def test_the_scenes_have_more_rows_than_a_page_and_than_a_portion() -> None:
+def test_the_setups_have_more_rows_than_a_page_and_than_a_portion() -> None:
     run = Run(InProcess(), start_ms=START_MS)
     try:
         assert run.do(host(rows(120)))

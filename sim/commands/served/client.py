@@ -28,7 +28,7 @@ class RequestFailed(LeydenError):
 
 
 class NotThere(RequestFailed):
-    """What the path names does not exist."""
+    """The resource of the path does not exist."""
 
 
 class WrongArgument(RequestFailed):
@@ -93,7 +93,7 @@ class Client:
         try:
             raw = response.read()
         except (OSError, HTTPException) as error:
-            raise RequestFailed(f"the response of {self.url} is not complete ({_said(error)}): {_FAULT}") from None
+            raise RequestFailed(f"the response of {self.url} is not complete ({_cause(error)}): {_FAULT}") from None
         if response.status >= 300:
             raise self._refusal(response, raw, what)
         return raw
@@ -145,7 +145,7 @@ class Client:
             port = "" if base.port in (None, 8402) else f" --port {base.port}"
             start = f"start it with `leyden serve{port}`, or give" if local else "give"
             raise NoConnection(
-                f"no server answers at {self.url} ({_said(error)}): {start} its URL with --url or {URL[0]}"
+                f"no server answers at {self.url} ({_cause(error)}): {start} its URL with --url or {URL[0]}"
             ) from None
         try:
             connection.request(method, target, content, {**sent, **(headers or {})})
@@ -153,7 +153,7 @@ class Client:
         except TimeoutError:
             raise RequestFailed(f"{self.url} did not answer within {timeout_s:g} seconds: {_FAULT}") from None
         except (OSError, HTTPException) as error:
-            raise RequestFailed(f"{self.url} gave no answer ({_said(error)}): {_FAULT}") from None
+            raise RequestFailed(f"{self.url} gave no answer ({_cause(error)}): {_FAULT}") from None
 
     def _refusal(self, response: HTTPResponse, raw: bytes, what: tuple[str, str] | None) -> RequestFailed:
         """The error for a response that is no success."""
@@ -207,5 +207,5 @@ def _problem(raw: bytes) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) and "detail" in found else None
 
 
-def _said(error: BaseException) -> str:
+def _cause(error: BaseException) -> str:
     return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)

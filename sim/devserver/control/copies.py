@@ -159,7 +159,7 @@ def frozen_state(world: World) -> FrozenState:
     records none. Raises `Conflict` between two states."""
     with world.lock:
         with world.exclusive():
-            """What is due on a live clock runs first."""
+            """Events that are due on a live clock run first."""
         if world.running_moves or world.is_waiting or world.transport.is_waiting:
             raise Conflict(
                 "this sandbox is between two states: time is moved in it, or a callback is in flight to the network;"

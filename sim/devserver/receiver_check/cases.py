@@ -209,7 +209,7 @@ CASES: tuple[Case, ...] = (
          lambda s: [s.request(s.paid(), timestamp=s.now_s + 240)],
          "Allow five minutes' difference in either direction."),
     Case("two-signatures", VALID, "Two signatures, and yours is the second", SERIOUS, ACCEPTED,
-         lambda s: [s.request(s.paid(), secrets=[s.foreign_secret, s.secret])],
+         lambda s: [s.request(s.paid(), secrets=[s.unknown_secret, s.secret])],
          "webhook-signature is a list with spaces between: one right part is enough. While a secret is changed, old "
          "and new sign."),
     Case("other-versions", VALID, "Signatures of unknown versions beside the right one", SERIOUS, ACCEPTED,
@@ -253,7 +253,7 @@ CASES: tuple[Case, ...] = (
     # ------------------------------------------------------------------ forgeries
     Case("bad-signature", FORGED, "A signature of 32 zero bytes", CRITICAL, REJECTED, _bad_signature, VERIFY_FIRST),
     Case("foreign-secret", FORGED, "Signed with somebody else's secret", CRITICAL, REJECTED,
-         lambda s: [s.request(s.paid(), secrets=[s.foreign_secret])], VERIFY_FIRST),
+         lambda s: [s.request(s.paid(), secrets=[s.unknown_secret])], VERIFY_FIRST),
     Case("empty-secret", FORGED, "Signed with an empty secret", CRITICAL, REJECTED,
          lambda s: [s.request(s.paid(), secrets=["whsec_"])],
          "Refuse to start without a secret: an unset variable becomes an empty key, which anybody can sign with."),

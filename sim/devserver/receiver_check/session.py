@@ -108,7 +108,7 @@ class CheckSession:
         config = world_config(seed=seed, start_ms=now() - _MESSAGES_SPAN_MS, spec=contract, api_key=KEY, control=False)
         self._world = World(config, Store.memory())
         self._rng = self._world.streams.stream("receiver-check")
-        self.foreign_secret = "whsec_" + base64.b64encode(self._rng.bytes(32)).decode()
+        self.unknown_secret = "whsec_" + base64.b64encode(self._rng.bytes(32)).decode()
 
     @property
     def now_s(self) -> int:

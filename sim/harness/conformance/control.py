@@ -9,7 +9,7 @@ from leyden.harness.conformance.scenario import Scenarios
 from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.lists import DIRECT, SMALL, control_list_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
-from leyden.harness.obligations.control.scenes import charge, host, rows, send
+from leyden.harness.obligations.control.setups import charge, host, rows, send
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
 
@@ -40,7 +40,7 @@ def _chosen(obligations: Iterable[Obligation]) -> Iterator[Obligation]:
     for one in obligations:
         wanted = one.kind in _KINDS or (one.kind in {"list-filter", "list-between-pages"} and one.case in _CASES)
         wanted = wanted or one.id in _VALUES
-        if one.scene in (DIRECT, SMALL) and wanted and not one.id.startswith(_LONG):
+        if one.setup in (DIRECT, SMALL) and wanted and not one.id.startswith(_LONG):
             yield one
 
 

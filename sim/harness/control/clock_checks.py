@@ -1,4 +1,4 @@
-"""Checks of a live clock: it shows what its rate makes of the real time, and what is due happens at its own instant."""
+"""Checks of a live clock: it shows the real time multiplied by its rate, and each event runs at its own instant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _TOLERANCE_MS = 1  # a part of a millisecond is not shown
 
 
 class _Expected:
-    """The clock by its document: from the last instant that a rate or an advance set, real time by the rate."""
+    """The clock as its document describes it: the last instant that a request set, plus the real time since then times
+    the rate."""
 
     def __init__(self, now_ms: int, rate: float) -> None:
         self.now_ms = float(now_ms)
@@ -29,8 +30,8 @@ class _Expected:
 
 def check_clock(host: Host, step: Mapping[str, Any]) -> None:
     """{"do": "control_clock", "steps": [...]}: after each step, a request ("send"), real time that passes ("passes") or
-    a restart ("restart", with "how", "delay"? and "options"?), the clock shows the instant that its rate makes of the
-    real time, and what was due by then, and nothing else, has happened at its own instant."""
+    a restart ("restart", with "how", "delay"? and "options"?), the clock shows the instant that follows from the real
+    time and its rate. The events that were due by then, and no others, have run, each at its own instant."""
     shown = host.read(CLOCK)
     expected = _Expected(_ms(shown["now"]), shown["rate"])
     for number, one in enumerate(step["steps"]):
@@ -70,9 +71,13 @@ def _check(host: Host, expected: _Expected, where: str) -> int:
         if row["status"] != status:
             raise violation(f"the Charge that expires at {row['expiresAt']}, at {shown['now']}", status, row["status"])
     deliveries = host.rows("listDeliveries")
-    told = {row["chargeId"]: row for row in deliveries}
+    notified = {row["chargeId"]: row for row in deliveries}
     for charge_id, at in expiries.items():
-        times = [told[charge_id]["createdAt"], told[charge_id]["attempts"][0]["dueAt"]] if charge_id in told else []
+        times = (
+            [notified[charge_id]["createdAt"], notified[charge_id]["attempts"][0]["dueAt"]]
+            if charge_id in notified
+            else []
+        )
         wanted = [at, at] if _ms(at) <= now_ms else []
         if times != wanted:
             raise violation(f"the callback about the expiry at {at}, at {shown['now']}", wanted, times)

@@ -1,5 +1,4 @@
-"""A hosted server under test: the requests of steps, the answers that later steps refer to, and the lists as they
-are."""
+"""A hosted server under test: the requests of steps, the answers to which later steps refer, and the present lists."""
 
 from __future__ import annotations
 
@@ -26,13 +25,18 @@ Observe = Callable[[str, str, Any, Response], None]
 
 
 class Host:
-    """One hosted server. `observe` is told of each request and its response."""
+    """One hosted server. `observe` is called with each request and its response."""
 
     def __init__(
-        self, server: HostedServer, observe: Observe = lambda *_: None, *, is_twin: bool = False, key: str = API_KEY
+        self,
+        server: HostedServer,
+        observe: Observe = lambda *_: None,
+        *,
+        is_reference: bool = False,
+        key: str = API_KEY,
     ) -> None:
         self.server = server
-        self.is_twin = is_twin  # of a server that is restarted or copied
+        self.is_reference = is_reference  # of a server that is restarted or copied
         self._observe = observe
         self._key = key
         self.keys: dict[str, None] = {}  # that were created or replaced
@@ -68,7 +72,7 @@ class Host:
         return response.json
 
     def of_key(self, key: str) -> Host:
-        """The sandbox of another key of the same server, in which the steps have had the same answers."""
+        """The sandbox of another key on the same server. Its answers to the steps were the same."""
         other = Host(self.server, self._observe, key=key)
         other.answers = {label: list(found) for label, found in self.answers.items()}
         return other
@@ -124,7 +128,7 @@ class Host:
         return str(found)
 
     def forget(self) -> None:
-        """What was read may have changed."""
+        """Discard the cached lists, because the state may have changed."""
         self._lists.clear()
         self._details.clear()
         self._texts.clear()
@@ -188,7 +192,7 @@ class Host:
         return self._details[operation, name]
 
     def lower_texts(self, operation: str, row: Row) -> tuple[str, ...]:
-        """The texts of a row of a list in which another one is searched, in lower case."""
+        """The texts of a row of a list in which a search looks, in lower case."""
         key = operation, str(row.get("id", row.get("name")))
         if key not in self._texts:
             self._texts[key] = tuple(text.lower() for text in searched_texts(self, operation, row))

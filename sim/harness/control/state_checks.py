@@ -1,5 +1,5 @@
-"""Checks of kept state: a server that was restarted, restored, forked or imported shows what its twin shows, which was
-not, at once and after the same steps."""
+"""Checks of kept state. One server is restarted, restored, forked or imported; its reference is not. Both must show the
+same, at once and after the same steps."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ _KEY, _REPLACED_KEY = "a key since the snapshot", "a replaced key since the snap
 
 def check_kept(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None:
     """{"do": "control_kept", "how": one of `WAYS`, "options"?, "steps": [step, ...], "then"?: [step, ...], "delay"?:
-    ms}: do the steps at two servers, restart one or copy it, and compare both; do what follows at both, and compare
+    ms}: do the steps at two servers, restart or copy one, and compare both; do the steps of `then` at both, and compare
     again. `delay` is the real time that passes meanwhile. `make(disk)` starts a server."""
     how = step["how"]
-    twin, other = make(False), make(how in ENDS)
-    for host in (twin, other):
+    reference, other = make(False), make(how in ENDS)
+    for host in (reference, other):
         for one in step["steps"]:
             do(host, one)
     delay = step.get("delay", 0)
@@ -69,14 +69,14 @@ def check_kept(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None:
     else:
         other = _COPY[how](other)
         other.server.pass_time(delay)
-    twin.server.pass_time(delay)
+    reference.server.pass_time(delay)
     where = f"after {_WORDS[how]}"
-    _compare(twin, other, how, where)
+    _compare(reference, other, how, where)
     for one in step.get("then", ()):
-        do(twin, one)
+        do(reference, one)
         do(other, one)
     if step.get("then"):
-        _compare(twin, other, how, f"{where}, and the steps after it")
+        _compare(reference, other, how, f"{where}, and the steps after it")
 
 
 def do(host: Host, one: Step) -> None:
@@ -139,9 +139,9 @@ _COPY: Mapping[str, Callable[[Host], Host]] = {"restore": _restored, "fork": _fo
 # State
 
 
-def _compare(twin: Host, other: Host, how: str, where: str) -> None:
+def _compare(reference: Host, other: Host, how: str, where: str) -> None:
     masked = how in {"fork", "import"}
-    expected, observed = _state(twin, how), _state(other, how)
+    expected, observed = _state(reference, how), _state(other, how)
     for target, wanted in expected.items():
         wanted, found = _masked(wanted, how, masked), _masked(observed.get(target), how, masked)
         if wanted != found:
@@ -152,7 +152,7 @@ def _compare(twin: Host, other: Host, how: str, where: str) -> None:
 
 
 def _state(host: Host, how: str) -> dict[str, Any]:
-    """What every read of the control plane and of the charge service shows."""
+    """The responses to every read of the control plane and of the charge service."""
     host.forget()
     found: dict[str, Any] = {}
     for one in control_operations():
@@ -161,7 +161,7 @@ def _state(host: Host, how: str) -> dict[str, Any]:
                 response = host.ask("GET", target)
                 body = response.json
                 if one.name in _EMPTY and how in _EMPTY[one.name]:
-                    body = {"data": [], "next": None} if host.is_twin else body
+                    body = {"data": [], "next": None} if host.is_reference else body
                 found[target] = [response.status, body]
     for path in ("/v0/charges?limit=1000", "/v0/static-charges?limit=1000", "/v0/wallet"):
         found[path] = host.ask("GET", path).json
@@ -171,7 +171,7 @@ def _state(host: Host, how: str) -> dict[str, Any]:
 
 
 def _targets(host: Host, one: ControlOperation) -> Iterator[str]:
-    """The paths of an operation that reads: with the largest page, and for some rows of each list that names them."""
+    """The paths of a read operation: with the largest page, and for some rows of each list that has their ids."""
     query = f"?{LIMIT}={one.parameters[LIMIT]['schema']['maximum']}" if LIMIT in one.parameters else ""
     if "bodies" in one.parameters:
         query += "&bodies=true"

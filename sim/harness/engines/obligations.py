@@ -24,15 +24,16 @@ def declared_obligations() -> tuple[str, ...]:
 
 
 def _ordered(cases: Sequence[Case], stream: RandomStream) -> list[Case]:
-    """The cases in a random order in which the scenes advance together: after a part of the cases this part of each
-    scene was asked, more of those with many obligations in a case, and less of those that vary one subject often."""
-    scenes = {one.id: one.scene for one in all_obligations()}
-    by_scene: dict[str, list[Case]] = {}
+    """The cases in a random order that mixes the setups: after a share of the cases, about this share of each setup has
+    been tested. It is more for setups with many obligations in a case, and less for those that vary one subject
+    often."""
+    setups = {one.id: one.setup for one in all_obligations()}
+    by_setup: dict[str, list[Case]] = {}
     asked = {id(case): [step["obligation"] for step in case.steps if "obligation" in step] for case in cases}
     for case in sorted(cases, key=lambda case: stream.below(2**32)):
-        by_scene.setdefault(scenes[asked[id(case)][0]], []).append(case)
+        by_setup.setdefault(setups[asked[id(case)][0]], []).append(case)
     placed = []
-    for members in by_scene.values():
+    for members in by_setup.values():
         for place, case in enumerate(members):
             names = asked[id(case)]
             weight = _FIRST if len(names) > 1 else _LAST if any(f" {kind}" in names[0] for kind in _VARIED) else 1

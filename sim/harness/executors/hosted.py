@@ -22,8 +22,8 @@ from leyden.harness.targets.target import InProcess, Response
 
 def host(session: Session, step: Step) -> None:
     """{"do": "host", "options"?: ["--rate", "0"], "disk"?: true, "steps"?: [step, ...]}: host a server with these
-    options of `leyden serve`, with a data directory if `disk`, and do the steps `send` with it. It takes the place of
-    an earlier one."""
+    options of `leyden serve`, with a data directory if `disk`, and do the steps `send` with it. It replaces an earlier
+    one."""
     started = new_host(session, step)
     session.host = started
     for one in step.get("steps", ()):
@@ -50,31 +50,31 @@ def control_search(session: Session, step: Step) -> None:
 
 
 def control_counts(session: Session, step: Step) -> None:
-    """{"do": "control_counts", "check": "pending"}: a number in the state of the sandbox is that of the lists."""
+    """{"do": "control_counts", "check": "pending"}: a number in the state of the sandbox agrees with the lists."""
     check_counts(hosted(session), [step["check"]])
 
 
 def control_replay(session: Session, step: Step) -> None:
     """{"do": "control_replay", "body": {"status": "delivered"}, "draw"?: [["event", "first", "same"]], "count"?: ids,
-    "delay"?: ms}: replay the deliveries that match the body and the draws, or so many of them by their ids."""
+    "delay"?: ms}: replay the deliveries that match the body and the draws, or this number of them by their ids."""
     check_replay(hosted(session), step)
 
 
 def control_kept(session: Session, step: Step) -> None:
     """{"do": "control_kept", "how": "kill", "options"?, "steps": [step, ...], "then"?: [step, ...], "delay"?: ms}: do
     the steps at two servers with these options, restart or copy one of them (`state_checks.WAYS`), and compare both, at
-    once and after what follows."""
+    once and after the steps of `then`."""
 
     def make(disk: bool) -> Host:
-        return new_host(session, {**step, "disk": disk}, is_twin=not started)
+        return new_host(session, {**step, "disk": disk}, is_reference=not started)
 
     started: list[Host] = []
 
-    def twins(disk: bool) -> Host:
+    def new_server(disk: bool) -> Host:
         started.append(make(disk))
         return started[-1]
 
-    check_kept(twins, step)
+    check_kept(new_server, step)
 
 
 def passes(session: Session, step: Step) -> None:
@@ -91,7 +91,7 @@ def control_clock(session: Session, step: Step) -> None:
     check_clock(hosted(session), step)
 
 
-def new_host(session: Session, step: Step, *, is_twin: bool = False) -> Host:
+def new_host(session: Session, step: Step, *, is_reference: bool = False) -> Host:
     """A server with the options of a step; it ends with the run. Raises `StepImpossible` where none can be hosted."""
     target = session.target
     if not isinstance(target, InProcess):
@@ -108,7 +108,7 @@ def new_host(session: Session, step: Step, *, is_twin: bool = False) -> Host:
     def observe(method: str, path: str, body: Any, response: Response) -> None:
         session.last = (Request(method, path, (), b"" if body is None else orjson.dumps(body)), response)
 
-    return Host(server, observe, is_twin=is_twin)
+    return Host(server, observe, is_reference=is_reference)
 
 
 def hosted(session: Session) -> Host:

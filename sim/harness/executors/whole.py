@@ -67,10 +67,10 @@ def _find(session: Session, resource: Charge | StaticCharge, text: str) -> None:
 
 
 def crash(session: Session, step: Step) -> None:
-    """{"do": "crash", "steps": [step]}: do a step, and see what a kill after each commit of it would have left: the
-    state before the step or the state after it, and nothing between them; of an advance, that is so for each Charge
-    with its callback. A repeated request with an Idempotency-Key leads to the state after it; what it has to send is
-    sent, and what was due ends."""
+    """{"do": "crash", "steps": [step]}: do a step, and look at the state that a kill after each of its commits would
+    leave. It is the state before the step or the state after it, and nothing between them; for an advance this holds
+    for each Charge with its callback. A repeated request with an Idempotency-Key leads to the state after the step.
+    Stored callbacks are then sent, and due events run."""
     target = session.target
     if not session.disk or not isinstance(target, InProcess):
         raise StepImpossible("the target cannot be killed within a step")
@@ -100,7 +100,7 @@ def _sender(target: InProcess) -> Send:
 
 
 def _state(send: Send) -> dict[str, Any]:
-    """What a client sees: the resources, the balance, and the callbacks without their attempts."""
+    """The state that a client sees: the resources, the balance, and the callbacks without their attempts."""
     found: dict[str, Any] = {}
     for path in ("/v0/charges", "/v0/static-charges", "/sandbox/v1/deliveries"):
         query = {"limit": 1_000, **({"bodies": "true"} if path.endswith("deliveries") else {})}
@@ -121,12 +121,12 @@ def _same(before: dict[str, Any], after: dict[str, Any], found: dict[str, Any], 
 
 def _between(before: dict[str, Any], after: dict[str, Any], found: dict[str, Any], where: str) -> None:
     """Each Charge is as before or as after, and with a new state it has its callback."""
-    told = {row[0] for row in found["/sandbox/v1/deliveries"]}
+    notified = {row[0] for row in found["/sandbox/v1/deliveries"]}
     tells = {row[0] for row in after["/sandbox/v1/deliveries"]}
     for row in found["/v0/charges"]:
         if row in before["/v0/charges"]:
             continue
-        if row not in after["/v0/charges"] or (row["id"] in tells and row["id"] not in told):
+        if row not in after["/v0/charges"] or (row["id"] in tells and row["id"] not in notified):
             expected = "a state of before or after the step, with its callback"
             raise ContractViolation("lifecycle", "control-plane", f"{where}: {row['id']}", expected, row)
 

@@ -37,7 +37,7 @@ def change_obligations() -> Iterator[Obligation]:
                 case = f"{name} {'absent' if first is ABSENT else _short(first)} to {_short(second)}"
                 case = f"{case} ({number})"
                 yield Obligation("updateStaticCharge", "change", case, operation.source,
-                                 tuple(_steps(name, first, second)), scene="empty")  # fmt: skip
+                                 tuple(_steps(name, first, second)), setup="empty")  # fmt: skip
 
 
 def _short(value: Any) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from leyden.harness.control.documents import resolved
 from leyden.harness.obligations.obligation import Obligation, document_of
-from leyden.harness.obligations.scenes import ROWS
+from leyden.harness.obligations.setups import ROWS
 from leyden.harness.steps import Step
 
 _LARGEST = "500000000"
@@ -46,7 +46,7 @@ def _pages(most: int, default: int) -> Iterator[Obligation]:
                 for size in sizes:
                     steps.append({"do": "pages", "target": f"{path}{size}", "headers": [["apikey", "{key}"]]})
             yield Obligation(f"{path} query.limit", "rows", f"{bound}-1, {bound}, {bound}+1", source, tuple(steps),
-                             scene="pages-changed")  # fmt: skip
+                             setup="pages-changed")  # fmt: skip
 
 
 def _sums() -> Iterator[Obligation]:
@@ -58,14 +58,14 @@ def _sums() -> Iterator[Obligation]:
         outcome: Step = {"do": "pay", "as": f"p{number}", "charge": f"c{number}"}
         steps += [{**outcome, "amount": 2 * int(_LARGEST)} if number % 3 == 0 else outcome, {"do": "wallet"}]
     yield Obligation("getWallet", "sum", "past 2^31 and 2^32", "#/components/schemas/Wallet/properties/balance",
-                     tuple(steps), scene="sums-changed")  # fmt: skip
+                     tuple(steps), setup="sums-changed")  # fmt: skip
     link = {"minAmount": "1000", "maxAmount": _LARGEST, "description": "x", "callbackUrl": "http://r1.inbox.localhost/"}
     more: list[Step] = [{"do": "create_static", "as": "s1", "body": link}]
     for number in range(1, 11):
         more += [{"do": "invoice", "static": "s1", "as": f"c{number}", "amount": _LARGEST},
                  {"do": "pay", "as": f"p{number}", "charge": f"c{number}"}, {"do": "wallet"}]  # fmt: skip
     yield Obligation("getWallet", "sum", "of a Static Charge", "#/components/schemas/Wallet/properties/balance",
-                     tuple(more), scene="sums-changed")  # fmt: skip
+                     tuple(more), setup="sums-changed")  # fmt: skip
 
 
 def _open_invoices() -> Iterator[Obligation]:
@@ -92,7 +92,7 @@ def _open_invoices() -> Iterator[Obligation]:
                  "headers": [["apikey", "{key}"]]},
             ]  # fmt: skip
             yield Obligation("requestInvoice", "open-invoices", f"{invoices} of {slots} slots", source, tuple(steps),
-                             scene="slots-changed", overlays=overlays)  # fmt: skip
+                             setup="slots-changed", overlays=overlays)  # fmt: skip
 
 
 def _in_flight() -> Iterator[Obligation]:
@@ -106,7 +106,7 @@ def _in_flight() -> Iterator[Obligation]:
             steps += [{"do": "advance", "to": ["expiry", "c0"], "offset": 0}]
             steps += [{"do": "advance", "by": by} for by in (1_999, 1, 13_000, 1, 15_000, 400_000, _DAY_MS)]
             case = f"{count} {reply if isinstance(reply, str) else reply['status']}"
-            yield Obligation("chargeUpdated", "in-flight", case, source, tuple(steps), scene="flight-changed")
+            yield Obligation("chargeUpdated", "in-flight", case, source, tuple(steps), setup="flight-changed")
 
 
 def _secrets() -> Iterator[Obligation]:
@@ -116,15 +116,15 @@ def _secrets() -> Iterator[Obligation]:
         for gap in (0, 3_600_000):
             steps: list[Step] = []
             for number in range(rotations):
-                steps += [{"do": "rotate"}, *_told(f"c{number}"), {"do": "advance", "by": gap}]
+                steps += [{"do": "rotate"}, *_notified_charge(f"c{number}"), {"do": "advance", "by": gap}]
             remaining = _DAY_MS - gap * rotations
             for number, by in enumerate((remaining - 1, 1, 1, gap, gap, gap, gap)):
-                steps += [{"do": "advance", "by": by}, *_told(f"d{number}")]
+                steps += [{"do": "advance", "by": by}, *_notified_charge(f"d{number}")]
             yield Obligation("webhook-signature", "secrets", f"{rotations} rotations, {gap} ms apart", source,
-                             tuple(steps), scene="secrets-changed")  # fmt: skip
+                             tuple(steps), setup="secrets-changed")  # fmt: skip
 
 
-def _told(label: str) -> list[Step]:
+def _notified_charge(label: str) -> list[Step]:
     body = {"amount": "1000", "description": "x", "callbackUrl": "http://r1.inbox.localhost/"}
     return [{"do": "create_charge", "as": label, "body": body}, {"do": "fail", "charge": label}]
 
@@ -148,7 +148,7 @@ def _times() -> Iterator[Obligation]:
             steps += [{"do": "advance", "to": ["expiry", label], "offset": offset} for offset in (-1, 0)]
         steps += [{"do": "list", "of": "charges", "query": {"createdAfter": f"{text[:19]}Z"}},
                   {"do": "list", "of": "statics", "query": {"createdBefore": f"{text[:19]}.999Z"}}]  # fmt: skip
-        yield Obligation("clock", "start", text, "the harness's list of times", tuple(steps), scene=f"at {start_ms}")
+        yield Obligation("clock", "start", text, "the harness's list of times", tuple(steps), setup=f"at {start_ms}")
 
 
 def jitter_obligation() -> Obligation:
@@ -159,9 +159,9 @@ def jitter_obligation() -> Obligation:
         steps += [{"do": "create_charge", "as": f"c{number}", "body": body}, {"do": "fail", "charge": f"c{number}"}]
     source = "#/paths/~1v0~1charges/post/callbacks/chargeUpdated"
     steps += [{"do": "advance", "by": 7 * _DAY_MS}, {"do": "wallet"}]
-    return Obligation("chargeUpdated", "jitter", "", source, tuple(steps), scene="jitter-changed")
+    return Obligation("chargeUpdated", "jitter", "", source, tuple(steps), setup="jitter-changed")
 
 
-def scene_obligation() -> Obligation:
-    """The scene of the lists by itself, with the journal of its steps."""
-    return Obligation("scene", "rows", "", "the harness's scene", (*ROWS, {"do": "wallet"}), scene="scene-changed")
+def setup_obligation() -> Obligation:
+    """The setup of the lists by itself, with the journal of its steps."""
+    return Obligation("setup", "rows", "", "the harness's setup", (*ROWS, {"do": "wallet"}), setup="setup-changed")

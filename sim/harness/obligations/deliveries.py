@@ -1,4 +1,4 @@
-"""Obligations of deliveries: which secrets sign which attempt, and which changes of state are told to whom."""
+"""Obligations of deliveries: the secrets that sign each attempt, and the receivers of each change of state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _replays() -> Iterator[Obligation]:
             steps += [{"do": "advance", "by": by}, {"do": "replay", "charge": "c1"}, *again]
         steps += [{"do": "replay", "charge": "c1", "offset": offset} for offset in (-1, -1_000)]
         case = f"{reply}, {rotations} rotations{', restarts' if restarts else ''}"
-        yield Obligation("chargeUpdated", "replay-after-rotation", case, source, tuple(steps), scene="replay-changed")
+        yield Obligation("chargeUpdated", "replay-after-rotation", case, source, tuple(steps), setup="replay-changed")
 
 
 def _charge(label: str, **body: object) -> Step:
@@ -43,7 +43,7 @@ def _charge(label: str, **body: object) -> Step:
 
 
 def _events() -> Iterator[Obligation]:
-    """What happens to a Charge and to a Static Charge with each kind of callback URL."""
+    """Events of a Charge and of a Static Charge with each kind of callback URL."""
     source = "#/components/schemas/StaticCharge/properties/status/x-lifecycle"
     urls = {"none": None, "empty": "", "one": _URL, "two": "http://r2.inbox.localhost/"}
     for (name, url), (other_name, other) in product(urls.items(), repeat=2):
@@ -68,7 +68,7 @@ def _events() -> Iterator[Obligation]:
         ]
         steps += [{"do": "advance", "by": 7 * _DAY_MS}]
         yield Obligation("staticChargeUpdated", "events", f"{name}, then {other_name}", source, tuple(steps),
-                         scene="events-changed")  # fmt: skip
+                         setup="events-changed")  # fmt: skip
 
 
 def _endpoints() -> Iterator[Obligation]:
@@ -99,4 +99,4 @@ def _endpoints() -> Iterator[Obligation]:
         steps += [_charge("d1"), {"do": "fail", "charge": "d1"}, {"do": "pay", "as": "p3", "charge": "c3"}]
         steps += [{"do": "advance", "by": 7 * _DAY_MS}]
         case = f"{other}{f', restarts: {how}' if how else ''}"
-        yield Obligation("chargeUpdated", "410", case, source, tuple(steps), scene="gone-changed")
+        yield Obligation("chargeUpdated", "410", case, source, tuple(steps), setup="gone-changed")

@@ -14,17 +14,17 @@ from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.kept import kept_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
-from leyden.harness.obligations.counts import count_obligations, jitter_obligation, scene_obligation
+from leyden.harness.obligations.counts import count_obligations, jitter_obligation, setup_obligation
 from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations
-from leyden.harness.obligations.fields import field_obligations, foreign_field_obligations, pair_obligations
+from leyden.harness.obligations.fields import field_obligations, pair_obligations, unknown_field_obligations
 from leyden.harness.obligations.idempotency import idempotency_obligations
 from leyden.harness.obligations.long_lists import long_list_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
 from leyden.harness.obligations.queries import list_obligations, query_obligations
-from leyden.harness.obligations.scenes import SHARED, scene_of, start_of
 from leyden.harness.obligations.sequences import fault_obligations, reply_obligations, sequence_obligations
+from leyden.harness.obligations.setups import SHARED, setup_of, start_of
 from leyden.harness.obligations.wire import (
     header_obligations,
     id_obligations,
@@ -54,7 +54,7 @@ def all_obligations() -> tuple[Obligation, ...]:
 def _derived() -> Iterator[Obligation]:
     yield from chain(
         field_obligations(),
-        foreign_field_obligations(),
+        unknown_field_obligations(),
         pair_obligations(),
         query_obligations(),
         list_obligations(),
@@ -76,35 +76,35 @@ def _derived() -> Iterator[Obligation]:
         replay_obligations(),
         kept_obligations(),
         clock_obligations(),
-        (scene_obligation(), jitter_obligation()),
+        (setup_obligation(), jitter_obligation()),
     )
     for overlay in _BODY_OVERLAYS:
         yield from field_obligations((overlay,))
         yield from pair_obligations((overlay,))
     # The overlay that refuses unknown fields.
-    yield from foreign_field_obligations(("strict",))
+    yield from unknown_field_obligations(("strict",))
 
 
 def obligation_cases(obligations: Sequence[Obligation] | None = None) -> list[Case]:
-    """Cases that ask all obligations: those of one scene and the same overlays share a case, up to a number."""
+    """Cases that ask all obligations: those of one setup and the same overlays share a case, up to a number."""
     groups: dict[tuple[str, tuple[str, ...]], list[Obligation]] = {}
     for one in all_obligations() if obligations is None else obligations:
         if one.steps:
-            groups.setdefault((one.scene, one.overlays), []).append(one)
+            groups.setdefault((one.setup, one.overlays), []).append(one)
     cases = []
-    for (scene, overlays), members in groups.items():
-        size = SHARED.get(scene, 1)
+    for (setup, overlays), members in groups.items():
+        size = SHARED.get(setup, 1)
         for first in range(0, len(members), size):
-            cases.append(_case(scene, overlays, members[first : first + size]))
+            cases.append(_case(setup, overlays, members[first : first + size]))
     return cases
 
 
-def _case(scene: str, overlays: tuple[str, ...], members: Sequence[Obligation]) -> Case:
-    steps: list[Step] = [*scene_of(scene)]
+def _case(setup: str, overlays: tuple[str, ...], members: Sequence[Obligation]) -> Case:
+    steps: list[Step] = [*setup_of(setup)]
     for number, one in enumerate(members):
         renamed = _labelled(one.steps, number)
         steps += [*renamed[:-1], {**renamed[-1], "obligation": one.id}]
-    start = start_of(scene)
+    start = start_of(setup)
     return Case(
         tuple(steps), seed=1, start_ms=START_MS + 500 if start is None else start, overlays=overlays,
         disk=any(step["do"] in {"restart", "crash"} for step in steps),

@@ -58,26 +58,26 @@ def _restarted(name: str, steps: Sequence[Step], number: int, overlays: tuple[st
             found.append({"do": "restart", "how": _WAYS[(index + number) // 2 % len(_WAYS)]})
     how = "damaged" if number % 20 == 0 else RESTARTS[0]
     return Obligation("restart", "between", name, _SOURCE, (*found, {"do": "restart", "how": how}),
-                      scene="restart-changed", overlays=overlays)  # fmt: skip
+                      setup="restart-changed", overlays=overlays)  # fmt: skip
 
 
 def _reset(name: str, steps: Sequence[Step], number: int, overlays: tuple[str, ...]) -> Obligation:
-    """The steps before a reset and again after it, with restarts that would bring back what was deleted."""
+    """The steps before a reset and again after it, with restarts that would show deleted rows again."""
     ways = [Step({"do": "restart", "how": _WAYS[(number + place) % len(_WAYS)]}) for place in range(3)]
     key: Step = {"do": "spare_key"}
     found: list[Step] = [key, *steps, ways[0], {"do": "reset"}, ways[1], *steps, ways[2]]
     found.append({"do": "restart", "how": "replaced_key"})
-    return Obligation("reset", "between", name, _SOURCE, tuple(found), scene="reset-changed", overlays=overlays)
+    return Obligation("reset", "between", name, _SOURCE, tuple(found), setup="reset-changed", overlays=overlays)
 
 
 def _compacted(name: str, steps: Sequence[Step], overlays: tuple[str, ...]) -> Obligation:
-    """The steps during a compaction: killed before its end, then with all of them before its end."""
+    """The steps during a compaction: first with a kill before its end, then with all of the steps before its end."""
     static: Step = {"do": "create_static", "as": "compacted", "body": _TIPS}
     changes: Step = {"do": "fill", "of": "changes", "static": "compacted", "count": 40, "as": "compacted"}
     kill, compact = Step({"do": "restart", "how": "kill"}), Step({"do": "compact"})
     half = len(steps) // 2
     found = [static, compact, *steps[:half], kill, compact, *steps[half:], changes, kill, _PASSES, kill]
-    return Obligation("compaction", "during", name, _SOURCE, tuple(found), scene="compaction-changed",
+    return Obligation("compaction", "during", name, _SOURCE, tuple(found), setup="compaction-changed",
                       overlays=overlays)  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def _history() -> Obligation:
     found += [fill("children", 150, "f", static="t"), fill("statics", 120, "h"), fill("changes", 500, "g", static="h")]
     pages = [Step({"do": "pages", "target": target_of(one, {"limit": "400"}).replace("{s1}", "{t}"), "headers": [KEY]})
              for one in operations_of() if one.name.startswith("list")]  # fmt: skip
-    return Obligation("restart", "long history", "", _SOURCE, (*found, *pages), scene="history-changed")
+    return Obligation("restart", "long history", "", _SOURCE, (*found, *pages), setup="history-changed")
 
 
 def _killed(name: str, steps: Sequence[Step]) -> Obligation:
@@ -113,11 +113,11 @@ def _killed(name: str, steps: Sequence[Step]) -> Obligation:
         step if step["do"] in _WHOLE or isinstance(step.get("by"), int) else Step({"do": "crash", "steps": [step]})
         for step in steps
     ]
-    return Obligation("kill", "within", name, _SOURCE, tuple(found), scene="kill-changed")
+    return Obligation("kill", "within", name, _SOURCE, tuple(found), setup="kill-changed")
 
 
 def _lists() -> Iterator[Obligation]:
     """Every filter of every list after a restart, which builds the indexes again."""
     for one in list_obligations():
         if one.kind == "filter":
-            yield Obligation(f"restart {one.place}", one.kind, one.case, one.source, one.steps, scene="restarted-lists")
+            yield Obligation(f"restart {one.place}", one.kind, one.case, one.source, one.steps, setup="restarted-lists")

@@ -227,7 +227,7 @@ def _listed(one: DocumentedOperation, value: str) -> Step:
     return request_of(listing, target_of(listing, {"internalId": value}))
 
 
-def foreign_field_obligations(overlays: tuple[str, ...] = ()) -> Iterator[Obligation]:
+def unknown_field_obligations(overlays: tuple[str, ...] = ()) -> Iterator[Obligation]:
     """Every field name of the whole API in each body that does not declare it, and undeclared bodies of each GET."""
     names = dict.fromkeys(_property_names())
     declared_anywhere = {name for one in operations_of() if one.body is not None for name in one.body["properties"]}
@@ -245,16 +245,16 @@ def foreign_field_obligations(overlays: tuple[str, ...] = ()) -> Iterator[Obliga
                 step = request_of(one, body=body)
                 if one.body is None:
                     step["headers"] = [*step.get("headers", []), ["Content-Type", "application/json"]]
-                yield Obligation(f"{one.name} body.{shown(name)}", f"foreign-field:{kind}", "", source, (step,),
+                yield Obligation(f"{one.name} body.{shown(name)}", f"unknown-field:{kind}", "", source, (step,),
                                  overlays=overlays)  # fmt: skip
         if one.body is not None:
             base = {} if one.method == "PATCH" else dict(one.example)
             for count in (7, 8, 9, 15):
                 body = {**base, **{f"extra{n}": n for n in range(count)}}
                 asked = (request_of(one, body=body),)
-                yield Obligation(f"{one.name} body", "foreign-fields", str(count), source, asked, overlays=overlays)
+                yield Obligation(f"{one.name} body", "unknown-fields", str(count), source, asked, overlays=overlays)
             yield Obligation(
-                f"{one.name} body.unit", "foreign-field:constant", "", source,
+                f"{one.name} body.unit", "unknown-field:constant", "", source,
                 (request_of(one, body={**base, "unit": "msats"}),), overlays=overlays,
             )  # fmt: skip
 

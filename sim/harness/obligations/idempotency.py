@@ -78,7 +78,7 @@ def idempotency_obligations() -> Iterator[Obligation]:
             yield from _times(one)
 
 
-class _Asked:
+class _RepeatedRequest:
     """Requests of one operation with one key, each with a part of the key that no other obligation has."""
 
     def __init__(self, one: DocumentedOperation, case: str) -> None:
@@ -95,9 +95,9 @@ class _Asked:
     def _filled(self, text: str) -> str:
         return self.key.swapcase() if text == "k" else text.replace("K", self.key)
 
-    def obligation(self, kind: str, steps: Sequence[Step], scene: str = "empty") -> Obligation:
+    def obligation(self, kind: str, steps: Sequence[Step], setup: str = "empty") -> Obligation:
         place = f"{self.one.name} header.Idempotency-Key"
-        return Obligation(place, kind, self.case, self.one.source, tuple(steps), scene=scene)
+        return Obligation(place, kind, self.case, self.one.source, tuple(steps), setup=setup)
 
 
 def _members(one: DocumentedOperation) -> dict[str, str]:
@@ -120,25 +120,27 @@ def _bodies(one: DocumentedOperation) -> Iterator[Obligation]:
         members = {other: text for other, text in _members(one).items() if other != name}
         texts[f"without {name}"] = "{" + ", ".join(f'"{other}": {text}' for other, text in members.items()) + "}"
     for number, (value, other) in enumerate(_PAIRS):
-        asked = _Asked(one, f"values {number} {value[:24]} and {other[:24]}".encode("ascii", "replace").decode())
+        asked = _RepeatedRequest(
+            one, f"values {number} {value[:24]} and {other[:24]}".encode("ascii", "replace").decode()
+        )
         steps = [asked.step(_raw(one, x=text)) for text in (value, other, value)]
         yield asked.obligation("same-value", steps)
     for name, schema in (one.body or {}).get("properties", {}).items():
         if "default" in schema:
-            asked = _Asked(one, f"default of {name}")
+            asked = _RepeatedRequest(one, f"default of {name}")
             spelled = asked.step(_raw(one, **{name: dumps(schema["default"])}))
             members = {other: text for other, text in _members(one).items() if other != name}
             without = asked.step("{" + ", ".join(f'"{other}": {text}' for other, text in members.items()) + "}")
             yield asked.obligation("same-body", [without, spelled, without, spelled])
     for number, (case, raw) in enumerate(texts.items()):
-        asked = _Asked(one, f"body {number} {case}".encode("ascii", "replace").decode())
+        asked = _RepeatedRequest(one, f"body {number} {case}".encode("ascii", "replace").decode())
         plain = asked.step()
         yield asked.obligation("same-body", [plain, asked.step(raw), plain, asked.step(raw)])
 
 
 def _requests(one: DocumentedOperation) -> Iterator[Obligation]:
     for case, headers in _HEADERS.items():
-        asked = _Asked(one, case)
+        asked = _RepeatedRequest(one, case)
         yield asked.obligation("same-request", [asked.step(), asked.step(headers=headers), asked.step()])
     other = next(each for each in operations_of() if each.body is not None and each.method == "POST" and each != one)
     requests: dict[str, dict[str, Any]] = {
@@ -148,22 +150,22 @@ def _requests(one: DocumentedOperation) -> Iterator[Obligation]:
         "name of the key in capitals": {"by": ["APIKEY", "{key}"]},
     }
     for case, again in requests.items():
-        asked = _Asked(one, case)
+        asked = _RepeatedRequest(one, case)
         changed = asked.step(_raw(one, description='"other"'), **again)
         yield asked.obligation("same-request", [asked.step(), asked.step(**again), changed, asked.step()])
-    asked = _Asked(one, "other key of the project")
+    asked = _RepeatedRequest(one, "other key of the project")
     spare: dict[str, Any] = {"by": ["apikey", "{spare}"]}
     changed = asked.step(_raw(one, description='"other"'), **spare)
     yield asked.obligation("same-request", [{"do": "spare_key"}, asked.step(), asked.step(**spare), changed])
-    asked = _Asked(one, f"after {_MANY} other requests")
-    others = [_Asked(one, f"number {number} of many").step() for number in range(_MANY)]
+    asked = _RepeatedRequest(one, f"after {_MANY} other requests")
+    others = [_RepeatedRequest(one, f"number {number} of many").step() for number in range(_MANY)]
     yield asked.obligation("same-request", [asked.step(), *others, asked.step(), others[0]])
-    asked = _Asked(one, "other operation")
+    asked = _RepeatedRequest(one, "other operation")
     foreign = request_of(other, headers=[KEY, JSON_TYPE, ["Idempotency-Key", asked.key]])
     yield asked.obligation("same-request", [asked.step(), foreign, foreign, asked.step()])
     for size in (254, 255):
         keys = [["Idempotency-Key", "z" * (size - 1) + last] for last in "ab"]
-        asked = _Asked(one, f"last of {size} characters")
+        asked = _RepeatedRequest(one, f"last of {size} characters")
         steps = [request_of(one, headers=[KEY, JSON_TYPE, key], raw=_raw(one)) for key in (*keys, *keys)]
         yield asked.obligation("same-request", steps)
 
@@ -179,15 +181,15 @@ def _first_responses(one: DocumentedOperation) -> Iterator[Obligation]:
     if "minAmount" in one.example:
         responses["409 crossed"] = {"raw": _raw(one, minAmount='"2000"', maxAmount='"1000"')}
     for case, first in responses.items():
-        asked = _Asked(one, f"after {case}")
+        asked = _RepeatedRequest(one, f"after {case}")
         step = asked.step(**first)
         plain = asked.step()
         again = asked.step(_raw(one, description='"other"'))
         yield asked.obligation("first-response", [step, step, plain, step, plain, again])
-    asked = _Asked(one, "after 415")
+    asked = _RepeatedRequest(one, "after 415")
     untyped = request_of(one, headers=[KEY, ["Idempotency-Key", asked.key]], raw=_raw(one))
     yield asked.obligation("first-response", [untyped, asked.step(), asked.step(), untyped])
-    asked = _Asked(one, "after 429")
+    asked = _RepeatedRequest(one, "after 429")
     limit: Step = {"do": "fault", "kind": "rate_limit", "operation": one.name}
     yield asked.obligation("first-response", [limit, asked.step(), asked.step(), limit, asked.step(), asked.step()])
 
@@ -197,8 +199,8 @@ def _times(one: DocumentedOperation) -> Iterator[Obligation]:
     for late in (_DAY_MS - 1, _DAY_MS, _DAY_MS + 1):
         for before in (0, _DAY_MS // 2):
             asked, other = (
-                _Asked(one, f"{late} ms later, also after {before} ms"),
-                _Asked(one, f"beside {late} {before}"),
+                _RepeatedRequest(one, f"{late} ms later, also after {before} ms"),
+                _RepeatedRequest(one, f"beside {late} {before}"),
             )
             steps: list[Step] = [
                 asked.step(),
@@ -216,7 +218,7 @@ def _times(one: DocumentedOperation) -> Iterator[Obligation]:
             ]
             steps += [other.step(), {"do": "advance", "by": _DAY_MS - 3}, asked.step(_raw(one, x="0")), asked.step()]
             yield asked.obligation("retention", steps)
-            yield asked.obligation("retention:restarts", _restarted(steps), scene="keys-changed")
+            yield asked.obligation("retention:restarts", _restarted(steps), setup="keys-changed")
     static = one.name == "createStaticCharge"
     meanwhile: dict[str, list[Step]] = {
         "followed": [{"do": "follow", "what": "k1"}],
@@ -226,10 +228,10 @@ def _times(one: DocumentedOperation) -> Iterator[Obligation]:
         else [{"do": "fail", "charge": "k1"}],
     }  # fmt: skip
     for case, steps in meanwhile.items():
-        asked = _Asked(one, f"then {case}")
+        asked = _RepeatedRequest(one, f"then {case}")
         whole = [asked.step(**{"as": "k1"}), *steps, asked.step(), asked.step(_raw(one, x="0"))]
-        yield asked.obligation("retention", whole, scene="keys-changed")
-        yield asked.obligation("retention:restarts", _restarted(whole), scene="keys-changed")
+        yield asked.obligation("retention", whole, setup="keys-changed")
+        yield asked.obligation("retention:restarts", _restarted(whole), setup="keys-changed")
 
 
 def _restarted(steps: Sequence[Step]) -> list[Step]:

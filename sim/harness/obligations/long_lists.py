@@ -14,11 +14,11 @@ _STATES = {
     "listStaticChargeCharges": ("completed", "error", "expired", "pending"),
     "listStaticCharges": ("disabled", "active", "expired"),
 }
-_SECONDS = (0, 1, 2, 3, 4, 5, 6, 7, 8)  # since the start of the scene
+_SECONDS = (0, 1, 2, 3, 4, 5, 6, 7, 8)  # since the start of the setup
 
 
 def long_list_obligations() -> Iterator[Obligation]:
-    """Each filter of the scene `long`, each pair and some with three, with a small and a large limit."""
+    """Each filter of the setup `long`, each pair and some with three, with a small and a large limit."""
     for one in operations_of():
         if one.name not in _STATES:
             continue
@@ -37,4 +37,4 @@ def long_list_obligations() -> Iterator[Obligation]:
                 target = target_of(one, {"limit": limit, **query}).replace("{s1}", "{t}")
                 case = f"{' '.join(f'{name} {text}' for name, text in query.items())} by {limit}"
                 step = {"do": "pages", "target": target, "headers": [KEY]}
-                yield Obligation(f"{one.name} query", "long-list", case, one.source, (step,), scene="long")  # type: ignore[arg-type]
+                yield Obligation(f"{one.name} query", "long-list", case, one.source, (step,), setup="long")  # type: ignore[arg-type]

@@ -20,10 +20,10 @@ JSON_TYPE = ["Content-Type", "application/json"]
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """What has to be asked: `steps` after the steps of the `scene`, with these overlays.
+    """One thing to test: `steps` after the steps of the `setup`, with these overlays.
 
     `place` says where, such as `createCharge body.amount`, `kind` and `case` which value. `source` is the place in the
-    document that declares it, as a JSON pointer, or the list that has it. Without steps nobody asks it.
+    document that declares it, as a JSON pointer, or the list that has it. Without steps it is reported as not tested.
     """
 
     place: str
@@ -31,7 +31,7 @@ class Obligation:
     case: str
     source: str
     steps: tuple[Step, ...]
-    scene: str = "rows"
+    setup: str = "rows"
     overlays: tuple[str, ...] = ()
 
     @property
@@ -87,7 +87,7 @@ def _operations(document: Mapping[str, Any]) -> Iterator[DocumentedOperation]:
             )  # fmt: skip
 
 
-# The parts of requests. `{s1}` and the other labels are those of the scene `rows`.
+# The parts of requests. `{s1}` and the other labels are those of the setup `rows`.
 
 _PARAMETERS = {
     ("getChargeDetails", "id"): "{c1}",

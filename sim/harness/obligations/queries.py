@@ -117,7 +117,7 @@ def _forms(name: str, value: str) -> Iterator[tuple[str, str]]:
 
 # Lists
 
-# Filters that match some of the rows of the scene `rows`, but not all of them.
+# Filters that match some of the rows of the setup `rows`, but not all of them.
 FILTERS: Mapping[str, tuple[str, ...]] = {
     "limit": ("1", "2", "3"),
     "status": ("pending", "completed", "expired", "error", "active", "disabled"),
@@ -128,7 +128,7 @@ FILTERS: Mapping[str, tuple[str, ...]] = {
     "createdBefore": ("2030-01-01T00:00:02Z", "2030-01-01T00:00:02.200Z", "2030-01-01T05:30:03+05:30",
                       "2029-12-31T19:00:02-05:00", "2030-01-01T00:00:04.600Z"),
 }  # fmt: skip
-# What happens between two pages, in the scene `rows`.
+# What happens between two pages, in the setup `rows`.
 _BETWEEN: Mapping[str, tuple[Step, ...]] = {
     "nothing": (),
     "created": (
@@ -188,6 +188,6 @@ def _pages(
     target = target_of(one, {"limit": "2", **query})
     step: Step = {"do": "pages", "target": target, "headers": [KEY]}
     if not steps:
-        return Obligation(place, kind, case, one.source, (step,), scene="lists")
-    # A scene of its own, because the steps change it.
-    return Obligation(place, kind, case, one.source, ({**step, "steps": [*steps]},), scene="lists-changed")
+        return Obligation(place, kind, case, one.source, (step,), setup="lists")
+    # A setup of its own, because the steps change it.
+    return Obligation(place, kind, case, one.source, ({**step, "steps": [*steps]},), setup="lists-changed")

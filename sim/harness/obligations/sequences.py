@@ -52,7 +52,7 @@ def sequence_obligations() -> Iterator[Obligation]:
                           {"do": "advance", "by": 16_000}, {"do": "advance", "by": 400_000}]  # fmt: skip
         steps.append({"do": "advance", "by": _WEEK_MS})
         yield Obligation(
-            "chargeUpdated", "sequence", f"{cause}: {', '.join(names)}", source, tuple(steps), scene="empty"
+            "chargeUpdated", "sequence", f"{cause}: {', '.join(names)}", source, tuple(steps), setup="empty"
         )
 
 
@@ -77,7 +77,7 @@ def reply_obligations() -> Iterator[Obligation]:
             {"do": "advance", "by": 20_000},
             {"do": "advance", "by": 700_000},
         ]
-        yield Obligation("chargeUpdated", "reply", case, source, tuple(steps), scene="empty")
+        yield Obligation("chargeUpdated", "reply", case, source, tuple(steps), setup="empty")
 
 
 def fault_obligations() -> Iterator[Obligation]:
@@ -98,7 +98,7 @@ def fault_obligations() -> Iterator[Obligation]:
         for fields in choices:
             case = " ".join(f"{name}={value}" for name, value in fields.items())
             yield Obligation(f"fault {kind}", "fault-fields", case, source, tuple(_fault_steps(kind, fields)),
-                             scene="fault-changed")  # fmt: skip
+                             setup="fault-changed")  # fmt: skip
 
 
 def _fault_steps(kind: str, fields: Mapping[str, Any]) -> Iterator[Step]:

@@ -209,4 +209,4 @@ def _idempotency_keys(one: DocumentedOperation, base: list[list[str]]) -> Iterat
                         keyed("k5"), keyed("k5", body=other)),
     }  # fmt: skip
     for case, asked in texts.items():
-        yield Obligation(place, "replay", case, one.source, asked, scene="empty")
+        yield Obligation(place, "replay", case, one.source, asked, setup="empty")

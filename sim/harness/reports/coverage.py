@@ -110,8 +110,8 @@ class Coverage:
         self.unchecked.update(other.unchecked)
         self.obligations = self.obligations or other.obligations
 
-    def not_asked(self) -> list[str]:
-        """The names of the obligations that no case has asked."""
+    def untested(self) -> list[str]:
+        """The names of the obligations that no case has tested."""
         return [name for name in self.obligations if ("obligation", name) not in self.reached]
 
     def missing(self) -> list[CoverageItem]:
@@ -123,10 +123,10 @@ class Coverage:
         within = [item for item in declared() if not out_of_reach(item)]
         return sum(item in self.reached for item in within), len(within)
 
-    def asked(self) -> str:
-        """How many obligations were asked, in words."""
-        asked = len(self.obligations) - len(self.not_asked())
-        return f"{asked} of {len(self.obligations)} obligations of the documents asked"
+    def tested(self) -> str:
+        """The number of tested obligations, as a text."""
+        tested = len(self.obligations) - len(self.untested())
+        return f"{tested} of {len(self.obligations)} obligations of the documents tested"
 
     # Formats
 
@@ -138,7 +138,7 @@ class Coverage:
             "declared": within,
             "engines": {name: {"runs": self.runs[name], "steps": self.steps[name]} for name in self.runs},
             "notChecked": list(self.unchecked),
-            "obligations": {"declared": len(self.obligations), "notAsked": self.not_asked()},
+            "obligations": {"declared": len(self.obligations), "notTested": self.untested()},
             "items": [
                 {
                     "kind": item[0],
@@ -184,7 +184,7 @@ class Coverage:
         lines += [f"  {name}: {self.runs[name]} runs, {self.steps[name]} steps" for name in self.runs]
         lines += [f"  not checked: {what}" for what in self.unchecked]
         if self.obligations:
-            lines += ["", self.asked(), *(f"  not asked: {name}" for name in self.not_asked())]
+            lines += ["", self.tested(), *(f"  not tested: {name}" for name in self.untested())]
         for title, rows in self._tables():
             lines += ["", title, "", markdown(("what", *self.runs), rows)]
         return "\n".join(lines) + "\n"
@@ -203,7 +203,7 @@ class Coverage:
             *top,
         ]
         if self.obligations:
-            parts += [tag("h2", self.asked()), *(tag("p", f"not asked: {name}") for name in self.not_asked())]
+            parts += [tag("h2", self.tested()), *(tag("p", f"not tested: {name}") for name in self.untested())]
         for title, rows in self._tables():
             head = tag("tr", *(tag("th", name, scope="col") for name in ("what", *self.runs)))
             body = [

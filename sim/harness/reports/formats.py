@@ -13,13 +13,13 @@ from leyden.server.html import Html, tag
 from leyden.server.printable import printable
 
 
-def _story(found: FoundViolation) -> str:
+def _violation_text(found: FoundViolation) -> str:
     return f"Found by {found.engine}.\n{found.case.describe()}"
 
 
 def _text(report: CampaignReport) -> str:
-    stories = "".join(f"{_story(found)}\n\n" for found in report.violations)
-    return f"{report.summary()}\n\n{stories}{report.coverage.text()}\n{report.summary()}\n"
+    texts = "".join(f"{_violation_text(found)}\n\n" for found in report.violations)
+    return f"{report.summary()}\n\n{texts}{report.coverage.text()}\n{report.summary()}\n"
 
 
 def _html(report: CampaignReport) -> str:
@@ -27,7 +27,7 @@ def _html(report: CampaignReport) -> str:
         yield tag("p", report.summary())
         for found in report.violations:
             yield tag("h2", f"Violation: {found.key[0]}, {found.key[1]}")
-            yield tag("pre", _story(found))
+            yield tag("pre", _violation_text(found))
         for what in report.coverage.unchecked:
             yield tag("p", f"not checked: {what}")
 
@@ -43,7 +43,7 @@ def _json(report: CampaignReport) -> str:
 def _github(report: CampaignReport) -> str:
     """Workflow commands of GitHub Actions: an error for each violation, a warning for what was not done."""
     lines = [
-        _annotation("error", f"{found.key[0]}: {found.key[1]}", _story(found)) for found in report.violations
+        _annotation("error", f"{found.key[0]}: {found.key[1]}", _violation_text(found)) for found in report.violations
     ]  # fmt: skip
     if report.cut_short:
         lines.append(_annotation("warning", "cut short", report.cut_short))

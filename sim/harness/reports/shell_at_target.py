@@ -1,6 +1,6 @@
 """A case as a shell script of curl commands for its target, which takes the ids from the answers.
 
-What each answer must be is that of a sandbox in process. The script compares statuses and the members of resources; it
+The expected answers are those of a sandbox in process. The script compares statuses and the members of resources; it
 exits with 1 as long as the target differs. Payments and times go through `leyden adapter --call`.
 """
 
@@ -30,7 +30,7 @@ _CHOSEN = frozenset({"id", "createdAt", "expiresAt", "confirmedAt", "staticCharg
 _HEAD = """\
 set -u
 : "${LEYDEN_API_KEY:=leyden}" "${LEYDEN_SECOND_API_KEY:=nobody}"
-lever() { leyden adapter --call "$LEYDEN_ADAPTER" "$@" || exit 3; }
+call_adapter() { leyden adapter --call "$LEYDEN_ADAPTER" "$@" || exit 3; }
 fail() { echo "Contract violation: $1"; exit 1; }
 member() { printf '%s' "$body" | grep -o "\\"$1\\": *\\"[^\\"]*\\"" | head -n 1 | cut -d '"' -f 4; }
 send() { answer=$(curl -sS --globoff -w '\\n%{http_code}' "$@") || exit 3; status=${answer##*
@@ -67,7 +67,7 @@ def shell_at_target(case: Case, title: str) -> str:
     lines += [f"LEYDEN_TARGET=${{LEYDEN_TARGET:-{shlex.quote(case.target)}}}"]
     lines += [f"LEYDEN_ADAPTER=${{LEYDEN_ADAPTER:-{shlex.quote(case.adapter or 'none')}}}", _HEAD]
     if any(step["do"] in _BY_ADAPTER for step in case.steps) or address in case.dumps():
-        lines += ["CALLBACK_URL=${CALLBACK_URL:-$(lever callback_url)}", f": ${{CALLBACK_URL:={address}}}", ""]
+        lines += ["CALLBACK_URL=${CALLBACK_URL:-$(call_adapter callback_url)}", f": ${{CALLBACK_URL:={address}}}", ""]
     names: dict[str, str] = {address: "CALLBACK_URL"}
     target = _Recording(case)
     try:
@@ -94,10 +94,10 @@ def _step(run: Run, target: _Recording, step: Step, names: dict[str, str]) -> It
     if not done:
         return
     if step["do"] == "advance":
-        yield f"lever advance {(run.model.now - now) / 1_000}"
+        yield f"call_adapter advance {(run.model.now - now) / 1_000}"
     elif step["do"] in _BY_ADAPTER:
         charge = run.charge(step["charge"])
-        yield f"lever {step['do']} {_quoted(str(charge.request if step['do'] == 'pay' else charge.id), names)}"
+        yield f"call_adapter {step['do']} {_quoted(str(charge.request if step['do'] == 'pay' else charge.id), names)}"
     for request, response in target.exchanges[before:]:
         if request.path.startswith("/sandbox/"):
             continue

@@ -55,7 +55,7 @@ def check_everything(session: Session) -> None:
 def _check_filters(
     session: Session, operation: str, path: str, resources: Sequence[Charge | StaticCharge], project: str
 ) -> None:
-    """A filter selects by the present values, not by earlier ones: each value that a row has or had is asked for."""
+    """A filter selects by the present values, not by earlier ones: each value that a row has or had is a filter."""
     values: dict[tuple[str, str], None] = {}
     for one in resources:
         values |= dict.fromkeys(("status", status) for _, _, status in one.history)
@@ -130,15 +130,15 @@ def _check_deliveries(session: Session) -> None:
 def _check_delivery_filters(session: Session) -> None:
     """The list of deliveries by each value that a filter may have: events, states, and the ids of Static Charges."""
     every = session.model.outbox.deliveries
-    asked: dict[tuple[str, str], set[str]] = {}
+    expected_ids: dict[tuple[str, str], set[str]] = {}
     for one in every:
         for name, value in (("event", one.event), ("status", one.status)):
-            asked.setdefault((name, value), set()).add(one.charge.id or "")
+            expected_ids.setdefault((name, value), set()).add(one.charge.id or "")
     for static in session.model.ledger.static_charges.values():
-        told = {one.charge.id or "" for one in every if one.charge in static.children}
-        if told and static.id is not None and len(asked) < _LINKS + _FILTERS:
-            asked["chargeId", static.id] = told
-    for (name, value), expected in asked.items():
+        notified = {one.charge.id or "" for one in every if one.charge in static.children}
+        if notified and static.id is not None and len(expected_ids) < _LINKS + _FILTERS:
+            expected_ids["chargeId", static.id] = notified
+    for (name, value), expected in expected_ids.items():
         rows = session.control_list(f"/deliveries?{urlencode({name: value})}&limit=1000")
         where = f"deliveries with {name}={value}"
         checks.same(
@@ -147,9 +147,9 @@ def _check_delivery_filters(session: Session) -> None:
 
 
 def check_jitter(offsets: Sequence[float]) -> None:
-    """The delays before retries are random, not all alike, and come near both bounds [callback-delivery].
+    """The delays before retries are random, not all equal, and come near both bounds [callback-delivery].
 
-    How near depends on their number: a service without a defect has another result once in 10^10 runs.
+    The required distance depends on their number: a correct service violates it once in 10^10 runs.
     """
     if len(offsets) < _ENOUGH:
         return

@@ -89,7 +89,7 @@ class Session:
             self._read_secrets()
 
     def start_again(self) -> None:
-        """The target was reset: another run begins, with the same secrets."""
+        """Note that the target was reset: a new run begins, with the same secrets."""
         self.reached.update(dict.fromkeys(self.model.reached()))
         former, self.model = self.model, Model(self.model.interpretation, self.start_ms, self.observe_due_time)
         self._read_secrets()
@@ -203,10 +203,10 @@ class Session:
         if self._records:
             self.exchanges.append(Exchange(request, response, self.model.now))
         if response.status >= 400:
-            self._check_law(request, response)
+            self._check_problem(request, response)
         return response
 
-    def _check_law(self, request: Request, response: Response) -> None:
+    def _check_problem(self, request: Request, response: Response) -> None:
         """Each request has an id of its own, and each code one title [errors]."""
         body = response.json
         if not isinstance(body, dict) or "request_id" not in body or "idempotent-replayed" in response.headers:
@@ -268,7 +268,8 @@ class Session:
         return data
 
     def check_record(self, expected: ExpectedResponse, data: Any, where: str) -> None:
-        """Compare what a success shows with the record of the model; a new one gets what the service chose."""
+        """Compare the body of a success with the record of the model. A new record gets the values that the service
+        chose."""
         if expected.status != 200:  # an error, or a replay
             return
         assert expected.record is not None, where

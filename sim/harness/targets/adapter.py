@@ -18,7 +18,7 @@ _NAMES = ("adapter", "Adapter")  # what a file without a name is searched for
 
 
 class Adapter(Protocol):
-    """What a QA team writes for its own system. Methods that it cannot have are left out.
+    """The interface that a QA team implements for its own system. Leave out methods that the system cannot have.
 
     An attribute `callback_url`, if there is one, replaces the callback URLs of the cases: that of a receiver which
     answers 200 and keeps what it gets for `inbox`.
@@ -40,7 +40,7 @@ class Adapter(Protocol):
         """The webhook secret that signs now, with its prefix `whsec_`."""
 
     def fail(self, charge_id: str) -> None:
-        """Let the invoice of a Charge fail at the node. What is final already stays so."""
+        """Let the invoice of a Charge fail at the node. A Charge in a final state keeps it."""
 
     def hold(self, request: str) -> None:
         """Pay a BOLT11 invoice, and let the node hold the payment."""
@@ -59,7 +59,7 @@ class Adapter(Protocol):
 
 
 # The methods of an adapter, and what is not checked without each.
-LEVERS: Mapping[str, str] = {
+ADAPTER_METHODS: Mapping[str, str] = {
     "pay": "payments",
     "advance": "expiry and the end of retention",
     "inbox": "callbacks",
@@ -74,7 +74,7 @@ LEVERS: Mapping[str, str] = {
 }
 
 
-def lever(adapter: object | None, name: str) -> Callable[..., Any] | None:
+def adapter_method(adapter: object | None, name: str) -> Callable[..., Any] | None:
     """The method of an adapter; None if it has none of this name."""
     found = getattr(adapter, name, None)
     return found if callable(found) else None

@@ -14,7 +14,7 @@ import httpx2
 from leyden.errors import key_refusal
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
-from leyden.harness.targets.adapter import NO_ADAPTER, lever, load_adapter
+from leyden.harness.targets.adapter import NO_ADAPTER, adapter_method, load_adapter
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
 from leyden.server.errors import LeydenError
 from leyden.server.system.clock import random_seed
@@ -136,7 +136,7 @@ class ServedLeyden(HttpTarget):
 
 
 class ExternalService(HttpTarget):
-    """Another implementation, by its base URL. What cannot be controlled is not checked, and the report says so.
+    """Another implementation, by its base URL. The report lists what is not checked because it cannot be controlled.
 
     `adapter` is an object with any of the methods of `Adapter`. Without its
     `now` the service's time is read from the `Date` header, which may be of another clock.
@@ -158,8 +158,8 @@ class ExternalService(HttpTarget):
         self.adapter = adapter
         self.adapter_name = adapter_name
         self._is_known = False
-        self.restarts = lever(adapter, "restart") is not None
-        self._now = lever(adapter, "now")
+        self.restarts = adapter_method(adapter, "restart") is not None
+        self._now = adapter_method(adapter, "now")
         self._date_ms: int | None = None
         self._offset_ms = 0
         self._nonce = f"{random_seed():x}"
@@ -218,7 +218,7 @@ class ExternalService(HttpTarget):
 
     def restart(self, how: str = RESTARTS[0]) -> Sequence[str]:
         """Restart the service with the adapter, in its way."""
-        restart = lever(self.adapter, "restart")
+        restart = adapter_method(self.adapter, "restart")
         if restart is None:
             return super().restart(how)
         restart()

@@ -13,7 +13,7 @@ from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.svg import MARGIN, MONO, NOTE_LINE, clock_time, coord, day, notes, pill, svg_root, text_at
 from leyden.lab.drawings.text_metrics import clean, mermaid_text, text_width
 from leyden.server.charges.lifecycle import CREATION
-from leyden.server.docs.lifecycle_diagram import Taken, lifecycle_svg
+from leyden.server.docs.lifecycle_diagram import TakenTransitions, lifecycle_svg
 from leyden.server.html import Html, text
 from leyden.world.world import World
 
@@ -49,7 +49,7 @@ def lifecycle(world: World, resource: str, resource_id: str | None = None) -> Dr
     return Drawing(svg, _mermaid(world, resource, taken), _text(title, status, taken, noted))
 
 
-def _of_one(transitions: list[Transition], row: Row) -> tuple[Taken, list[str]]:
+def _of_one(transitions: list[Transition], row: Row) -> tuple[TakenTransitions, list[str]]:
     """The transitions of one resource with their times; a repeated one shows its number and the last time."""
     times: dict[tuple[str, str, str], list[int]] = {}
     entered: dict[str, int] = {}
@@ -68,10 +68,10 @@ def _of_one(transitions: list[Transition], row: Row) -> tuple[Taken, list[str]]:
     states.setdefault(row["status"], "now")
     if transitions:
         noted.insert(0, f"created {day(row['created_at'])} {clock_time(row['created_at'])} UTC")
-    return Taken(times_of, states, frozenset({row["status"]})), noted
+    return TakenTransitions(times_of, states, frozenset({row["status"]})), noted
 
 
-def _of_all(world: World, resource: str, rows: list[Row]) -> tuple[Taken, str, list[str]]:
+def _of_all(world: World, resource: str, rows: list[Row]) -> tuple[TakenTransitions, str, list[str]]:
     """The transitions of all resources, with the number of each."""
     states_reached = dict.fromkeys((row["id"] for row in rows), CREATION)
     taken: Counter[tuple[str, str, str]] = Counter()
@@ -93,7 +93,7 @@ def _of_all(world: World, resource: str, rows: list[Row]) -> tuple[Taken, str, l
         noted = ["there are no resources yet, so no transition is marked"]
     entered = {to for _, _, to in taken} | counts.keys()
     states = {state: f"{counts[state]} now" if counts[state] else "none now" for state in sorted(entered)}
-    marked = Taken({move: f"{count} ×" for move, count in taken.items()}, states, frozenset(counts))
+    marked = TakenTransitions({move: f"{count} ×" for move, count in taken.items()}, states, frozenset(counts))
     return marked, f"{len(rows) or 'No'} {_resource_name(resource, len(rows))}{'' if rows else ' yet'}", noted
 
 
@@ -120,14 +120,14 @@ def _sheet(inner: Html, title: str, status: str | None, tone: str, noted: list[s
     return svg_root(width, height, what, *head, Html(placed), *notes(shown, foot, width))
 
 
-def _text(title: str, status: str | None, taken: Taken, noted: list[str]) -> str:
+def _text(title: str, status: str | None, taken: TakenTransitions, noted: list[str]) -> str:
     lines = [f"{title}, {status}" if status else title]
     lines += [f"  {source} --{trigger}--> {to}  {note}" for (source, trigger, to), note in taken.moves.items()]
     lines += [f"  {state}: {note}" for state, note in taken.states.items() if status is None]
     return "\n".join(clean(line) for line in [*lines, *(f"  {note}" for note in noted)])
 
 
-def _mermaid(world: World, resource: str, taken: Taken) -> str:
+def _mermaid(world: World, resource: str, taken: TakenTransitions) -> str:
     table = world.service.contract.lifecycles[resource]
     ids = {state: f"s{place}" for place, state in enumerate(table.states)}
     ids[CREATION] = "[*]"

@@ -62,9 +62,9 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
     detail = ", ".join(filter(None, details))
     pays = f"pays {sat(row['amount_msat'] or 0)}"
     if starts_at > row["created_at"]:
-        plans = f"will pay {sat(row['amount_msat'] or 0)}"
+        intention = f"will pay {sat(row['amount_msat'] or 0)}"
         more = ", ".join(filter(None, [f"in {span_in_words(starts_at - row['created_at'])}", detail]))
-        yield event(row["created_at"], 1, f"{payer} {plans}", more, OPEN, plans, opens=key)
+        yield event(row["created_at"], 1, f"{payer} {intention}", more, OPEN, intention, opens=key)
         if is_started:
             yield event(starts_at, 1, f"{payer} {pays}", "", OPEN, pays, within=(key,))
     else:

@@ -1,4 +1,4 @@
-"""Writes what has ended in a world into a directory, and removes it from the world."""
+"""Writes ended Charges with their payments and callbacks into a directory, and removes them from the world."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class RunWriter:
         return len(self._tables["charges"])
 
     def write_ended(self, least: int = 1) -> int:
-        """Write the Charges that have ended, with their payments and callbacks, if they are at least as many, and
-        remove them from the world. Returns how many they are.
+        """Write the Charges that have ended, with their payments and callbacks, and remove them from the world, if
+        there are at least this many. Returns their number.
 
         A Charge has ended when its state is final, its invoice is settled or cancelled, every payment of it has ended
         and no callback about it is pending.
@@ -85,7 +85,7 @@ class RunWriter:
         return len(ended["charges"])
 
     def close(self) -> None:
-        """Write what has not ended beside the portions. The world keeps it."""
+        """Write the rows that have not ended into separate files. They stay in the world."""
         with self._world.exclusive():
             for name in (*PORTIONED, *AT_THE_END):
                 self._write(name, REST, TABLES[name].rows(self._world))
@@ -123,28 +123,28 @@ class RunWriter:
         return self._world.removed.counts()["charges"]
 
     def _ended(self) -> dict[str, dict[str, str]]:
-        """The ids of what is written next, by table, each with its payment hash or the id of its Charge."""
+        """The ids of the rows to write next, by table, each with its payment hash or the id of its Charge."""
         # Each table is read once from its beginning: rows that were packed are unpacked once.
         paid = [(row["id"], row["payment_hash"], _has_ended(row)) for row in self._tables["payments"]]
-        told = [(row["id"], row["resource_id"], row["status"] != PENDING) for row in self._tables["deliveries"]]
+        deliveries = [(row["id"], row["resource_id"], row["status"] != PENDING) for row in self._tables["deliveries"]]
         busy = {payment_hash for _, payment_hash, has_ended in paid if not has_ended}
         busy.update(row["payment_hash"] for row in self._world.node.invoices.rows if not _is_closed(row))
-        untold = {charge_id for _, charge_id, has_ended in told if not has_ended}
+        unfinished = {charge_id for _, charge_id, has_ended in deliveries if not has_ended}
         charges = {
             row["id"]: row["payment_hash"]
             for row in self._tables["charges"]
-            if row["status"] in self._final and row["payment_hash"] not in busy and row["id"] not in untold
+            if row["status"] in self._final and row["payment_hash"] not in busy and row["id"] not in unfinished
         }
         hashes = set(charges.values())
         return {
             "charges": charges,
             "payments": {name: payment_hash for name, payment_hash, _ in paid if payment_hash in hashes},
-            "deliveries": {name: charge_id for name, charge_id, _ in told if charge_id in charges},
+            "deliveries": {name: charge_id for name, charge_id, _ in deliveries if charge_id in charges},
         }
 
     def _remove(self, ended: Mapping[str, Mapping[str, str]]) -> None:
-        """Remove what was written, some hundreds of rows in a commit. The Charges are last: without them nobody would
-        know what the other rows belong to."""
+        """Remove the written rows, some hundreds in a commit. The Charges are last, because the other rows refer to
+        them."""
         rows = [(name, key) for name in ("deliveries", "payments", "charges") for key in ended[name]]
         for start in range(0, len(rows), _REMOVED_PER_COMMIT):
             with self._world.exclusive():
@@ -189,7 +189,7 @@ class RunWriter:
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """What `run.json` of a directory has. Raises `InputError`, if it is missing or was not written by a run."""
+    """The content of `run.json` of a directory. Raises `InputError` if it is missing or was not written by a run."""
     path = directory / MANIFEST
     try:
         found = orjson.loads(path.read_bytes())

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from leyden.world.ports import Slices
 from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
-from leyden.world.time.refused_moves import check_same_run, telling_where_time_stands
+from leyden.world.time.refused_moves import check_same_run, with_reached_instant
 from leyden.world.world import World
 
 # A move of time reports so many of its events, and counts all.
@@ -22,7 +22,7 @@ MAX_FIRED = 1_000
 
 
 class Ran:
-    """What a move of time has run: the first events, and the number of all."""
+    """The events of a move of time: the first ones, and the number of all."""
 
     def __init__(self) -> None:
         self.fired: list[Fired] = []
@@ -44,8 +44,8 @@ async def advance_to(world: World, target: Callable[[VirtualClock], int]) -> Ran
     receiver's speed changes nothing in the world. Responses that came before the move were recorded as they came.
 
     Raises `StorageUnavailable` when the disk refuses an event or a response: a frozen clock then stands at the last
-    instant that was written, and the events before stay. Raises `ClockError` when a reset ends the move, also before
-    its turn: it was a move of the former run.
+    instant that was written, and the events before stay. Raises `ClockError` when a reset ends the move, also while it
+    waits for another move: it belonged to the former run.
     """
     clock = world.clock
     async with _turn(world):
@@ -104,7 +104,7 @@ def hold_events(world: World) -> None:
 async def _advance(world: World, clock: VirtualClock, until_ms: int, *, moves_on: bool) -> Ran:
     transport, slices, ran = world.transport, world.slices(), Ran()
     answered = False
-    with telling_where_time_stands(clock), transport.responses_in_order() as waits:
+    with with_reached_instant(clock), transport.responses_in_order() as waits:
         while True:
             with world.lock:
                 transport.flush_responses()

@@ -1,4 +1,4 @@
-"""What is said of a move of time that ends early: the disk refused it, or a reset ended its run."""
+"""Errors of a move of time that ends early: the disk refused an event, or a reset ended the run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from leyden.world.time.clock import VirtualClock
 
 
 @contextmanager
-def telling_where_time_stands(clock: VirtualClock) -> Iterator[None]:
-    """Enter around a move: the `StorageUnavailable` that leaves it says at which instant the clock stands and how many
-    events the move ran before. These are written and stay."""
+def with_reached_instant(clock: VirtualClock) -> Iterator[None]:
+    """A context around a move. It adds to a `StorageUnavailable` the instant at which the clock stands and the number
+    of events that the move ran before. These events are stored and stay."""
     before = clock.event_count
     try:
         yield
@@ -29,8 +29,8 @@ def telling_where_time_stands(clock: VirtualClock) -> Iterator[None]:
 
 
 def check_same_run(present: VirtualClock, moved: VirtualClock, event_count: int | None = None) -> None:
-    """Raise `ClockError` when the clock that is moved is not the present one of its world any more: a reset or a
-    restore ended its run. `event_count` is how many events the move ran."""
+    """Raise `ClockError` when the moved clock is no longer the clock of its world: a reset or a restore ended its run.
+    `event_count` is the number of events that the move ran."""
     if moved is not present:
         ran = "" if event_count is None else f", after {event_count} of its events"
         raise ClockError(

@@ -42,8 +42,8 @@ function Clock({ rate }) {
   const action = useAction();
   const wide = useMedia("(min-width: 72rem)");
   useEffect(() => notice.set(action.result === null ? null : action), [action.result]);
-  const set = (event) => action.run("PATCH", "/sandbox/v1/clock", { body: { rate: Number(event.target.value) }, said: "The clock's rate is set." });
-  const move = (label, body) => action.run("POST", "/sandbox/v1/clock/advance", { body, said: (clock) => `Time moved: ${label}. It is ${instant(clock.now)}.` });
+  const set = (event) => action.run("PATCH", "/sandbox/v1/clock", { body: { rate: Number(event.target.value) }, notice: "The clock's rate is set." });
+  const move = (label, body) => action.run("POST", "/sandbox/v1/clock/advance", { body, notice: (clock) => `Time moved: ${label}. It is ${instant(clock.now)}.` });
   const known = RATES.some(([value]) => value === rate);
   const time = html`<time id="now">${now === null ? "unknown time" : instant(new Date(Math.floor(now / 1_000) * 1_000).toISOString())}</time>`;
   const tools = html`
@@ -62,9 +62,9 @@ function Faults({ network }) {
   const lists = faultKinds.map((kind) => useResource(kind.name !== "network" || network ? `${kind.path}?limit=100` : null));
   const active = faultKinds.flatMap(({ name, path, words }, place) =>
     (lists[place].data?.data ?? []).filter(isActive).map((fault) => ({ kind: name, path, fault, text: words(fault) })));
-  const end = ({ path, fault, text }) => action.run("DELETE", `${path}/${fault.id}`, { said: `Ended: ${text}.` });
+  const end = ({ path, fault, text }) => action.run("DELETE", `${path}/${fault.id}`, { notice: `Ended: ${text}.` });
   const endAll = async () => {
-    for (const { path } of faultKinds.filter((kind) => kind.clears)) await action.run("DELETE", path, { said: "All faults of the service and of callbacks are ended." });
+    for (const { path } of faultKinds.filter((kind) => kind.clears)) await action.run("DELETE", path, { notice: "All faults of the service and of callbacks are ended." });
   };
   const label = html`<span class="faults ${active.length ? "on" : ""}">${active.length === 0 ? "no faults" : `${active.length} ${active.length === 1 ? "fault" : "faults"}`}</span>`;
   return html`<${Popover} label=${label} title="Active faults">

@@ -164,17 +164,17 @@ function replaced(pages, place, rows, next) {
 /**
  * An action of the user: `{run, busy, result, clear}`.
  *
- * `run(method, path, {said, ...options})` sends the request with the options of `request` and returns its JSON, or null if it was
- * refused. `said` is the sentence about its success, or a function of the response that returns one. `result` is for `Outcome`.
+ * `run(method, path, {notice, ...options})` sends the request with the options of `request` and returns its JSON, or null if it was
+ * refused. `notice` is the sentence about its success, or a function of the response that returns one. `result` is for `Outcome`.
  */
 export function useAction() {
   const [state, setState] = useState({ busy: false, result: null });
-  const run = useCallback(async (method, path, { said = "Done.", ...options } = {}) => {
+  const run = useCallback(async (method, path, { notice = "Done.", ...options } = {}) => {
     const command = curl(method, path, options);
     setState((former) => ({ ...former, busy: true }));
     try {
       const answer = await request(method, path, options);
-      setState({ busy: false, result: { text: typeof said === "function" ? said(answer) : said, command, problem: null } });
+      setState({ busy: false, result: { text: typeof notice === "function" ? notice(answer) : notice, command, problem: null } });
       return answer ?? {};
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
@@ -189,12 +189,12 @@ export function useAction() {
 }
 
 /** The creation of a charge or a static charge: an action with `create(body, idempotencyKey)` and the `id` of the last one, which is opened. */
-export function useCreation(panel, said) {
+export function useCreation(panel, notice) {
   const action = useAction();
   const [id, setId] = useState(null);
   const create = async (body, idempotencyKey) => {
     const headers = idempotencyKey ? { "idempotency-key": idempotencyKey } : {};
-    const answer = await action.run("POST", `/v0/${panel}`, { body, headers, said });
+    const answer = await action.run("POST", `/v0/${panel}`, { body, headers, notice });
     if (answer === null) return;
     setId(answer.data.id);
     navigate(`${panel}/${answer.data.id}${location.search}`);

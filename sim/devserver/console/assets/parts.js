@@ -34,14 +34,14 @@ async function copied(text, button) {
 
 /** A button that copies a text, and says so. `what` names the text where several buttons have the same label. */
 export function Copy({ text, label = "Copy", what }) {
-  const [said, setSaid] = useState("");
+  const [notice, setNotice] = useState("");
   useEffect(() => {
-    if (!said) return undefined;
-    const timer = setTimeout(() => setSaid(""), 1_500);
+    if (!notice) return undefined;
+    const timer = setTimeout(() => setNotice(""), 1_500);
     return () => clearTimeout(timer);
-  }, [said]);
-  const copy = async (event) => setSaid((await copied(text, event.currentTarget)) ? "Copied" : "Not copied");
-  return html`<button type="button" class="small quiet" onClick=${copy} title=${label} aria-label=${what && !said ? `${label}: ${what}` : undefined}>${said || label}</button>`;
+  }, [notice]);
+  const copy = async (event) => setNotice((await copied(text, event.currentTarget)) ? "Copied" : "Not copied");
+  return html`<button type="button" class="small quiet" onClick=${copy} title=${label} aria-label=${what && !notice ? `${label}: ${what}` : undefined}>${notice || label}</button>`;
 }
 
 /** An identifier or another machine text, with a button that copies it. */

@@ -7,7 +7,7 @@ from typing import Any
 
 from leyden.harness.control.clock_checks import CLOCK
 from leyden.harness.control.documents import control_document, resolved
-from leyden.harness.obligations.control.scenes import PAUSED, charge, host, send
+from leyden.harness.obligations.control.setups import PAUSED, charge, host, send
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
 
@@ -33,31 +33,31 @@ def clock_obligations() -> Iterator[Obligation]:
     schema = resolved(control_document(), {"$ref": "#/components/schemas/ClockRate"})["properties"]["rate"]
     most = schema["maximum"]
     for rate in (0, 0.001, 0.5, 1, 3, 60, 1_000.5, most - 1, most):
-        yield _asked(f"rate {rate:g}", [_rate(rate), *_passes(*_SPANS_MS)])
+        yield _clock_obligation(f"rate {rate:g}", [_rate(rate), *_passes(*_SPANS_MS)])
         steps = [*_passes(5_000), _rate(rate), *_passes(2_000), _rate(0), *_passes(2_000), _rate(1), *_passes(1_500)]
-        yield _asked(f"rate {rate:g}, paused, then 1", steps)
+        yield _clock_obligation(f"rate {rate:g}, paused, then 1", steps)
         steps = [_rate(rate), *_passes(500), _advance(30), *_passes(700), _advance(0.001), *_passes(1_000)]
-        yield _asked(f"rate {rate:g}, advances", steps)
+        yield _clock_obligation(f"rate {rate:g}, advances", steps)
         for how, delay in (("close", 45_000), ("kill", 1), ("compact", 0)):
             again: list[Any] = [{"do": "restart", "how": how, "delay": delay}]
             steps = [_rate(rate), *_passes(250), *again, *_passes(1_750), _rate(2), *again, *_passes(100), *again]
-            yield _asked(f"rate {rate:g}, {how} for {delay} ms", steps, disk=True)
+            yield _clock_obligation(f"rate {rate:g}, {how} for {delay} ms", steps, disk=True)
     for first, second, delay in ((60, 0, 0), (0, 60, 3_000), (1, 0.25, 3_000)):
         other: list[Any] = [{"do": "restart", "how": "close", "delay": delay, "options": ["--rate", f"{second}"]}]
         steps = [_rate(first), *_passes(1_500), *other, *_passes(1_500)]
-        yield _asked(f"rate {first}, restarted with {second}", steps, disk=True)
+        yield _clock_obligation(f"rate {first}, restarted with {second}", steps, disk=True)
     refused: tuple[Any, ...] = (-1, -0.001, most + 1, "1", None, True, [], "x")
     for value in refused:
-        yield _asked(f"refused {value}", [_rate(7), _rate(value, status=400), *_passes(1_000)])
-    yield _asked("the end of time", [_rate(most), *_passes(10**12, 1_000)])
-    yield _asked("started live", _passes(*_SPANS_MS), "--rate", "4")
+        yield _clock_obligation(f"refused {value}", [_rate(7), _rate(value, status=400), *_passes(1_000)])
+    yield _clock_obligation("the end of time", [_rate(most), *_passes(10**12, 1_000)])
+    yield _clock_obligation("started live", _passes(*_SPANS_MS), "--rate", "4")
 
 
-def _asked(case: str, steps: Sequence[Any], *options: str, disk: bool = False) -> Obligation:
+def _clock_obligation(case: str, steps: Sequence[Any], *options: str, disk: bool = False) -> Obligation:
     rows = [charge(1, f"e{seconds}", expiresIn=seconds, callbackUrl=_HOOK) for seconds in _EXPIRIES_S]
     started: Any = host(tuple(rows), disk=disk)
     if options:
         started["options"] = [*PAUSED[2:], *options]
     step: Any = {"do": "control_clock", "steps": [*steps]}
     source = "sandbox.openapi.yaml#/paths/~1sandbox~1v1~1clock/patch"
-    return Obligation("setClock", "live-clock", case, source, (started, step), scene="control-clock-changed")
+    return Obligation("setClock", "live-clock", case, source, (started, step), setup="control-clock-changed")

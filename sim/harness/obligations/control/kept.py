@@ -1,5 +1,5 @@
-"""Obligations of kept state: whatever an operation of the control plane changes is the same after a restart of each
-kind, a restore, a fork and an import, and goes on as if there had been none."""
+"""Obligations of kept state: the changes of every operation of the control plane survive a restart of each kind, a
+restore, a fork and an import, and the sandbox then continues as if there had been none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from leyden.harness.control.documents import ControlOperation, control_document, control_operations, resolved
 from leyden.harness.control.state_checks import WAYS
-from leyden.harness.obligations.control.scenes import PAUSED, advance, charge, pay, send, static
+from leyden.harness.obligations.control.setups import PAUSED, advance, charge, pay, send, static
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
 from leyden.harness.targets.hosted import ENDS
@@ -44,7 +44,8 @@ def _base() -> tuple[Step, ...]:
 
 
 def _after() -> tuple[Step, ...]:
-    """What shows that state goes on: new rows with the next ids, callbacks, payers, faults, keys, the time."""
+    """Steps after which differences in the kept state are visible: new rows with the next ids, callbacks, payers,
+    faults, keys, the time."""
     return (
         send("POST", "/v0/charges", _KEYED, headers=[["Idempotency-Key", "k1"]], **{"as": "again"}),
         charge(2, "f", internalId="a", description="tea"), pay("f", 2),
@@ -188,7 +189,7 @@ _OPTIONS: Mapping[str, Sequence[str]] = {
 
 
 def kept_obligations() -> Iterator[Obligation]:
-    """Each operation that changes something, each rate and some options of the server, in each way to keep them."""
+    """Each operation that changes something, each rate, and some options of the server, with each way to keep state."""
     for number, one in enumerate(control_operations()):
         if one.method != "GET" and one.name not in _NO_STATE:
             yield from _of(one, number)
@@ -206,7 +207,7 @@ def kept_obligations() -> Iterator[Obligation]:
 
 
 def _ways(number: int) -> tuple[str, ...]:
-    """A kill, another end, and a copy: in turn each of them."""
+    """A kill, another end, or a copy, in turn."""
     ends, copies = [way for way in ENDS if way != "kill"], [way for way in WAYS if way not in ENDS]
     return ("kill", ends[number % len(ends)], copies[number % len(copies)])
 
@@ -228,4 +229,4 @@ def _kept(
     step: Any = {"do": "control_kept", "how": how, "options": [*PAUSED, *options], "steps": [*steps], "then": [*then],
                  "delay": delay}  # fmt: skip
     case = how if not delay else f"{how}, {delay} ms later"
-    return Obligation(place, "kept", case, source, (step,), scene="control-kept-changed")
+    return Obligation(place, "kept", case, source, (step,), setup="control-kept-changed")

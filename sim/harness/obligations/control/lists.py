@@ -21,12 +21,12 @@ from leyden.harness.control.documents import (
 from leyden.harness.control.filters import kinds_of, meaning_of
 from leyden.harness.control.list_checks import EVERY, PLACES
 from leyden.harness.control.search_checks import COUNTS, KINDS
-from leyden.harness.obligations.control.scenes import row_of, send
+from leyden.harness.obligations.control.setups import row_of, send
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
 
 DIRECT, SMALL, NETWORK = "control-rows", "control-few-rows", "control-network"
-# Lists below a resource: a path with one that has rows in the scene.
+# Lists below a resource: a path with one that has rows in the setup.
 _PATHS: Mapping[str, str] = {
     "listAttempts": "/sandbox/v1/payments/{routed.0.id}/attempts",
     "getInbox": "/sandbox/v1/inboxes/shop.inbox",
@@ -77,33 +77,34 @@ def _searches() -> Iterator[Obligation]:
         for most in (1, 10, 100) if value == "middle" else (100,):
             step: Any = {"do": "control_search", "kind": kind, "draw": [["text", place, value]], "count": most}
             case = f"{place} {value} by {most}"
-            yield Obligation("search query.text", kind, case, source, (step,), scene=SMALL)
+            yield Obligation("search query.text", kind, case, source, (step,), setup=SMALL)
 
 
 def _counts() -> Iterator[Obligation]:
-    """Each member of the sandbox's state that is a number of something."""
+    """Each member of the sandbox's state that is a count."""
     source = "sandbox.openapi.yaml#/components/schemas/Sandbox"
     state = next(one for one in control_operations() if one.path == "/sandbox/v1").success["properties"]
     for name, schema in state.items():
         counted = "number of" in schema.get("description", "") and name != "seed"
         if counted or name in COUNTS:
             step: Any = {"do": "control_counts", "check": name}
-            yield Obligation("getSandbox", "count", name, source, (step,) if name in COUNTS else (), scene=DIRECT)
+            yield Obligation("getSandbox", "count", name, source, (step,) if name in COUNTS else (), setup=DIRECT)
 
 
 def obligations_of(one: ControlList) -> Iterator[Obligation]:
-    """The obligations of one list. Without a way to fill it there is one that nobody asks."""
+    """The obligations of one list. A list that no step can fill has one obligation without steps, which is reported as
+    not tested."""
     creation = creation_of(one)
     network = "/network/" in one.operation.path or one.name in _OF_NETWORK
-    scene = NETWORK if network else SMALL if one.name == "listRequests" else DIRECT
+    setup = NETWORK if network else SMALL if one.name == "listRequests" else DIRECT
     if one.name not in _FILLED and creation is None:
-        yield Obligation(one.name, "rows", "", one.operation.source, (), scene=scene)
+        yield Obligation(one.name, "rows", "", one.operation.source, (), setup=setup)
         return
 
     def asked(what: str, case: str, place: str = "", **step: Any) -> Obligation:
         target = {"target": _PATHS[one.name]} if one.operation.has_path_parameters else {}
         whole: Any = {"do": "control_list", "operation": one.name, **target, **step}
-        return Obligation(f"{one.name}{place}", f"list-{what}", case, one.operation.source, (whole,), scene=scene)
+        return Obligation(f"{one.name}{place}", f"list-{what}", case, one.operation.source, (whole,), setup=setup)
 
     yield asked("pages", "", check="pages")
     if one.order or one.name == "listNetworkNodes":

@@ -13,7 +13,7 @@ from leyden.harness.control.list_checks import EVERY, PLACES
 from leyden.harness.control.replay_checks import DELIVERIES
 from leyden.harness.obligations.obligation import Obligation
 
-SCENE = "control-deliveries"
+SETUP = "control-deliveries"
 _NO_FILTERS = frozenset({"ids", "at", "delay"})
 _DELAY_MS = 3_600_000
 _IDS = (1, 2, 50, 51, 120, 200)
@@ -27,7 +27,7 @@ def replay_obligations() -> Iterator[Obligation]:
 
     def asked(case: str, **step: Any) -> Obligation:
         whole: Any = {"do": "control_replay", **step}
-        return Obligation("replayDeliveries", "replay-filter", case, source, (whole,), scene=SCENE)
+        return Obligation("replayDeliveries", "replay-filter", case, source, (whole,), setup=SETUP)
 
     values: dict[str, list[Mapping[str, Any]]] = {}
     for name, member in schema["properties"].items():

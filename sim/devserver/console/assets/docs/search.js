@@ -75,12 +75,12 @@ function Search({ dialog }) {
     else return;
     event.preventDefault();
   };
-  const said = results.length === 0 ? "Nothing has this text." : results.length > MOST ? `The first ${MOST} of ${results.length}.` : `${results.length} ${wanted ? "found" : "operations"}.`;
+  const notice = results.length === 0 ? "Nothing has this text." : results.length > MOST ? `The first ${MOST} of ${results.length}.` : `${results.length} ${wanted ? "found" : "operations"}.`;
   return html`<div class="row"><input type="search" id="search-text" role="combobox" aria-label="Search operations, fields and objects" placeholder="Search operations, fields and objects"
       autocomplete="off" spellcheck=${false} aria-expanded=${shown.length > 0} aria-controls="search-results" aria-autocomplete="list"
       aria-activedescendant=${shown.length ? `search-${at}` : undefined} value=${text} onInput=${(event) => { setText(event.target.value); setAt(0); }} onKeyDown=${pressed} />
       <button type="button" class="quiet" onClick=${() => dialog.close()}>Close</button></div>
-    <p class="hint" role="status">${said}</p>
+    <p class="hint" role="status">${notice}</p>
     <ul id="search-results" role="listbox" aria-label="Results" ref=${list}>${shown.map((entry, place) => html`
       <li key=${`${entry.place} ${entry.title} ${place}`} id="search-${place}" role="option" aria-selected=${place === at} onClick=${() => choose(entry)} onMouseMove=${() => setAt(place)}>
         <span class="found"><b>${entry.title}</b> ${entry.path && html`<code>${entry.path}</code>`}${entry.context && html`<span class="hint">${entry.context}</span>`}</span>

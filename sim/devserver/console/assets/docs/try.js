@@ -127,10 +127,10 @@ function useExchange(operation) {
 }
 
 function Result({ of: { command, status, reason, headers, text, took, problem, stopped, logged, next = [] } }) {
-  const said = [took !== undefined && `${Math.round(took)} ms`, stopped && "stopped"].filter(Boolean).join(", ");
+  const notice = [took !== undefined && `${Math.round(took)} ms`, stopped && "stopped"].filter(Boolean).join(", ");
   return html`<section class="result" aria-label="Response">
     <div role="status" class="row">${status !== undefined && html`<${Pill} status="${status} ${reason}" tone=${status >= 500 ? "bad" : status >= 400 ? "open" : "good"} />`}
-      <span class="hint">${said}</span>${problem && html`<p class="refused"><${Fault} problem=${problem} /></p>`}
+      <span class="hint">${notice}</span>${problem && html`<p class="refused"><${Fault} problem=${problem} /></p>`}
       ${logged && html`<a class="button small far" href="${base}/console/requests/${logged}" target="_blank" rel="opener">Show in console</a>`}</div>
     ${text && html`<${Json} value=${text.slice(0, MOST_SHOWN)} label="body of the response" />`}
     ${text?.length > MOST_SHOWN && html`<p class="hint">The first ${MOST_SHOWN} characters.</p>`}

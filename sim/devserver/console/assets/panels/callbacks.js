@@ -47,10 +47,10 @@ function DeliveryList({ choices, open, query }) {
   const choose = (id) => setChosen((former) => new Set(former.has(id) ? [...former].filter((one) => one !== id) : [...former, id]));
   const sendChosen = async (when) => {
     const later = Object.keys(when).length > 0;
-    const said = ({ replayed }) => `${replayed === 1 ? "One callback" : `${grouped(replayed)} callbacks`} ${later ? "will be sent again." : replayed === 1 ? "is sent again." : "are sent again."}`;
-    if (await action.run("POST", "/sandbox/v1/deliveries/replay", { body: { ids: [...chosen], ...when }, said })) setChosen(new Set());
+    const notice = ({ replayed }) => `${replayed === 1 ? "One callback" : `${grouped(replayed)} callbacks`} ${later ? "will be sent again." : replayed === 1 ? "is sent again." : "are sent again."}`;
+    if (await action.run("POST", "/sandbox/v1/deliveries/replay", { body: { ids: [...chosen], ...when }, notice })) setChosen(new Set());
   };
-  const again = () => action.run("POST", "/sandbox/v1/deliveries/replay", { body: filter, said: ({ replayed }) => (replayed === 1 ? "One callback is sent again." : `${grouped(replayed)} callbacks are sent again.`) });
+  const again = () => action.run("POST", "/sandbox/v1/deliveries/replay", { body: filter, notice: ({ replayed }) => (replayed === 1 ? "One callback is sent again." : `${grouped(replayed)} callbacks are sent again.`) });
   const which = filters ? "All callbacks that match the filters" : "All callbacks of the sandbox";
   return html`<${ListDetail} label="Callbacks" back="callbacks" open=${open} list=${html`
       <div class="head"><h2>Callbacks</h2>${choices}<span class="far"><${Confirmed} label="Send all again" verb="Send" question="${which} are sent again, with the same ids: a receiver must not process one twice." onConfirm=${again} /></span></div>
@@ -83,7 +83,7 @@ function Inboxes({ choices, open }) {
   const action = useAction();
   const script = (inbox, place) => {
     const [label, always] = ANSWERS[place];
-    action.run("PUT", `/sandbox/v1/inboxes/${encodeURIComponent(inbox.name)}/script`, { body: { always }, said: `${inbox.name} answers ${label} from now on.` });
+    action.run("PUT", `/sandbox/v1/inboxes/${encodeURIComponent(inbox.name)}/script`, { body: { always }, notice: `${inbox.name} answers ${label} from now on.` });
   };
   return html`<div class="padded scroll"><div class="head bare"><h2>Inboxes</h2>${choices}</div>
     <p class="hint">A callback to a name below .localhost, such as http://shop.localhost, arrives in the inbox of that name.</p>
@@ -126,7 +126,7 @@ function Inbox({ name: inbox }) {
 function Secrets({ choices }) {
   const { data, problem } = useResource("/sandbox/v1/webhook-secret");
   const action = useAction();
-  const rotate = () => action.run("POST", "/sandbox/v1/webhook-secret/rotate", { said: "A new secret signs, and the former one for a day beside it." });
+  const rotate = () => action.run("POST", "/sandbox/v1/webhook-secret/rotate", { notice: "A new secret signs, and the former one for a day beside it." });
   return html`<div class="padded scroll"><div class="head bare"><h2>Secrets</h2>${choices}</div>
     <p class="hint">Callbacks are signed as Standard Webhooks specify. A receiver verifies with the current secret.</p>
     ${problem && !data ? html`<${Unavailable} problem=${problem} />` : data && html`

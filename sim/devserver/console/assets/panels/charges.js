@@ -35,7 +35,7 @@ export function Panel({ route: { id, query } }) {
   const world = useResource("/sandbox/v1").data;
   const action = useAction();
   const creation = useCreation("charges", "Charge created.");
-  const pay = (charge) => action.run("POST", "/sandbox/v1/payments", { body: { request: charge.invoice.request }, said: paymentSaid });
+  const pay = (charge) => action.run("POST", "/sandbox/v1/payments", { body: { request: charge.invoice.request }, notice: paymentSaid });
   const counts = world?.charges ?? {};
   const options = [["", "all", grouped(Object.values(counts).reduce((sum, one) => sum + one, 0))], ...STATUSES.map((one) => [one, one, grouped(counts[one] ?? 0)])];
   return html`<${ListDetail} label="Charges" back="charges" open=${id} list=${html`
@@ -100,7 +100,7 @@ function ChargeDetail({ inspected, payments, deliveries }) {
         ["invoice", html`<${Code} text=${charge.invoice.request} />`]]} /></div></div>
     ${pending && html`<${Section} title="Pay"><${PayForm} request=${charge.invoice.request} />
       <div class="row"><${Confirmed} label="Fail the charge" question="The node gives the invoice up. The charge gets the status error, and nobody can pay it any more." verb="Fail"
-        onConfirm=${() => fail.run("POST", `/sandbox/v1/charges/${charge.id}/fail`, { body: { reason: "failed from the console" }, said: "The charge failed." })} /></div></${Section}>`}
+        onConfirm=${() => fail.run("POST", `/sandbox/v1/charges/${charge.id}/fail`, { body: { reason: "failed from the console" }, notice: "The charge failed." })} /></div></${Section}>`}
     <${Outcome} of=${fail} />
     <${Section} title="Timeline"><${Timeline} inspected=${inspected} /></${Section}>
     <${Section} title="Payments"><${Payments} payments=${payments} /></${Section}>

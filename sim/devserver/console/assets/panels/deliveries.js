@@ -17,7 +17,7 @@ export function Deliveries({ deliveries, none }) {
 export function DeliveryCard({ delivery }) {
   const action = useAction();
   const again = (when) => action.run("POST", `/sandbox/v1/deliveries/${delivery.id}/replay`, {
-    body: Object.keys(when).length ? when : undefined, said: ({ dueAt }) => (dueAt && Object.keys(when).length ? `The callback is sent again at ${instant(dueAt)}.` : "The callback is sent again."),
+    body: Object.keys(when).length ? when : undefined, notice: ({ dueAt }) => (dueAt && Object.keys(when).length ? `The callback is sent again at ${instant(dueAt)}.` : "The callback is sent again."),
   });
   return html`
       <div class="row"><span class="url grow">${delivery.url}</span><${SendAgain} busy=${action.busy} onSend=${again} /></div>

@@ -30,10 +30,10 @@ function Kind({ kind }) {
   const list = usePages(kind.path);
   const ending = useAction();
   const adding = useAction();
-  const end = (fault) => ending.run("DELETE", `${kind.path}/${fault.id}`, { said: `Ended: ${kind.words(fault)}.` });
+  const end = (fault) => ending.run("DELETE", `${kind.path}/${fault.id}`, { notice: `Ended: ${kind.words(fault)}.` });
   const endAll = async () => {
-    if (kind.clears) await ending.run("DELETE", kind.path, { said: "All are ended." });
-    else for (const fault of list.rows) await ending.run("DELETE", `${kind.path}/${fault.id}`, { said: "All are ended." });
+    if (kind.clears) await ending.run("DELETE", kind.path, { notice: "All are ended." });
+    else for (const fault of list.rows) await ending.run("DELETE", `${kind.path}/${fault.id}`, { notice: "All are ended." });
   };
   return html`
     <${Section} title="Active and used up" aside=${list.rows.length > 1 && html`<${Confirmed} className="small" label="End all" question="All of them end, and their counts are gone." onConfirm=${endAll} />`}>
@@ -45,7 +45,7 @@ function Kind({ kind }) {
           <td class="number">${grouped(fault.hits ?? fault.acted ?? 0)} of ${limit(fault)}</td><td><time>${fault.createdAt ? instant(fault.createdAt) : ""}</time></td>
           <td><button type="button" class="small" onClick=${() => end(fault)}>${isActive(fault) ? "End" : "Remove"}</button></td></tr>`)}</tbody></table></div>`}</${Section}>
     <${Section} title="Add one"><${SchemaForm} id="fault" of=${kind.schema} lead=${kind.lead} action=${adding} verb="Add"
-      onSubmit=${(body) => adding.run("POST", kind.path, { body, said: (fault) => `Added: ${kind.words(fault)}.` })} />
+      onSubmit=${(body) => adding.run("POST", kind.path, { body, notice: (fault) => `Added: ${kind.words(fault)}.` })} />
       ${kind.name === "service" && html`<p class="hint">What each of them uncovers in a client: <a href="${base}/sandbox/v1/docs#group-Service-faults" target="_blank" rel="opener">the documentation</a>. Which requests got it: <${Link} to="requests">Requests</${Link}>.</p>`}</${Section}>`;
 }
 

@@ -46,7 +46,7 @@ function Node({ name: node }) {
   const closing = useAction();
   if (problem && !data) return html`<h2>${node}</h2><${Unavailable} problem=${problem} />`;
   if (loading) return html`<p class="hint">Loading…</p>`;
-  const close = (channel) => closing.run("DELETE", `/sandbox/v1/network/channels/${channel.channel}`, { said: `Channel ${channel.channel} is closed.` });
+  const close = (channel) => closing.run("DELETE", `/sandbox/v1/network/channels/${channel.channel}`, { notice: `Channel ${channel.channel} is closed.` });
   return html`<div class="title"><h2>${data.name}</h2>${data.shop && html`<p class="hint">the node of this service</p>`}</div>
     <${Facts} rows=${[["can receive", `${grouped(data.inbound)} msat`], ["can send", `${grouped(data.outbound)} msat`]]} />
     <${Section} title="Channels"><${Outcome} of=${closing} />
@@ -75,5 +75,5 @@ function Changes({ where }) {
 function Change({ to, id, schema, verb }) {
   const action = useAction();
   return html`<${SchemaForm} id=${id} of=${schema} lead=${LEAD[schema]} action=${action} verb=${verb}
-    onSubmit=${(body) => action.run("POST", to, { body, said: `${verb}: done.` })} />`;
+    onSubmit=${(body) => action.run("POST", to, { body, notice: `${verb}: done.` })} />`;
 }

@@ -27,7 +27,7 @@ export function PayForm({ request, least, comment = false }) {
     event.preventDefault();
     const fields = numbers(filled(event.target), "delay");
     if (fields.delay === 0) delete fields.delay;
-    action.run("POST", "/sandbox/v1/payments", { body: { ...(request && { request }), ...fields }, said: paymentSaid });
+    action.run("POST", "/sandbox/v1/payments", { body: { ...(request && { request }), ...fields }, notice: paymentSaid });
   };
   return html`<form class="form pay" id=${request ? "pay" : "pay-request"} onSubmit=${submit}>
     ${!request && html`<${Field} wide label="Invoice, LNURL or Lightning address" name="request" required problem=${problem} />`}
@@ -44,7 +44,7 @@ export function PayForm({ request, least, comment = false }) {
 export function Payments({ payments }) {
   const action = useAction();
   if (!payments.length) return html`<p class="hint">None yet.</p>`;
-  const end = (payment, verb, said) => action.run("POST", `/sandbox/v1/payments/${payment.id}/${verb}`, { said });
+  const end = (payment, verb, notice) => action.run("POST", `/sandbox/v1/payments/${payment.id}/${verb}`, { notice });
   return html`<ul class="plain cards" id="payments">${payments.map((payment) => html`<li key=${payment.id}>
       <div class="row"><${Pill} status=${payment.status} /><strong class="amount">${grouped(payment.amount)} msat</strong><time class="hint">${instant(payment.createdAt)}</time>
       ${payment.status === "held" && html`<span class="far row"><button type="button" onClick=${() => end(payment, "settle", "The held payment is settled.")}>Settle</button>

@@ -82,7 +82,7 @@ function Repeat({ logged }) {
   const action = useAction();
   const repeatable = isRepeatable(logged);
   const again = () => action.run(logged.method, logged.path, {
-    text: logged.request.body || undefined, headers: repeatedHeaders(logged), said: "Sent again. The new request is at the top of the list.",
+    text: logged.request.body || undefined, headers: repeatedHeaders(logged), notice: "Sent again. The new request is at the top of the list.",
   });
   return html`<div class="row actions"><button type="button" disabled=${action.busy || !repeatable} onClick=${again}>Send again</button>
       ${!repeatable && html`<span class="hint">${logged.request.truncated ? "Its body is longer than the log keeps." : "The log masks a part of it."}</span>`}</div>

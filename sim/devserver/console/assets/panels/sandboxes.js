@@ -39,8 +39,8 @@ function Token({ problem }) {
 
 function List({ list, options }) {
   const action = useAction();
-  const end = (one) => action.run("DELETE", `${LIST}/${one.id}`, { ...options, said: `${one.name ?? one.id} ended.` });
-  const reset = (one) => action.run("POST", `${LIST}/${one.id}/reset`, { ...options, body: {}, said: `${one.name ?? one.id} began a new run.` });
+  const end = (one) => action.run("DELETE", `${LIST}/${one.id}`, { ...options, notice: `${one.name ?? one.id} ended.` });
+  const reset = (one) => action.run("POST", `${LIST}/${one.id}/reset`, { ...options, body: {}, notice: `${one.name ?? one.id} began a new run.` });
   return html`<${Outcome} of=${action} />
     ${list.rows.length === 0 ? html`<p class="hint">${list.loading ? "Loading…" : "None was created."}</p>` : html`
     <div class="wide-table" tabindex="0" role="region" aria-label="Sandboxes"><table class="plain" id="sandboxes"><thead><tr><th scope="col">Name</th><th scope="col">Id</th><th scope="col">Created</th><th scope="col">Sandbox time</th><th scope="col">Network</th><th scope="col"><span class="unseen">Actions</span></th></tr></thead>
@@ -54,7 +54,7 @@ function List({ list, options }) {
 function Create({ options }) {
   const action = useAction();
   const [made, setMade] = useState(null);
-  const create = async (body) => setMade(await action.run("POST", LIST, { ...options, body, said: "Created." }));
+  const create = async (body) => setMade(await action.run("POST", LIST, { ...options, body, notice: "Created." }));
   return html`${made && html`<${CopyMade} sandbox=${made} />`}<${SchemaForm} id="sandbox" of="SandboxCreate" load=${serverDocument} lead=${["name", "seed", "rate", "network"]} action=${action} verb="Create" onSubmit=${create} />`;
 }
 

@@ -28,14 +28,14 @@ export function Panel() {
 function Moves({ world }) {
   const action = useAction();
   const problem = action.result?.problem;
-  const advance = (body) => action.run("POST", "/sandbox/v1/clock/advance", { body, said: moved });
+  const advance = (body) => action.run("POST", "/sandbox/v1/clock/advance", { body, notice: moved });
   const move = (event) => {
     event.preventDefault();
     advance(filled(event.target));
   };
   const rate = (event) => {
     event.preventDefault();
-    action.run("PATCH", "/sandbox/v1/clock", { body: numbers(filled(event.target), "rate"), said: (clock) => (clock.rate === 0 ? "The clock is paused." : `The clock has rate ${clock.rate}.`) });
+    action.run("PATCH", "/sandbox/v1/clock", { body: numbers(filled(event.target), "rate"), notice: (clock) => (clock.rate === 0 ? "The clock is paused." : `The clock has rate ${clock.rate}.`) });
   };
   return html`<div class="forms">
       <form class="form" id="advance-by" onSubmit=${move}><${Field} label="Advance by" name="by" placeholder="90s, 15m, 1h, 2d" required problem=${problem} /><div class="field"><button disabled=${action.busy}>Advance</button></div></form>
@@ -59,7 +59,7 @@ function Due() {
   const events = data.data;
   if (!events.length) return html`<p class="hint">Nothing is due.</p>`;
   const wait = (event) => Math.max(0, Date.parse(event.at) - (now ?? Date.parse(event.at)));
-  const to = (event) => action.run("POST", "/sandbox/v1/clock/advance", { body: { to: event.at }, said: moved });
+  const to = (event) => action.run("POST", "/sandbox/v1/clock/advance", { body: { to: event.at }, notice: moved });
   return html`<${Ruler} waits=${events.map(wait)} /><${Outcome} of=${action} />
     <div class="wide-table" tabindex="0" role="region" aria-label="Due"><table class="plain" id="due"><thead><tr><th scope="col">Event</th><th scope="col">Sandbox time</th><th scope="col">In</th><th scope="col">About</th><th scope="col"><span class="unseen">Advance</span></th></tr></thead>
       <tbody>${events.map((event, place) => html`<tr key=${`${event.at} ${event.kind} ${event.id} ${place}`}><th scope="row">${event.kind.replaceAll("_", " ")}</th><td><time>${instant(event.at)}</time></td><td>${span(wait(event))}</td>
@@ -82,10 +82,10 @@ function Snapshots() {
   const take = async (event) => {
     event.preventDefault();
     const form = event.target;
-    if (await action.run("POST", "/sandbox/v1/snapshots", { body: filled(form), said: "The present state is kept." })) form.reset();
+    if (await action.run("POST", "/sandbox/v1/snapshots", { body: filled(form), notice: "The present state is kept." })) form.reset();
   };
-  const back = (one) => action.run("POST", "/sandbox/v1/restore", { body: { snapshot: one.id }, said: (world) => `Back at ${instant(world.now)}.` });
-  const forget = (one) => action.run("DELETE", `/sandbox/v1/snapshots/${one.id}`, { said: "The snapshot is forgotten." });
+  const back = (one) => action.run("POST", "/sandbox/v1/restore", { body: { snapshot: one.id }, notice: (world) => `Back at ${instant(world.now)}.` });
+  const forget = (one) => action.run("DELETE", `/sandbox/v1/snapshots/${one.id}`, { notice: "The snapshot is forgotten." });
   return html`<form class="form" id="snapshot" onSubmit=${take}><${Field} label="Name" name="name" placeholder="before the outage" problem=${action.result?.problem} />
       <div class="field"><button class="first" disabled=${action.busy}>Keep this state</button></div></form>
     <${Outcome} of=${action} />
@@ -103,14 +103,14 @@ function Forks() {
 function Fork({ snapshot, small = false }) {
   const action = useAction();
   const [made, setMade] = useState(null);
-  const fork = async () => setMade(await action.run("POST", "/sandbox/v1/fork", { body: snapshot ? { snapshot } : {}, said: "Forked." }));
+  const fork = async () => setMade(await action.run("POST", "/sandbox/v1/fork", { body: snapshot ? { snapshot } : {}, notice: "Forked." }));
   return html`<button type="button" class=${small ? "small" : ""} disabled=${action.busy} onClick=${fork}>Fork</button>
     ${made ? html`<${CopyMade} sandbox=${made} />` : html`<${Outcome} of=${action} />`}`;
 }
 
 function Reset({ world }) {
   const action = useAction();
-  const reset = (body) => action.run("POST", "/sandbox/v1/reset", { body, said: (fresh) => `A new run began, with seed ${fresh.seed}.` });
+  const reset = (body) => action.run("POST", "/sandbox/v1/reset", { body, notice: (fresh) => `A new run began, with seed ${fresh.seed}.` });
   const question = "All charges, payments, callbacks and entries of the event journal are deleted. Keys, secrets and snapshots stay.";
   return html`<p class="hint">The new run has new ids. With the seed of this run it has the same ids again.</p><div class="row">
       <${Confirmed} label="New run" verb="Start again" question=${question} onConfirm=${() => reset({})} />

@@ -1,11 +1,11 @@
-"""Scenes: the steps before an obligation. An obligation changes what it finds as it likes; the model follows."""
+"""Setups: the steps before an obligation. The steps of an obligation may change the state freely; the model follows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from leyden.harness.obligations.control.scenes import CONTROL_SCENES
+from leyden.harness.obligations.control.setups import CONTROL_SETUPS
 from leyden.harness.steps import Step
 
 BY_SECOND = "second"
@@ -106,7 +106,7 @@ LONG: tuple[Step, ...] = (
     _fill("statics", 280, "a7", by=BY_SECOND),
 )
 _TEXTS = ("a", "a+b", "a%2Fb", "a&b=c", "caf\u00e9", "cafe\u0301", "", "a\u2028b", "007", "b", "a")
-SCENES: Mapping[str, tuple[Step, ...]] = {
+SETUPS: Mapping[str, tuple[Step, ...]] = {
     "empty": (),
     "rows": ROWS,
     "lists": (
@@ -117,21 +117,21 @@ SCENES: Mapping[str, tuple[Step, ...]] = {
         {"do": "fail", "charge": "c15"},
     ),
 }
-# The lists of a service that was started again: of each list, the rows are those of the scene `lists`.
+# The lists of a service that was started again: of each list, the rows are those of the setup `lists`.
 _AGAIN: Step = {"do": "restart", "how": "compact"}
-RESTARTED = {"restarted-lists": (*SCENES["lists"], _AGAIN)}
-# The steps of one case that come after those of a scene. A scene that is not here has one obligation for each case.
+RESTARTED = {"restarted-lists": (*SETUPS["lists"], _AGAIN)}
+# The steps of one case that come after those of a setup. A setup that is not here has one obligation for each case.
 SHARED: Mapping[str, int] = {"rows": 80, "lists": 150, "empty": 25, "restarted-lists": 150, "long": 1_000,
-                              **dict.fromkeys(CONTROL_SCENES, 300)}  # fmt: skip
+                              **dict.fromkeys(CONTROL_SETUPS, 300)}  # fmt: skip
 
 
-def scene_of(name: str) -> tuple[Step, ...]:
-    """The steps of a scene; `NAME-changed` is a scene for one obligation alone."""
-    if name in CONTROL_SCENES:
-        return (CONTROL_SCENES[name](),)
-    return {**SCENES, **RESTARTED, "long": LONG}.get(name.partition("-changed")[0], ())
+def setup_of(name: str) -> tuple[Step, ...]:
+    """The steps of a setup; `NAME-changed` is a setup for one obligation alone."""
+    if name in CONTROL_SETUPS:
+        return (CONTROL_SETUPS[name](),)
+    return {**SETUPS, **RESTARTED, "long": LONG}.get(name.partition("-changed")[0], ())
 
 
 def start_of(name: str) -> int | None:
-    """The time at which a scene starts, in ms, if it has one of its own: `at TIME`."""
+    """The time at which a setup `at TIME` starts, in ms; None for another setup."""
     return int(name.removeprefix("at ")) if name.startswith("at ") else None

@@ -1,4 +1,4 @@
-"""The worlds in which the obligations of the control plane are asked: the steps that fill them."""
+"""The setups of the obligations of the control plane: steps that host a server and fill it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def static(count: int, label: str, **body: Any) -> Step:
 
 
 def added_rows(many: int, *, network: bool = False) -> Iterator[Step]:
-    """Rows of each list that has an operation which adds one: of the lists of the network, or of the others."""
+    """Rows of each list to which an operation adds rows: the lists of the network, or the other lists."""
     for one in control_lists():
         creation = creation_of(one)
         if creation is not None and creation.name != "createPayment" and ("/network/" in creation.path) is network:
@@ -153,8 +153,8 @@ def delivery_rows() -> tuple[Step, ...]:
     )  # fmt: skip
 
 
-# The first step of the cases of a scene.
-CONTROL_SCENES: Mapping[str, Callable[[], Step]] = {
+# The first step of the cases of a setup.
+CONTROL_SETUPS: Mapping[str, Callable[[], Step]] = {
     "control-rows": lambda: host(rows(120)),
     "control-few-rows": lambda: host(rows(21)),
     "control-deliveries": lambda: host(delivery_rows()),
