@@ -141,7 +141,7 @@ class PayloadTooLarge(Problem):
 
 
 class InvalidHttp(Problem):
-    """What arrived is no HTTP/1.1 request."""
+    """The received bytes are not an HTTP/1.1 request."""
 
     status, code, title = 400, "invalid_http", "Invalid HTTP"
 

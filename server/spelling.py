@@ -86,7 +86,7 @@ def _similarity(segments: list[str], parts: list[str]) -> float:
 
 
 def _shared_start(names: Collection[str]) -> str:
-    """What several names begin with, up to the last separator in it: `charge.` of the events."""
+    """The common prefix of several names, up to its last separator: `charge.` for the events."""
     start = _SHARED.match(commonprefix([*names])) if len(names) > 1 else None
     return _bare(start[0]) if start else ""
 

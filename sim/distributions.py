@@ -1,4 +1,4 @@
-"""Distributions of what differs between customers, or between the responses of a receiver, written as short texts.
+"""Distributions as short texts: of the values of customers, and of a receiver's latency.
 
 45s                        constant
 uniform(1000, 50000)       uniform between two values
@@ -9,7 +9,7 @@ pareto(1000, 1.2)          Pareto: 1000 or more; x or more with probability (100
 pareto(1000, 1.2, 9e6)     the same, given that it is 9,000,000 or less
 weibull(45s, 0.5)          Weibull with this scale and this shape: heavy-tailed below 1, `exp` at 1
 choice(1000:3, 5000:1)     1000 with weight 3, 5000 with weight 1; all weights are 1 if left out
-clip(lognorm(45s), 1s, 2m) another distribution; what it draws below 1 s becomes 1 s, above 2 m 2 m
+clip(lognorm(45s), 1s, 2m) another distribution; values below 1 s become 1 s, values above 2 m become 2 m
 
 Some arguments also take values (`value_distribution`), each with the same probability or with a weight of its own.
 
@@ -112,8 +112,8 @@ def _zipf(parts: list[str], text: str) -> Distribution:
 
 
 def word_distribution(value: str | Mapping[str, float], name: str, read: Reader) -> Distribution:
-    """A word, or a choice of words, also as a mapping to their weights; `read` raises `ValueError` for one that is
-    none. Raises `DistributionError`."""
+    """A word, or a choice of words, or a mapping from words to weights. `read` raises `ValueError` for an unknown word.
+    Raises `DistributionError`."""
     if isinstance(value, Mapping):
         value = f"choice({', '.join(f'{word}:{weight!r}' for word, weight in value.items())})"
     if not isinstance(value, str):
@@ -127,8 +127,8 @@ def word_distribution(value: str | Mapping[str, float], name: str, read: Reader)
 
 
 def value_distribution(value: Any, name: str, read: Reader) -> Distribution:
-    """A distribution text, a list of values with the same probability, or a mapping from values to weights. The values
-    are of the kind that `read` reads. Raises `DistributionError`."""
+    """A distribution text, a list of values with the same probability, or a mapping from values to weights. `read`
+    reads each value. Raises `DistributionError`."""
     if not isinstance(value, list | Mapping):
         return _distribution(value, name, read)
     if not value:

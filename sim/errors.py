@@ -130,8 +130,8 @@ class SweepError(LeydenError, ValueError):
 
 
 def key_refusal(url: str, problem: Any, options: str) -> str:
-    """What a server's 401 to an API key means: the reason that its problem document gives, and the `options` that give
-    the key."""
+    """The text about a server's 401 to an API key: the reason that its problem document gives, and the `options` that
+    give the key."""
     detail = printable(str(problem.get("detail", ""))) if isinstance(problem, Mapping) else ""
     why = detail.partition("; ")[2] or detail  # the first part says how the key is sent
     return f"{url} refused the API key: {f'{why}; ' if why else ''}give the key with {options}"

@@ -71,7 +71,7 @@ def _json(raw: bytes) -> Any:
 
 
 class OverHttp:
-    """What has no attribute of this name says where it is found."""
+    """A class whose error for an unknown attribute says where the attribute is found."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(

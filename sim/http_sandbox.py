@@ -1,4 +1,4 @@
-"""A sandbox on a running server, over HTTP: the names of `leyden.Sandbox`, as far as HTTP has what they do.
+"""A client of a sandbox on a running server. It has the names of `leyden.Sandbox` that the HTTP API supports.
 
     box = create_sandbox("http://127.0.0.1:8402", name="checkout", seed=7)
     charge = box.charges.create(amount="250000", description="Coffee", expiresIn=60)
@@ -125,8 +125,8 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
     def run(self, until: Span = "idle", *, events: int | None = None) -> list[dict[str, Any]]:
         """Run until nothing is scheduled (`idle`), through the next instant (`next_event`), or for a span; returns what
-        fired. `events=10` instead runs one instant after another until ten events have run, or all: a server runs all
-        events of an instant together, so more may run than that.
+        fired. `events=10` instead runs one instant after another until at least ten events have run or none is left. A
+        server runs all events of an instant together, so more than ten may run.
 
         Raises `ValueError` for a negative number of events, or for `events` with `until`. A server writes no rows to
         files (`spill`): `leyden serve --keep` bounds its memory.

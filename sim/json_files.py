@@ -1,6 +1,6 @@
 """Files that are read and written whole: JSON documents with bounds and a schema, and files with secrets.
 
-A file is data of somebody else. What is wrong with it is one line: the file, the place, what to do.
+A file comes from somebody else. An error in it is one line: the file, the place, and the correction.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class RandomStream:
 
     @property
     def position(self) -> int:
-        """How many draws were made."""
+        """The number of draws so far."""
         return self._positions.get(self.name, 0)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Values that a program computed, as plain JSON values: lists, arrays, Series, weights, and what functions return.
+"""Values from a program as plain JSON values: lists, arrays, Series, weights, and the results of functions.
 
 They are read once, when they are given, so that a fork, a saved sandbox and a script have them too.
 """

@@ -119,7 +119,7 @@ DeliverySummary = tuple[str, int, int, int | None, int | None]
 
 
 def delivery_summary(row: DeliveryRow) -> DeliverySummary:
-    """What key figures read of a delivery."""
+    """The fields of a delivery from which key figures are computed."""
     attempts = AttemptLog(row).attempts()
     for attempt in attempts:
         if attempt.ended_at is not None and attempt.status is not None and 200 <= attempt.status <= 299:

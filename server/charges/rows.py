@@ -40,7 +40,7 @@ ChargeSummary = tuple[str, int, int, int, int | None, int]
 
 
 def charge_summary(row: ChargeRow) -> ChargeSummary:
-    """What key figures read of a Charge."""
+    """The fields of a Charge from which key figures are computed."""
     created_at, confirmed_at = row["created_at"], row["confirmed_at"]
     wait_ms = None if confirmed_at is None else confirmed_at - created_at
     expiry_ms = row["expires_at"] - created_at

@@ -119,7 +119,7 @@ def overlay_file(source: str | Path) -> Path:
 
 
 def _document(file: Path, noun: str) -> tuple[Any, PackagedDocument | None]:
-    """What a file says, and its entry in the cache if the file is packaged."""
+    """The content of a file, and its entry in the cache if the file is packaged."""
     data = _read(file, noun)
     if _FOLDER in file.parents:
         packaged = PackagedDocument(file, data)

@@ -47,7 +47,7 @@ class Fields:
         self.linked: dict[str, None] = {}
 
     def resolve(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a `$ref` leads to, with the keys beside it added; a node without one is returned unchanged."""
+        """The target of a `$ref`, with the keys beside it added. A node without a `$ref` is returned unchanged."""
         seen = 0
         while "$ref" in node and seen < _MAX_DEPTH:
             target: Any = self._document

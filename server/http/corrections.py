@@ -64,10 +64,10 @@ def other_kind(resource_id: str, kind: str, path: str) -> str:
 
 
 def correction(value: Any, schema: Mapping[str, Any], accepts: Accepts) -> str:
-    """What was probably meant with a wrong value, as the end of an error text; empty without a guess.
+    """The end of an error text that suggests a correction of a wrong value; empty if there is no suggestion.
 
-    `accepts` tests a candidate against the spec, so that no correction is wrong itself. Where the spec cannot tell,
-    there is none.
+    `accepts` tests a candidate against the spec, so that no suggestion is wrong itself. Where the spec cannot decide,
+    there is no suggestion.
     """
     expect = str(schema.get("x-expect", ""))
     if isinstance(value, str):

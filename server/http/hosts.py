@@ -1,4 +1,4 @@
-"""Which hosts and origins a server answers: what protects a sandbox from pages in the developer's browser.
+"""The hosts and origins that a server answers. They protect a sandbox from pages in the developer's browser.
 
 A page of another site may let its own name resolve to 127.0.0.1 (DNS rebinding). Its requests then are of the same
 origin for the browser, but their `Host` header still has that name. An address cannot be rebound.
@@ -34,10 +34,10 @@ def _authority(text: str) -> str:
 class HostPolicy:
     """The hosts and origins that a server answers.
 
-    Hosts: `localhost` and the names below it, every IP address, and `names` (without ports, any case). Where
-    `is_protected(path)`, requests from pages (`Origin`, `Sec-Fetch-Site`) are answered only if the page is of the
-    request's own host and port, or one of `pages`, which are names and URLs: another program of this machine may serve
-    pages, too. A link may open a page from anywhere.
+    Hosts: `localhost` and the names below it, every IP address, and `names` (without ports, any case). On paths for
+    which `is_protected(path)` is true, requests from web pages (`Origin`, `Sec-Fetch-Site`) are answered only if the
+    page has the same host and port as the request, or is one of `pages` (names and URLs). Another program on this
+    machine may serve pages, too. Links from any page may open a path.
     """
 
     def __init__(

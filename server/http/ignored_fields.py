@@ -79,7 +79,7 @@ def header_value(ignored: Sequence[IgnoredField]) -> bytes:
 
 
 def journal_facts(ignored: Sequence[IgnoredField]) -> list[dict[str, str]]:
-    """The facts for the event journal, of the names in the header."""
+    """The facts for the event journal: the names that the header has."""
     return [field.to_facts() for field in _named(ignored)]
 
 

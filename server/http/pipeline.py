@@ -104,8 +104,8 @@ class PipelineContext:
 class BodyLimitMiddleware:
     """Reads the whole body first and answers 413 if it is too long, by its Content-Length or by its counted bytes.
 
-    Of a long body of an unauthorised client only the start is kept: its operation refuses it before it looks at the
-    body. `mend` says what to do about a body that is too long.
+    Only the start of a long body from an unauthorised client is kept: its operation refuses the request before it reads
+    the body. `mend` says what to do about a body that is too long.
     """
 
     def __init__(self, app: ASGIApp, pipeline: PipelineContext, limit: int, mend: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class EncodedJson(NamedTuple):
-    """What a handler may return: a response body that is JSON already, in pieces. `outline` is the value with its large
+    """A response body that is already JSON, in pieces: a handler may return it. `outline` is the value with its large
     parts left out; the pipeline checks it against the spec."""
 
     outline: Any

@@ -16,7 +16,8 @@ _DEVIATIONS = re.compile("[\u00df\u03c2\u200c\u200d]")
 
 
 def url_correction(url: str, accepts: Callable[[str], bool], shown: Callable[[str], str]) -> str:
-    """What to change in a URL first; empty without a guess. `accepts` tests a candidate, `shown` quotes a text."""
+    """The first change that a URL needs, as a text; empty if there is no suggestion. `accepts` tests a candidate,
+    `shown` quotes a text."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         local = url.startswith(("localhost", "127.", "[::1]"))
@@ -31,7 +32,7 @@ def url_correction(url: str, accepts: Callable[[str], bool], shown: Callable[[st
 
 
 def _authority_correction(authority: str, shown: Callable[[str], str]) -> str:
-    """What is wrong with the host and the port."""
+    """The fault in the host and the port."""
     if authority.startswith("["):
         address, closed, port = authority[1:].partition("]")
         if not closed:
@@ -74,7 +75,7 @@ def _port_correction(port: str) -> str:
 
 
 def _tail_correction(url: str, tail: str, shown: Callable[[str], str]) -> str:
-    """What is wrong with the path and the query."""
+    """The fault in the path and the query."""
     address = tail.partition("#")[0]
     if not address.isascii() or not address.isprintable() or " " in address:
         return "percent-encode spaces and all characters outside ASCII"

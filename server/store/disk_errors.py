@@ -1,4 +1,4 @@
-"""What a store says when the disk refuses to write."""
+"""The errors of a store when the disk refuses to write."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class LoadedJournal:
 
 
 class _Damage(Exception):
-    """What is wrong with the line that was read last."""
+    """The fault in the line that was read last."""
 
 
 def encode_body(value: Any) -> bytes:

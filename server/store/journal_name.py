@@ -48,7 +48,7 @@ class JournalName:
         self._files = self._files[-1:] if done else self._files[:1]
 
     def fault(self, size: int | None = None) -> Fault | None:
-        """What is wrong with the name, None if nothing is. The file must have `size` bytes, if it is given."""
+        """The fault of the name, or None. The file must have `size` bytes, if it is given."""
         try:
             found = os.stat(self._path)
         except PermissionError:

@@ -69,8 +69,8 @@ class Lock:
 
 
 def check_regular(path: Path) -> None:
-    """Raise `StoreError` when a file of a store is anything else: to open a pipe waits for its writer, and what is
-    written through a link changes a file elsewhere. What cannot be found is refused when it is opened."""
+    """Raise `StoreError` when a file of a store is not a regular file. Opening a pipe would wait for its writer, and
+    writing through a link would change another file. A missing file is refused later, when it is opened."""
     with suppress(OSError):
         mode = path.lstat().st_mode
         if stat.S_ISREG(mode):
@@ -81,8 +81,8 @@ def check_regular(path: Path) -> None:
 
 
 def notes_of_access(directory: Path, names: Sequence[str] = _FILES) -> list[str]:
-    """What other users of the machine can do with a store, whose rows have keys and secrets: its directory or its files
-    had their modes before. Leyden makes both for this user alone."""
+    """Notes about what other users of the machine can read or replace in the directory of a store, whose rows have keys
+    and secrets. They concern a directory or files that existed before; Leyden creates both for this user alone."""
     notes: list[str] = []
     with suppress(OSError):
         for place in reversed((directory, *directory.parents)):

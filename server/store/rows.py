@@ -191,7 +191,7 @@ class RowStorage(TinyDBStorage):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the operator should know about the state in which the data was found."""
+        """Notes for the operator about the state in which the data was found."""
         return ()
 
     @property
@@ -207,7 +207,7 @@ class RowStorage(TinyDBStorage):
         return False
 
     def compact(self, *, gradually: bool = False) -> None:
-        """Rewrite the journal without outdated rows, or begin to: the next commits continue."""
+        """Rewrite the journal without outdated rows, at once or step by step: then the next commits continue it."""
 
     def close(self) -> None:
         """Write everything to the disk and release the directory. Raises `StoreError` inside a commit."""

@@ -131,7 +131,7 @@ class JournalStorage(RowStorage):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was found at the start: a commit that a crash interrupted, commits that it lost, a recovery, modes."""
+        """Notes about the start: an interrupted commit, commits that a crash lost, a recovery, file modes."""
         return (*notes_of_recovery(self.path), *self._end.notes, *notes_of_access(self.directory))
 
     @property
@@ -286,7 +286,7 @@ class JournalStorage(RowStorage):
                 raise
 
     def compact(self, *, gradually: bool = False) -> None:
-        """Do a compaction, or `gradually`: begin one that the next commits continue. Raises `StorageUnavailable`."""
+        """Compact the journal, or with `gradually` start it: commits continue it. Raises `StorageUnavailable`."""
         if self.depth:
             raise StoreError("a compaction inside a commit would write changes that may be rolled back: do it outside")
         if self._fd < 0:

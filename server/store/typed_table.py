@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 class TypedTable(Protocol[R]):
-    """What a service calls on a table; `IndexedTable` describes each method."""
+    """The interface of a table for a service; `IndexedTable` describes each method."""
 
     def row(self, key: Any, /) -> R | None: ...
 

@@ -172,7 +172,7 @@ class ConnectedH11Protocol(H11Protocol):
         self.app = self._with_connection(self.app)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection. What follows a complete request is neither parsed nor read before its response."""
+        """Accept the connection. Bytes after a complete request are neither parsed nor read before its response."""
         super().connection_made(transport)
         self.flow = HeldFlow(transport, lambda: self.conn.their_state is h11.DONE)
 

@@ -1,5 +1,5 @@
-"""Flow control of a connection: of a client that sends requests before it has the responses to earlier ones, and of
-one that does not read its responses."""
+"""Flow control of a connection with a client that sends further requests before it has read earlier responses, or that
+does not read its responses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HeldFlow(FlowControl):
             super().resume_reading()
 
     def pause_writing(self) -> None:
-        """The transport holds more than it wants to: wait until the client reads, for a bounded time."""
+        """The transport's buffer is full: wait until the client reads, for a bounded time."""
         super().pause_writing()
         if self._write_timer is None:
             self._expect_progress()

@@ -1,4 +1,4 @@
-"""The headers that say for whom a request is, and where its body ends."""
+"""Checks of the headers that name the host of a request and delimit its body."""
 
 from __future__ import annotations
 

@@ -78,11 +78,11 @@ class ReceiverClient:
 
 
 class _Protocol(ResponseHandler):
-    """A connection with bounds on informational responses (1xx), on which nothing after a complete response counts.
+    """A connection with bounds on informational responses (1xx). Bytes after a complete response are ignored.
 
     A receiver may send any number of informational responses before its response, and aiohttp reads them all. It
     refuses a response that is followed by other bytes if they come in the same packet. This class reads each head by
-    itself and nothing after the end of the response, so that packets make no difference: the connection is closed then.
+    itself and closes the connection at the end of the response, so that the division into packets makes no difference.
     """
 
     _count = 0
@@ -111,7 +111,7 @@ class _Protocol(ResponseHandler):
         return None
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
-        """End the request with an error: also one whose head was read, and whose body is none."""
+        """End the request with an error, even if its head was read and it has no body."""
         if isinstance(exc, HttpProcessingError) and self._body is not None and not self._body.is_eof():
             self._body.set_exception(aiohttp.ClientError(" ".join(exc.message.split())))
         super().set_exception(exc, *cause)

@@ -63,7 +63,7 @@ def max_connections(open_files: int) -> int:
 
 @dataclass
 class ConnectionTable:
-    """What the connections of one server share: their bound, the order of their activity, and the refused requests.
+    """The shared state of a server's connections: their bound, the order of their activity, refused requests.
 
     `activity` counts what was received on all connections; a connection keeps its latest value. `held_bytes` is the
     length of what was received and waits to be parsed.
@@ -241,7 +241,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return cycle is not None and not cycle.response_complete and not cycle.more_body
 
     async def _respond(self, app: Any, scope: Any, receive: Any, send: Any) -> None:
-        """Run the application. What it sends on a connection that the client has left is dropped."""
+        """Run the application. Its response is dropped if the client has closed the connection."""
         cycle = cast("RequestResponseCycle", self._running)
         send_open = partial(self._send_if_open, cycle, send)
         try:

@@ -15,7 +15,7 @@ def interrupt_on_stop_signals() -> None:
 
 
 def ignore_stop_signals() -> None:
-    """For a process that is about to end: another signal must not disturb the closing of its files."""
+    """Ignore both signals in a process that is about to end: they must not interrupt the closing of its files."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 

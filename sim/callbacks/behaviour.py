@@ -1,4 +1,5 @@
-"""How a receiver answers by chance and by the clock: a share of failures, latencies, and times in which it is down."""
+"""The random and timed behaviour of a receiver: a share of failures, a distribution of latencies, and times when it is
+down."""
 
 from __future__ import annotations
 
@@ -35,18 +36,18 @@ def behaviour_row(
 
 
 def is_down(behaviour: BehaviourRow, now_ms: int) -> bool:
-    """Whether nobody listens at this instant."""
+    """Whether the receiver is down at this instant."""
     return any(_is_within(window, now_ms) for window in behaviour["down"])
 
 
 def down_reply() -> ReplyRow:
-    """What a sender meets then: the connection is refused."""
+    """The result of an attempt while the receiver is down: the connection is refused."""
     return _DOWN
 
 
 def drawn_reply(behaviour: BehaviourRow, usual: ReplyRow, random: RandomStream) -> ReplyRow:
-    """The reply to a callback while it is up: a failure or the `usual` reply, later by the latency. Two draws, whatever
-    they decide, so that another share of failures leaves the latencies as they are."""
+    """The reply to a callback while the receiver is up: a failure or the `usual` reply, delayed by the latency. It
+    always makes two draws, so that another share of failures does not change the latencies."""
     place = random.uniform()
     latency = behaviour["latency"] or ["const", 0]
     late_ms = whole_draw(latency, random, 0, MAX_SPAN_MS)

@@ -46,8 +46,8 @@ class ReplyRuleRow(TypedDict):
 
 
 class DownRow(TypedDict):
-    """A time in which a receiver is down: of every day (UTC) or once, from `from_ms`, not including `until_ms`. A daily
-    window that ends before it begins goes over midnight."""
+    """A time when a receiver is down, every day (UTC) or once: from `from_ms` (included) to `until_ms` (excluded). A
+    daily window whose end is before its start includes midnight."""
 
     daily: bool
     from_ms: int
@@ -65,8 +65,8 @@ class BehaviourRow(TypedDict):
 
 class ReceiverRow(TypedDict):
     """Table `receivers`: `script` are the next replies, `default` the one after them, `objections` counts the callbacks
-    that failed verification. `restored` of the `received` ones came with the snapshot that the sandbox was restored
-    to; it is absent before. `behaviour` is absent where none was ever set."""
+    that failed verification. `restored` is the number of the `received` callbacks that were in the snapshot to which
+    the sandbox was restored; it is absent before a restore. `behaviour` is absent until one is set."""
 
     id: str
     script: list[ReplyRow]
@@ -142,7 +142,8 @@ class WaitingRow(TypedDict):
 
 
 class HitRow(TypedDict):
-    """Table `fault_hits`, `id` is `<delivery>#<attempt>`: the fault that an attempt had, and what was sent instead.
+    """Table `fault_hits`, `id` is `<delivery>#<attempt>`: the fault that applied to an attempt, and what was sent
+    instead.
 
     `sent` lists headers and bodies; it is empty when nothing was sent and None when the message was left as it was.
     """

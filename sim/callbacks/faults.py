@@ -105,7 +105,7 @@ class Faults:
 
     @cached_property
     def _known(self) -> Mapping[str, tuple[str, ...]]:
-        """What a fault can name. Most sandboxes have no fault."""
+        """The names that a fault may use. Most sandboxes have no fault."""
         rules = [rule for operation in self._contract.operations.values() for rule in operation.callbacks]
         return {
             **{rule.name: tuple(dict.fromkeys(rule.delivery.events.values())) for rule in rules},
@@ -191,8 +191,8 @@ class Faults:
         return until
 
     def rate_limit(self, operation_id: str) -> Problem | None:
-        """The 429 that a request gets, if a `rate_limit` fault fits its operation; None otherwise, and when the disk
-        does not take the hit: operations that only read do not declare its refusal."""
+        """The problem 429 for a request if a `rate_limit` fault matches its operation; otherwise None. It is also None
+        when the disk refuses to store the hit, because operations that only read do not declare the response 507."""
         if not len(self._faults) or operation_id not in self._known["operations"]:
             return None
         with suppress(StorageUnavailable), self._exclusive():
@@ -352,7 +352,7 @@ class Faults:
         self._transport.post(copy, self.on_response)
 
     def _overtake(self, post: CallbackRequest) -> None:
-        """An attempt starts: its end, and not before, releases what `reorder` holds back of other deliveries."""
+        """Note the start of an attempt. Its end releases the attempts at other deliveries that `reorder` holds back."""
         started = _attempt_id(post.delivery_id, post.attempt)
         for row in list(self._held):
             if row["kind"] == "reorder" and row["id"] != post.delivery_id:

@@ -33,7 +33,7 @@ class ReceiverChanges(TypedDict, total=False):
 
 
 class ReceiverStates(Protocol):
-    """What a receiver needs of all receivers of its sandbox."""
+    """The interface of `Receivers` that one receiver uses."""
 
     def state(self, name: str) -> ReceiverRow:
         """The stored state of a receiver."""
@@ -113,15 +113,16 @@ class Receiver:
         latency: DistributionText | None = None,
         down: Window | Sequence[Window] = (),
     ) -> Receiver:
-        """Answer by chance and by the clock from now on. Replaces the former behaviour; without arguments there is
-        none.
+        """Set random and timed behaviour from now on. It replaces the former behaviour; a call without arguments
+        removes it.
 
         `failure` is the share of callbacks, 0 to 1, that are answered with `fails_with`, a reply as in `answers`.
         `latency` is a distribution of the time until the answer (`leyden.distributions`: `"lognorm(80ms, 0.5)"`); a
         latency of the attempt's timeout or more is a timeout. `down` is a window in which connections are refused, or a
-        list of them: two times of every day in UTC, `("12:00", "14:00")`, or two instants; the end does not belong to
-        it. What is drawn depends on the seed, the receiver and the number of the callback. While the receiver is up,
-        the replies of `when` and `answers` come first, as they are. Raises `ValueError` for what is not valid.
+        list of them: two times of every day in UTC, `("12:00", "14:00")`, or two instants. A window does not include
+        its end. The random numbers depend on the seed, the receiver and the number of the callback. While the receiver
+        is up, the replies of `when` and `answers` take precedence and are not changed. Raises `ValueError` for what is
+        not valid.
         """
         row = behaviour_row(failure, fails_with, latency, down)
         is_none = not row["failure"] and row["latency"] is None and not row["down"]
@@ -165,7 +166,7 @@ class Receiver:
 
     @property
     def objections(self) -> int:
-        """How many callbacks failed verification."""
+        """The number of callbacks that failed verification."""
         return self._state["objections"]
 
     def __repr__(self) -> str:

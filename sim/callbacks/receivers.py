@@ -69,8 +69,8 @@ class Receivers:
         kept: int | None = None,
         stream: Callable[[str], RandomStream] | None = None,
     ) -> None:
-        """`kept` bounds the callbacks that each inbox stores, which are at most 10,000 in any case. `stream` has the
-        random stream of a name; without it no receiver can behave by chance."""
+        """`kept` bounds the callbacks that each inbox stores; the bound is at most 10,000. `stream` returns the random
+        stream of a name; without it no receiver can have random behaviour."""
         self._store = store
         self._clock = clock
         self._journal = journal

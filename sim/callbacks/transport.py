@@ -180,7 +180,7 @@ class TransportRouter:
 
     @property
     def moves(self) -> int:
-        """How many moves of time are in progress: each is inside `responses_in_order`."""
+        """The number of moves of time in progress: each is inside `responses_in_order`."""
         return self._moves
 
     def abandon(self) -> None:

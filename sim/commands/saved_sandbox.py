@@ -38,7 +38,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def _is_saved(path: str) -> bool:
-    """Whether a file has a saved sandbox. What cannot be read is left to the reader of cases, which says why."""
+    """Whether a file has a saved sandbox. A file that cannot be read is left to the reader of cases, which says why."""
     from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
 
     try:

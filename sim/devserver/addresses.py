@@ -67,11 +67,11 @@ class ServerAddresses(NamedTuple):
 
 
 def api_keys(given: list[str], data: str, *, is_local: bool) -> tuple[list[str], bool]:
-    """The API keys to serve, and whether the first one was made here.
+    """The API keys to serve, and whether the first one was generated here.
 
-    On loopback the default is `leyden`. Everybody knows it, so it is refused where other machines reach the server:
-    there a random key is made, and kept in the file `api-key` of a data directory. Raises `InputError`, and
-    `StoreError` for a file that is no regular one.
+    On loopback the default is `leyden`. Everybody knows this key, so it is refused if other machines can reach the
+    server. Then a random key is generated and stored in the file `api-key` of the data directory. Raises `InputError`,
+    and `StoreError` for a file that is no regular one.
     """
     if len(set(given)) != len(given):
         raise InputError("an API key is given twice: each project needs its own")
@@ -88,10 +88,11 @@ def api_keys(given: list[str], data: str, *, is_local: bool) -> tuple[list[str],
 
 
 def admin_token(given: str | None, data: str, *, is_local: bool) -> tuple[str | None, bool]:
-    """The admin token of the server, and whether it was made here.
+    """The admin token of the server, and whether it was generated here.
 
-    On loopback none is needed unless one is given. Where other machines reach the server, a random one is made, and
-    kept in the file `admin-token` of a data directory. Raises `InputError` and `StoreError`, as `api_keys` does.
+    On loopback no token is needed unless one is given. If other machines can reach the server, a random token is
+    generated and stored in the file `admin-token` of the data directory. Raises `InputError` and `StoreError`, as
+    `api_keys` does.
     """
     if given is not None or is_local:
         return given, False
@@ -99,7 +100,7 @@ def admin_token(given: str | None, data: str, *, is_local: bool) -> tuple[str | 
 
 
 def access_notes(data: str) -> list[str]:
-    """What other users of the machine can do with the kept key and token of a data directory."""
+    """Notes about what other users of the machine can do with the stored key and token of a data directory."""
     return [] if data == ":memory:" else notes_of_access(Path(data), (_KEY_FILE, _TOKEN_FILE))
 
 

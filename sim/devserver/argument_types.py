@@ -94,8 +94,8 @@ def ip_range(text: str) -> IPv4Network | IPv6Network:
 
 
 def base_url(text: str) -> str:
-    """An http or https URL that a path can follow, without a slash at the end. Its host is a name or an address that
-    others can connect to."""
+    """An http or https URL to which paths can be appended, without a slash at the end. Its host is a name or an address
+    that other machines can connect to."""
     if not (_is_url(text) and text.isascii() and text.isprintable() and not set(' "<>\\^`{|}?#') & set(text)):
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a base URL: give one such as http://127.0.0.1:8402")
     parts = urlsplit(text)

@@ -33,7 +33,7 @@ def note(world: World, text: str) -> None:
 
 
 def change_text(change_ms: int) -> str:
-    """What a change of the system clock during the run means."""
+    """The effect of a change of the system clock during the run."""
     direction = "forward" if change_ms > 0 else "back"
     return (
         f"the system clock was set {direction} by {span_text(abs(change_ms))}: a clock that runs does not follow it;"
@@ -42,7 +42,7 @@ def change_text(change_ms: int) -> str:
 
 
 def opened_texts(saved: Mapping[str, Any], rate: float, now_ms: int) -> list[str]:
-    """What became of the running clock of a stored sandbox (`WorldState.saved`), which is opened at the real time
+    """A note about the running clock of a stored sandbox (`WorldState.saved`), which is opened at the real time
     `now_ms`."""
     if not rate or not saved["rate"] or saved["time_base"] is None:
         return []

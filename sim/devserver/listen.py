@@ -48,10 +48,11 @@ class NotThere(LeydenError):
 
 @dataclass(slots=True)
 class Cursor:
-    """How far the inboxes of one run of the sandbox were read: for each, the number of the last request.
+    """The position up to which the inboxes of one run of the sandbox were read: the number of the last request of each
+    inbox.
 
-    `unread` counts the messages that the latest list named and that were not forwarded since; `is_behind` is whether
-    any was, so that more may have come meanwhile.
+    `unread` counts the messages of the latest list that were not forwarded yet; `is_behind` tells whether there was
+    any, so that more may have arrived meanwhile.
     """
 
     run: int | None = None
@@ -60,7 +61,8 @@ class Cursor:
     is_behind: bool = False
 
     def follow(self, run: int) -> bool:
-        """Begin again, and print so, if this is not the run that was read until now; returns whether it is that run."""
+        """Start again, and print a line about it, if this is another run than the one that was read so far. Returns
+        whether it is the same run."""
         if self.run == run:
             return True
         if self.run is not None:
@@ -71,7 +73,7 @@ class Cursor:
         return False
 
     def listed(self, inboxes: Sequence[Mapping[str, Any]]) -> None:
-        """Note how many messages these summaries of all inboxes name that were not read."""
+        """Count the unread messages in these summaries of all inboxes."""
         self.unread = sum(max(0, one["received"] - self.read.get(one["name"], one["restored"])) for one in inboxes)
         self.is_behind = False
 
@@ -260,7 +262,7 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
 
 
 async def _role(client: ControlClient, received: Mapping[str, Any]) -> str:
-    """What a message is to its delivery: an attempt, or a copy that a fault sent, with its webhook-id."""
+    """The role of a message in its delivery: an attempt, or a copy that a fault sent, with its webhook-id."""
     attempt = f"attempt {received['attempt']}"
     webhook_id = received["headers"].get("webhook-id", "")
     if received["copy"]:

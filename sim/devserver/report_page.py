@@ -1,4 +1,4 @@
-"""What the reports of the checks share as pages: one page without scripts, for light and dark colour schemes."""
+"""Shared HTML of the reports of the checks: one page without scripts, for light and dark colour schemes."""
 
 from __future__ import annotations
 

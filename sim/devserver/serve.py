@@ -49,7 +49,7 @@ _GC_THRESHOLDS = (10_000, 2)
 
 
 class RealClock(Protocol):
-    """The real time of a server, as `ServerClock` has it."""
+    """The interface of `ServerClock`: the real time of a server."""
 
     def now(self) -> int:
         """Milliseconds since the epoch."""
@@ -113,8 +113,8 @@ def open_server(
     token: str | None,
     worlds: dict[str, World],
 ) -> tuple[MultiTenantApp, list[str]]:
-    """The application over a world for each project, and a line about each one that is kept in a directory. Each world
-    is put into `worlds` when it is open: whoever calls closes its store, after an error, too."""
+    """The application over one world for each project, and a line of text about each world with a directory. Each open
+    world is put into `worlds`: the caller closes its store, also after an error."""
     egress = Egress(
         options.egress or ("loopback" if addresses.is_local else "public"),
         allow=options.egress_allow,
@@ -141,8 +141,8 @@ def open_server(
 
 
 def keep_time(worlds: Iterable[World]) -> None:
-    """Before the end: write what a live clock has shown since the last commit. It must not show less after a
-    restart."""
+    """Before the end of the process, write the instant that a live clock has shown since the last commit. After a
+    restart it must not show an earlier one."""
     for world in worlds:
         with contextlib.suppress(StorageUnavailable):
             world.keep_time()
@@ -178,7 +178,7 @@ def _announce(
 
 
 def _payers_text(options: argparse.Namespace, worlds: Mapping[str, World]) -> list[str]:
-    """How many payers are active, in one line; none without one."""
+    """A line with the number of active payers; no line if there is none."""
     rows = [row for world in worlds.values() for row in world.payers.active]
     if not rows:
         return []
@@ -300,7 +300,7 @@ def _present(clock: RealClock) -> int:
 def _sandboxes(
     options: argparse.Namespace, clock: RealClock, addresses: ServerAddresses, egress: Egress, token: str | None
 ) -> SandboxSettings:
-    """How the server creates further sandboxes over HTTP: by default with its own options."""
+    """The factory of the sandboxes that are created over HTTP: by default with the server's own options."""
     defaults = SandboxDefaults(
         spec=options.spec,
         overlays=tuple(options.overlay),

@@ -20,8 +20,8 @@ _MAX_BYTES = 1_024
 class StateFile:
     """A file with one line, which is there as long as the server has the state that it stands for.
 
-    It is written under another name first, so that nobody reads half of it. What an earlier process left is replaced:
-    a regular file whose content is one line of the form `form`, or which is empty. Nothing else is replaced.
+    It is written under another name first, so that nobody reads half of it. A file that an earlier process left is
+    replaced: a regular file whose content is one line of the form `form`, or which is empty. Nothing else is replaced.
     """
 
     def __init__(self, path: str | Path, option: str, form: re.Pattern[bytes]) -> None:

@@ -60,7 +60,7 @@ Step = TypedDict(
 
 
 class StepImpossible(LookupError):
-    """What a step refers to does not exist, or the target cannot do it; the step had no effect."""
+    """The object of a step does not exist, or the target cannot do the step. The step had no effect."""
 
 
 def public_functions(*modules: ModuleType) -> dict[str, Callable[..., Any]]:

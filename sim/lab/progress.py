@@ -1,7 +1,7 @@
 """Progress bars (tqdm) for what takes more than a second, at a terminal and in a notebook.
 
-The bar is drawn by a thread that only reads: what is done runs as it does without a bar. There is no bar in a pipe, in
-a test of pytest, without tqdm, and while the environment variable TQDM_DISABLE is set.
+A thread that only reads draws the bar, so that the work itself runs as it does without a bar. There is no bar in a
+pipe, in a test of pytest, without tqdm, and while the environment variable TQDM_DISABLE is set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FORMS = {" ms": "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}", "": 
 
 
 def is_wanted() -> bool:
-    """Whether somebody looks: a notebook, or a terminal, outside of tests."""
+    """Whether the output is a notebook or a terminal, and no test runs."""
     if os.environ.get("TQDM_DISABLE", "0") not in ("", "0") or "PYTEST_CURRENT_TEST" in os.environ:
         return False
     return (is_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())) and is_installed("tqdm")
@@ -37,7 +37,7 @@ def is_notebook() -> bool:
 
 
 class _Work:
-    """Something that is being done: `done()` of `total`, which is None when the end is not known."""
+    """Work in progress: `done()` of `total`, which is None when the end is not known."""
 
     def __init__(self, what: str, unit: str, done: Callable[[], float], total: float | None) -> None:
         self.what, self.unit, self.done, self.total = what, unit, done, total
@@ -47,7 +47,7 @@ class _Work:
 
 
 class Progress:
-    """The bar of what one sandbox does. What is done within something else has no bar of its own."""
+    """The bar of one sandbox's work. Work within other work has no bar of its own."""
 
     def __init__(self, after_s: float = AFTER_S) -> None:
         self._after_s = after_s
@@ -59,7 +59,7 @@ class Progress:
     def shown(
         self, what: str, unit: str = "", done: Callable[[], float] = lambda: 0.0, total: float | None = None
     ) -> Iterator[None]:
-        """The context of something that may take long. `done` is called by another thread."""
+        """The context of work that may take long. Another thread calls `done`."""
         if self._work is not None or not is_wanted():
             yield
             return
@@ -79,8 +79,8 @@ class Progress:
                 work.drawn.wait()
 
     def _watch(self) -> None:
-        """Draw the bar of each work that is old enough; end when nothing is done. A thread is not woken by short works:
-        it looks once in a while."""
+        """Draw a bar for each piece of work that has lasted long enough, and end when there is no work. Short work does
+        not wake the thread: it polls."""
         pause = threading.Event()
         while True:
             with self._lock:
@@ -100,7 +100,7 @@ class Progress:
 
 
 def _draw(work: _Work) -> None:
-    """Draw the bar of a work until it is finished."""
+    """Draw the bar of a piece of work until it is finished."""
     with bar(work.what, work.unit, work.total) as shown:
         while not work.finished.wait(_EVERY_S):
             shown.n = work.done() if work.total is None else min(work.done(), work.total)

@@ -1,4 +1,4 @@
-"""Rates of arrival: the texts, mappings and sums that say when customers come."""
+"""Arrival rates of customers, given as texts, mappings and sums."""
 
 from __future__ import annotations
 

@@ -121,37 +121,37 @@ def traffic(
     `amount` is in msat. `think_time` is the time from seeing the Charge to paying it. A customer leaves without paying
     after `patience`, counted from the same instant; of a payment that is in flight then no more parts are sent, and
     those on their way still count (`patience=None`: never). `expiresIn` is in seconds, 1 or more. Each of these is a
-    text (`leyden.distributions`, which says what becomes of draws that are too small or too large), or values that are
+    text (`leyden.distributions`, which also describes draws that are too small or too large), or values that are
     drawn with the same probability (a list, an array or a Series, at most 100,000), or a mapping from values to
     weights, or a function. A function gets the random stream `traffic/<id>/<argument>` (`leyden.rng.RandomStream`) and
     returns one value: msat, or seconds. It is called 10,000 times when the stream starts, and customers draw from these
-    values; what it draws elsewhere than from its stream does not follow the seed.
+    values; random numbers that it takes from elsewhere do not depend on the seed.
     `behaviours` are those of `leyden.world.traffic.rows.BEHAVIOURS`: `pays`, or for example `choice(pays:90, late:4,
     never:3, twice:3)`. `payers` is a number of wallets, or names of wallets or of nodes of the network; each customer
     uses one of them. They have weights in `choice(ana:5, bob:1)`, in a mapping, and in `zipf(100, 1.1)`: of 100 wallets
     number k has the weight k ** -1.1.
 
     `to` is a Static Charge's id, an LNURL or a Lightning address. Each customer asks it for an invoice of the amount,
-    and pays that. Without an amount it is the only possible one, or the default within the bounds of the Static Charge;
-    `expiresIn`, `description` and `callbackUrl` are those of the Static Charge, and may not be given.
+    and pays that. The default of the amount is the only possible one, or the usual default within the bounds of the
+    Static Charge; `expiresIn`, `description` and `callbackUrl` are those of the Static Charge, and may not be given.
     After each visit the customer comes back with the probability `returning` (0 or more, less than 1), `return_after`
     later (a span, as `think_time`), with the same wallet and everything else drawn anew.
 
     Customers arrive and return for `duration` (None: without end, so `run()` never returns), and at most `count` of
-    them arrive. One whom the service refuses (4xx, an LNURL's error) is counted as `refused`; where it fails by a
-    defect (500), the move of time raises `Problem`, and the customer has not arrived.
-    All random numbers come from the streams `traffic/<id>` and `traffic/<id>/...`;
-    `leyden.world.traffic.generator.TrafficGenerator` says what stays the same when distributions change. Lists and what
-    functions return are kept in the sandbox: forks, saved sandboxes and scripts have them. Raises `DistributionError`
-    for a value that cannot be read, and for a `callbackUrl` or a `description` that the service refuses.
+    them arrive. A customer whom the service refuses (4xx, an LNURL's error) is counted as `refused`. If the service
+    fails by a defect (500), the move of time raises `Problem`, and the customer has not arrived. All random numbers
+    come from the streams `traffic/<id>` and `traffic/<id>/...`; `leyden.world.traffic.generator.TrafficGenerator` says
+    what stays the same when distributions change. Lists and the results of functions are stored in the sandbox: forks,
+    saved sandboxes and scripts have them. Raises `DistributionError` for a value that cannot be read, and for a
+    `callbackUrl` or a `description` that the service refuses.
     """
     given = {name: value for name, value in locals().items() if name != "world"}
     return start_traffic(world, plain_arguments(world, given))
 
 
 def plain_arguments(world: World, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `traffic` as JSON values, which give the same stream; those with their default are left out,
-    but for `rate`. Raises `DistributionError`."""
+    """The arguments of `traffic` as JSON values that start the same stream. Arguments with their default value are left
+    out, except `rate`. Raises `DistributionError`."""
     span_ms = None if given["duration"] is None else _checked(span_from, "duration", given["duration"], least_ms=1)
     now = world.clock.now()
     ends_at = None if span_ms is None else now + span_ms
@@ -181,7 +181,7 @@ def plain_arguments(world: World, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def start_traffic(world: World, plain: Mapping[str, Any]) -> Traffic:
-    """What `traffic` does, with arguments from `plain_arguments`."""
+    """Start a stream as `traffic` does, with arguments from `plain_arguments`."""
     parameters = list(inspect.signature(traffic).parameters.values())[1:]
     given = {one.name: plain.get(one.name, one.default) for one in parameters}
     to = None if given["to"] is None else _target(world, plain)
@@ -290,7 +290,8 @@ def _target(world: World, plain: Mapping[str, Any]) -> str:
 
 
 def _amount_for(world: World, to: str, plain: Mapping[str, Any]) -> Any:
-    """The amount of who pays `to`: the given one, the only possible one (None), or the default within the bounds."""
+    """The amount for payments to `to`: the given one, the only possible one (None), or the default within the
+    bounds."""
     with world.exclusive():
         found = world.traffic.shop.pay_request(to)
     if isinstance(found, Refusal):
@@ -306,7 +307,7 @@ def _amount_for(world: World, to: str, plain: Mapping[str, Any]) -> Any:
 
 
 def _checked(check: Callable[..., int], name: str, value: Any, *bounds: Any, **named: Any) -> int:
-    """What `check` returns. Raises `DistributionError` for what it refuses."""
+    """The result of `check`. Raises `DistributionError` if `check` refuses the value."""
     try:
         return check(name, value, *bounds, **named)
     except (TypeError, ValueError) as error:
@@ -323,7 +324,7 @@ def _check_fields(world: World, **fields: Any) -> None:
 
 
 def behaviour_distribution(value: str | Mapping[str, float]) -> Distribution:
-    """What payers do, from `leyden.world.traffic.BEHAVIOURS`: `pays`, `choice(pays:9, never:1)`. Raises
+    """The behaviour of payers, from `leyden.world.traffic.BEHAVIOURS`: `pays`, `choice(pays:9, never:1)`. Raises
     `DistributionError`."""
     return word_distribution(value, "behaviours", _behaviour)
 

@@ -1,4 +1,4 @@
-"""Graphs that are read from files: a text names the file and what is needed besides.
+"""Graphs that are read from files. A text names the file and options.
 
     graph.json                                     what LND's describegraph printed
     channels.json,nodes=nodes.json                 what Core Lightning's listchannels and listnodes printed
@@ -6,7 +6,7 @@
 
 shop       the receiving node (default: the node with the most channels)
 nodes      the file with the aliases, where the first has none
-sha256     the digest of the files, which must have it: in texts that read a graph again
+sha256     the required digest of the files: in texts from which a graph is read again
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _OPTIONS = ("shop", "nodes", "sha256")
 def read_graph(text: str) -> Graph:
     """The graph that a text describes; each sandbox draws its balances with its own seed.
 
-    Raises `GraphError` for a file that cannot be read or is no graph, for an unknown option or shop, and for files that
-    have another digest than the text.
+    Raises `GraphError` for a file that cannot be read or is no graph, for an unknown option or shop, and for files
+    whose digest differs from that in the text.
     """
     found = _TEXT.fullmatch(text)
     if found is None:

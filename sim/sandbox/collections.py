@@ -42,7 +42,7 @@ _FAULT_FIELDS = tuple(field.name for field in fields_of(FaultSpec) if field.name
 
 
 class _create:
-    """The method `create`: of a collection it has the parameters and the help text that the specification gives it."""
+    """The method `create`. On a collection, its parameters and its help text come from the specification."""
 
     def __init__(self, function: FunctionType) -> None:
         self._function = function
@@ -65,7 +65,7 @@ class Collection:
         self._made: tuple[Body | None, Callable[..., Any]] | None = None
 
     def _creator(self, function: FunctionType) -> Callable[..., Any]:
-        """`create` with the fields of the specification in use."""
+        """`create` with the fields of the specification in use as parameters."""
         if self._session.is_closed:
             return MethodType(function, self)
         body = self._session.world.config.contract.operation(self._create).body
@@ -262,8 +262,8 @@ class TrafficMethods:
         to:            a Static Charge, an LNURL or a Lightning address that they pay, instead of Charges of their own
         returning:     the share of the visits after which the customer comes back
         return_after:  a span, until then
-        duration:      how long they come (None: without end)
-        count:         at most so many
+        duration: the time in which they come (None: without end)
+        count: their largest number
 
         Raises `DistributionError`.
         """

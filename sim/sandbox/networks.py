@@ -48,7 +48,7 @@ class SandboxNetwork(Network):
         return SandboxNode(self, name, self.operations.payments.node_of(payer_name(name)), f".wallet({name!r})")
 
     def _repr_html_(self) -> str:
-        """What the repr says, and the channels of the shop."""
+        """The text of the repr, and a table of the shop's channels."""
         first, *lines = repr(self).splitlines()
         facts = [line.strip().partition(": ")[::2] for line in lines]
         return html_grid(("", ""), facts, caption=first) + self["shop"]._repr_html_()

@@ -102,7 +102,7 @@ class Resource:
         return html_table(rows, caption=type(self).__name__)
 
     def _blocked(self, data: Mapping[str, Any]) -> str:
-        """What a repr says of callbacks that cannot leave the sandbox."""
+        """The part of a repr about callbacks that cannot leave the sandbox."""
         note = self._session.callback_note(data["callbackUrl"])
         return note and f", callbacks blocked: {note}"
 

@@ -55,7 +55,7 @@ class ScheduledActions:
         return self._rows.pop(row.number, None) is not None
 
     def ahead(self) -> list[Scheduled]:
-        """What is ahead, the earliest first; of one instant, in the order in which it was scheduled."""
+        """The pending actions, the earliest first; those of one instant in the order in which they were scheduled."""
         return sorted(self._rows.values(), key=lambda row: (row.at_ms, row.number))
 
     def next(self) -> Scheduled | None:

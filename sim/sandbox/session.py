@@ -39,7 +39,8 @@ _FIRST_ID = re.compile(rb'"id":"([^"]{1,64})"')
 
 
 class Session:
-    """What the parts of a sandbox share. `Sandbox.restore` replaces `world` and `action_log`: do not keep them.
+    """The shared state of the parts of a sandbox. `Sandbox.restore` replaces `world` and `action_log`: do not keep
+    them.
 
     `egress` is the mode of the egress policy, None for the default; `egress_allow` are networks that are allowed in
     every mode. Raises `ValueError` for an unknown mode or an invalid network.

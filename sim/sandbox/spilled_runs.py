@@ -26,7 +26,8 @@ class _Movable(Protocol):
 
 
 def run_spilling(sandbox: _Movable, until: Span, events: int | None, directory: str | Path) -> None:
-    """What `Sandbox.run` does with `spill`. What has ended so far is in the files after an interrupt, too."""
+    """Run as `Sandbox.run` does with `spill`. After an interrupt, too, the files have everything that has ended so
+    far."""
     writer = RunWriter(sandbox.session.world, directory)
     try:
         if events is not None:

@@ -35,7 +35,7 @@ def instant_ms(when: Instant, *, clamp: bool = False) -> int:
 
 
 class FiredEvents(list[Fired]):
-    """What fired, in order. Its repr shows the first five, and a notebook how many there are of each kind."""
+    """The events that fired, in order. The repr shows the first five, and a notebook shows the number of each kind."""
 
     def __repr__(self) -> str:
         lines = [f"  {to_iso(one.at_ms)} {one.kind} {one.key}" for one in self[:5]]
@@ -43,7 +43,7 @@ class FiredEvents(list[Fired]):
         return "\n".join([f"{len(self)} events" + ":" * bool(lines), *lines, *more])
 
     def _repr_html_(self) -> str:
-        """How many of each kind there were, and the first and the last instant of each."""
+        """The number of events of each kind, with the first and the last instant."""
         kinds = Counter(one.kind for one in self)
         first = {one.kind: to_iso(one.at_ms) for one in reversed(self)}
         last = {one.kind: to_iso(one.at_ms) for one in self}
@@ -52,7 +52,7 @@ class FiredEvents(list[Fired]):
 
 
 def run(session: Session, until: Span, events: int | None) -> list[Fired]:
-    """What `Sandbox.run` does."""
+    """The implementation of `Sandbox.run`."""
     if events is not None:
         count = event_count(until, events)
         return session.move("events", lambda clock: clock.run_events(count), count=count)
@@ -81,12 +81,12 @@ def target_ms(session: Session, when: Instant, offset: Span) -> int:
 
 
 def advance_to(session: Session, when: Instant, offset: Span) -> list[Fired]:
-    """What `Sandbox.advance_to` does."""
+    """The implementation of `Sandbox.advance_to`."""
     to_ms = target_ms(session, when, offset)
     return session.move("advance_to", lambda clock: clock.advance_to(to_ms), to_ms=to_ms)
 
 
 def advance(session: Session, by: Span) -> list[Fired]:
-    """What `Sandbox.advance` does."""
+    """The implementation of `Sandbox.advance`."""
     by_ms = span_ms(by)
     return session.move("advance", lambda clock: clock.advance(by_ms), by_ms=by_ms)

@@ -23,7 +23,7 @@ _EVENTS_SHOWN = 3
 
 
 class Views:
-    """What a sandbox shows of its world: tables, figures and drawings."""
+    """The views of a sandbox: tables, figures and drawings."""
 
     session: Session
 

@@ -107,7 +107,7 @@ class Wallet:
             return list(self._session.world.payments.rows.find("payer", self.name))
 
     def _summary(self, rows: list[PaymentRow]) -> str:
-        """What the wallet has done, in one line."""
+        """A line about the wallet's payments."""
         if self._session.is_closed:
             return f"Wallet({self.name!r}, of a closed sandbox)"
         if self._session.world.engine is None:

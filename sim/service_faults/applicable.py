@@ -1,4 +1,4 @@
-"""Which requests a kind of service fault can apply to, and the refusal of a rule that no request can match."""
+"""The requests to which a kind of service fault can apply, and the refusal of a rule that no request can match."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from leyden.server.ports import CONNECTION
 
 
 class Connection(Protocol):
-    """What a fault does with a connection (`leyden.server.system.client_connection`)."""
+    """The effect of a fault on a connection (`leyden.server.system.client_connection`)."""
 
     @property
     def is_closed(self) -> bool:
@@ -23,7 +23,7 @@ class Connection(Protocol):
         """Call `ended` with the number of bytes that were not sent, when no more will be."""
 
     def reset(self) -> None:
-        """Reset the connection at once. What was sent before may be lost."""
+        """Reset the connection at once. Bytes that were sent before may be lost."""
 
     def close(self) -> None:
         """Close the connection after what was sent."""

@@ -29,19 +29,19 @@ _UNKNOWN = {"x_unknown": {"added_by": "a fault of this sandbox", "list": [1, Non
 
 
 class Forbidden(Problem):
-    """What a service answers for a key without the permission."""
+    """The answer of a service to a key without the permission."""
 
     status, code, title = 403, "forbidden", "Forbidden"
 
 
 class Unavailable(Problem):
-    """What a service answers that is down for maintenance."""
+    """The answer of a service that is down for maintenance."""
 
     status, code, title = 503, "service_unavailable", "Service unavailable"
 
 
 class BadGateway(Problem):
-    """What a proxy answers for a service that it does not reach."""
+    """The answer of a proxy that does not reach the service."""
 
     status, code, title = 502, "bad_gateway", "Bad gateway"
 

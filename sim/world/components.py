@@ -51,14 +51,14 @@ CONTROL_BODY_BYTES = 65_536  # as the control document has it
 
 
 class Environment(NamedTuple):
-    """What a world's parts need of what surrounds them; it outlasts a reset.
+    """The environment of a world's parts. It stays the same over a reset.
 
     `catch_up(clock)` runs what is due on a live clock before a transaction, or a part of it. `recording` is entered
     around the recording of responses from the network, and `observe` is called for each. `control_handlers()` makes the
-    handlers of the control plane; None: there is none. `run_apart(work)` runs work that needs nothing of the world's
-    state while other requests are answered. `wait_durable` is awaited before a response leaves. `name_taken` says
-    whether the user part of a lightning address is in use below the URL. `report_ignored` is called with the text about
-    each ignored field once. `note_of(url)` says why nothing is sent there without an external transport.
+    handlers of the control plane; None: there is none. `run_apart(work)` runs work that does not use the world's state,
+    while other requests are answered. `wait_durable` is awaited before a response leaves. `name_taken` says whether the
+    user part of a lightning address is in use below the URL. `report_ignored` is called with the text about each
+    ignored field once. `note_of(url)` says why nothing is sent there without an external transport.
     """
 
     store: Store
@@ -102,7 +102,7 @@ class Components(NamedTuple):
 
     @property
     def before_commit(self) -> Callable[[], None] | None:
-        """What ends each commit that changes something, inside of it: what ended long ago is removed, and a durable
+        """The last steps inside each commit that changes something: rows that ended long ago are removed, and a durable
         store gets the world's own rows."""
         retention, state = self.retention, self.state
         if retention is None:
@@ -118,8 +118,9 @@ class Components(NamedTuple):
 
     @property
     def participants(self) -> tuple[CommitParticipant, ...]:
-        """What takes part in a commit besides the rows, in order: timers are rolled back before the outbox sets those
-        anew that it needs, the journal reports a rollback last, and callbacks leave when all else is committed."""
+        """The parts that take part in a commit besides the rows, in order: timers are rolled back before the outbox
+        sets those anew that it needs, the journal reports a rollback last, and callbacks leave when all else is
+        committed."""
         engine = () if self.engine is None else (self.engine,)
         retention = () if self.retention is None else (self.retention,)
         return (

@@ -29,7 +29,7 @@ _GRAPH_FILE = re.compile(r"[^,]*\.json\Z|.*?\.json,", re.DOTALL | re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class WorldConfig:
-    """What a world is built from. `control` compiles the contract of its control plane on first use.
+    """The configuration from which a world is built. `control` compiles the contract of its control plane on first use.
 
     `given_seed` and `given_start_ms` are the user's, where `seed` was derived from it or a reset changed them. `keep`
     bounds the readable journal, `keep_ended` the Charges, payments and callbacks that ended (None: all are kept). `run`
@@ -84,7 +84,7 @@ def packaged_contract(name: str, overlays: tuple[str | Path, ...] = ()) -> Contr
 
 
 def where_is(path: str) -> str | None:
-    """Where a path is served that no sandbox has; None for one that `leyden serve` does not have either."""
+    """Where a path is served that a sandbox does not have; None for a path that `leyden serve` does not have either."""
     templates = (*packaged_contract("server").by_path(), *_SERVER_PATHS)
     if any(re.fullmatch("[^/]+".join(map(re.escape, _PARAMETER.split(each))), path) for each in templates):
         return "a server has this path, and no sandbox in a program: start one with leyden serve"

@@ -67,7 +67,7 @@ class HashedEventJournal:
 
     @property
     def dropped(self) -> int:
-        """How many of the oldest entries can no longer be read."""
+        """The number of the oldest entries, which can no longer be read."""
         return self._dropped if self._keep is None else max(self._dropped, len(self) - self._keep)
 
     def __repr__(self) -> str:
@@ -213,7 +213,7 @@ class HashedEventJournal:
             self._drop_chunks(self._keep)
 
     def drop_readable(self) -> None:
-        """Free the memory of the entries so far but for at most a thousand: the hash includes them."""
+        """Free the memory of the entries so far, except for at most a thousand. The hash includes all of them."""
         self._drop_chunks(0)
 
     def _drop_chunks(self, keep: int) -> None:

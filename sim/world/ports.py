@@ -1,4 +1,4 @@
-"""What a world needs of its surroundings: the server that it is attached to, and the log of the network's responses."""
+"""The ports of a world: the server to which it is attached, and the log of the network's responses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class HostServer(Protocol):
 
     @property
     def lnurl_refused(self) -> int:
-        """How many requests to LNURL were refused because there were too many."""
+        """The number of requests to LNURL that were refused because there were too many."""
 
     def fork(
         self, world: Any, state: Callable[[], Mapping[str, Any]], rate: float, order: Mapping[str, Any]
@@ -89,7 +89,7 @@ class HostServer(Protocol):
 
 
 class NetworkLog(Protocol):
-    """What is informed of responses from the real network."""
+    """An observer of responses from the real network."""
 
     def responded(self, request: CallbackRequest, response: CallbackResponse, time_s: int) -> None:
         """A response was recorded, at `time_s` on the receiver's clock."""

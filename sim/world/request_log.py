@@ -154,7 +154,7 @@ class RequestLog:
     # For the budget
 
     def memory_bytes(self) -> int:
-        """What the rows take."""
+        """The memory of the rows, in bytes."""
         return sum(len(row) + _OBJECT_BYTES for row in [*self._rows, *self._console_reads])
 
     def oldest_ns(self) -> float:

@@ -22,7 +22,7 @@ class StoredSnapshot(NamedTuple):
     content: tuple[bytes, ...]
 
     def state(self) -> Any:
-        """What `dump_world` returned."""
+        """The result of `dump_world`."""
         return decoded(self.content)
 
 

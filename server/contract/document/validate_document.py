@@ -1,7 +1,7 @@
 """Validates a document against the table of keywords. Each error names the location and the correction.
 
-Whatever is not in the table is refused, so a spelling mistake, or a keyword that would be ignored in silence, never
-reaches a server. The walk also gathers what the compiler needs: every object by its location, and every `$ref`.
+A keyword that is not in the table is refused, so a spelling mistake, or a keyword that would be ignored in silence,
+never reaches a server. The walk also gathers what the compiler needs: every object by its location, and every `$ref`.
 """
 
 from __future__ import annotations

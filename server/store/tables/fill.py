@@ -7,9 +7,9 @@ from leyden.server.store.tables.table_snapshot import TableSnapshot
 
 
 def fill(table: TableData, state: TableSnapshot | TableData) -> bool:
-    """Replace the content of the table by a copy of that of a snapshot, or by that of another table, which must not be
-    used afterwards, if it has the key, the indexes and the tallies of the table. Whether it has; if not, nothing
-    changes. Inside of a commit."""
+    """Replace the content of the table by a copy of a snapshot's content, or by the content of another table, which
+    must not be used afterwards. Returns False and changes nothing if the other content does not have the key, the
+    indexes and the tallies of the table. Call it inside a commit."""
     if state.key != table.key or set(state.indexes) != set(table.indexes) or set(state.tallies) != set(table.tallies):
         return False
     table.clear()

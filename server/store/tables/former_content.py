@@ -1,4 +1,4 @@
-"""The content that tables had, which is freed in steps: to free a large dict at once takes long."""
+"""The former content of tables, which is freed in steps, because freeing a large dict at once takes long."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FormerContent:
         self._dicts = _dicts(self._tables)
 
     def free(self) -> Iterator[None]:
-        """Empty, step by step, those that the tables do not have any more. Nothing else may use them."""
+        """Empty the dicts that no table has any more, step by step. Nothing else may use these dicts."""
         in_use = {id(one) for one in _dicts(self._tables)}
         while self._dicts:
             one = self._dicts.pop()

@@ -53,7 +53,7 @@ class Index:
         del groups[value]
 
     def count(self, value: Any) -> int | None:
-        """How many rows have the value; None when the index does not know."""
+        """The number of rows with the value; None when the index does not know it."""
         if value is None:
             return None
         try:

@@ -22,12 +22,13 @@ def pack(value: Any) -> bytes | None:
 
 
 def unpack(packed: bytes) -> Any:
-    """What `pack` was given."""
+    """The value of a block of `pack`."""
     return marshal.loads(zlib.decompress(packed))
 
 
 def pack_with_summary(value: Any, summary: Any) -> bytes | None:
-    """As `pack`, with a summary before the value that is read without unpacking it. None is no summary."""
+    """Like `pack`, with a summary before the value. The summary can be read without unpacking the value; None means
+    that there is none."""
     packed = pack(value)
     if packed is None:
         return None
@@ -36,12 +37,12 @@ def pack_with_summary(value: Any, summary: Any) -> bytes | None:
 
 
 def summary_of(block: bytes) -> Any:
-    """The summary that `pack_with_summary` was given."""
+    """The summary in a block of `pack_with_summary`."""
     return marshal.loads(zlib.decompress(memoryview(block)[_LENGTH_BYTES : _end_of_summary(block)]))
 
 
 def unpack_after_summary(block: bytes) -> Any:
-    """The value that `pack_with_summary` was given."""
+    """The value in a block of `pack_with_summary`."""
     return marshal.loads(zlib.decompress(memoryview(block)[_end_of_summary(block) :]))
 
 

@@ -84,7 +84,8 @@ class RowMap(Mapping[int, Row]):
     # Packing
 
     def pack(self, replaced: Iterable[int], summarize: Summarize | None = None) -> None:
-        """Note the ids of rows that a commit has replaced, and pack those that were replaced long before: as many.
+        """Note the ids of rows that a commit has replaced, and pack the same number of rows: those that were replaced
+        longest ago.
 
         `summarize` gives the summaries that a block has.
         """

@@ -21,8 +21,8 @@ from leyden.server.store.tables.tally import Tally
 
 
 class CommitState(Protocol):
-    """What a table reads and sets in its storage: how many commits are open inside one another, whether they can only
-    be rolled back, and the tables that they have changed."""
+    """The state of a storage that its tables read and set: how many commits are open inside one another, whether they
+    can only be rolled back, and the tables that they have changed."""
 
     depth: int
     rollback_only: bool

@@ -15,7 +15,8 @@ from leyden.server.store.tables.table_data import TableData
 
 
 class TinyDBStorage(Storage):
-    """What makes a storage of rows (`RowStorage`) a complete TinyDB storage, for TinyDB's stock tables too."""
+    """The methods that make a storage of rows (`RowStorage`) a complete TinyDB storage, for TinyDB's stock tables
+    too."""
 
     tables: dict[str, TableData]
 

@@ -198,7 +198,8 @@ class IndexedTable(RowTable, Table):
 
 
 class _StagedRows:
-    """What TinyDB's updaters get instead of a table: it collects the rows to add and whether to clear the table."""
+    """The object that TinyDB's updaters get instead of a table. It collects the rows to add and whether to clear the
+    table."""
 
     def __init__(self, rows: Mapping[int, Row]) -> None:
         self._rows = rows

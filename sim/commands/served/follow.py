@@ -1,4 +1,4 @@
-"""What happens in a served sandbox, as it happens: its requests and the entries of its event journal."""
+"""Follows a served sandbox: prints its requests and the entries of its event journal as they happen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands print for people: tables that fit the terminal, fields, times in UTC, amounts in millisatoshis."""
+"""Output of the commands for people: tables that fit the terminal, fields, times in UTC, amounts in millisatoshis."""
 
 from __future__ import annotations
 

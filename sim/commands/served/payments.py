@@ -94,7 +94,7 @@ def _pay(options: argparse.Namespace) -> int:
 
 
 def _invoice(client: Client, charge_id: str) -> str:
-    """What a wallet scans of the Charge or of the Static Charge with this id."""
+    """The text that a wallet scans for the Charge or the Static Charge with this id."""
     for kind in ("charges", "static-charges"):
         raw = client.find(f"/v0/{kind}/{charge_id}")
         if raw is not None:

@@ -1,4 +1,4 @@
-"""What the commands for sandboxes share: which one is meant, the options of a new one, and how one is printed."""
+"""Shared parts of the commands for sandboxes: the choice of a sandbox, the options of a new one, and its output."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sandbox_path(options: argparse.Namespace) -> str:
 
 
 def sandbox_named(options: argparse.Namespace) -> tuple[str, str] | None:
-    """What that path names, for an error."""
+    """The name of the resource of that path, for an error."""
     return None if options.id is None else (f"sandbox {options.id}", LISTING)
 
 

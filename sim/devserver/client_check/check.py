@@ -44,7 +44,7 @@ class Finding:
 
     @property
     def found(self) -> str:
-        """What the client did, in one text."""
+        """A text about the actions of the client."""
         return "; ".join(judgement.found for judgement in self.judgements)
 
     @property
@@ -80,7 +80,7 @@ class ClientReport:
         return found_mistakes(self.findings)
 
     def count(self, verdict: str) -> int:
-        """How many cases have this verdict."""
+        """The number of cases with this verdict."""
         return [finding.verdict for finding in self.findings].count(verdict)
 
     def reaches(self, grade: str) -> bool:

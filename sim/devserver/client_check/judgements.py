@@ -1,4 +1,4 @@
-"""How a run of the client is judged: what every run has to do, and what the fault of its case asks for."""
+"""Judgements of the client's runs: rules for every run, and rules for the fault of its case."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SHOWN, _SHOWN_RESPONSES = 100, 5
 
 
 class Judgement(NamedTuple):
-    """What a run shows: the verdict, what the client did, and its mistake, if it is one."""
+    """The judgement of a run: the verdict, the actions of the client, and its mistake, if there is one."""
 
     verdict: str
     found: str
@@ -66,7 +66,7 @@ class Judgement(NamedTuple):
 
     @property
     def mend(self) -> str:
-        """What to change."""
+        """The correction."""
         return "" if self.mistake is None else self.mistake.mend
 
 
@@ -203,7 +203,7 @@ def is_refused(run: Run, wanted: int) -> Judgement:
 
 
 def _repeated(run: Run, wanted: int) -> str | None:
-    """What a run did that sent a refused request again; None if it did not."""
+    """A text about a run that sent a refused request again; None for another run."""
     for one in repetitions(run, wanted):
         if one.are_any:
             first, sent = one.requests[0], len(one.requests)
@@ -272,7 +272,7 @@ def reads_the_content_type(run: Run, wanted: int) -> Judgement:
 
 
 def common_judgement(run: Run, wanted: int, endless: Mistake | None) -> Judgement | None:
-    """What is wrong in any case, whatever it is for: a second Charge, or no end, which `endless` names."""
+    """A mistake that counts in every case: a second Charge, or no end, which `endless` names."""
     if run.charges > max(wanted, 1):
         keys = [request.idempotency_key for request in run.creations]
         mistake = SECOND_CHARGE_WITHOUT_KEY if None in keys else SECOND_CHARGE_WITH_NEW_KEY
@@ -311,7 +311,7 @@ def unexercised_judgement(run: Run, wanted: int, unexercised: str) -> Judgement 
 
 
 def further_judgements(run: Run) -> Iterator[Judgement]:
-    """What else is wrong in any case, however the run ends."""
+    """Other mistakes that count in every case, however the run ends."""
     if run.shows_key:
         yield mistaken(SHOWS_API_KEY, "its output has the API key, or a long part of it")
     reused = reused_key(run)

@@ -13,7 +13,7 @@ MOST_ATTEMPTS = 20
 
 
 class Mistake(NamedTuple):
-    """What a client does wrong: `title` continues a sentence that begins with "it"."""
+    """A mistake of a client. `title` continues a sentence that begins with "it"."""
 
     name: str
     severity: str

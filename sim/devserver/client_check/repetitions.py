@@ -66,7 +66,7 @@ class ReusedKey(NamedTuple):
 
     @property
     def found(self) -> str:
-        """What the client did, and the members of the body that differ."""
+        """A text about the client's repetition, with the members of the body that differ."""
         names = _differing(_value(self.first), _value(self.later))
         more = ", ..." if len(names) > _SHOWN_MEMBERS else ""
         shown = ", ".join(name[:_SHOWN_CHARS] for name in names[:_SHOWN_MEMBERS])

@@ -54,7 +54,7 @@ class SentRequest:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a command did. `exit_status` is None if it was ended because it took too long.
+    """The run of a command. `exit_status` is None if it was ended because it took too long.
 
     `hits` counts the responses that the faults of the case changed. `uses_charge` says that a request or the output has
     the id of a Charge, so that the command read a body.

@@ -143,7 +143,8 @@ class NetworkControl:
 
     @contextmanager
     def _transaction(self) -> Iterator[NetworkOperations]:
-        """Read or change the network in one transaction. What is refused is rolled back: `SemanticConflict`."""
+        """Read or change the network in one transaction. A refused change is rolled back and raises
+        `SemanticConflict`."""
         operations = self._operations()
         from leyden.errors import GraphError, InterceptError
 

@@ -25,7 +25,8 @@ class SearchControl:
 
     @handles(needs=("query.text", "query.perKind"), recorded=False)
     async def search(self, call: Request) -> dict[str, Any]:
-        """What has the text, of each kind the newest first. Other requests are answered while this one reads."""
+        """The resources that contain the text, the newest of each kind first. Other requests are answered while this
+        one reads."""
         world, service = self._world, self._world.service
         text, limit = call.query["text"].lower(), call.query["perKind"]
         slices = world.slices()

@@ -58,7 +58,8 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
 
 
 def _ended_static_charge(world: World, wanted: Mapping[str, Any]) -> str | None:
-    """Why no more deliveries about a Static Charge can be in the state waited for, or None while they can."""
+    """The reason why no further delivery about a Static Charge can reach the awaited state; None while one still
+    can."""
     service, charge_id = world.service, wanted["chargeId"]
     static, statics = service.static_charges.static_charges.existing(charge_id), service.static_charges.lifecycle.table
     open_charges = {"static_charge_id": charge_id, "status": service.charges.lifecycle.table.initial}
@@ -76,8 +77,8 @@ def _ended_static_charge(world: World, wanted: Mapping[str, Any]) -> str | None:
 
 
 async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
-    """Why a wait ended early or late: the state of the next delivery that could match, and what to do next. `filters`
-    are the fields of the rows about the Charge and the event."""
+    """The reason why a wait ended without enough deliveries: the state of the next delivery that could match, and what
+    to do next. `filters` are the fields of the rows about the Charge and the event."""
     ended = dead_end(world, wanted)
     if ended is not None:
         return ended
@@ -129,8 +130,8 @@ async def _open_charge(world: World, filters: Mapping[str, Any]) -> ChargeRow | 
 
 
 async def _next_pending(world: World, filters: Mapping[str, Any]) -> DeliveryRow | None:
-    """The oldest delivery in flight of these pending ones; without one, that which is due next. There may be very many:
-    the rows are read in the order of their timers, and other requests are answered in between."""
+    """The oldest of these pending deliveries that is in flight; if none is, the one that is due next. There may be very
+    many rows: they are read in the order of their timers, and other requests are answered in between."""
     outbox, slices = world.service.outbox, world.slices()
 
     def pending(delivery_id: str) -> DeliveryRow | None:
@@ -152,7 +153,7 @@ async def _next_pending(world: World, filters: Mapping[str, Any]) -> DeliveryRow
 
 
 def _of_delivery(world: World, row: DeliveryRow) -> str:
-    """What happens next to a pending delivery, and what brings it about."""
+    """The next step of a pending delivery, and how to reach it."""
     if not is_in_flight(row):
         held = world.faults.held(row["id"])
         what = "the next attempt" if held is None else f"an attempt that a fault of the kind {held['kind']} delays,"
@@ -168,7 +169,7 @@ def _of_delivery(world: World, row: DeliveryRow) -> str:
 
 
 def _of_unpaid(world: World, charge: ChargeRow, event: str | None) -> str:
-    """What makes an unpaid Charge send a callback with this event."""
+    """The action after which an unpaid Charge sends a callback with this event."""
     ways = _ways(
         world,
         _maker(charge),
@@ -186,7 +187,7 @@ def _of_unpaid(world: World, charge: ChargeRow, event: str | None) -> str:
 
 
 def _payment(world: World, charge: ChargeRow) -> str:
-    """What completes an unpaid Charge; empty if nothing does."""
+    """The action that completes an unpaid Charge; empty if there is none."""
     for payment in world.payments.rows.find("payment_hash", charge["payment_hash"]):
         if payment["status"] == HELD:
             return f"settle its held payment (POST /sandbox/v1/payments/{payment['id']}/settle)"
@@ -197,12 +198,13 @@ def _payment(world: World, charge: ChargeRow) -> str:
 
 
 def _maker(charge: ChargeRow | None) -> str:
-    """The operation that made a Charge, or a Static Charge (None): its callbacks are those of the resource."""
+    """The operation that created a Charge, or a Static Charge (None). The callbacks of the resource are declared
+    there."""
     return "createCharge" if charge is not None and charge["static_charge_id"] is None else "createStaticCharge"
 
 
 def _events(world: World, operation: str) -> set[str]:
-    """The events of the callbacks of what this operation makes."""
+    """The events of the callbacks about resources that this operation creates."""
     rules = world.config.contract.operations[operation].callbacks
     return {name for rule in rules for name in rule.delivery.events.values()}
 
@@ -219,7 +221,7 @@ def _ways(world: World, operation: str, event: str | None, pay: str, expire: str
 
 
 def _due(world: World, what: str, due_ms: int) -> str:
-    """What happens at an instant, and how the clock gets there."""
+    """The event at an instant, and how to move the clock there."""
     clock = world.clock
     left_ms = due_ms - clock.now()
     if left_ms <= 0:

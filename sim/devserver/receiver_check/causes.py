@@ -129,7 +129,7 @@ def _silent_end(sent: Sequence[Finding]) -> int:
 
 
 def _silence(url: str, exchange: Exchange) -> tuple[str, str]:
-    """What an endpoint without an answer does, and the correction."""
+    """The behaviour of an endpoint that gives no answer, and the correction."""
     note, parts = exchange.answer.note, urlsplit(url)
     match exchange.answer.error:
         case _ if exchange.answer.error == BLOCKED:
@@ -204,7 +204,7 @@ def _valid_refused(url: str, findings: Sequence[Finding], left: Sequence[Finding
 
 
 def _refusal(url: str, exchange: Exchange) -> tuple[str, str]:
-    """What a status other than 2xx means, and the correction."""
+    """The meaning of a status other than 2xx, and the correction."""
     status, path = exchange.answer.status or 0, urlsplit(url).path or "/"
     if is_status(3, status):
         target = exchange.answer.headers.get("location", "")
@@ -251,7 +251,7 @@ def _all_accepted(url: str, findings: Sequence[Finding], left: Sequence[Finding]
 
 
 def _acceptance(effects: Sequence[str]) -> tuple[str, str]:
-    """What a 2xx to every forged message means together with the reported effects, and the correction."""
+    """The meaning of a 2xx to every forged message, given the reported effects, and the correction."""
     if all(effect == "applied" for effect in effects):
         return f": it verifies nothing, as its {EFFECT} says", VERIFY_FIRST
     if all(effect == "ignored" for effect in effects):

@@ -39,7 +39,7 @@ class Exchange:
 
     @property
     def effect(self) -> str:
-        """What the receiver reports that it did: `applied`, `ignored`, or an empty string."""
+        """The effect that the receiver reports: `applied`, `ignored`, or an empty string."""
         effect = (self.reported_effect or "").strip().lower()
         return effect if effect in EFFECTS else ""
 

@@ -1,4 +1,4 @@
-"""Which operation a logged request was for, by its method and path."""
+"""Finds the operation of a logged request by its method and path."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class RequestRows:
         return self._facts(row)[0]
 
     def source(self, row: LoggedRequest) -> str:
-        """Which interface the request was for."""
+        """The interface of the request."""
         if row.path.startswith(CONTROL_PATH):
             return CONTROL
         return LNURL if row.path.startswith(self._lnurl) else SERVICE

@@ -180,7 +180,7 @@ class EventStreams:
 
 
 async def past_events(world: World, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
-    """What a stream begins with, for a sandbox that is not served: nothing would come after it."""
+    """The first bytes of a stream, for a sandbox that is not served: nothing would follow them."""
     rows = [] if after is None else _since(world, after, client)
     yield request_events(RequestRows(world), rows) + _changed(world)
 

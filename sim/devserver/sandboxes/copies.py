@@ -1,6 +1,6 @@
 """Copies of the sandboxes of a server: snapshots and restores, forks, and the file that `Sandbox.save` writes.
 
-What concerns one sandbox alone is done by `leyden.devserver.control.copies`, as with the sandbox's own key.
+`leyden.devserver.control.copies` does the operations on one sandbox alone, as with the sandbox's own key.
 """
 
 from __future__ import annotations

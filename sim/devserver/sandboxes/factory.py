@@ -28,7 +28,7 @@ READABLE_ENTRIES = 100_000  # of the event journal, without --keep
 
 @dataclass(frozen=True, slots=True)
 class SandboxDefaults:
-    """What a created sandbox has where its request says nothing. `start_ms` is None for the real time.
+    """The defaults of a created sandbox. `start_ms` is None for the real time.
 
     A sandbox has no other document than its server; `overlays` of the request replace those of the server, if `spec` is
     no compiled contract.

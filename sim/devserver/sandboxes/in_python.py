@@ -16,8 +16,8 @@ from leyden.world.world import World
 
 
 def sandboxes_beside(world: World, url: str, egress: Egress) -> SandboxSettings:
-    """How a server at this URL creates sandboxes beside the world of a `Sandbox`. Their clocks are paused, and their
-    seeds are derived from that of the world, so that each run has the same ids. No token is needed."""
+    """The factory of sandboxes for a server at this URL that serves the world of a `Sandbox`. Their clocks are paused,
+    and their seeds are derived from that of the world, so that each run has the same ids. No token is needed."""
     config = world.config
     contract, numbers = config.contract, count(1)
     defaults = SandboxDefaults(

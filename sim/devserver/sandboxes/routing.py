@@ -1,4 +1,4 @@
-"""Which world a request belongs to: by the URL of a created sandbox, by its API key, or by the resource of its path."""
+"""Finds the world of a request: by the URL of a created sandbox, by its API key, or by the resource of its path."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _TOO_LARGE_MEND = "serve a larger file of a sandbox in Python, with Sandbox.load
 
 @dataclass(frozen=True, slots=True)
 class SandboxSettings:
-    """What a server needs to create sandboxes: `server_url` is its public URL, `now_ms` the real time."""
+    """The environment of a server that creates sandboxes: `server_url` is its public URL, `now_ms` the real time."""
 
     factory: SandboxFactory
     access: AdminAccess

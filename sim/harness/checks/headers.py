@@ -86,8 +86,8 @@ def _named(text: str, ignored: Sequence[str], known: Sequence[str], where: str) 
 
 
 def _to_be_named(ignored: Sequence[str], known: Sequence[str], observed: Sequence[str]) -> list[str]:
-    """At most eight of the names, in the order of the request: those that are spelt nearly as a known one, then those
-    that are `observed`, because others may be near to a known one too, then the first."""
+    """At most eight of the names, in the order of the request: first those that are similar to a known name, then those
+    that are `observed` (they may be similar to a known name, too), then the first of the others."""
     if len(ignored) <= _MAX_NAMED:
         return [*ignored]
     letters = {_letters(one) for one in known if one not in ignored}

@@ -1,1 +1,1 @@
-"""The control plane as its document declares it: lists and their filters, state that is kept, and checks of both."""
+"""Checks of the control plane against its document: lists and their filters, and state that is kept over a restart."""

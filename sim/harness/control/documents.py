@@ -1,4 +1,4 @@
-"""What the document of the control plane declares: its operations, its lists with their parameters, the order of
+"""The declarations in the document of the control plane: operations, lists with their parameters, and the order of
 rows."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the filters of the lists mean, by the words of the document, and values for them that are drawn from rows."""
+"""The meaning of the filters of the lists, read from the words of the document, and values for them, drawn from
+rows."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ Row = Mapping[str, Any]
 
 
 class Rows(Protocol):
-    """What a filter may ask besides the row itself."""
+    """The data that a filter may need in addition to the row."""
 
     def rows(self, operation: str) -> Sequence[Row]:
         """Every row of another list."""
@@ -25,7 +26,7 @@ class Rows(Protocol):
         """The answer of the operation that reads one row of a list."""
 
     def lower_texts(self, operation: str, row: Row) -> tuple[str, ...]:
-        """The texts of a row of a list in which another one is searched, in lower case."""
+        """The texts of a row of a list in which a search looks, in lower case."""
 
     def children(self, static_id: str) -> frozenset[str]:
         """The ids of the Charges of a Static Charge."""
@@ -44,7 +45,7 @@ _SEARCHED: Mapping[str, tuple[str, ...]] = {
 
 
 def meaning_of(of: ControlList, name: str) -> Meaning | None:
-    """What a parameter means. None for words that are not known here."""
+    """The meaning of a parameter. None for words that are not known here."""
     text, members = of.filters[name]["description"], of.row["properties"]
     bound = re.search(r"whose `(\w+)` is (this time or later|before this time)", text)
     if bound is not None:
@@ -97,7 +98,7 @@ def has_text(rows: Rows, name: str, row: Row, value: str) -> bool:
 
 
 def searched_texts(rows: Rows, name: str, row: Row) -> Iterator[str]:
-    """The texts of a row in which another one is searched."""
+    """The texts of a row in which a search looks."""
     if name == "listRequests":
         details = rows.details(name, row)
         yield from (row["path"], *(details[part]["body"] for part in ("request", "response") if details[part]))
@@ -118,7 +119,7 @@ _SHIFTED = re.compile(r"[0-9a-zA-Z]")
 
 
 def drawn(of: ControlList, name: str, row: Row, rows: Rows) -> list[str]:
-    """The values of a parameter that belong to a row: without one, none."""
+    """The values of a parameter that belong to a row; empty without a row."""
     schema, text = of.filters[name]["schema"], of.filters[name]["description"]
     bound = re.search(r"whose `(\w+)`", text)
     if bound is not None:

@@ -168,8 +168,8 @@ def _refused(host: Host, target: str, names: Sequence[str]) -> None:
 
 
 def _check_filter(host: Host, of: ControlList, path: str, draws: Sequence[Sequence[str]]) -> None:
-    """A filter gives the rows of the whole list for which its meaning is true. Of each draw: the parameter, the place
-    of the row that it is drawn from, and the kind of the value."""
+    """A filter returns the rows of the whole list for which its meaning is true. A draw has the parameter, the place of
+    the row from which the value is drawn, and the kind of the value."""
     full = host.full(of, path)
     choices = [
         [value_of(kind, value, of.filters[name]["schema"]) for value in _drawn(host, of, full, name, place)]
@@ -231,8 +231,9 @@ def _is_allowed(schema: Mapping[str, Any], value: str) -> bool:
 
 
 def _check_between(host: Host, of: ControlList, path: str, step: Mapping[str, Any]) -> None:
-    """Rows that appear, change and are removed after the first page: the pages have every row that was there all the
-    time once and in order, a removed one that was not read never, a new one as the order of the list says."""
+    """Rows appear, change and are removed after the first page. The pages contain each row that existed all the time
+    exactly once and in order, no removed row that was not read before, and new rows as the order of the list
+    requires."""
     size = step.get("count", 3)
     before = host.full(of, path)
     read: list[Row] = []

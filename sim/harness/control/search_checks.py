@@ -98,7 +98,7 @@ def _active_faults(host: Host) -> Any:
 
 
 def _balance(host: Host) -> Any:
-    """What completed Charges have received: for each the first payment of its invoice that succeeded."""
+    """The amount received by completed Charges: for each, its first successful payment."""
     received = {row["paymentHash"]: row["amount"] for row in host.rows("listPayments") if row["status"] == "succeeded"}
     return str(sum(map(int, received.values())))
 

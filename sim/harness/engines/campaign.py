@@ -79,7 +79,7 @@ def run_campaign(
 
 
 def _add(report: CampaignReport, engine: str, result: CaseResult, target: Target) -> None:
-    """Add one result; its violation is shrunk. An interrupt of that does not lose it."""
+    """Add one result and shrink its violation. The violation is kept if shrinking is interrupted."""
     report.coverage.add(engine, result.case.name, result.reached, done=result.done, unchecked=result.unchecked)
     if engine == "conformance":
         report.cases[result.case.name] = result.violation is not None

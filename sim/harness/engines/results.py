@@ -11,7 +11,7 @@ from leyden.harness.targets.target import InProcess, Target
 
 @dataclass(slots=True)
 class CampaignConfig:
-    """What a campaign runs.
+    """The configuration of a campaign.
 
     `examples` is the number of runs of each engine (cases, for Schemathesis), `seconds` the real time for all engines;
     at least one of the two limits the campaign. With `overlays` None each run chooses its own. `make` creates the

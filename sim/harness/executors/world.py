@@ -85,8 +85,8 @@ def fail(session: Session, step: Step) -> None:
 
 
 def advance(session: Session, step: Step) -> None:
-    """{"do": "advance", "by": ms} or {"do": "advance", "to": ["expiry" | "retry", "c1"], "offset": ms}; with
-    "how": "python" by the sandbox itself, where it is in this process."""
+    """{"do": "advance", "by": ms} or {"do": "advance", "to": ["expiry" | "retry", "c1"], "offset": ms}; with "how":
+    "python" by a method of the sandbox, if it is in this process."""
     when = session.model.now + step.get("by", 0)
     if "to" in step:
         kind, label = step["to"]
@@ -193,8 +193,8 @@ def _check_spare_keys(session: Session) -> None:
 
 
 def replay(session: Session, step: Step) -> None:
-    """{"do": "replay", "charge": "c1", "offset"?: ms}: send the delivery about a Charge again; with an offset below 0
-    at an instant that has passed, which is refused."""
+    """{"do": "replay", "charge": "c1", "offset"?: ms}: send the delivery about a Charge again; an offset below 0 names
+    a past instant, which is refused."""
     charge = session.charge(step["charge"])
     if charge.delivery is None:
         raise StepImpossible("there is no delivery about the Charge")

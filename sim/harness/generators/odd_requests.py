@@ -1,4 +1,4 @@
-"""The odd requests: invalid or unusual ones whose answer does not depend on the state. The model says which it is."""
+"""Odd requests: invalid or unusual requests whose answer does not depend on the state. The model gives the answer."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from leyden.harness.steps import Step
 
 @dataclass(slots=True)
 class RunConfig:
-    """What a run consists of: the names of its generators, its start, its overlays, and whether its data is on disk.
+    """The configuration of a run: the names of its generators, its start, its overlays, and whether its data is on
+    disk.
 
     `size` is how many times as many rows and steps it has as most runs. Swarm testing: a run has only some of the
     generators, so that those it has get more steps.

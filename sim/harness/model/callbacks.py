@@ -44,7 +44,7 @@ FAILURE_REPLIES = {
 
 
 class Reply(NamedTuple):
-    """What the sender sees of a request: a status or an error, after how long, the headers and the body."""
+    """The result of a request for its sender: a status or an error, the latency, the headers and the body."""
 
     status: int | None
     error: str | None
@@ -209,7 +209,7 @@ class Outbox:
                 self._schedule(delivery)
 
     def _reply(self, delivery: Delivery, number: int, fault: str | None, new_id: bool | None = None) -> Reply:
-        """The receiver's reply to a request, or to a copy of it: whether that has a new id."""
+        """The receiver's reply to a request, or to a copy of it, and whether the copy has a new id."""
         host = host_of(delivery.url)
         receiver = self.receivers.setdefault(host, Receiver())
         reply = receiver.answers.pop(0) if receiver.answers else receiver.always
@@ -318,7 +318,7 @@ def interpret_reply(reply: Any) -> tuple[Reply, bool]:
 
 
 def kept_headers(headers: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """The headers of a reply that an attempt shows: none after the first that does not fit."""
+    """The headers of a reply that an attempt shows: those before the first one that exceeds the limit."""
     room, kept = KEPT_HEADER_BYTES, []
     for name, value in headers:
         room -= len(name.encode()) + len(value.encode())

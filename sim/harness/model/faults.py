@@ -96,10 +96,10 @@ class Faults:
         return until, released
 
     def overtaken(self) -> list[tuple[Delivery, int]]:
-        """The deliveries held by `reorder`, each with the number of its attempts: they are released when the attempt at
-        another one that starts now has ended."""
+        """The deliveries held by `reorder`, each with the number of its attempts. They are released at the end of the
+        attempt at another delivery that starts now."""
         return [(one, len(one.attempts)) for one, by in self.held.items() if by.kind == "reorder"]
 
     def still_held(self, overtaken: list[tuple[Delivery, int]]) -> list[Delivery]:
-        """Those of them that have had no attempt since then."""
+        """Those of these deliveries that have had no attempt since then."""
         return [one for one, number in overtaken if one in self.held and len(one.attempts) == number]

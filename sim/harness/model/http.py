@@ -84,7 +84,8 @@ class Page(NamedTuple):
 
 
 class WalletAnswer(NamedTuple):
-    """What a wallet gets: `charge` is a new invoice, `verified` the Charge of a payment hash. `static` None: ERROR."""
+    """The expected answer to a wallet: `charge` is a new invoice, `verified` the Charge of a payment hash. `static`
+    None: ERROR."""
 
     static: StaticCharge | None = None
     charge: Charge | None = None

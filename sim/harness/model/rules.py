@@ -40,7 +40,7 @@ _KEY = re.compile(r"[!-~]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class Interpretation:
-    """How the open questions of the specification are interpreted: one switch for each overlay."""
+    """The interpretation of the specification's open questions: one switch for each overlay."""
 
     strict: bool = False
     lenient: bool = False

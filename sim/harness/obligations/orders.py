@@ -61,7 +61,7 @@ def _mistakes(one: DocumentedOperation) -> list[str]:
 
 
 def _mistaken(one: DocumentedOperation, mistakes: set[str]) -> Step:
-    """A request with these mistakes, which is right otherwise."""
+    """A request with these mistakes and no others."""
     body: dict[str, Any] = {} if one.body is None or one.method == "PATCH" else dict(one.example)
     fields = {} if one.body is None else one.body["properties"]
     if "field" in mistakes:

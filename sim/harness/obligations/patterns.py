@@ -148,7 +148,7 @@ def _repeat(least: int, most: Any, items: Any) -> tuple[str, list[Variant]]:
 
 
 def _beside(one: str) -> Iterator[str]:
-    """What may stand wrongly in the place of a literal."""
+    """Wrong texts in the place of a literal."""
     yield ""
     if one.swapcase() != one:
         yield one.swapcase()

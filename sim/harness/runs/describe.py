@@ -41,7 +41,7 @@ _STOPS = {
 
 
 def describe_step(step: Step) -> str:
-    """What a step does, in one sentence and one line."""
+    """A description of a step, in one sentence and one line."""
     return printable(_sentence(step))
 
 

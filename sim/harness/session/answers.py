@@ -98,7 +98,7 @@ def _compare(session: Session, sent: SentRequest, expected: ExpectedAnswer, resp
 def _compare_headers(
     session: Session, sent: SentRequest, expected: ExpectedAnswer, response: Response, where: str
 ) -> None:
-    """The complete set of response headers; another implementation may send more."""
+    """Check the complete set of response headers. Another implementation may send more."""
     status = response.status
     names: dict[str, str | None] = {}
     if expected.cors:

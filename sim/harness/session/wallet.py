@@ -1,4 +1,4 @@
-"""What a wallet gets by LNURL from a service that is in the state of the model."""
+"""The answers that a wallet must get by LNURL from a service in the state of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of `leyden serve` in this process: without a socket, and with a real time that the harness moves."""
+"""A server of `leyden serve` in this process, without a socket. The harness moves its real time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TORN = b'["00000000",{"charges":[[1'  # of a commit that was never confirmed
 
 
 class _RealTime:
-    """Real time that passes when it is told to."""
+    """A real clock that the harness moves."""
 
     def __init__(self) -> None:
         self.ms = _START_MS
@@ -51,7 +51,7 @@ class _RealTime:
 class HostedServer:
     """A server with these options of `leyden serve`, with one project, whose API key is `leyden`.
 
-    With a `folder` its data is kept there, below it. Only requests and `pass_time` let anything happen.
+    With a `folder` its data is kept in a directory below it. Nothing happens except by requests and `pass_time`.
     """
 
     def __init__(self, options: Sequence[str] = (), folder: Path | None = None) -> None:
@@ -122,7 +122,7 @@ class HostedServer:
         return self.send(method, target, sent, b"" if body is None else orjson.dumps(body))
 
     def pass_time(self, by_ms: int) -> None:
-        """Real time passes, and clocks that run do what is due."""
+        """Let real time pass, and run the events that are due on live clocks."""
         self._time.ms += by_ms
         self._catch_up()
 
@@ -132,8 +132,9 @@ class HostedServer:
                 self._loop.run_until_complete(catch_up(world))
 
     def restart(self, how: str = ENDS[0], *, stopped_ms: int = 0, options: Sequence[str] = ()) -> None:
-        """End the server in one of the ways of `ENDS`, and start one on the same data, after so much real time: with
-        the same options but those that the data has (`--rate`, `--seed`, `--start`), and with these `options`."""
+        """End the server in one of the ways of `ENDS`, let this real time pass, and start a server on the same data. It
+        has the same options, except those that are stored in the data (`--rate`, `--seed`, `--start`), and these
+        `options`."""
         assert self._data is not None, "the server has no data directory"
         data = self._data
         if how == "compact":
@@ -170,7 +171,7 @@ class HostedServer:
 
 
 def _is_waiting(world: World) -> bool:
-    """Whether a callback to the network is in flight, or what its response made due has not run."""
+    """Whether a callback to the network is in flight, or events that its response made due have not run yet."""
     transport = world.transport
     is_due = not world.clock.rate and world.wait_after_request() == 0
     return transport.is_waiting or transport.has_pending_responses or is_due

@@ -152,7 +152,7 @@ class InProcess:
         self.add_second_project()
 
     def add_second_project(self) -> None:
-        """Add the second project, as is needed again after a reset: a server has one project in a sandbox."""
+        """Add the second project. It is needed again after a reset, because a sandbox of a server has one project."""
         with self.sandbox.world.exclusive():
             self.sandbox.world.service.projects.add(SECOND_PROJECT, SECOND_API_KEY)
 
@@ -216,8 +216,8 @@ class InProcess:
         return (self._directory / JOURNAL_NAME).stat().st_size
 
     def images(self, since: int) -> Iterator[Self]:
-        """What a kill after each commit since the journal had this length would have left, each in a sandbox of its
-        own; the first is that of this length."""
+        """The states that a kill after each commit since the journal had this length would leave, each in a sandbox of
+        its own; the first is that of this length."""
         assert self._folder is not None, "there are images of a directory only"
         journal = (self._directory / JOURNAL_NAME).read_bytes()
         size = since
@@ -244,7 +244,7 @@ class InProcess:
         self._sandbox.world.catch_up()
 
     def _is_refused(self, data: Path, damage: str | None = None) -> bool:
-        """Whether the directory is refused, with one of the `DAMAGES` to its journal or without."""
+        """Whether the service refuses the directory, undamaged or with one of the `DAMAGES` to its journal."""
         path = data / JOURNAL_NAME
         whole = path.read_bytes()
         if damage is not None:

@@ -1,1 +1,1 @@
-"""What was done in a sandbox: the recorded actions, and the script that repeats them."""
+"""The recorded actions of a sandbox, and the script that repeats them."""

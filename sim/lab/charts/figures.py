@@ -1,8 +1,8 @@
-"""What all charts share: a figure of their own that shows itself in a notebook, and axes for times, shares and amounts.
+"""Shared parts of the charts: a figure that shows itself in a notebook, and axes for times, shares and amounts.
 
-No chart uses `pyplot`: there is no list of open figures, no window and no choice of a backend. A chart of its own has
-the background and the text of matplotlib's settings (`rcParams`), so it is readable on light and dark
-pages: by default it is dark on a white background of its own. The series have the colours of the drawings.
+No chart uses `pyplot`: there is no list of open figures, no window and no choice of a backend. A new figure has the
+background and the text colour of matplotlib's settings (`rcParams`), by default dark on white, so it is readable on
+light and dark pages. The series have the colours of the drawings.
 """
 
 from __future__ import annotations
@@ -116,5 +116,5 @@ def finish(ax: Axes, empty: str = "") -> Axes:
 
 
 def label_text(text: Any) -> str:
-    """A text that others chose as matplotlib writes it: in one line, without formulas. Blank for a blank text."""
+    """A text from outside, escaped for matplotlib: one line, without formulas. Blank for a blank text."""
     return clean(str(text)).replace("$", r"\$").lstrip("_") or " "

@@ -1,4 +1,4 @@
-"""The shop's liquidity over time: what its channels could still receive and send after each change."""
+"""The shop's liquidity over time: the amounts that its channels could receive and send after each change."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def liquidity_history(world: World) -> list[Liquidity]:
     neither of the two amounts, and a closed channel's balances are not from its closing on.
 
     It follows from the initial balances, the HTLCs and the events of channels. The journal does not say which channels
-    a drain or a rebalance of *another* node moved: what it moved in those of the shop is shown at the instant of the
-    last such event. What was changed before a directory of `data` was opened again is shown at the first event since
-    then, because the journal starts anew. Raises `ValueError` when payments are direct.
+    a drain or a rebalance of *another* node changed. Such changes in the shop's channels are shown at the instant of
+    the last such event. Changes before a directory of `data` was opened again are shown at the first event after that,
+    because the journal starts anew. Raises `ValueError` when payments are direct.
     """
     if world.engine is None:
         raise ValueError("payments are direct here: create the sandbox with network='scale-free:400'")
@@ -100,8 +100,9 @@ def liquidity_history(world: World) -> list[Liquidity]:
 
 
 def _moved(world: World, own: dict[int, BalanceRow], closed: dict[int, int]) -> Iterator[_Change]:
-    """What each HTLC on these channels changed, and when: the side that offers it has less from then on, and when it is
-    resolved the other side has more, or the same side again."""
+    """The changes of balances by each HTLC on these channels, with their instants. The balance of the side that offers
+    the HTLC decreases at once. When the HTLC is resolved, the balance of the other side increases, or that of the same
+    side again."""
     for row in htlcs_of(world.payments):
         if row["channel"] not in own:
             continue

@@ -28,7 +28,7 @@ class Plots(Spelled):
         self._world = world
 
     def conversion(self, by: str | float | timedelta = "1h", *, ax: Axes | None = None) -> Axes:
-        """The share of the Charges that were paid, in each window of time, as in `kpi.by(by)`. Raises `ValueError` for
+        """The share of the Charges that were paid, by window of time, as in `kpi.by(by)`. Raises `ValueError` for
         a span as `kpi.windows` does."""
         _require("conversion")
         from leyden.lab.charts.shop import conversion
@@ -38,7 +38,7 @@ class Plots(Spelled):
             return conversion(world, by, ax)
 
     def settle_times(self, *, ax: Axes | None = None) -> Axes:
-        """The time from a Charge's creation to its payment: which share of the paid Charges was paid within it. The
+        """The cumulative distribution of the time from a Charge's creation to its payment, over the paid Charges. The
         legend has the median and the 95th percentile."""
         _require("settle_times")
         from leyden.lab.charts.shop import settle_times
@@ -48,8 +48,8 @@ class Plots(Spelled):
             return settle_times(world, ax)
 
     def liquidity(self, *, ax: Axes | None = None) -> Axes:
-        """What the shop's open channels could still receive and send, over time, in satoshis. Raises `ValueError` when
-        payments are direct."""
+        """The amounts that the shop's open channels could receive and send, over time, in satoshis. Raises `ValueError`
+        when payments are direct."""
         _require("liquidity")
         from leyden.lab.charts.liquidity import liquidity
 
@@ -58,8 +58,8 @@ class Plots(Spelled):
             return liquidity(world, ax)
 
     def retries(self, *, ax: Axes | None = None) -> Axes:
-        """How many callbacks had a first, a second, ... attempt, and how these ended: delivered, answered with another
-        status, without a response, or still in flight."""
+        """The number of callbacks that had a first, a second, ... attempt, by the result of the attempt: delivered,
+        answered with another status, without a response, or still in flight."""
         _require("retries")
         from leyden.lab.charts.shop import retries
 
@@ -70,7 +70,7 @@ class Plots(Spelled):
     def success_by_amount(self, bounds_msat: Sequence[int] | None = None, *, ax: Axes | None = None) -> Axes:
         """The share of the ended payments that succeeded, by bands of their amount, with 95 % intervals (Wilson's).
 
-        Bands are powers of ten, or lie between `bounds_msat` as in `kpi.by_amount`; one without a payment is left out.
+        Bands are powers of ten, or are bounded by `bounds_msat` as in `kpi.by_amount`; empty bands are left out.
         A point stands at the median amount of its band, under the number of its payments; its horizontal line goes from
         the smallest amount to the largest. Raises `ValueError` for bounds as `kpi.by_amount` does.
         """

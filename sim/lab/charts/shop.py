@@ -60,7 +60,7 @@ def settle_times(world: World, ax: Axes | None) -> Axes:
 
 
 def retries(world: World, ax: Axes | None) -> Axes:
-    """How many callbacks had a first, a second, ... attempt, and how these ended."""
+    """The number of callbacks that had a first, a second, ... attempt, by the result of the attempt."""
     counts = Counter(
         (row["attempt"], _result(row["http_status"], row["error"])) for row in TABLES["callbacks"].rows(world)
     )

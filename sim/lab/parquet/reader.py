@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RecordedRun(Spelled):
-    """The tables of a run, as those of its sandbox would be with everything still in it: `run.charges`,
+    """The tables of a run, equal to those of its sandbox if nothing had been removed from it: `run.charges`,
     `run.payments`, `run.attempts`, `run.htlcs`, `run.deliveries`, `run.callbacks`, `run.static_charges`,
     `run.balances`, `run.outages` and `run.journal`. Each is a DataFrame, read from its files at each call.
 

@@ -1,4 +1,4 @@
-"""What a sweep shows: the means of its scenarios, and their differences from one of them, with confidence intervals."""
+"""Results of a sweep: the means of its scenarios, and their differences from a baseline, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ def estimates(runs: pd.DataFrame, metrics: Iterable[str] | None = None, *, confi
     """The mean of each metric in each scenario of a sweep, with its confidence interval over the replications.
 
     A row per scenario and metric: `scenario`, the parameters, `metric`, `mean`, `low`, `high`, `std`, `replications`,
-    in the unit of the metric. The interval is Student's: it supposes that the replications are independent, as those
-    of a sweep are, and their means about normal. Failed runs and missing values are left out; with fewer than two
-    values `low` and `high` are missing. `metrics` are all columns of numbers that the function of the sweep returned.
+    in the unit of the metric. The interval is Student's. It assumes that the replications are independent, which is
+    true in a sweep, and that their means are approximately normal. Failed runs and missing values are left out; with
+    fewer than two values `low` and `high` are missing. `metrics` are all columns of numbers that the function of the
+    sweep returned.
 
-    Raises `SweepError` for what is no DataFrame of a sweep and for a metric that it does not have, and `ValueError`
-    for a confidence level that is not between 0 and 1. Needs the extra `lab`.
+    Raises `SweepError` if `runs` is not a DataFrame of a sweep or does not have a metric, and `ValueError` for a
+    confidence level that is not between 0 and 1. Needs the extra `lab`.
     """
     confidence = checked_confidence(confidence)
     names, parameters = _checked(runs, metrics)
@@ -56,15 +57,15 @@ def compare(
     scenario minus baseline), `low`, `high`, `std` (of the differences), `replications` (pairs).
 
     Replication 3 has the same random numbers in every scenario, so a pair differs by the parameters alone and the
-    interval of the differences is narrower than that of two independent means. It is Student's, of the differences. An
-    interval that does not contain 0 shows a difference, with this confidence for each row by itself: among twenty
-    comparisons at 0.95 one is expected to show a difference that is none. Pairs with a failed run or a missing value
-    are left out.
+    interval of the differences is narrower than that of two independent means. It is Student's interval of the
+    differences. An interval that does not contain 0 shows a difference. The confidence level holds for each row alone:
+    among twenty comparisons without a true difference, at 0.95, one is expected to show one. Pairs with a failed run or
+    a missing value are left out.
 
-    With a `width`, in the unit of the metric, `needed` is the number of replications after which the interval is about
-    so wide from `low` to `high`, by the spread seen so far.
+    With a `width`, in the unit of the metric, `needed` estimates from the present spread how many replications make the
+    interval as narrow as that, from `low` to `high`.
 
-    Raises `SweepError` for what is no DataFrame of a sweep, for a metric or a baseline that it does not have, and
+    Raises `SweepError` if `runs` is not a DataFrame of a sweep or does not have a metric or the baseline, and
     `ValueError` for a confidence level that is not between 0 and 1 or a width that is not above 0. Needs the extra
     `lab`.
     """

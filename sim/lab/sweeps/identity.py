@@ -1,4 +1,4 @@
-"""What a sweep's function depends on, as a text: equal texts mean that stored rows are still right.
+"""The dependencies of a sweep's function as a text. Stored rows are still right if the texts are equal.
 
 The text has the compiled code of the function and of everything of the user's that it reaches: helpers, classes,
 modules, the values of globals, closures and defaults. What is installed (a package, the standard library, Leyden) is

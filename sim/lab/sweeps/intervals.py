@@ -13,7 +13,7 @@ _MOST = 10**9
 
 class Interval(NamedTuple):
     """A mean with its confidence interval from `low` to `high`, of `size` values with the standard deviation `std`.
-    Without two values there is no interval: what is missing is NaN."""
+    With fewer than two values there is no interval, and the missing numbers are NaN."""
 
     mean: float
     low: float
@@ -50,7 +50,7 @@ def interval(values: Sequence[float], confidence: float) -> Interval:
 
 def share_interval(successes: int, count: int, confidence: float) -> Interval:
     """The share of successes among `count` independent events and its confidence interval, by Wilson's score: unlike
-    Student's it stays between 0 and 1, and has a width where all events are equal."""
+    Student's it stays between 0 and 1, and its width is not 0 when all events are equal."""
     if count == 0:
         return Interval(nan, nan, nan, nan, 0)
     share, z2 = successes / count, _normal_quantile(confidence) ** 2
@@ -78,7 +78,7 @@ def count_for_width(std: float, width: float, confidence: float) -> int | None:
 
 
 def _quantile(confidence: float, count: int) -> float:
-    """The factor t of an interval of so many values."""
+    """The factor t of an interval of this number of values."""
     from scipy.special import stdtrit  # type: ignore[import-untyped]
 
     return float(stdtrit(count - 1, (1 + confidence) / 2))

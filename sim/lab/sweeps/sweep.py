@@ -81,11 +81,11 @@ def sweep(
 
     `width` continues until the means are known well enough: `width={"conversion": 0.02}` adds replications, the same
     number to every scenario, until the confidence interval of each scenario's mean (Student's, at `confidence`) is at
-    most so wide from end to end, or there are `at_most` replications. It begins with `replications`, at least two; with
-    ten or more the rule seldom stops on a spread that is small by chance. `leyden.estimates` shows the intervals and
-    `leyden.compare` the differences from a baseline.
+    most this wide from end to end, or there are `at_most` replications. It begins with `replications`, at least two;
+    with ten or more it is unlikely that a spread which is small at random ends the sweep too early. `leyden.estimates`
+    shows the intervals and `leyden.compare` the differences from a baseline.
 
-    `progress` shows a bar; None shows it where `leyden.lab.progress` shows others: at a terminal and in a notebook.
+    `progress` shows a bar; None shows it at a terminal and in a notebook, as `leyden.lab.progress` does.
 
     Columns: `run_id, scenario, replication, seed`, the parameters, the metrics, `status, error, real_time_s, version,
     leyden_version`; `version` is the argument.
@@ -163,7 +163,8 @@ def _checked_width(width: Mapping[str, float] | None, at_most: int, replications
 def _more_replications(
     rows: list[SweepRow], wanted: Mapping[str, float], confidence: float, at_most: int
 ) -> int | None:
-    """How many replications the next round has; None when every interval is narrow enough, or `at_most` are made."""
+    """The number of replications of the next round; None when every interval is narrow enough or `at_most` is
+    reached."""
     made = 1 + max(row["replication"] for row in rows)
     ok = [row for row in rows if row["status"] == OK]
     needed = made
@@ -290,7 +291,7 @@ class _ProgressBar:
         return self
 
     def expect(self, total: int, done: int) -> None:
-        """So many runs are made in all, and so many of them are made already."""
+        """Set the number of all runs, and the number of those that are finished."""
         if self._shown is not None:
             self._shown.total = total
             self._shown.refresh()

@@ -53,8 +53,8 @@ class Network:
 
     @property
     def offline(self) -> list[str]:
-        """The names of the nodes that are offline now: by the conditions, which do not stop the payments of their own
-        wallets, or by an interceptor, which does."""
+        """The names of the nodes that are offline now, by the conditions or by an interceptor. The conditions do not
+        stop the payments of the node's own wallets; an interceptor does."""
         return self.operations.offline_nodes()
 
     def intercept(
@@ -148,7 +148,7 @@ class Interceptor:
 
     @property
     def acted(self) -> int:
-        """How often it has acted."""
+        """The number of times that it has acted."""
         return int(self.row["acted"])
 
     def remove(self) -> None:

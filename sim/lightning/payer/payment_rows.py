@@ -108,7 +108,7 @@ PaymentSummary = tuple[str | None, int, int]
 
 
 def payment_summary(row: PaymentRow) -> PaymentSummary:
-    """What key figures read of a payment."""
+    """The fields of a payment from which key figures are computed."""
     attempts = row["attempts"]
     fees_msat = sum([attempt.get("fee_msat", 0) for attempt in attempts if attempt["status"] == "settled"])
     return row["outcome"], len(attempts), fees_msat

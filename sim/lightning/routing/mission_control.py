@@ -13,8 +13,8 @@ _HOUR_MS = 3_600_000
 
 
 class FailureInterpretation(NamedTuple):
-    """What one failure means. `failed_edges` fail for the amount sent, or `at_any_amount`; the edges before hop
-    `succeeded_hops` carried their amounts. `retried`: another attempt may succeed. `learned` is for the analyst."""
+    """The interpretation of one failure. `failed_edges` fail for the amount sent, or `at_any_amount`; the edges before
+    hop `succeeded_hops` carried their amounts. `retried`: another attempt may succeed. `learned` is for the analyst."""
 
     retried: bool
     learned: str
@@ -63,7 +63,7 @@ LiquidityBounds = dict[int, tuple[int, int, int]]
 
 
 class MissionControl:
-    """What every payer has learned from its attempts (LND's mission control), by payer and edge: the liquidity bound
+    """The knowledge of every payer from its attempts (LND's mission control), by payer and edge: the liquidity bound
     `(low, high, at)` says that at time `at` the edge carried `low` and failed from `high` (msat).
 
     Bounds expire after an hour, because balances change. Those whose `high` is not above the capacity are also kept as

@@ -98,7 +98,7 @@ class Graph:
 
     @property
     def text(self) -> str:
-        """The text that reads this graph again, with its conditions; empty for one that was not read from a file."""
+        """The text from which this graph is read again, with its conditions; empty if it was not read from a file."""
         return ",".join(filter(None, (self.origin, self.conditions))) if self.origin else ""
 
     def dump(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def drawn_balances(capacity: Ints, rng: np.random.Generator) -> Ints:
 
 
 def with_drawn_balances(graph: Graph, rng: np.random.Generator) -> Graph:
-    """The graph with balances of its own, if its file has none."""
+    """The graph with drawn balances, if its file has none; otherwise the graph itself."""
     if not graph.is_drawn:
         return graph
     local = drawn_balances(graph.capacity_msat, rng)

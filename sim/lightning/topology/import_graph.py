@@ -99,7 +99,7 @@ def import_graph(
     The files have no balances: they are drawn with `seed`, uniformly between the reserves, and each sandbox draws them
     again with its own. A direction without a policy is disabled; a channel without any policy, without a capacity,
     without two nodes or outside of the largest connected part is dropped. Raises `GraphError` for any other document,
-    if no channel can be used, and for a shop that is none or several of the nodes.
+    if no channel can be used, and for a shop that names no node or several nodes.
     """
     GRAPH.check(document, "the document")
     dropped: Counter[str] = Counter()
@@ -143,7 +143,7 @@ def _aliases(listed: Sequence[Mapping[str, Any]], keys: Container[str]) -> dict[
 
 
 def _names(keys: Sequence[str], aliases: Mapping[str, str]) -> list[str]:
-    """A name of its own for each node."""
+    """A unique name for each node."""
     times = Counter(aliases.values())
     wanted = []
     for key in keys:

@@ -22,7 +22,7 @@ async def respond(world: World, scope: Scope, receive: Receive, send: Send) -> N
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """What `receive` gives, beginning with a body that was read."""
+    """A `receive` that starts with a body that was already read."""
     unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:

@@ -1,1 +1,1 @@
-"""What a world keeps in its directory besides the service's rows: its configuration, its time and its network."""
+"""The rows of a world itself in its directory, besides the service's: its configuration, its time and its network."""

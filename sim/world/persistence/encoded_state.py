@@ -24,7 +24,7 @@ def array(name: bytes, items: Iterable[Any]) -> Iterator[bytes]:
 
 
 def decoded(pieces: Iterable[bytes]) -> Any:
-    """What `FrozenState.encoded` wrote. It is parsed in steps: a parser of JSON lets no other thread run."""
+    """Parse the bytes of `FrozenState.encoded`, in steps: a parser of JSON lets no other thread run."""
     rest: list[bytes] = []
     arrays: list[list[Any]] = []
     is_array = False

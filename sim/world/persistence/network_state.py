@@ -2,7 +2,7 @@
 
 Rows of the table `network`, by id: `engine` (time, channels opened and closed), `channel-5` (the balances of both
 sides), `session-<payment>` and `shard-7` (payments and shards in flight), `events-<ms>` (what is due at that instant),
-`payer-3` (what mission control knows for the payer at that node). What has no row is as the map has it. The rows
+`payer-3` (what mission control knows for the payer at that node). Everything without a row is as in the graph. The rows
 belong to the commit that changed the Charge.
 """
 

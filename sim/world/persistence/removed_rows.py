@@ -1,4 +1,4 @@
-"""How many rows a sandbox with a bound has removed, since its directory was created."""
+"""The number of rows that a sandbox with a bound has removed since its directory was created."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class RemovedRows:
                     rows.put({"id": name, "last_id": data.max_id})
 
     def counts(self) -> dict[str, int]:
-        """How many rows of each kind were removed; of journal entries, how many of this process can no longer be
-        read."""
+        """The number of removed rows of each kind; for journal entries, the number of those of this process that can no
+        longer be read."""
         return {**self._of_tables(), "journalEntries": self._journal.dropped}
 
     def any_row(self) -> bool:

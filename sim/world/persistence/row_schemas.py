@@ -26,7 +26,7 @@ from leyden.world.persistence.removed_rows import TABLE as LAST_IDS
 from leyden.world.persistence.removed_rows import LastIdRow
 from leyden.world.traffic.rows import ReturnRow, TrafficRow, ValuesRow
 
-# Former versions wrote more fields in these rows. What is not named here is not read, and not written again.
+# Former versions wrote more fields in these rows. A field that is not named here is neither read nor written again.
 _WITH_FORMER_FIELDS = frozenset({"ConfigRow", "StateRow", "TimerRow", "NetworkRow", "SessionRow", "ShardRow"})
 _PLAIN: Mapping[Any, Mapping[str, Any]] = {
     bool: {"type": "boolean"}, float: {"type": "number"}, str: {"type": "string"}, NoneType: {"type": "null"}, Any: {},

@@ -203,7 +203,7 @@ class WorldState:
     # Inside
 
     def _saved_order(self) -> dict[TimerName, TimerOrder]:
-        """What the rows say of timers."""
+        """The timers, read from the rows."""
         return {
             (kind, key): (row["charges"], row["sequence"])
             for row in self._rows

@@ -104,7 +104,8 @@ def dump_world(world: World) -> dict[str, Any]:
 
 
 def freeze_world(world: World, **more: str) -> FrozenState:
-    """What `dump_world` returns, and `more` members, as they are at this moment. Raises as `dump_world`."""
+    """The result of `dump_world` with the further members `more`, as they are at this moment. Raises as
+    `dump_world`."""
     with world.lock:
         check_not_waiting(world)
         world.wait_for_network()
@@ -195,8 +196,8 @@ def restore_world(
 
 
 def prepared(world: World, read: Callable[[], Mapping[str, Any]]) -> Callable[[], Mapping[str, Any]]:
-    """A function for another thread. It returns the state that `read` returns, with the store, the timers and the
-    packed journal that `return_to` would have to make, and which one call of it takes over."""
+    """A function for another thread. It returns the state as `read` does, together with the store, the timers and the
+    packed journal that `return_to` needs. One call of `return_to` takes these over."""
     tables = {name: (data.key, tuple(data.indexes), tuple(data.tallies)) for name, data in world.store.tables.items()}
     clock = world.clock
 

@@ -1,4 +1,4 @@
-"""What no row of a saved sandbox can say: timers have their rows, and document ids are those of a table."""
+"""Checks of a saved sandbox across its rows: timers have their rows, and document ids are those of a table."""
 
 from __future__ import annotations
 

@@ -321,8 +321,8 @@ class VirtualClock:
         return True
 
     def _live(self) -> int:
-        """The instant that corresponds to real time, `LAST_MS` at most. If it is earlier than what was shown, because
-        the real clock was set back or an event was stepped to ahead of it, time continues from what was shown."""
+        """The instant that corresponds to real time, `LAST_MS` at most. If it is earlier than the last shown instant,
+        because the real clock was set back or a step went ahead of it, time continues from the last shown instant."""
         assert self._real_clock is not None
         instant = min(self._base + int((self._real_clock() - self._real_base) * self._rate), LAST_MS)
         if instant < self._now:

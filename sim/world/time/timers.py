@@ -22,7 +22,7 @@ Entry = tuple[int, int, int, str, str]
 
 
 class Hold(Protocol):
-    """What can keep a clock at its instant: requests to the real network that have no response yet."""
+    """An object that can keep a clock at its instant: requests to the real network that have no response yet."""
 
     def holds_time(self) -> bool:
         """Whether time must stay where it is."""

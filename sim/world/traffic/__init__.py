@@ -1,1 +1,1 @@
-"""Simulated customers: who they are, when they come, what they ask the service for, and how they pay."""
+"""Simulated customers: who they are, when they come, what they request from the service, and how they pay."""

@@ -51,8 +51,8 @@ def next_arrival(
 
 
 def at_work(terms: list[Any], work: float, after: float) -> float:
-    """The instant by which the sum of the terms, integrated over the time since `after`, is `work`: that of the next
-    arrival of a Poisson process with this rate, when `work` is exponential with mean 1. Infinite if there is none."""
+    """The instant at which the integral of the sum of the terms since `after` reaches `work`. If `work` is exponential
+    with mean 1, it is the next arrival of a Poisson process with this rate. Infinite if there is none."""
     if not terms:
         return inf
     factors = [factor for term in terms for factor in term]
@@ -79,7 +79,7 @@ def at_work(terms: list[Any], work: float, after: float) -> float:
 
 
 def pieces(terms: list[Any], since: float, until: float) -> Iterator[tuple[float, float, float]]:
-    """The spans from `since` to `until` in which the sum of the terms is one rate: start, end, rate."""
+    """The spans between `since` and `until` in which the sum of the terms is constant: start, end, rate."""
     while since < until:
         rate, end = _rate_at(terms, since)
         end = min(end, until)

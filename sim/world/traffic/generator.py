@@ -38,7 +38,7 @@ class TrafficGenerator:
 
     Every customer costs the same eight draws of the random stream `traffic/<id>`, whatever the distributions are: with
     one seed, customer number n has the same think time, patience and budget in every world, however often the others
-    came. Who returns, when, and what is drawn for a later visit is from the stream `traffic/<id>/returns`.
+    came. The draws for returns and for later visits come from the stream `traffic/<id>/returns`.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class TrafficGenerator:
         return self._schedule_next(row, self._streams.stream(f"traffic/{number}"))
 
     def stop(self, traffic_id: str) -> TrafficRow:
-        """Let no more come, for the first time or again. No effect on a stream of customers that has ended."""
+        """Stop arrivals and returns. No effect on a stream of customers that has ended."""
         row = self.rows.existing(traffic_id)
         pending = self.returns.find("traffic", traffic_id)
         if row["next_at"] is None and not pending:
@@ -154,7 +154,7 @@ class TrafficGenerator:
             self.rows.put(row)
 
     def _visit(self, row: TrafficRow, rng: RandomStream, number: int, visit: int = 1, payer: str | None = None) -> bool:
-        """A customer comes; whether the service refused it. Seven draws of `rng`."""
+        """Let a customer come; returns whether the service refused it. It takes seven draws of `rng`."""
         settings, traffic_id = row["settings"], row["id"]
 
         def drawn(distribution: Distribution | None, least: int, most: int) -> int:
@@ -252,7 +252,8 @@ class TrafficGenerator:
 def _delays(
     behaviour: str, think_time_ms: int, again_ms: int, patience_ms: int | None, expiry_ms: int
 ) -> tuple[int, ...]:
-    """When after the arrival this customer pays; one whose think time exceeds its patience has left by then."""
+    """The delays after the arrival at which this customer pays. A customer whose think time exceeds its patience has
+    left by then."""
     if behaviour == "never":
         return ()
     if behaviour == "late":

@@ -1,4 +1,4 @@
-"""What a customer asks the service for: a Charge of its own, or an invoice of a Static Charge."""
+"""The requests of a customer to the service: for a Charge of its own, or for an invoice of a Static Charge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Send = Callable[[str, str, bytes], LoopbackResponse]  # method, target, body
 
 
 class Offer(NamedTuple):
-    """What a customer may pay: a Charge, its invoice, and the time until it expires."""
+    """The offer to a customer: a Charge, its invoice, and the time until it expires."""
 
     charge_id: str
     invoice: str
@@ -65,7 +65,7 @@ class ShopRequests:
         return self._offer(charge["id"], charge["invoice"]["request"])
 
     def pay_request(self, to: str) -> Mapping[str, Any] | Refusal:
-        """What an LNURL or a Lightning address answers before an amount is chosen: `minSendable`, `maxSendable`."""
+        """The first answer of an LNURL or a Lightning address, with the bounds `minSendable` and `maxSendable`."""
         from leyden.lightning.payer.payment_requests import fetch_pay_request  # not imported before the first one
 
         fetch = _Fetch(self._send)

@@ -1,4 +1,4 @@
-"""The rows of traffic: streams of customers, their long lists, and who will come back."""
+"""The rows of traffic: streams of customers, their long lists, and customers who will come back."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ BEHAVIOURS = {
 
 
 class TrafficSettings(TypedDict):
-    """What the customers of one stream are like. Times are ms, `amount` is msat, `expiresIn` seconds.
+    """The settings of the customers of one stream. Times are ms, `amount` is msat, `expiresIn` seconds.
 
-    A distribution `["table", id]`, and steps of a rate, are in a row of the table `traffic_values`. `amount` is None
-    for the only amount of what `to` names: an LNURL or a Lightning address, None for a Charge of each customer's own.
-    `returning` is the share of the visits that the same customer follows with another one, `return_after` later.
-    `arguments` are the texts that the distributions were read from, for the stream's repr.
+    A distribution `["table", id]`, and steps of a rate, are in a row of the table `traffic_values`. `to` is an LNURL or
+    a Lightning address, or None for a Charge for each customer. `amount` is None when `to` allows only one amount.
+    `returning` is the share of the visits after which the same customer comes again, `return_after` later. `arguments`
+    are the texts that the distributions were read from, for the stream's repr.
     """
 
     arrivals: list[Any]  # a process of `leyden.world.arrivals`
@@ -87,7 +87,7 @@ class TrafficRow(TypedDict):
 
 
 def lists_of(settings: TrafficSettings) -> list[tuple[str, str]]:
-    """The ids of the rows of the table `traffic_values` that a stream needs, each with what it has: `rates`, `names`
+    """The ids of the rows of the table `traffic_values` that a stream needs, each with its content: `rates`, `names`
     (of payers) or `numbers`."""
     found = [
         (value[1], "names" if name == "payer" else "numbers")
