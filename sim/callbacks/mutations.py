@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypedDict
 
 import orjson
 
@@ -34,8 +34,17 @@ CONTENT_KINDS = (
 )
 
 
+class ContentFault(TypedDict):
+    """The fields of a fault's row (`leyden.callbacks.fault_kinds.FaultRow`) that say how a message is changed."""
+
+    kind: str
+    delay_ms: int | None
+    headers: list[str] | None
+    value: str | None
+
+
 def mutated(
-    fault: Mapping[str, Any], post: CallbackRequest, secrets: Sequence[str], old: str | None, rng: RandomSource
+    fault: ContentFault, post: CallbackRequest, secrets: Sequence[str], old: str | None, rng: RandomSource
 ) -> CallbackRequest:
     """The request, changed as the fault's kind (one of `CONTENT_KINDS`) says; it is equal to `post` when this message
     has nothing that the fault could change.

@@ -7,6 +7,9 @@ from typing import Any
 
 from leyden.devserver.control.pages import READ_AT_ONCE, SEARCHED_FIELDS, has_text
 from leyden.devserver.request_log.resources import RequestRows
+from leyden.lightning.payer.payment_rows import PaymentRow
+from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.contract.bind import handles
 from leyden.server.http.request import Request
 from leyden.server.timestamps import to_iso
@@ -14,7 +17,7 @@ from leyden.world.world import World
 
 _MOST_READ = 200_000  # rows of each kind
 
-_Show = Callable[[Mapping[str, Any]], dict[str, Any]]
+_Show = Callable[[Any], dict[str, Any]]  # of a row of its table
 
 
 class SearchControl:
@@ -70,16 +73,16 @@ class SearchControl:
                 await slices.pause()
         return {"data": found + of_kind[:limit], "complete": complete}
 
-    def _charge(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _charge(self, row: ChargeRow | StaticChargeRow) -> dict[str, Any]:
         return _result(row["id"], row["description"], row["created_at"], row["status"], row["id"])
 
-    def _payment(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _payment(self, row: PaymentRow) -> dict[str, Any]:
         charge = self._world.service.charges.charges.first("payment_hash", row["payment_hash"])
         title = f"{row['amount_msat'] or 0} msat"
         return _result(row["id"], title, row["created_at"], row["status"], None if charge is None else charge["id"])
 
 
-def _delivery(row: Mapping[str, Any]) -> dict[str, Any]:
+def _delivery(row: DeliveryRow) -> dict[str, Any]:
     return _result(row["id"], f"{row['event']} to {row['url']}", row["created_at"], row["status"], row["resource_id"])
 
 
