@@ -26,6 +26,7 @@ from tests.benchmarks import (
     sandboxes,
     starting,
     stores,
+    traffic,
 )  # fmt: skip
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.measuring import BenchmarkError, Row, Scale
@@ -41,6 +42,7 @@ PARTS: dict[str, Part] = {
         stores,
         invoices,
         lifecycles,
+        traffic,
         starting,
         callbacks,
         crowds,

@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-import pandas as pd
-
 from leyden import Sandbox
 from tests.benchmarks.bench import Bench
-from tests.benchmarks.measuring import COST, BenchmarkError, Goal, Row, compared, in_turn, seconds_each, settled_memory
+from tests.benchmarks.measuring import COST, Goal, Row, compared, in_turn, seconds_each, settled_memory
+from tests.benchmarks.traffic import check, shop
 
 PART = "figures"
 
@@ -38,11 +37,7 @@ def rows(bench: Bench) -> Iterator[Row]:
 
 
 def _shop(count: int) -> Sandbox:
-    """A shop with so many customers, nearly all of whom pay, and a callback for each Charge."""
-    box = Sandbox(seed=1)
-    box.traffic(rate="30/min", amount=5_000_000, count=count, expiresIn=600, callbackUrl="http://shop.localhost/paid")
+    box = shop(count)
     box.run()
-    figures: pd.DataFrame = box.kpi.by("1h")
-    if figures.created.sum() != count or figures.callbacks.sum() != count:
-        raise BenchmarkError(f"{count} customers made {figures.created.sum()} charges: the figures are wrong")
+    check(box, count)
     return box
