@@ -23,8 +23,11 @@ REAL_TIME = "realTime"
 _CHUNK = 1024
 _START = sha256(b"").digest()
 
-_Note = tuple[int, str, str, dict[str, Any]]
-_Chunk = bytes | list[_Note]  # a list where a fact is not a plain value
+# Notes are kept one after another in one list, four values each: the instant, the kind, the subject and the facts. A
+# tuple for each would be visited by the garbage collector, because it holds a dict; the dict itself is not.
+_WIDTH = 4
+_Notes = list[Any]
+_Chunk = bytes | _Notes  # a list where a fact is not a plain value
 
 
 class Entry(NamedTuple):
@@ -53,8 +56,8 @@ class HashedEventJournal:
         self._now = clock.now
         self._keep = keep
         self._full_chunks: list[_Chunk] = []  # whole chunks, packed and never changed again: forks share them
-        self._last_read: tuple[_Chunk, list[_Note]] | None = None  # the chunk that was unpacked last
-        self._open: list[_Note] = []
+        self._last_read: tuple[_Chunk, _Notes] | None = None  # the chunk that was unpacked last
+        self._open: _Notes = []
         self._dropped = 0  # entries of which only the hash remains; a multiple of the chunk
         self._digest = _START
         self._hashed = 0
@@ -63,7 +66,7 @@ class HashedEventJournal:
 
     def __len__(self) -> int:
         """The number of entries ever noted, dropped ones included: the last entry's sequence."""
-        return self._dropped + len(self._full_chunks) * _CHUNK + len(self._open)
+        return self._dropped + len(self._full_chunks) * _CHUNK + len(self._open) // _WIDTH
 
     @property
     def dropped(self) -> int:
@@ -76,8 +79,8 @@ class HashedEventJournal:
     def note(self, kind: str, subject: str, **facts: Any) -> None:
         """Append that `kind` happened to `subject` now. Facts are JSON values."""
         notes = self._open
-        notes.append((self._now(), kind, subject, facts))
-        if len(notes) == _CHUNK:
+        notes += (self._now(), kind, subject, facts)
+        if len(notes) == _WIDTH * _CHUNK:
             self._close_chunk()
 
     @property
@@ -158,7 +161,7 @@ class HashedEventJournal:
             return
         while self._dropped + len(self._full_chunks) * _CHUNK > length:
             self._open = self._notes(self._full_chunks.pop()).copy()  # a fork may share it
-        del self._open[length - self._dropped - len(self._full_chunks) * _CHUNK :]
+        del self._open[_WIDTH * (length - self._dropped - len(self._full_chunks) * _CHUNK) :]
         if self._hashed > length:
             self._digest, self._hashed = digest, hashed
 
@@ -182,11 +185,12 @@ class HashedEventJournal:
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Restore what `snapshot()` returned."""
-        notes: list[_Note] = [(at_ms, kind, subject, facts) for _, at_ms, kind, subject, facts in snapshot["entries"]]
-        whole = len(notes) // _CHUNK * _CHUNK
-        self._full_chunks = [_packed(notes[start : start + _CHUNK]) for start in range(0, whole, _CHUNK)]
+        notes: _Notes = [value for _, *note in snapshot["entries"] for value in note]
+        size = _WIDTH * _CHUNK
+        whole = len(notes) // size * size
+        self._full_chunks = [_packed(notes[start : start + size]) for start in range(0, whole, size)]
         self._open = notes[whole:]
-        self._dropped = snapshot["length"] - len(notes)
+        self._dropped = snapshot["length"] - len(notes) // _WIDTH
         self._digest, self._hashed = bytes.fromhex(snapshot["hash"]), snapshot["length"]
 
     def _since(self, after: int) -> Iterator[Entry]:
@@ -194,12 +198,13 @@ class HashedEventJournal:
         sequence = min(max(after, self._dropped), len(self))
         first, skip = divmod(sequence - self._dropped, _CHUNK)
         for chunk in (*self._full_chunks[first:], self._open):
-            for at_ms, kind, subject, facts in islice(self._notes(chunk), skip, None):
+            notes = self._notes(chunk)
+            for start in range(_WIDTH * skip, len(notes), _WIDTH):
                 sequence += 1
-                yield Entry(sequence, at_ms, kind, subject, facts)
+                yield Entry(sequence, *notes[start : start + _WIDTH])
             skip = 0
 
-    def _notes(self, chunk: _Chunk) -> list[_Note]:
+    def _notes(self, chunk: _Chunk) -> _Notes:
         if isinstance(chunk, list):
             return chunk
         if self._last_read is None or self._last_read[0] is not chunk:
@@ -239,6 +244,6 @@ def _without(value: Any, names: frozenset[str]) -> Any:
     return value
 
 
-def _packed(notes: list[_Note]) -> _Chunk:
+def _packed(notes: _Notes) -> _Chunk:
     packed = pack(notes)
     return notes if packed is None else packed

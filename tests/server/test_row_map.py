@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.server.store.store import Store
-from leyden.server.store.tables import row_map
+from leyden.server.store.tables import row_map, table_data
 from leyden.server.store.tables.row_map import RowMap
 
 VALUE = st.recursive(
@@ -31,6 +31,7 @@ def _small_window() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(row_map, "UNPACKED_ROWS", 2)
         patched.setattr(row_map, "BLOCK_ROWS", 2)
+        patched.setattr(table_data, "_REPLACED_TOGETHER", 1)
         yield
 
 

@@ -13,11 +13,14 @@ from typing import Any, Protocol
 from tinydb.utils import LRUCache
 
 from leyden.server.errors import StoreError
-from leyden.server.store.tables.id_order import IdOrder
+from leyden.server.store.tables.id_order import DATE, IdOrder
 from leyden.server.store.tables.index import Index
 from leyden.server.store.tables.row_map import Row, RowMap, Summarize
 from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.store.tables.tally import Tally
+
+
+_REPLACED_TOGETHER = 64  # ids of replaced rows that are given to the map of rows together
 
 
 class CommitState(Protocol):
