@@ -19,14 +19,15 @@ MAX_INSTANT_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last insta
 
 
 @lru_cache(maxsize=256)
-def _whole_second(second: int) -> str:
-    return (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
+def _day(day: int) -> str:
+    return (_EPOCH + timedelta(days=day)).strftime("%Y-%m-%d")
 
 
 def to_iso(instant_ms: int) -> str:
     """Format an instant as `2030-01-01T09:00:00.000Z`: UTC, always three decimals."""
     second, milli = divmod(instant_ms, 1_000)
-    return f"{_whole_second(second)}.{milli:03d}Z"
+    day, second = divmod(second, 86_400)
+    return f"{_day(day)}T{second // 3_600:02d}:{second // 60 % 60:02d}:{second % 60:02d}.{milli:03d}Z"
 
 
 def parse_iso(text: str, *, clamp: bool = False, up: bool = False) -> int:

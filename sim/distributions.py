@@ -172,6 +172,9 @@ def seconds_value(text: str) -> float:
 def sample(distribution: Distribution, rng: RandomStream) -> Any:
     """One value of a distribution, for exactly one draw: a number, or a word for a choice between words."""
     name = distribution[0]
+    if name == "const":
+        rng.skip()  # so that the number of draws is the same for every distribution
+        return distribution[1]
     if name == "uniform":
         return distribution[1] + (distribution[2] - distribution[1]) * rng.uniform()
     if name == "lognorm":
@@ -182,7 +185,7 @@ def sample(distribution: Distribution, rng: RandomStream) -> Any:
         return rng.normal(distribution[1], distribution[2])
     if name == "clip":
         return min(max(sample(distribution[1], rng), distribution[2]), distribution[3])
-    place = rng.uniform()  # drawn for a constant, too, so that the number of draws is always the same
+    place = rng.uniform()
     if name == "pareto":
         _, least, shape, most = distribution
         above = 0.0 if most is None else (least / most) ** shape
@@ -199,7 +202,7 @@ def sample(distribution: Distribution, rng: RandomStream) -> Any:
         return values[min(bisect_right(sums, place * sums[-1]), len(sums) - 1)]
     if name == "people":
         return f"payer-{int(place * distribution[1]) + 1}"
-    return distribution[1]
+    raise AssertionError(f"there is no distribution {name!r}")
 
 
 def whole_draw(distribution: Distribution, rng: RandomStream, least: int, most: int) -> int:

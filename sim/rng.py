@@ -50,6 +50,10 @@ class RandomStream:
         hasher.update(position.to_bytes(8, "little"))
         return hasher.digest()
 
+    def skip(self) -> None:
+        """Make a draw of which nothing is needed."""
+        self._positions[self.name] = self._positions.get(self.name, 0) + 1
+
     def bytes(self, count: int) -> bytes:
         """`count` random bytes: one draw for every 64 or part of them. Raises `ValueError` below zero."""
         if count < 0:
