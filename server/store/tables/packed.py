@@ -27,18 +27,20 @@ def unpack(packed: bytes) -> Any:
 
 
 def pack_with_summary(value: Any, summary: Any) -> bytes | None:
-    """Like `pack`, with a summary before the value. The summary can be read without unpacking the value; None means
-    that there is none."""
+    """As `pack`, with a summary before the value that is read without unpacking it. None is no summary.
+
+    The summary is short, and is not compressed: that would take as long as compressing the value.
+    """
     packed = pack(value)
     if packed is None:
         return None
-    head = zlib.compress(marshal.dumps(summary), 1)
+    head = marshal.dumps(summary)
     return len(head).to_bytes(_LENGTH_BYTES, "little") + head + packed
 
 
 def summary_of(block: bytes) -> Any:
-    """The summary in a block of `pack_with_summary`."""
-    return marshal.loads(zlib.decompress(memoryview(block)[_LENGTH_BYTES : _end_of_summary(block)]))
+    """The summary that `pack_with_summary` was given."""
+    return marshal.loads(memoryview(block)[_LENGTH_BYTES : _end_of_summary(block)])
 
 
 def unpack_after_summary(block: bytes) -> Any:
