@@ -10,11 +10,13 @@ from typing import Any
 
 Rows = Mapping[int, Mapping[str, Any]]
 
+DATE = "created_at"  # the field
+
 _EVERYTHING = (0, None)
 
 
 class IdOrder:
-    """The ids in ascending order, and the dates (`created_at`, whole milliseconds) of their rows.
+    """The ids in ascending order, and the dates (`DATE`, whole milliseconds) of their rows.
 
     Both are made at the first use, or kept from the first row on if the table was empty. The list may contain ids of
     deleted rows: the caller checks that the row exists.
@@ -62,7 +64,7 @@ class IdOrder:
 
     def replaced(self, old: Mapping[str, Any], row: Mapping[str, Any]) -> None:
         """Note that `row` replaced `old` under the same id."""
-        if old.get("created_at") != row.get("created_at"):
+        if old.get(DATE) != row.get(DATE):
             del self._dates[:]
 
     def id_bounds(self, rows: Rows, since_ms: int | None, until_ms: int | None) -> tuple[int, int | None]:
@@ -85,7 +87,7 @@ class IdOrder:
         return lowest, None if high is None or high == end else ids[high]
 
     def _add_date(self, row: Mapping[str, Any]) -> None:
-        date, dates = row.get("created_at"), self._dates
+        date, dates = row.get(DATE), self._dates
         if type(date) is int and -(2**63) <= date < 2**63 and (not dates or dates[-1] <= date):
             dates.append(date)
         else:

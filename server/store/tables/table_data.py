@@ -19,7 +19,6 @@ from leyden.server.store.tables.row_map import Row, RowMap, Summarize
 from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.store.tables.tally import Tally
 
-
 _REPLACED_TOGETHER = 64  # ids of replaced rows that are given to the map of rows together
 
 
@@ -45,7 +44,8 @@ class TableData:
     """
 
     __slots__ = (
-        "_cleared", "_commit_state", "_id_sequence", "_initial", "_needs_reindex", "_order_changed", "_reinserted",
+        "_cleared", "_commit_state", "_id_sequence", "_initial", "_looked_up", "_needs_reindex", "_order_changed",
+        "_reinserted",
         "_replaced", "ascending", "before", "caches", "exists", "indexes", "key", "keys", "max_id", "name", "next_id",
         "order", "rows", "summarize", "tallies",
     )  # fmt: skip
@@ -70,15 +70,16 @@ class TableData:
         self.ascending = list(self.rows) == sorted(self.rows)
         self.caches: dict[int, LRUCache[Any, Any]] = {}
         self.before: dict[int, Row | None] | None = None
-        # About the open commit: ids inserted again, ids whose row was replaced (one that the commit inserted, too);
-        # what it cleared; whether it deleted rows, and their order before.
-        self._reinserted: set[int] = set()
+        # The ids whose row was replaced lately, that of a row which the same commit inserted, too.
         self._replaced: list[int] = []
+        # About the open commit: ids inserted again; what it cleared; whether it deleted rows, and their order before.
+        self._reinserted: set[int] = set()
         self._order_changed = self._needs_reindex = False
         self._cleared: _Content | None = None
         self._id_sequence: list[int] | None = None
         self._initial: tuple[int | None, bool, int, bool]  # set by `join_commit`
         self.order = IdOrder(self.rows)
+        self._note_fields()
 
     def snapshot(self, *, indexes: bool = True) -> TableSnapshot:
         """The table as plain data. The cost is a copy of the outer dicts, without `indexes` of one."""
@@ -238,9 +239,9 @@ class TableData:
         return self.exists != self._initial[1]
 
     def end_commit(self) -> None:
-        """Discard what was recorded for a rollback, and pack rows that were replaced long ago."""
-        if self._replaced:
-            self.rows.pack(self._replaced, self.summarize)
+        """Discard what was recorded for a rollback. Once in many commits, pack rows that were replaced long ago."""
+        if len(self._replaced) >= _REPLACED_TOGETHER:
+            self.rows.pack(dict.fromkeys(self._replaced), self.summarize)
             self._replaced = []
         self.before = None
         self._cleared, self._order_changed, self._id_sequence = None, False, None
@@ -311,6 +312,12 @@ class TableData:
                     index.add(value, doc_id)
         self.indexes.update(fresh)
         self.tallies |= {fields: Tally(fields, self.rows.values()) for fields in tallies if fields not in self.tallies}
+        self._note_fields()
+
+    def _note_fields(self) -> None:
+        """Note the fields whose values are in the key, the indexes, the tallies or the order of dates."""
+        fields = {self.key, DATE, *self.indexes, *(field for fields in self.tallies for field in fields)}
+        self._looked_up = tuple(field for field in fields if field is not None)
 
     def with_value(self, field: str, value: Any) -> Collection[int]:
         """The ids of rows that may have `value` in `field`: from the index in no order, or every id without one."""
@@ -374,6 +381,8 @@ class TableData:
             self.rows.set(doc_id, row)
             if self.before is not None:
                 self._replaced.append(doc_id)
+            if [*map(old.get, self._looked_up)] == [*map(row.get, self._looked_up)]:
+                return
             self.order.replaced(old, row)
             if self.key is not None and (was := old.get(self.key)) != (value := row.get(self.key)):
                 if self.keys.get(was) == doc_id:
