@@ -68,10 +68,10 @@ class Posts:
         self.kept = kept
         self._rows = cast(TypedTable[PostRow], store.table("received", key="id", indexes=("webhook_id",)))
 
-    def add(self, name: str, number: int, got: ReceivedFields) -> None:
+    def add(self, name: str, number: int, got: ReceivedFields, *, acknowledged: bool = False) -> None:
         """Add a callback, and delete the oldest one beyond the limit."""
         webhook_id = got["headers"].get("webhook-id", "")
-        self._rows.put({**got, "id": f"{name}#{number}", "webhook_id": webhook_id, "acknowledged": False})
+        self._rows.put({**got, "id": f"{name}#{number}", "webhook_id": webhook_id, "acknowledged": acknowledged})
         oldest = number - self.kept
         while self._rows.delete(f"{name}#{oldest}"):  # several, when an earlier start kept more
             oldest -= 1

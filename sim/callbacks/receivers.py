@@ -34,6 +34,7 @@ from leyden.callbacks.replies import (
     TIMEOUT,
     ReplySpec,
     answer_from,
+    is_acknowledged,
     stored_reply,
 )
 from leyden.rng import RandomStream
@@ -238,7 +239,9 @@ class Receivers:
             "commits": reply["commits"],
             "verdict": verdict,
         }
-        self._posts.add(name, number, got)
+        # The first one with this id, answered at once: what `_respond` would change is in the row from the start.
+        at_once = first is None and not reply["delay_ms"] and is_acknowledged(reply)
+        self._posts.add(name, number, got, acknowledged=at_once)
         self.change(name, received=number, objections=state["objections"] + bool(verdict))
         self._journal.note(
             "callback_received", name, delivery=webhook_id, attempt=post.attempt, answer=answer, verdict=verdict
@@ -254,7 +257,7 @@ class Receivers:
         self._respond(late["receiver"], unpacked(late["post"]), late["reply"], self._responded)
 
     def _respond(self, name: str, post: CallbackRequest, reply: ReplyRow, answered: Responded) -> None:
-        if reply["error"] is None and 200 <= reply["status"] <= 299:
+        if is_acknowledged(reply):
             self._posts.acknowledge(name, post.headers.get("webhook-id", ""))
         answer = answer_from(reply, name)
         port = urlsplit(post.url).port

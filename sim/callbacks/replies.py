@@ -159,6 +159,11 @@ def word_of(plain: ReplyRow) -> str:
     return str(plain["word"] or plain["status"])
 
 
+def is_acknowledged(reply: ReplyRow) -> bool:
+    """Whether the sender takes the callback for delivered: the reply is a 2xx response."""
+    return reply["error"] is None and 200 <= reply["status"] <= 299
+
+
 def answer_from(plain: ReplyRow, name: str) -> CallbackResponse:
     """The stored reply of receiver `name` as a response; its body is cut as the body of a real response is."""
     latency_ms = plain["delay_ms"]
