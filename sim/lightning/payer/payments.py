@@ -178,8 +178,12 @@ class Payments:
             htlc = self._htlc(row, number, amount_msat, script["cltv_expiry"])
             attempt = self._new_attempt(number, amount_msat)
             next_at = None if last else now + script["gap_ms"]
-            self.rows.put({**row, "attempts": [*row["attempts"], attempt], "next_part_at": next_at})
-            self._htlc_resolved(self._node.invoices.receive_htlc(htlc))
+            sent: PaymentRow = {**row, "attempts": [*row["attempts"], attempt], "next_part_at": next_at}
+            if number or not last:  # the receiver may resolve other parts first, by their stored row
+                self.rows.put(sent)
+                self._htlc_resolved(self._node.invoices.receive_htlc(htlc))
+            else:
+                self._record_resolution(sent, number, self._node.invoices.receive_htlc(htlc))
             if next_at is not None and next_at > now:
                 if self._existing_row(payment_id)["next_part_at"] is not None:
                     self._clock.call_at(next_at, SETTLEMENT, TIMER, payment_id)
@@ -189,15 +193,17 @@ class Payments:
         """A part was resolved, or waits or is held."""
         payment_id, _, number = resolution.htlc_id.rpartition(":")
         found = self.rows.row(payment_id)
-        if found is None:
-            return  # the HTLC is not one of ours
-        now = self._clock.now()
-        attempts = list(found["attempts"])
-        attempt: AttemptRow = {**attempts[int(number)], "status": resolution.status}
-        attempts[int(number)] = attempt
+        if found is not None:  # else the HTLC is not one of ours
+            self._record_resolution(found, int(number), resolution)
+
+    def _record_resolution(self, payment: PaymentRow, number: int, resolution: HtlcResolution) -> None:
+        """Store what follows for a payment from the resolution of its part `number`."""
+        attempts = list(payment["attempts"])
+        attempt: AttemptRow = {**attempts[number], "status": resolution.status}
+        attempts[number] = attempt
         if resolution.status in {SETTLED, FAILED}:
-            attempt["resolved_at"] = now
-        row: PaymentRow = {**found, "attempts": attempts}
+            attempt["resolved_at"] = self._clock.now()
+        row: PaymentRow = {**payment, "attempts": attempts}
         if resolution.status == FAILED:
             # BOLT 4: only the final node sends these two codes, so the route is known to be good.
             attempt["source"], attempt["learned"] = "final", "route was good"
