@@ -173,14 +173,14 @@ class VirtualClock:
         Raises `ClockError` when something is still scheduled after `limit` events.
         """
         fired: list[Fired] = []
-        while (due := self._next_stop()) is not None:
+        while self._next_stop() is not None:
             if len(fired) >= limit:
                 first = self._timers.peek()
                 raise ClockError(
                     f"still not idle after {limit} events, the next is {first}: something re-schedules itself for "
                     "ever; use advance() with a span, or raise the limit"
                 )
-            self._sweep(due, fired.append, lambda: len(fired) >= limit)
+            self._sweep(LAST_MS, fired.append, lambda: len(fired) >= limit)
         return fired
 
     # Live time
