@@ -40,6 +40,7 @@ def rows(bench: Bench) -> Iterator[Row]:
     few, many = bench.scale.of(1_000, 10), bench.scale.of(100_000, 200)
     bare, of_bare = signed_and_recovered(), bench.scale.of(500, 10)
     large, minutes = shop(many), many / _RATE_PER_MINUTE / _SLICES
+    charges = large.session.world.service.charges.charges
     shop(few).run()  # what is loaded on first use is loaded now
     settled_memory()
 
@@ -48,9 +49,9 @@ def rows(bench: Bench) -> Iterator[Row]:
         return seconds_each(box.run, 1) / few
 
     def large_slice() -> float:
-        before, began = len(large.charges), time.process_time()
+        before, began = len(charges), time.process_time()
         large.advance(minutes * 60)
-        return (time.process_time() - began) / (len(large.charges) - before)
+        return (time.process_time() - began) / (len(charges) - before)
 
     runs = {"large": large_slice, "small": small_run, "bare": partial(seconds_each, bare, of_bare)}
     in_turn(_SLICES // 2, {"large": large_slice})
@@ -93,7 +94,8 @@ def shop(count: int, seed: int = 1) -> Sandbox:
     """A shop to which so many customers will come. Nearly all of them pay, and each Charge sends a callback."""
     box = Sandbox(seed=seed)
     url = "http://shop.localhost/paid"
-    box.traffic(rate=f"{_RATE_PER_MINUTE}/min", amount=5_000_000, count=count, expiresIn=600, callbackUrl=url)
+    rate, long_enough = f"{_RATE_PER_MINUTE}/min", f"{count}m"
+    box.traffic(rate, duration=long_enough, count=count, amount=5_000_000, expiresIn=600, callbackUrl=url)
     return box
 
 
