@@ -175,3 +175,17 @@ def test_what_is_no_behaviour_is_refused(sandbox: Sandbox, wrong: dict[str, Any]
         shop.behaves(**wrong)
     assert "behaves" not in sandbox.script()
     assert re.match("<Receiver 'shop': 0 received", repr(shop))
+
+
+@pytest.mark.parametrize(
+    ("script", "acknowledged"),
+    [([200], [True]), ([500, 200], [True, False]), (["timeout", 204], [True, False]), ([200, 200], [True])],
+)
+def test_the_first_callback_with_an_id_says_whether_its_message_was_acknowledged(
+    sandbox: Sandbox, script: list[Any], acknowledged: list[bool]
+) -> None:
+    sandbox.receiver("shop").answers(script)
+    sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000", description="tea", callbackUrl=HOOK))
+    sandbox.run("1h")
+    rows = sandbox.session.world.service.outbox._store.table("received", key="id")
+    assert [row["acknowledged"] for row in rows] == acknowledged

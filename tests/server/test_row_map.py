@@ -107,6 +107,19 @@ def test_a_row_that_one_commit_inserts_and_replaces_is_packed() -> None:
     assert [row["state"] for row in table] == ["final"] * 10
 
 
+def test_the_rows_of_many_commits_are_packed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_data, "_REPLACED_TOGETHER", 8)
+    store = Store.memory()
+    table = store.table("rows", key="id")
+    for number in [*range(7), *range(7)]:
+        table.put({"id": number})
+    assert packed(store.table_data("rows").rows) == 0
+    table.put({"id": 0, "changed": True})
+    assert packed(store.table_data("rows").rows) == 4  # of 7, the last two stay dicts, and a block has two
+    assert [row["id"] for row in table] == list(range(7))
+    assert table.row(0) == {"id": 0, "changed": True}
+
+
 def test_a_copy_shares_the_blocks_and_changes_alone() -> None:
     store = Store.memory()
     table = store.table("rows", key="id")

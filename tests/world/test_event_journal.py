@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -167,6 +168,16 @@ def test_no_read_of_the_control_plane_changes_the_journal():
             for name in ("nothing", known.get(path, "x")):
                 sandbox.http.get(path.replace("{id}", name).replace("{name}", name))
         assert sandbox.journal_hash == digest
+
+
+def test_the_garbage_collector_has_nothing_to_visit_for_an_entry():
+    journal = many(1)
+    gc.collect()
+    before = {id(one) for one in gc.get_objects()}
+    for number in range(100):
+        journal.note("tick", str(number), amount_msat=number, why=None)
+    assert [type(one) for one in gc.get_objects() if id(one) not in before and "tick" in gc.get_referents(one)] == []
+    assert [entry.subject for entry in journal.entries(after=1)] == [str(number) for number in range(100)]
 
 
 def test_the_bound_of_a_journal_is_not_negative():

@@ -85,6 +85,14 @@ def test_a_stream_name_always_gives_the_same_object():
     assert first.position == 0
 
 
+def test_a_draw_that_is_skipped_counts_as_one():
+    drawn, skipped = RandomStream("one", b"key"), RandomStream("one", b"key")
+    drawn.uniform()
+    skipped.skip()
+    assert skipped.position == 1
+    assert skipped.uniform() == drawn.uniform()
+
+
 def test_seed_salt_and_name_each_give_different_streams():
     drawn = {
         RandomStreams(seed, salt=salt).stream(name).bytes(16)
