@@ -31,7 +31,7 @@ def _small_window() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(row_map, "UNPACKED_ROWS", 2)
         patched.setattr(row_map, "BLOCK_ROWS", 2)
-        patched.setattr(table_data, "_REPLACED_TOGETHER", 1)
+        patched.setattr(table_data, "REPLACED_TOGETHER", 1)
         yield
 
 
@@ -108,7 +108,7 @@ def test_a_row_that_one_commit_inserts_and_replaces_is_packed() -> None:
 
 
 def test_the_rows_of_many_commits_are_packed_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_data, "_REPLACED_TOGETHER", 8)
+    monkeypatch.setattr(table_data, "REPLACED_TOGETHER", 8)
     store = Store.memory()
     table = store.table("rows", key="id")
     for number in [*range(7), *range(7)]:

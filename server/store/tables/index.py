@@ -1,8 +1,10 @@
-"""An index: the ids of the rows that have a given value in one field."""
+"""An index: the ids of the rows that have a given value in one field. A unique key has one id for each value."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from leyden.server.errors import StoreError
 
 Groups = dict[Any, "int | set[int]"]  # a unique value maps to the id itself: most values are unique
 
@@ -66,3 +68,11 @@ class Index:
         """The ids for a value whose `count` is known, in no order."""
         held = self.groups.get(value)
         return [] if held is None else list(held) if isinstance(held, set) else [held]
+
+
+def holder_of(keys: dict[Any, int], value: Any, doc_id: int, name: str) -> int:
+    """The id of the row with a key, which is `doc_id` from now on if no row had it."""
+    try:
+        return keys.setdefault(value, doc_id)
+    except TypeError:
+        raise StoreError(f"table {name!r}: document {doc_id} has the key {value!r:.60}; correct it") from None

@@ -15,6 +15,7 @@ Summarize = Callable[[Any], tuple[Any, ...]]  # some facts of a row as a tuple o
 UNPACKED_ROWS = 256  # at least so many of the rows that were replaced last are dicts
 BLOCK_ROWS = 8
 _CACHED_BLOCKS = 16
+REPLACED_TOGETHER = 64  # ids of replaced rows that are given to `pack` together
 
 
 class RowMap(Mapping[int, Row]):

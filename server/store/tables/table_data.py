@@ -14,12 +14,10 @@ from tinydb.utils import LRUCache
 
 from leyden.server.errors import StoreError
 from leyden.server.store.tables.id_order import DATE, IdOrder
-from leyden.server.store.tables.index import Index
-from leyden.server.store.tables.row_map import Row, RowMap, Summarize
+from leyden.server.store.tables.index import Index, holder_of
+from leyden.server.store.tables.row_map import REPLACED_TOGETHER, Row, RowMap, Summarize
 from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.store.tables.tally import Tally
-
-_REPLACED_TOGETHER = 64  # ids of replaced rows that are given to the map of rows together
 
 
 class CommitState(Protocol):
@@ -45,9 +43,8 @@ class TableData:
 
     __slots__ = (
         "_cleared", "_commit_state", "_id_sequence", "_initial", "_looked_up", "_needs_reindex", "_order_changed",
-        "_reinserted",
-        "_replaced", "ascending", "before", "caches", "exists", "indexes", "key", "keys", "max_id", "name", "next_id",
-        "order", "rows", "summarize", "tallies",
+        "_reinserted", "_replaced", "ascending", "before", "caches", "exists", "indexes", "key", "keys", "max_id",
+        "name", "next_id", "order", "rows", "summarize", "tallies",
     )  # fmt: skip
 
     def __init__(self, commit_state: CommitState, name: str, state: TableSnapshot | None = None) -> None:
@@ -240,7 +237,7 @@ class TableData:
 
     def end_commit(self) -> None:
         """Discard what was recorded for a rollback. Once in many commits, pack rows that were replaced long ago."""
-        if len(self._replaced) >= _REPLACED_TOGETHER:
+        if len(self._replaced) >= REPLACED_TOGETHER:
             self.rows.pack(dict.fromkeys(self._replaced), self.summarize)
             self._replaced = []
         self.before = None
@@ -299,7 +296,7 @@ class TableData:
             keys: dict[Any, int] = {}
             for doc_id, row in self.rows.items():
                 value = row.get(key)
-                if value is not None and _holder(keys, value, doc_id, self.name) != doc_id:
+                if value is not None and holder_of(keys, value, doc_id, self.name) != doc_id:
                     raise StoreError(
                         f"table {self.name!r}: documents {keys[value]} and {doc_id} both have {key} {value!r};"
                         " remove one of them, or open the table with key=None"
@@ -316,8 +313,8 @@ class TableData:
 
     def _note_fields(self) -> None:
         """Note the fields whose values are in the key, the indexes, the tallies or the order of dates."""
-        fields = {self.key, DATE, *self.indexes, *(field for fields in self.tallies for field in fields)}
-        self._looked_up = tuple(field for field in fields if field is not None)
+        key = () if self.key is None else (self.key,)
+        self._looked_up = (*key, DATE, *self.indexes, *(field for fields in self.tallies for field in fields))
 
     def with_value(self, field: str, value: Any) -> Collection[int]:
         """The ids of rows that may have `value` in `field`: from the index in no order, or every id without one."""
@@ -401,11 +398,3 @@ class TableData:
         except BaseException:
             self._needs_reindex = self._commit_state.rollback_only = True
             raise
-
-
-def _holder(keys: dict[Any, int], value: Any, doc_id: int, name: str) -> int:
-    """The id of the row with a key, which is `doc_id` from now on if no row had it."""
-    try:
-        return keys.setdefault(value, doc_id)
-    except TypeError:
-        raise StoreError(f"table {name!r}: document {doc_id} has the key {value!r:.60}; correct it") from None
