@@ -523,6 +523,18 @@ def test_a_drained_shop_has_empty_channels() -> None:
     assert "0 sat inbound" in network(sandbox.world).text
 
 
+def test_a_closed_channel_is_not_drawn() -> None:
+    sandbox, _ = travelled("line:3", "ana")
+    [channel] = sandbox.network["shop"].channels
+    assert "3 nodes, 2 channels" in network(sandbox.world).text
+    sandbox.network.close_channel(channel["channel"])
+    alone = network(sandbox.world)
+    assert alone.text.startswith("3 nodes, 1 channel; the shop is at n2: 0 sat inbound, 0 sat outbound")
+    assert "left out: 2 nodes and 1 channel" in alone.text
+    assert "without a route to the shop" in alone.text
+    assert "n0 to n1" not in alone.svg
+
+
 def test_what_is_in_flight_is_shown() -> None:
     sandbox, charge_id = through_a_hub("hold")
     assert "500k of 1.0M sat, 2 in flight" in network(sandbox.world).text

@@ -40,8 +40,8 @@ class NodePair:
 class Subgraph:
     """The shown part of a network, and figures of the rest.
 
-    `hops` has the distance of each shown node from the shop, `pairs` their channels. `channels` is the number of all
-    channels. `payers` are the wallets by node, `distant` those whose node is too far away to be shown: the name, the
+    `hops` has the distance of each shown node from the shop, `pairs` their open channels. `channels` is the number of
+    all open channels. `payers` are the wallets by node, `distant` those whose node is too far away to be shown: the name, the
     node's name and its distance.
     """
 
@@ -91,7 +91,7 @@ def shop_subgraph(world: World, engine: Engine) -> Subgraph:
     return Subgraph(
         shop=shop,
         names=names,
-        channels=engine.graph.channels,
+        channels=engine.graph.channels - len(engine.closed),
         hops={node: hops[node] for node in sorted(shown)},
         pairs=_pairs(engine, shown, hops),
         payers={node: [payer for payer in homes if homes[payer] == node] for node in homes.values() if node in shown},
@@ -105,8 +105,9 @@ def shop_subgraph(world: World, engine: Engine) -> Subgraph:
 
 
 def _edges(engine: Engine, node: int) -> list[tuple[int, int]]:
-    """The edges that start at a node, with the node at their other end."""
-    return [(edge, engine.policies.target[edge]) for edge in engine.out_edges(node)]
+    """The edges of open channels that start at a node, with the node at their other end."""
+    target, closed = engine.policies.target, engine.closed
+    return [(edge, target[edge]) for edge in engine.out_edges(node) if edge >> 1 not in closed]
 
 
 def _distances(engine: Engine, shop: int) -> dict[int, int]:
