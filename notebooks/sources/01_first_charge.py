@@ -9,8 +9,6 @@
 # drawings.
 
 # %%
-import leyden.lab.drawings  # loaded here, so that the cells below are fast
-import leyden.lab.tables
 from leyden import Sandbox
 
 # %% tags=["parameters"]

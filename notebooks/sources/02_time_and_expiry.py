@@ -7,7 +7,6 @@
 # %%
 import pandas as pd
 
-import leyden.lab.drawings
 from leyden import Sandbox
 
 # %% tags=["parameters"]

@@ -11,7 +11,6 @@ import hmac
 
 import pandas as pd
 
-import leyden.lab.drawings
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
 

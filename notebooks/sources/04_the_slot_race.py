@@ -8,7 +8,6 @@
 # %%
 import pandas as pd
 
-import leyden.lab.drawings
 from leyden import Sandbox
 from leyden.errors import PayerError
 

@@ -9,7 +9,6 @@
 import pandas as pd
 
 from leyden import Sandbox
-from leyden.lab.drawings import network
 
 # %% tags=["parameters"]
 seed = 1
@@ -27,7 +26,7 @@ minutes = 20
 
 # %%
 sb = Sandbox(seed=seed, start="2030-01-01T09:00Z", network=shape)
-network(sb.world)
+sb.liquidity()
 
 # %% [markdown]
 # Now customers arrive, twenty a minute. Every payment moves balance from the other side to the shop's.
@@ -49,7 +48,7 @@ sb.plot.conversion("2m")
 # rest in the channels is the reserve, one per cent of each, which cannot be spent.
 
 # %%
-network(sb.world)
+sb.liquidity()
 
 # %% [markdown]
 # ## What a customer sees

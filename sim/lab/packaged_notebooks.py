@@ -31,6 +31,7 @@ from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
 REFRESH = "python -m leyden.lab.packaged_notebooks --refresh"
 _MARKER = re.compile(r"# %%(?: \[(markdown)\])?(?: tags=(\[.*\]))?")
 _CELL_SECONDS = 120  # the timeout of a cell
+_WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def notebooks_folder() -> Path:
@@ -85,7 +86,7 @@ def _source(kind: str, lines: list[str], number: int) -> str:
 
 
 def execute(node: Any) -> Any:
-    """Execute a notebook with a new kernel, and remove what differs between runs from its outputs.
+    """Execute a notebook with a new kernel, and remove what differs between runs from its outputs, and widgets.
 
     The kernel's working directory is temporary. Raises `NotebookError` when a cell fails or warns.
     """
@@ -109,12 +110,16 @@ def execute(node: Any) -> Any:
             [failed, *_] = [cell["source"] for cell in node["cells"] if _raised(cell)]
             raise NotebookError(f"a cell fails with {error.ename}: {error.evalue}\n\n{failed}") from None
     for cell in node["cells"]:
+        if "outputs" in cell:
+            # A widget lives in a kernel, and its view has a random id.
+            cell["outputs"] = [output for output in cell["outputs"] if _WIDGET not in output.get("data", {})]
         for output in cell.get("outputs", ()):
             if output.get("name") == "stderr":
                 raise NotebookError(f"a cell writes to stderr:\n{output['text']}")
             shown = output.get("metadata", {})
             for name in [name for name in shown if not name.startswith("image/")]:  # the size of an image stays
                 del shown[name]
+    node["metadata"].pop("widgets", None)
     node["metadata"]["language_info"] = {"name": "python"}  # without the version of the kernel's Python
     return node
 

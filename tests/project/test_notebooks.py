@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import runpy
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,11 @@ import pandas as pd
 import pytest
 from packaging.version import Version
 
+import leyden
+import leyden.errors
 from leyden.errors import NotebookError
 from leyden.lab import packaged_notebooks as notebooks
+from leyden.lab.api_reference import SECTIONS
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document
 from leyden.lab.packaged_notebooks import (
     REFRESH,
@@ -40,9 +45,28 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "03_callbacks_that_fail": {"answers": [503, "reset"]},
     "04_the_slot_race": {"amount_msat": 1_001},
     "06_which_expiry": {"customers": 8, "replications": 1, "expiries_s": [15, 60]},
-    "07_from_a_failure_to_a_case": {"seed": 121},
+    "07_report_a_failure": {"customers": 100},
     "08_a_callback_outage": {"starts_h": [12], "replications": 2},
+    "09_network_conditions": {"duration": "1h", "replications": 2},
+    "10_fees_by_amount": {"amounts_sat": [100, 1_000], "replications": 2},
+    "11_a_channel_closes": {"replications": 2},
+    "12_more_than_memory": {"duration": "1h"},
+    "13_sliders": {"customers": 20},
 }
+
+
+def run_script(source: Path, given: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Run the code of a source as a script, with these parameters; its global names."""
+    lines: list[str] = []
+    for cell in read_source(source.read_text()):
+        lines += [cell.source] if cell.kind == CODE else []
+        if "parameters" in cell.tags:
+            lines += [f"{name} = {value!r}" for name, value in given.items()]
+    script = folder / "script.py"
+    script.write_text("\n\n".join(lines))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return runpy.run_path(str(script))
 
 
 @by_name
@@ -53,9 +77,77 @@ def test_a_notebook_is_the_result_of_its_source(source: Path) -> None:
     assert not found, f"{found}\n\nIf this is as it should be: {REFRESH} {source.stem}"
 
 
-def test_there_are_eight_and_each_has_its_source() -> None:
-    assert [path.name[:2] for path in notebook_files()] == ["01", "02", "03", "04", "05", "06", "07", "08"]
+def test_there_are_thirteen_and_each_has_its_source() -> None:
+    assert [path.name[:2] for path in notebook_files()] == [f"{number:02}" for number in range(1, 14)]
     assert [notebook_of(source) for source in SOURCES] == notebook_files()
+    assert "thirteen notebooks" in (ROOT / "README.md").read_text()
+
+
+def test_the_handbook_lists_each_with_its_question() -> None:
+    table = (ROOT / "notebooks" / "README.md").read_text()
+    rows = dict(re.findall(r"^\| \[(\d\d_\w+)\]\(\1\.ipynb\) \| (.*\?) \|$", table, re.MULTILINE))
+    titles = {path.stem: read_source(path.read_text())[0].source.splitlines()[0].removeprefix("# ") for path in SOURCES}
+    assert rows == titles
+
+
+@by_name
+def test_a_notebook_uses_public_names_only(source: Path) -> None:
+    public = {(module, name) for _, modules in SECTIONS for module, names in modules for name in names}
+    public |= {("leyden", name) for name in leyden.__all__}
+    public |= {("leyden.errors", name) for name in leyden.errors.__all__}
+    used, modules, attributes = set(), set(), set()
+    for cell in read_source(source.read_text()):
+        for node in ast.walk(ast.parse(cell.source if cell.kind == CODE else "")):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "leyden":
+                used |= {(node.module, name.name) for name in node.names}
+            elif isinstance(node, ast.Import):
+                modules |= {name.name for name in node.names if name.name.partition(".")[0] == "leyden"}
+            elif isinstance(node, ast.Attribute):
+                attributes.add(node.attr)
+    assert used <= public
+    assert modules <= {"leyden"}
+    assert not {name for name in attributes if name.startswith("_") or name in ("world", "session", "engine")}
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "words"),
+    [
+        ("12_more_than_memory", "duckdb", "DuckDB is not installed (pip install duckdb): pandas answers"),
+        ("13_sliders", "ipywidgets", 'Sliders need ipywidgets: pip install "leyden[lab]"'),
+    ],
+)
+def test_a_notebook_without_an_optional_package_says_so_in_one_line(
+    name: str,
+    package: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.chdir(tmp_path)
+    run_script(next(source for source in SOURCES if source.stem == name), OTHERWISE[name], tmp_path)
+    assert len([line for line in capsys.readouterr().out.splitlines() if words in line]) == 1
+
+
+def test_duckdb_and_pandas_agree_on_the_files_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("duckdb")
+    monkeypatch.chdir(tmp_path)
+    source = next(source for source in SOURCES if source.stem == "12_more_than_memory")
+    known = run_script(source, OTHERWISE[source.stem], tmp_path)
+    by_duckdb, by_pandas = known["by_duckdb"](known["run"]), known["by_pandas"](known["run"])
+    for column in ("charges", "paid", "median_s", "callback_attempts"):
+        assert by_duckdb[column].tolist() == pytest.approx(by_pandas[column].tolist())
+
+
+def test_the_sliders_draw_the_chart_again(tmp_path: Path) -> None:
+    pytest.importorskip("ipywidgets")
+    source = next(source for source in SOURCES if source.stem == "13_sliders")
+    known = run_script(source, OTHERWISE[source.stem], tmp_path)
+    drawn: list[dict[str, int]] = []
+    known["chart"].__globals__["chart"] = lambda **values: drawn.append(values)
+    known["sliders"]["expiry_s"].value = 10
+    assert drawn == [{"expiry_s": 10, "patience_s": known["patience_s"], "liquidity_sat": known["liquidity_sat"]}]
 
 
 @by_name
@@ -78,18 +170,12 @@ def test_a_notebook_has_one_cell_of_parameters_that_papermill_can_replace(source
 
 
 @by_name
-def test_a_notebook_runs_with_other_parameters_and_without_jupyter(source: Path, tmp_path: Path) -> None:
+def test_a_notebook_runs_with_other_parameters_and_without_jupyter(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     given = {"seed": 8, **OTHERWISE.get(source.stem, {})}
-    lines: list[str] = []
-    for cell in read_source(source.read_text()):
-        lines += [cell.source] if cell.kind == CODE else []
-        if "parameters" in cell.tags:
-            lines += [f"{name} = {value!r}" for name, value in given.items()]
-    script = tmp_path / "script.py"
-    script.write_text("\n\n".join(lines))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        known = runpy.run_path(str(script))
+    known = run_script(source, given, tmp_path)
     assert given == {name: known[name] for name in given}
 
 

@@ -41,8 +41,8 @@ class Subgraph:
     """The shown part of a network, and figures of the rest.
 
     `hops` has the distance of each shown node from the shop, `pairs` their open channels. `channels` is the number of
-    all open channels. `payers` are the wallets by node, `distant` those whose node is too far away to be shown: the name, the
-    node's name and its distance.
+    all open channels. `payers` are the wallets by node, `distant` those whose node is too far away to be shown: the
+    name, the node's name and its distance.
     """
 
     shop: int
