@@ -52,7 +52,7 @@ def shop(expiry_s, patience_s, liquidity_sat):
 
 def chart(expiry_s, patience_s, liquidity_sat):
     sb = shop(expiry_s, patience_s, liquidity_sat)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.6), layout="constrained")
     sb.plot.conversion("20m", ax=left)
     sb.plot.liquidity(ax=right)
     figure.suptitle(
@@ -105,7 +105,7 @@ rows = [
     for value in values
 ]
 table = pd.DataFrame(rows)
-figure, panels = plt.subplots(1, 3, figsize=(10, 3.2), sharey=True, layout="constrained")
+figure, panels = plt.subplots(1, 3, figsize=(8.5, 3.2), sharey=True, layout="constrained")
 for panel, (name, part) in zip(panels, table.groupby("moved", sort=False), strict=True):
     panel.plot(part["value"], part["conversion"], marker="o")
     panel.axvline(fixed[name], color="grey", linewidth=0.8)

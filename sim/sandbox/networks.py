@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from textwrap import wrap
 from typing import Any
 
 from leyden.arguments import payer_name
 from leyden.lightning.network.network import Network, NetworkNode
 from leyden.lightning.payer.routed_payments import RoutedPayments
-from leyden.repr_tables import html_grid
+from leyden.repr_tables import LONGEST, html_grid
 from leyden.sandbox.session import Session
 
 _COLUMNS = ("channel", "peer", "capacity_msat", "local_msat", "remote_msat", "in_flight_msat", "closed")
@@ -50,5 +51,8 @@ class SandboxNetwork(Network):
     def _repr_html_(self) -> str:
         """The text of the repr, and a table of the shop's channels."""
         first, *lines = repr(self).splitlines()
-        facts = [line.strip().partition(": ")[::2] for line in lines]
+        facts = []
+        for name, _, value in (line.strip().partition(": ") for line in lines):
+            parts = wrap(value, LONGEST, break_long_words=False) or [""]
+            facts += [(name, parts[0]), *(("", part) for part in parts[1:])]
         return html_grid(("", ""), facts, caption=first) + self["shop"]._repr_html_()
