@@ -59,8 +59,8 @@ sb.liquidity()
 # %%
 failed = sb.payments[sb.payments["outcome"] == "NO_ROUTE"]
 longest = failed.loc[failed["attempts"].idxmax()]
-tries = sb.attempts[sb.attempts["payment"] == longest["id"]]
-tries[["at", "amount_sat", "route", "hop", "name", "retried", "learned"]]
+tries = sb.attempts[sb.attempts["payment_id"] == longest["id"]]
+tries[["at", "amount_sat", "route", "hop", "failure", "retried", "learned"]]
 
 # %%
 longest["outcome"], longest["reason"], sb.charges[longest["charge_id"]].status

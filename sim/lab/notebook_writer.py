@@ -24,7 +24,7 @@ _COLUMNS = {
     "charges": ["status", "amount_sat", "description", "created_at", "expires_at", "confirmed_at"],
     "static_charges": ["status", "slots", "allowed_slots", "description"],
     "payments": ["payer", "amount_sat", "status", "outcome", "reason", "created_at", "resolved_at"],
-    "attempts": ["payment", "at", "route", "hop", "name", "retried", "learned"],
+    "attempts": ["payment_id", "at", "route", "hop", "failure", "retried", "learned"],
     "callbacks": ["event", "attempt", "at", "http_status", "error", "latency_ms"],
 }
 _AGAIN = "## The sandbox, created again\n\nThis program creates it with the same ids and invoices."

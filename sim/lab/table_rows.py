@@ -47,6 +47,14 @@ class Table(NamedTuple):
         return [{name: row.get(name) for name, _ in self.columns} for row in self.find(world)]
 
 
+def column_names(name: str) -> list[str]:
+    """The columns of a table's frame, in order."""
+    names = ["world"]
+    for column, kind in TABLES[name].columns:
+        names += [column, f"{column.removesuffix('_msat')}_sat"] if kind == MSAT else [column]
+    return names
+
+
 def states_of(world: World, kind: str) -> tuple[str, ...] | None:
     """All states of a column of this kind, in order; None for a kind without states."""
     lifecycle = world.config.contract.lifecycles.get(kind)
@@ -58,8 +66,12 @@ def _static_charges(world: World) -> Iterator[Row]:
     return ({**row, "request": statics.show(row)["invoice"]["request"]} for row in statics.static_charges)
 
 
+def _charges_by_hash(world: World) -> dict[str, str]:
+    return {row["payment_hash"]: row["id"] for row in world.service.charges.charges}
+
+
 def _payments(world: World) -> Iterator[Row]:
-    charges = {row["payment_hash"]: row["id"] for row in world.service.charges.charges}
+    charges = _charges_by_hash(world)
     for row in world.payments.rows:
         settled = [attempt for attempt in row["attempts"] if attempt["status"] == "settled"]
         yield {
@@ -73,7 +85,22 @@ def _payments(world: World) -> Iterator[Row]:
 
 
 def _attempts(world: World) -> Iterator[Row]:
-    return ({**row, "route": " > ".join(row["route"])} for row in records.attempts_of(world.payments))
+    charges = _charges_by_hash(world)
+    for row in records.attempts_of(world.payments):
+        yield {
+            **row,
+            "payment_id": row["payment"],
+            "charge_id": charges.get(row["payment_hash"] or ""),
+            "failure": row["name"],
+            "route": " > ".join(row["route"]),
+        }
+
+
+def _htlcs(world: World) -> Iterator[Row]:
+    charges = _charges_by_hash(world)
+    paid = {row["id"]: charges.get(row["payment_hash"] or "") for row in world.payments.rows}
+    for row in records.htlcs_of(world.payments):
+        yield {**row, "payment_id": row["payment"], "charge_id": paid[row["payment"]]}
 
 
 def _deliveries(world: World) -> Iterator[Row]:
@@ -139,15 +166,15 @@ PAYMENTS = (
     ("payment_hash", TEXT), ("preimage", TEXT), ("request", TEXT),
 )  # fmt: skip
 ATTEMPTS = (
-    ("payment", TEXT), ("attempt", COUNT), ("payer", TEXT), ("at", TIME), ("resolved_at", TIME), ("status", "attempt"),
-    ("amount_msat", MSAT), ("fee_msat", MSAT), ("hops", COUNT), ("route", TEXT), ("hop", COUNT), ("source", TEXT),
-    ("code", COUNT), ("name", TEXT), ("retried", FLAG), ("learned", TEXT), ("why", TEXT), ("reason", TEXT),
-    ("payment_hash", TEXT),
+    ("payment_id", TEXT), ("attempt", COUNT), ("charge_id", TEXT), ("payer", TEXT), ("at", TIME), ("resolved_at", TIME),
+    ("status", "attempt"), ("amount_msat", MSAT), ("fee_msat", MSAT), ("hops", COUNT), ("route", TEXT), ("hop", COUNT),
+    ("source", TEXT), ("code", COUNT), ("failure", TEXT), ("retried", FLAG), ("learned", TEXT), ("why", TEXT),
+    ("reason", TEXT), ("payment_hash", TEXT),
 )  # fmt: skip
 HTLCS = (
-    ("payment", TEXT), ("attempt", COUNT), ("hop", COUNT), ("at", TIME), ("resolved_at", TIME), ("status", "htlc"),
-    ("source", TEXT), ("target", TEXT), ("channel", COUNT), ("amount_msat", MSAT), ("fee_msat", MSAT),
-    ("cltv_expiry", COUNT),
+    ("payment_id", TEXT), ("attempt", COUNT), ("hop", COUNT), ("charge_id", TEXT), ("at", TIME), ("resolved_at", TIME),
+    ("status", "htlc"), ("source", TEXT), ("target", TEXT), ("channel", COUNT), ("amount_msat", MSAT),
+    ("fee_msat", MSAT), ("cltv_expiry", COUNT),
 )  # fmt: skip
 DELIVERIES = (
     ("id", TEXT), ("charge_id", TEXT), ("event", TEXT), ("status", "delivery"), ("sequence", COUNT),
@@ -170,8 +197,8 @@ TABLES: Mapping[str, Table] = {
     "charges": Table(CHARGES, ("id",), lambda world: world.service.charges.charges),
     "static_charges": Table(STATIC_CHARGES, ("id",), _static_charges),
     "payments": Table(PAYMENTS, ("id",), _payments),
-    "attempts": Table(ATTEMPTS, ("payment", "attempt"), _attempts),
-    "htlcs": Table(HTLCS, ("payment", "attempt", "hop"), lambda world: records.htlcs_of(world.payments)),
+    "attempts": Table(ATTEMPTS, ("payment_id", "attempt"), _attempts),
+    "htlcs": Table(HTLCS, ("payment_id", "attempt", "hop"), _htlcs),
     "deliveries": Table(DELIVERIES, ("id",), _deliveries),
     "callbacks": Table(CALLBACKS, ("delivery_id", "attempt"), _callbacks),
     "balances": Table(BALANCES, ("kind", "account", "channel"), _balances),

@@ -8,8 +8,8 @@ charges          all Charges, those of Static Charges included
 static_charges   `slots` is the number of used slots, `allowed_slots` is missing when there is no limit
 payments         of all wallets; the wallet pays at `starts_at`, which is `created_at` or later; `reason` is the cause
                  that no payer sees, `script` the requested outcome
-attempts         of all parts of a payment; `hop` is the origin of the failure (0: the payer itself), `code` and `name`
-                 the failure that the payer sees (BOLT 4), `retried` and `learned` its reaction
+attempts         of all parts of a payment; `hop` is the origin of the failure (0: the payer itself), `code` and
+                 `failure` the failure that the payer sees (BOLT 4), `retried` and `learned` its reaction
 htlcs            the hops of the attempts; hop 0 is the payer's own channel
 deliveries       all messages for receivers, with their status
 callbacks        all attempts to deliver a message, each with `http_status` or `error`
@@ -17,11 +17,14 @@ balances         at present: of each project, of the shop's node, and in a netwo
 outages          the times in which a node of the network was offline; `until` is missing while it lasts, `cause` is
                  "condition" (the node forwards nothing, but its own wallets pay) or the id of an interceptor
                  (nothing passes the node)
-journal          all events; `facts` is JSON with sorted names
+journal          all events; `facts` is JSON with sorted names, and `facts_of` makes columns of them
+
+`leyden.lab.table_columns` has every column with its type, unit and meaning.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,6 +52,20 @@ def frame_of(world: World, name: str, rows: Sequence[Row]) -> pd.DataFrame:
         if kind == MSAT:
             series[f"{column.removesuffix('_msat')}_sat"] = np.array(values, dtype=np.float64) / 1_000
     return pd.DataFrame(series)
+
+
+def facts_of(journal: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """The events of one kind in a journal, with a column for each of their facts beside `sequence`, `at` and `subject`.
+
+    A fact with the name of one of these gets `fact_` before it. Raises `ValueError`, with the kinds that there are, for
+    any other.
+    """
+    own = journal[journal["kind"] == kind] if isinstance(kind, str) else journal[:0]
+    if own.empty:
+        raise ValueError(f"the journal has no event {kind!r:.60}: it has {', '.join(sorted(journal['kind'].unique()))}")
+    about = own[["world", "sequence", "at", "subject"]].reset_index(drop=True)
+    facts = pd.DataFrame([json.loads(text) for text in own["facts"]], index=about.index)
+    return about.join(facts.rename(columns={name: f"fact_{name}" for name in about.columns}))
 
 
 def _typed(world: World, kind: str, values: Sequence[Any]) -> Any:

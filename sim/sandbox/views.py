@@ -74,6 +74,16 @@ class Views:
         """All events, in order, since this sandbox was made or its directory `data` was opened: it keeps no journal."""
         return self.table("journal")
 
+    def facts(self, kind: str) -> DataFrame:
+        """The events of one kind, `sb.facts("payment_settled")`, with a column for each of their facts.
+
+        Raises `ValueError`, with the kinds that the journal has, for any other.
+        """
+        journal = table(self.world, "journal", "sb.facts()")
+        from leyden.lab.tables import facts_of
+
+        return facts_of(journal, kind)
+
     @property
     def journal_hash(self) -> str:
         """64 hex digits that depend on all events in `journal`: equal hashes mean equal runs.

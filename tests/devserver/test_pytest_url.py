@@ -283,7 +283,10 @@ def _of(kind: str, names: str) -> list[tuple[str, str]]:
 
 ABSENT = {
     "tables, figures and drawings need the rows of the process": [
-        *_of("Sandbox", "attempts balances callbacks htlcs kpi kpis lifecycle liquidity outages plot schedule table"),
+        *_of(
+            "Sandbox",
+            "attempts balances callbacks facts htlcs kpi kpis lifecycle liquidity outages plot schedule table",
+        ),
         *_of("Charge", "lifecycle qr sequence timeline"),
         *_of("StaticCharge", "lifecycle qr"),
         *_of("Collection", "table"),

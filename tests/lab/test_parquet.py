@@ -91,6 +91,29 @@ def test_a_run_in_parts_continues_its_directory(tmp_path: Path, steps: list[Any]
     pd.testing.assert_frame_equal(leyden.read(tmp_path).journal, plain.journal)
 
 
+def test_columns_that_an_earlier_version_named_otherwise_are_read(tmp_path: Path) -> None:
+    sb = shop()
+    sb.run(spill=tmp_path)
+    attempts, htlcs = leyden.read(tmp_path).attempts, leyden.read(tmp_path).htlcs
+    for name in ("attempts", "htlcs"):
+        for file in leyden.read(tmp_path).files(name):
+            old = pyarrow.parquet.read_table(file).drop_columns(["charge_id"])
+            former = {"payment_id": "payment", "failure": "name"}
+            pyarrow.parquet.write_table(old.rename_columns([former.get(c, c) for c in old.column_names]), file)
+    run = leyden.read(tmp_path)
+    assert list(run.attempts.columns) == list(attempts.columns)
+    assert run.attempts["payment_id"].tolist() == attempts["payment_id"].tolist()
+    assert run.htlcs["payment_id"].tolist() == htlcs["payment_id"].tolist()
+    assert run.htlcs["charge_id"].isna().all()
+
+
+def test_the_facts_of_a_run_are_columns(tmp_path: Path) -> None:
+    plain, sb = shop(), shop()
+    plain.run()
+    sb.run(spill=tmp_path)
+    pd.testing.assert_frame_equal(leyden.read(tmp_path).facts("invoice_settled"), plain.facts("invoice_settled"))
+
+
 def test_what_is_removed_is_unknown_to_the_service(tmp_path: Path) -> None:
     sb = Sandbox(seed=1)
     paid, open_ = (sb.charges.create(amount="1000", description="tea", expiresIn=600) for _ in range(2))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.lab import tables
+from leyden.lab.table_columns import MEANINGS, columns
 from leyden.lab.table_rows import COUNT, FLAG, MSAT, SHARE, TABLES, TEXT, TIME
 from leyden.server.timestamps import to_iso
 from tests.support.lists import listed
@@ -152,9 +153,9 @@ def test_the_tables_of_a_payment_over_a_network() -> None:
     ]  # fmt: skip
     settled = attempts[attempts["status"] == "settled"]
     assert (settled["hops"] == settled["route"].str.count(">") + 1).all()
-    hops = htlcs.groupby(["payment", "attempt"]).size()
+    hops = htlcs.groupby(["payment_id", "attempt"]).size()
     assert hops.sum() == len(htlcs)
-    assert (hops.loc[settled.set_index(["payment", "attempt"]).index].to_numpy() == settled["hops"]).all()
+    assert (hops.loc[settled.set_index(["payment_id", "attempt"]).index].to_numpy() == settled["hops"]).all()
     channels = sandbox.balances.query("kind == 'channel'")
     assert (channels["balance_msat"] + channels["remote_msat"] == channels["capacity_msat"]).all()
     assert channels["change_msat"].sum() == 0
@@ -221,3 +222,55 @@ def test_pandas_comes_with_the_first_table() -> None:
 def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
     with Sandbox() as sandbox, pytest.raises(ValueError, match="no table 'charge': choose one of charges, static_"):
         sandbox.table("charge")
+
+
+# What the columns are
+
+
+@pytest.mark.parametrize("network", [None, "line:4"])
+def test_the_documented_columns_are_those_of_the_frames(network: str | None) -> None:
+    sandbox = busy(network) if network else busy()
+    for name in TABLES:
+        documented = [column for column in columns() if column.table == name]
+        frame = sandbox.table(name)
+        assert [column.name for column in documented] == list(frame.columns)
+        assert [column.dtype for column in documented] == [str(dtype) for dtype in frame.dtypes]
+        key = [column.name for column in documented if column.is_key]
+        assert not frame.duplicated(key).any()
+
+
+def test_a_column_that_names_a_row_of_another_table_finds_it() -> None:
+    sandbox = busy("line:4")
+    for column in columns():
+        if not column.names or (column.table == "htlcs" and column.name == "attempt"):
+            continue
+        table, _, target = column.names.partition(".")
+        named = set(sandbox.table(column.table)[column.name].dropna())
+        known = set(sandbox.table(table)[target])
+        if table == "charges":  # an event of a Static Charge names that
+            known |= set(sandbox.static_charges.table["id"])
+        assert named <= known, column
+
+
+def test_attempts_and_htlcs_have_the_charge_of_their_payment() -> None:
+    sandbox = busy("line:4")
+    charge_of = sandbox.payments.set_index("id")["charge_id"]
+    for table in (sandbox.attempts, sandbox.htlcs):
+        assert len(table)
+        assert table["charge_id"].tolist() == charge_of.loc[table["payment_id"]].tolist()
+
+
+def test_the_meanings_are_those_of_the_columns_and_no_others() -> None:
+    assert {name: list(table) for name, table in MEANINGS.items()} == {
+        name: [column for column, _ in table.columns] for name, table in TABLES.items()
+    }
+
+
+def test_the_facts_of_a_kind_of_event_are_columns() -> None:
+    sandbox = busy()
+    facts = sandbox.facts("invoice_settled")
+    assert list(facts.columns[:4]) == ["world", "sequence", "at", "subject"]
+    assert facts["received_msat"].gt(0).all()
+    assert len(facts) == (sandbox.journal["kind"] == "invoice_settled").sum()
+    with pytest.raises(ValueError, match=r"no event 'settled': it has .*invoice_settled"):
+        sandbox.facts("settled")

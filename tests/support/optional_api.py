@@ -26,6 +26,7 @@ OPTIONAL_API = (
         for name in ("payments", "attempts", "htlcs", "deliveries", "callbacks", "balances", "outages", "journal")
     ),
     Optional('sb.table("charges")', "sb.charges", "pandas", "lab"),
+    Optional('sb.facts("created")', "sb.facts()", "pandas", "lab"),
     Optional("sb.diff(sb)", "sb.diff()", "pandas", "lab"),
     Optional('sb.kpi.by("1h")', "kpi.by()", "pandas", "lab"),
     Optional('sb.notebook("case.ipynb")', "sb.notebook()", "nbformat", "lab"),

@@ -18,6 +18,8 @@ MANIFEST = "run.json"
 FORMAT = 1
 ORDER = "row"
 REST = "rest.parquet"
+# Columns that earlier versions wrote by other names.
+FORMER_NAMES = {"attempts": {"payment": "payment_id", "name": "failure"}, "htlcs": {"payment": "payment_id"}}
 
 
 def part_name(number: int) -> str:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from leyden.arguments import Spelled, checked_path
 from leyden.extras import require
 from leyden.json_files import InputError
-from leyden.lab.parquet.layout import AT_THE_END, JOURNAL, ORDER, PORTIONED, REST, part_name
+from leyden.lab.parquet.layout import AT_THE_END, FORMER_NAMES, JOURNAL, ORDER, PORTIONED, REST, part_name
 from leyden.lab.parquet.writer import read_manifest
+from leyden.lab.table_rows import column_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,12 +80,29 @@ class RecordedRun(Spelled):
             raise InputError(f"a file of {self._directory / name} cannot be read ({error})") from None
         frame: pd.DataFrame = pyarrow.concat_tables(portions, promote_options="permissive").to_pandas()
         frame = frame.sort_values(ORDER, kind="stable", ignore_index=True).drop(columns=ORDER)
+        frame = _present(name, frame)
         for column, states in self._manifest["states"].get(name, {}).items():
             frame[column] = pd.Categorical(frame[column], categories=states)
         return frame
 
+    def facts(self, kind: str) -> pd.DataFrame:
+        """The events of one kind, with a column for each of their facts. Raises `ValueError` as `Sandbox.facts`."""
+        from leyden.lab.tables import facts_of
+
+        return facts_of(self.table("journal"), kind)
+
     def __repr__(self) -> str:
         return f"<Run in {self._directory}: seed {self.seed}, {self.start} to {self.now or 'an interruption'}>"
+
+
+def _present(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns of a table as they are now: files of an earlier version have other names, or not all of them."""
+    for former, present in FORMER_NAMES.get(name, {}).items():
+        if former in frame:
+            values = frame.pop(former)
+            frame[present] = frame[present].fillna(values) if present in frame else values
+    wanted = column_names(name)
+    return frame if list(frame) == wanted else frame.reindex(columns=wanted)
 
 
 def read(directory: str | Path) -> RecordedRun:

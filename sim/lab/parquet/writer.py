@@ -26,8 +26,8 @@ _REMOVED_PER_COMMIT = 500
 _OWNERS = {
     "charges": ("id", "charges"),
     "payments": ("id", "payments"),
-    "attempts": ("payment", "payments"),
-    "htlcs": ("payment", "payments"),
+    "attempts": ("payment_id", "payments"),
+    "htlcs": ("payment_id", "payments"),
     "deliveries": ("id", "deliveries"),
     "callbacks": ("delivery_id", "deliveries"),
 }
