@@ -200,6 +200,18 @@ def test_a_wrong_width_is_named(options: dict[str, Any], words: str) -> None:
         sweep(noisy, grid(x=[0]), **{"replications": 3, "workers": 1, "progress": False, **options})
 
 
+def test_a_metric_that_the_function_does_not_return_is_named_after_the_first_run() -> None:
+    performed: list[int] = []
+
+    def counted(s: Any) -> dict[str, Any]:
+        performed.append(s.replication)
+        return noisy(s)
+
+    with pytest.raises(SweepError, match="returned no number 'levle'"):
+        sweep(counted, grid(x=[0, 1]), 5, workers=1, progress=False, width={"levle": 1})
+    assert len(performed) == 1
+
+
 def test_what_a_longer_expiry_changes() -> None:
     """As an analyst compares: the same customers with another expiry."""
 

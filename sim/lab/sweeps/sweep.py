@@ -112,6 +112,9 @@ def sweep(
             if file is not None:
                 file.add(row)
             bar.advance()
+            for name in wanted:
+                if row["metrics"] and name not in row["metrics"]:  # at the first run, and not after all of them
+                    raise _not_returned(name, row["metrics"])
 
         from leyden.lab.sweeps.pools import perform_runs
 
@@ -160,6 +163,10 @@ def _checked_width(width: Mapping[str, float] | None, at_most: int, replications
     return width
 
 
+def _not_returned(name: str, known: Iterable[str]) -> SweepError:
+    return SweepError(f"width: the function returned no number {name!r}: it returned {', '.join(sorted(known))}")
+
+
 def _more_replications(
     rows: list[SweepRow], wanted: Mapping[str, float], confidence: float, at_most: int
 ) -> int | None:
@@ -175,8 +182,7 @@ def _more_replications(
             if isinstance(value, (int, float)):
                 values[row["scenario"]].append(float(value))
         if ok and not any(values.values()):
-            known = ", ".join(sorted({metric for row in ok for metric in row["metrics"]}))
-            raise SweepError(f"width: the function returned no number {name!r}: it returned {known}")
+            raise _not_returned(name, {metric for row in ok for metric in row["metrics"]})
         for got in values.values():
             found = interval(got, confidence)
             if found.width > width:
