@@ -19,7 +19,7 @@ except ImportError:
 
 # %% tags=["parameters"]
 seed = 1
-duration = "4h"  # "90d" is a run for the night
+duration = "4h"
 rate = "3/min"
 directory = "runs/shop"
 
@@ -125,5 +125,4 @@ pd.DataFrame(
 ).round(3)
 
 # %% [markdown]
-# **Try it.** Set `duration = "30d"`, and watch the memory of the kernel: it does not grow with the number of Charges.
-# The run itself takes the time of the customers; a bar shows how far it is.
+# **Try it.** Set `duration = "30d"`: the sandbox keeps only what has not ended, and a bar shows how far the run is.
