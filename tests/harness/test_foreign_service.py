@@ -53,6 +53,17 @@ def test_the_second_implementation_has_no_violation() -> None:
         assert ("row", "Charge", "pending", "expiry_reached", "", "expired") in reached
 
 
+def test_an_idempotency_key_of_an_earlier_run_is_no_false_alarm_whatever_its_length() -> None:
+    """The service keeps its state between runs, and each run begins with a model that knows no keys."""
+    with foreign_service() as service:
+        target = ExternalService(service.url, "key-1", adapter=service)
+        for length in (1, 199, 200, 255, 256):
+            step: Step = {**charge("c1"), "idempotency_key": "x" * length}
+            for _ in range(2):
+                result = play(Case((step, {**step, "as": "c2"})), target)
+                assert result.violation is None, f"{length} characters: {result.violation}"
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_each_mistake_is_found(mistake: str) -> None:
     with foreign_service(mistake) as service:

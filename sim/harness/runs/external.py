@@ -24,6 +24,7 @@ from leyden.harness.targets.target import PROJECT, SECOND_PROJECT
 
 _TOLERANCE_MS = 5_000  # of times, for an adapter without now()
 _TRIES = 50
+_LONG_KEY = 200  # characters of an Idempotency-Key, of which a service takes 255
 _NEVER = {
     "list": "lists: they may contain more than this run created",
     "wallet": "balances: they may contain more than this run paid",
@@ -98,9 +99,16 @@ class ExternalRun(Run):
         address = getattr(self.target.adapter, "callback_url", None)
         if address and str(body.get("callbackUrl", "")).startswith("http://r"):
             step = {**step, "body": {**body, "callbackUrl": address}}
-        if 0 < len(step.get("idempotency_key", "")) < 200:
-            step = {**step, "idempotency_key": step["idempotency_key"] + self._nonce}
+        if step.get("idempotency_key"):
+            step = {**step, "idempotency_key": self._of_this_run(step["idempotency_key"])}
         return super().do(step)
+
+    def _of_this_run(self, key: str) -> str:
+        """The Idempotency-Key with a text that no other run has: the service keeps its state between runs. A long key
+        keeps its length, which may be a bound."""
+        if len(key) < _LONG_KEY:
+            return key + self._nonce
+        return key[: len(key) - len(self._nonce)] + self._nonce
 
     def _by_adapter(self, step: Step) -> bool:
         """Do a step with the adapter: first the service, then the model at the time of the service."""
