@@ -57,7 +57,7 @@ def test_an_idempotency_key_of_an_earlier_run_is_no_false_alarm_whatever_its_len
     """The service keeps its state between runs, and each run begins with a model that knows no keys."""
     with foreign_service() as service:
         target = ExternalService(service.url, "key-1", adapter=service)
-        for length in (1, 199, 200, 255, 256):
+        for length in (1, 199, 200, 255):
             step: Step = {**charge("c1"), "idempotency_key": "x" * length}
             for _ in range(2):
                 result = play(Case((step, {**step, "as": "c2"})), target)
