@@ -73,7 +73,7 @@ def test_a_search_finds_the_cheapest_path_without_the_excluded_edges(seed, pair,
     payer, target = pair
     engine = Engine(generate("scale-free:80", seed), 0, secret)
     router, policies = engine.router, engine.policies
-    known = {edge % len(policies.source): (0, 0, 0) for edge in shut}
+    known = {edge % len(policies.source): (0, 0, 0, 0) for edge in shut}
     drawn = networkx.DiGraph()
     weights = router.costs.weights(39)  # where a million msat belongs
     for edge, (a, b) in enumerate(zip(policies.source, policies.target, strict=True)):
@@ -131,14 +131,15 @@ def test_penalties_are_the_bounds_of_edges_that_failed():
     finish(engine)
     doubted = 0
     for payer, _, beliefs in payers.mission_control.dump():
-        narrowed = {edge: (low, high, at) for edge, low, high, at in beliefs if high <= engine.capacity[edge >> 1]}
-        assert payers.mission_control.penalties(payer, 0) == narrowed
+        narrowed = {edge: tuple(bound) for edge, *bound in beliefs if bound[1] <= engine.capacity[edge >> 1]}
+        assert payers.mission_control.penalties(payer, 0, engine.capacity) == narrowed
         doubted += len(narrowed)
     assert doubted
     fork = type(payers.mission_control).restore(engine, payers.mission_control.dump(), engine.capacity)
     assert fork.dump() == payers.mission_control.dump()
     for payer, *_ in fork.dump():
-        assert fork.penalties(payer, engine.now) == payers.mission_control.penalties(payer, engine.now)
+        now_known = [known.penalties(payer, engine.now, engine.capacity) for known in (fork, payers.mission_control)]
+        assert now_known[0] == now_known[1]
 
 
 # Engines

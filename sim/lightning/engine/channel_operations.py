@@ -78,7 +78,7 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
 
     first = able([edge for edge in own if out in (None, policies.target[edge])])
     last = able([edge ^ 1 for edge in own if into in (None, policies.target[edge])])
-    excluded = {edge: (0, 0, engine.now) for own_edge in own for edge in (own_edge, own_edge ^ 1)}
+    excluded = {edge: (0, 0, engine.now, engine.now) for own_edge in own for edge in (own_edge, own_edge ^ 1)}
     for back in last:
         outgoing = next((edge for edge in first if policies.target[edge] != policies.source[back]), None)
         if outgoing is None:
@@ -101,7 +101,7 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
                 return circle.edges, circle.amounts[0] - amount_msat
             if failing in (outgoing, back):
                 break
-            bounds[failing] = (0, amount_msat, engine.now)
+            bounds[failing] = (0, amount_msat, engine.now, engine.now)
     raise GraphError(
         f"no circle carries {amount_msat} msat: it needs a channel with that much on the node's side, another with "
         "that much on the peer's, and a route between the two: give a smaller amount"

@@ -56,7 +56,8 @@ class NetworkRow(TypedDict):
 
     `reseeds` are instants with seeds; `opened` are channels as (node, node, capacity, balance of the first, base fee,
     proportional fee), `events` the shards due at an instant, each with its kind. `mission_control` is by payer: the
-    time of the oldest bound, and the bounds as (edge, low, high, time).
+    time of the oldest bound, and the bounds as (edge, low, high, time of the success, time of the failure). Former
+    versions wrote one time for both.
     """
 
     now: int
@@ -69,4 +70,4 @@ class NetworkRow(TypedDict):
     sessions: list[SessionRow]
     shards: list[ShardRow]
     events: list[tuple[int, list[tuple[str, int]]]]
-    mission_control: list[tuple[int, int, list[tuple[int, int, int, int]]]]
+    mission_control: list[tuple[int, int, list[tuple[int, int, int, int, int] | tuple[int, int, int, int]]]]

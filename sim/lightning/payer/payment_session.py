@@ -140,7 +140,7 @@ class PaymentSessions:
                     session.target,
                     amount,
                     spendable_msat=engine.spendable_msat,
-                    bounds=self.mission_control.penalties(session.payer, engine.now),
+                    bounds=self.mission_control.penalties(session.payer, engine.now, engine.capacity),
                     fee_limit_msat=session.fee_limit_msat - session.fees_msat,
                     hint=session.hint,
                 )

@@ -59,15 +59,18 @@ def interpret_failure(
     return FailureInterpretation(False, NOTHING)
 
 
-LiquidityBounds = dict[int, tuple[int, int, int]]
+# Of one edge: it carried `low` and failed from `high` (msat), and when each was observed last (ms).
+LiquidityBounds = dict[int, tuple[int, int, int, int]]
 
 
 class MissionControl:
-    """The knowledge of every payer from its attempts (LND's mission control), by payer and edge: the liquidity bound
-    `(low, high, at)` says that at time `at` the edge carried `low` and failed from `high` (msat).
+    """What every payer has learned from its attempts (LND's mission control), by payer and edge: the liquidity bound
+    `(low, high, low_at, high_at)` says that at time `low_at` the edge carried `low`, and that at time `high_at` it
+    failed from `high` (msat). A `high` above the capacity is no failure.
 
-    Bounds expire after an hour, because balances change. Those whose `high` is not above the capacity are also kept as
-    penalties: only they can change the choice of a route.
+    Balances change, so each of the two expires an hour after its own time: as in LND, a success says nothing about an
+    earlier failure of a larger amount, and does not extend it. Bounds whose `high` is not above the capacity are also
+    kept as penalties: only they can change the choice of a route.
     """
 
     def __init__(self, undo: UndoLog) -> None:
@@ -87,32 +90,49 @@ class MissionControl:
 
     @classmethod
     def restore(cls, undo: UndoLog, saved: list[list[Any]], capacities: list[int]) -> MissionControl:
-        """The state that `dump` returned; `capacities` (msat) are by channel."""
+        """The state that `dump` returned; `capacities` (msat) are by channel. Former versions wrote one time for both
+        sides of a bound."""
         mission_control = cls(undo)
         for payer, oldest, rows in saved:
-            bounds: LiquidityBounds = {edge: (low, high, at) for edge, low, high, at in rows}
+            bounds: LiquidityBounds = {edge: (low, high, times[0], times[-1]) for edge, low, high, *times in rows}
             mission_control._bounds[payer], mission_control._oldest[payer] = bounds, oldest
             penalties = {edge: bound for edge, bound in bounds.items() if bound[1] <= capacities[edge >> 1]}
             if penalties:
                 mission_control._penalties[payer] = penalties
         return mission_control
 
-    def penalties(self, payer: int, now_ms: int) -> LiquidityBounds:
-        """The bounds of this payer that make edges less likely to carry a payment; read only."""
+    def penalties(self, payer: int, now_ms: int, capacities: list[int]) -> LiquidityBounds:
+        """The bounds of this payer that make edges less likely to carry a payment; read only. `capacities` (msat) are
+        by channel."""
         bounds = self._bounds.get(payer)
         if not bounds:
             return _NOTHING
-        penalties = self._penalties.get(payer, _NOTHING)
         if self._oldest[payer] + _HOUR_MS < now_ms:
-            for edge in [edge for edge, bound in bounds.items() if bound[2] + _HOUR_MS < now_ms]:
-                for kept in (bounds, penalties) if edge in penalties else (bounds,):
-                    self._undo.record_item(kept, edge)
-                    del kept[edge]
-            self._undo.record_item(self._oldest, payer)
-            if self._undo.recording:
-                self.changed_payers.add(payer)
-            self._oldest[payer] = min((bound[2] for bound in bounds.values()), default=now_ms)
-        return penalties
+            self._expire(payer, bounds, now_ms - _HOUR_MS, capacities)
+        return self._penalties.get(payer, _NOTHING)
+
+    def _expire(self, payer: int, bounds: LiquidityBounds, earliest: int, capacities: list[int]) -> None:
+        """Forget what a payer observed before `earliest` (ms)."""
+        for edge, (low, high, low_at, high_at) in list(bounds.items()):
+            if low_at >= earliest and high_at >= earliest:
+                continue
+            if low_at < earliest:
+                low, low_at = 0, high_at
+            if high_at < earliest:
+                high, high_at = capacities[edge >> 1] + 1, low_at
+            if low_at < earliest:  # both have expired
+                for kept in (bounds, self._penalties.get(payer, _NOTHING)):
+                    if edge in kept:
+                        self._undo.record_item(kept, edge)
+                        del kept[edge]
+            else:
+                self._set_bound(payer, edge, (low, high, low_at, high_at), capacities)
+        self._undo.record_item(self._oldest, payer)
+        if self._undo.recording:
+            self.changed_payers.add(payer)
+        self._oldest[payer] = min(
+            (min(low_at, high_at) for _, _, low_at, high_at in bounds.values()), default=earliest + _HOUR_MS
+        )
 
     def report_success(self, payer: int, edges: list[int], amounts: list[int], capacities: list[int], at: int) -> None:
         """Record that `edges` carried `amounts`; `capacities` (msat) are by channel.
@@ -124,19 +144,26 @@ class MissionControl:
             bounds = self._bounds[payer] = {}
         if not bounds:
             self._oldest[payer] = at
-        penalties, recording = self._penalties.get(payer, _NOTHING), self._undo.recording
+        recording = self._undo.recording
         if recording:
             self.changed_payers.add(payer)
+        penalties = self._penalties.get(payer, _NOTHING)
         for hop in range(1, len(edges)):
-            edge, low = edges[hop], amounts[hop]
+            edge, amount = edges[hop], amounts[hop]
             bound = bounds.get(edge)
-            if bound is not None and bound[0] > low:
-                low = bound[0]
-            if recording or edge in penalties:
-                high = 0 if bound is None else bound[1]
-                self._set_bound(payer, edge, (low, high if high > low else capacities[edge >> 1] + 1, at), capacities)
+            if bound is None:
+                bound = (amount, capacities[edge >> 1] + 1, at, at)
             else:
-                bounds[edge] = (low, capacities[edge >> 1] + 1, at)
+                low, high, low_at, high_at = bound
+                if amount >= low:
+                    low, low_at = amount, at
+                if high <= low:
+                    high, high_at = capacities[edge >> 1] + 1, at
+                bound = (low, high, low_at, high_at)
+            if recording or edge in penalties:
+                self._set_bound(payer, edge, bound, capacities)
+            else:
+                bounds[edge] = bound
 
     def report_failure(
         self,
@@ -151,12 +178,13 @@ class MissionControl:
         self.report_success(payer, edges[: interpretation.succeeded_hops], amounts, capacities, at)
         bounds = self._bounds[payer]
         for edge in interpretation.failed_edges:
-            low, high, _ = bounds.get(edge, (0, capacities[edge >> 1] + 1, at))
+            low, high, low_at, high_at = bounds.get(edge, (0, capacities[edge >> 1] + 1, at, at))
             failed_msat = 0 if interpretation.at_any_amount else amounts[edges.index(edge)]
-            high = min(high, failed_msat)
-            self._set_bound(payer, edge, (min(low, max(0, high - 1)), high, at), capacities)
+            if failed_msat <= high:
+                high, high_at = failed_msat, at
+            self._set_bound(payer, edge, (min(low, max(0, high - 1)), high, low_at, high_at), capacities)
 
-    def _set_bound(self, payer: int, edge: int, bound: tuple[int, int, int], capacities: list[int]) -> None:
+    def _set_bound(self, payer: int, edge: int, bound: tuple[int, int, int, int], capacities: list[int]) -> None:
         bounds = self._bounds[payer]
         self._undo.record_item(bounds, edge)
         bounds[edge] = bound

@@ -12,8 +12,9 @@ from leyden.lightning.routing.edge_costs import ATTEMPT_MSAT, ATTEMPT_SHARE, Edg
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS, CachedPath, SearchLimitReached, ShortestPathTree
 from leyden.lightning.topology.graph import Graph
 
-# What a payer learned of an edge: at time `at` it carried_msat `low` and failed from `high` (msat): `(low, high, at)`.
-LiquidityBound = tuple[int, int, int]
+# What a payer learned of an edge: it carried `low` at time `low_at` and failed from `high` (msat) at time `high_at`:
+# `(low, high, low_at, high_at)`.
+LiquidityBound = tuple[int, int, int, int]
 
 MAX_CLTV_BLOCKS = 2_016  # two weeks: the longest time lock that a payer accepts (LND: max_cltv_limit)
 
@@ -179,7 +180,7 @@ class Router:
             bound = bounds.get(edge)
             if bound is None:
                 return 0.0
-            low, high, _ = bound
+            low, high, _, _ = bound
             if amount_msat >= high:
                 return None
             if amount_msat <= low:
