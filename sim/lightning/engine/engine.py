@@ -20,7 +20,7 @@ from leyden.lightning.engine.network_conditions import (
 )
 from leyden.lightning.engine.shard import BACKWARD, FORWARD, Shard
 from leyden.lightning.failure_codes import FailureCode
-from leyden.lightning.routing.pathfinding import EdgePolicies, Route, Router
+from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, EdgePolicies, Route, Router
 from leyden.lightning.topology.graph import Graph
 from leyden.lightning.undo_log import UndoLog
 from leyden.server.errors import LeydenError
@@ -162,6 +162,8 @@ class Engine(UndoLog):
             self.record_item(self.shards, id)
         self.shard_count = id
         shard = Shard(id, owner, number, attempt_seed(latency_seed, number), route, final_expiry)
+        if final_expiry + route.cltv_offsets[0] - self.block_height() > MAX_CLTV_BLOCKS:
+            shard.checked_policies = None  # the hops have something to refuse
         self.shards[id] = shard
         self._process((shard,), -1)
         return shard

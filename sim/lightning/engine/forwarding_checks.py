@@ -33,6 +33,8 @@ def policy_failure(
     left = shard.final_expiry + shard.cltv_offsets[hop] - block_height
     if left < LEAST_BLOCKS:
         return FailureCode.EXPIRY_TOO_SOON, f"only {left} blocks were left"
-    if left > MAX_CLTV_BLOCKS + LEAST_BLOCKS:
-        return FailureCode.EXPIRY_TOO_FAR, f"{left} blocks are more than two weeks"
+    # BOLT 4: "if the cltv_expiry is more than max_htlc_cltv in the future": that of the incoming HTLC (BOLT 2).
+    left = shard.final_expiry + shard.cltv_offsets[hop - 1] - block_height
+    if left > MAX_CLTV_BLOCKS:
+        return FailureCode.EXPIRY_TOO_FAR, f"{left} blocks are more than the {MAX_CLTV_BLOCKS} of two weeks"
     return None

@@ -12,7 +12,7 @@ from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import CHANNEL_FAILURES, POLICY_FAILURES
 from leyden.lightning.payer.payment_scripts import FAILURES, MAX_PARTS
 from leyden.lightning.routing.mission_control import FailureInterpretation, MissionControl, interpret_failure
-from leyden.lightning.routing.pathfinding import SearchHint
+from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, SearchHint
 from leyden.lightning.undo_log import Recorded
 
 MIN_SHARD_MSAT = 10_000_000
@@ -99,15 +99,20 @@ class PaymentSessions:
 
     def no_route_reason(self, session: PaymentSession) -> str:
         """Why a session found no route before its first attempt. It searches again without what the payer learned, and
-        without its limit on fees."""
+        without its limits on fees and on time locks."""
         if self._finds_a_route(session, session.fee_limit_msat):
             return "the payer's node avoids every route, because of earlier failures that it has seen: pay later"
         if self._finds_a_route(session, ALL_MSAT):
             limit_msat = session.fee_limit_msat
             return f"every route costs more than {limit_msat} msat, the payer's limit for this amount: pay more"
+        if self._finds_a_route(session, ALL_MSAT, final_cltv_blocks=0):
+            locked = f"every route locks the amount for more than {MAX_CLTV_BLOCKS} blocks, the payer's limit"
+            return f"{locked}; the last HTLC alone for {session.final_cltv_blocks}: give it fewer blocks"
         return FAILURES[NO_ROUTE]
 
-    def _finds_a_route(self, session: PaymentSession, fee_limit_msat: int) -> bool:
+    def _finds_a_route(
+        self, session: PaymentSession, fee_limit_msat: int, *, final_cltv_blocks: int | None = None
+    ) -> bool:
         route, _ = self.engine.router.route(
             session.payer,
             session.target,
@@ -115,6 +120,7 @@ class PaymentSessions:
             spendable_msat=self.engine.spendable_msat,
             bounds={},
             fee_limit_msat=fee_limit_msat,
+            final_cltv_blocks=session.final_cltv_blocks if final_cltv_blocks is None else final_cltv_blocks,
         )
         return route is not None
 
@@ -142,6 +148,7 @@ class PaymentSessions:
                     spendable_msat=engine.spendable_msat,
                     bounds=self.mission_control.penalties(session.payer, engine.now, engine.capacity),
                     fee_limit_msat=session.fee_limit_msat - session.fees_msat,
+                    final_cltv_blocks=session.final_cltv_blocks,
                     hint=session.hint,
                 )
                 if not self._reuse_hints:

@@ -16,7 +16,9 @@ from leyden.lightning.topology.graph import Graph
 # `(low, high, low_at, high_at)`.
 LiquidityBound = tuple[int, int, int, int]
 
-MAX_CLTV_BLOCKS = 2_016  # two weeks: the longest time lock that a payer accepts (LND: max_cltv_limit)
+# Two weeks: the longest time lock that a payer accepts, with the final delta (LND: max_cltv_limit), and that a node
+# forwards (BOLT 4: max_htlc_cltv).
+MAX_CLTV_BLOCKS = 2_016
 
 _MAX_SEARCHES = 12
 _MAX_STEPS = 40  # beyond that a tree from the payer is cheaper
@@ -106,13 +108,18 @@ class Router:
         spendable_msat: Callable[[int], int],
         bounds: Mapping[int, LiquidityBound],
         fee_limit_msat: int,
+        final_cltv_blocks: int = 0,
         hint: SearchHint | None = None,
     ) -> tuple[Route | None, SearchHint | None]:
         """The best route by which an amount arrives, or None, and the hint for the next attempt.
 
         `spendable_msat` returns what an own edge of the payer can send now; `bounds` are what it learned of edges;
-        `hint` is from the last attempt of this payment.
+        the last HTLC lives for `final_cltv_blocks`, and no HTLC for more than `MAX_CLTV_BLOCKS`; `hint` is from the
+        last attempt of this payment.
         """
+        cltv_limit = MAX_CLTV_BLOCKS - final_cltv_blocks
+        if cltv_limit < 0:
+            return None, hint
         bucket = bucket_of(amount_msat)
         tree = self._trees.get((target, bucket)) or self.costs.tree(target, bucket)
         first = tree.best_first_edge(payer)
@@ -124,14 +131,14 @@ class Router:
             if (
                 cheapest is not None
                 and cheapest.amounts[0] - amount_msat <= fee_limit_msat
-                and cheapest.cltv_offsets[0] <= MAX_CLTV_BLOCKS
+                and cheapest.cltv_offsets[0] <= cltv_limit
                 and len(cheapest.edges) <= MAX_HOPS
             ):
                 return cheapest, hint
         excluded: set[int] = set()
         if rest >= amount_msat:
             edges = [first, *tree.path(tree.far_of[first])]
-            result = self._priced(edges, amount_msat, bounds, fee_limit_msat)
+            result = self._priced(edges, amount_msat, bounds, fee_limit_msat, cltv_limit)
             if isinstance(result, int):
                 excluded.add(result)
             elif rest >= result.amounts[0] and len(edges) <= MAX_HOPS:
@@ -157,7 +164,7 @@ class Router:
                 found = None if found is None else found[::-1]
             if found is None:
                 return None, hint
-            result = self._priced(found, amount_msat, bounds, fee_limit_msat)
+            result = self._priced(found, amount_msat, bounds, fee_limit_msat, cltv_limit)
             if not isinstance(result, int):
                 if spendable_msat(found[0]) >= result.amounts[0]:
                     return result, hint
@@ -192,7 +199,12 @@ class Router:
         return penalty
 
     def _priced(
-        self, edges: list[int], amount_msat: int, bounds: Mapping[int, LiquidityBound], fee_limit_msat: int
+        self,
+        edges: list[int],
+        amount_msat: int,
+        bounds: Mapping[int, LiquidityBound],
+        fee_limit_msat: int,
+        cltv_limit: int,
     ) -> Route | int:
         """The route over these edges with exact fees; or the edge to exclude if a limit is exceeded."""
         policies = self._policies
@@ -207,7 +219,7 @@ class Router:
                     return edge
         if amounts[0] - amount_msat > fee_limit_msat:
             return max(edges[1:], key=lambda edge: hop_fee(amount_msat, base[edge], ppm[edge]))
-        if cltv_offsets[0] > MAX_CLTV_BLOCKS:
+        if cltv_offsets[0] > cltv_limit:
             return max(edges[1:], key=policies.cltv_delta.__getitem__)
         return Route(edges, amounts, cltv_offsets, policies)
 
