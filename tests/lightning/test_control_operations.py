@@ -463,3 +463,29 @@ def test_amounts_on_the_network_are_integers(sandbox: Sandbox, amount: object) -
             sandbox.network["n1"].open_channel("shop", **given)
     with pytest.raises(ValueError, match="give whole millisatoshis"):
         sandbox.network["n1"].rebalance(amount)
+
+
+@pytest.mark.parametrize("code", ["temporary_node_failure", "permanent_node_failure"])
+def test_a_failure_of_the_receivers_own_node_ends_the_payment_with_an_error_of_its_own(sandbox, code):
+    """BOLT 4, the origin node: "if the final node is returning the error: if the PERM bit is set: SHOULD fail the
+    payment; otherwise [...] MAY retry the payment". LND does not (`FAILURE_REASON_ERROR`). It is no
+    `incorrect_or_unknown_payment_details`: the invoice is right."""
+    sandbox.network.intercept("fail", hop=-1, code=code)
+    charge, payment = pay(sandbox, wait="2m")
+    [attempt] = payment.row["attempts"]
+    assert (attempt["name"], attempt["source"], attempt["retried"]) == (code, "final", False)
+    assert (payment.outcome, charge.status) == ("ERROR", "pending")
+    assert f"shop answered {code}" in str(payment.reason)
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"), [(18, "ERROR"), (19, "ERROR"), (UNKNOWN_DETAILS, "INCORRECT_PAYMENT_DETAILS")]
+)
+def test_only_refused_details_are_called_so(code, outcome):
+    """BOLT 4, the final node: `final_incorrect_cltv_expiry` and `final_incorrect_htlc_amount` say that the HTLC is not
+    what the onion says. A payer with a channel to the receiver made both itself."""
+    graph = from_edges([("ana", "shop", 10_000_000)], shop="shop")
+    with Sandbox(seed=7, start="2030-01-01T09:00:00Z", network=graph, conditions="ideal") as sandbox:
+        sandbox.network.intercept("fail", hop=-1, code=code)
+        _, payment = pay(sandbox)
+        assert (codes(payment), payment.outcome) == ([code], outcome)

@@ -9,7 +9,7 @@ from zlib import crc32
 from leyden.arguments import ALL_MSAT
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import CHANNEL_FAILURES, POLICY_FAILURES
+from leyden.lightning.failure_codes import CHANNEL_FAILURES, POLICY_FAILURES, FailureCode
 from leyden.lightning.payer.payment_scripts import FAILURES, MAX_PARTS
 from leyden.lightning.routing.mission_control import FailureInterpretation, MissionControl, interpret_failure
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, SearchHint
@@ -23,6 +23,7 @@ EXTRA_CLTV_BLOCKS = 3
 SUCCEEDED, TIMEOUT, NO_ROUTE = "SUCCEEDED", "TIMEOUT", "NO_ROUTE"
 _NO_EDGES: frozenset[int] = frozenset()
 INSUFFICIENT_BALANCE, REFUSED, ERROR = "INSUFFICIENT_BALANCE", "INCORRECT_PAYMENT_DETAILS", "ERROR"
+_DETAILS = FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
 
 
 def fee_limit(amount_msat: int) -> int:
@@ -195,7 +196,7 @@ class PaymentSessions:
             if retry:
                 self._send(session, [amount])
             elif session.pending_outcome is None:
-                session.pending_outcome = REFUSED if shard.reporter_hop == len(shard.edges) else ERROR
+                session.pending_outcome = REFUSED if shard.code == _DETAILS else ERROR
         if not session.parts_in_flight:
             self._end_if_done(session)
 

@@ -33,8 +33,9 @@ class Payments:
     """Payments that reach a node directly, each by a script, in the store's `payments` table.
 
     A payment's `status` is `in_flight`, `held`, `succeeded` or `failed`; its `outcome`, once it has ended, `SUCCEEDED`,
-    `TIMEOUT`, `NO_ROUTE`, `INCORRECT_PAYMENT_DETAILS`, `INSUFFICIENT_BALANCE`, `CANCELED` or `ERROR`. `reason` is
-    a sentence that a real payer would not receive. `random_source` gives the ids.
+    `TIMEOUT`, `NO_ROUTE`, `INCORRECT_PAYMENT_DETAILS`, `INSUFFICIENT_BALANCE`, `CANCELED` or `ERROR` (the payer's or
+    the receiver's node failed, or the wallet did not start the payment). `reason` is a sentence that a real payer would
+    not receive. `random_source` gives the ids.
     """
 
     def __init__(

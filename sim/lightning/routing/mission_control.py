@@ -38,8 +38,9 @@ def interpret_failure(
         if code in (FailureCode.FINAL_INCORRECT_CLTV_EXPIRY, FailureCode.FINAL_INCORRECT_HTLC_AMOUNT):
             # The last hop may have changed the amount or the expiry; a payer with a direct channel did not.
             return FailureInterpretation(len(edges) >= 2, "last pair", (edges[-1],))
-        # BOLT 4: PERM from the final node: no attempt can succeed.
-        return FailureInterpretation(not code & PERM, GOOD, succeeded_hops=reporter_hop)
+        # BOLT 4: with PERM no attempt can succeed. A failure of the receiver's node may pass, and a payer MAY retry: as
+        # in LND none does, because nothing says when.
+        return FailureInterpretation(not code & (PERM | NODE), GOOD, succeeded_hops=reporter_hop)
     next_edge, pair = edges[reporter_hop], (edges[reporter_hop], edges[reporter_hop] ^ 1)
     if code == FailureCode.TEMPORARY_CHANNEL_FAILURE:
         return FailureInterpretation(True, "that direction fails for this amount", (next_edge,), False, reporter_hop)
