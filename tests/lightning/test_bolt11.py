@@ -354,9 +354,28 @@ def test_without_x_c_and_9_the_standards_defaults_apply():
     assert (invoice.expiry_s, invoice.min_final_cltv, invoice.features) == (3_600, 18, frozenset())
 
 
-def test_longer_numbers_than_needed_are_read():
-    invoice = decode(crafted(P, S, D, field("x", 60, 40), field("c", 9, 0), field("9", 1 << 14, 30)))
+@pytest.mark.parametrize(("tag", "value", "groups"), [("x", 60, 3), ("c", 9, 2), ("9", 1 << 14, 4), ("x", 0, 1)])
+def test_a_number_with_leading_zeros_makes_the_invoice_invalid(tag, value, groups):
+    """BOLT 11, a reader: "if a `c`, `x`, or `9` field is provided which has a non-minimal `data_length` (i.e. begins
+    with 0 field elements): SHOULD treat the invoice as invalid"."""
+    with pytest.raises(Bolt11Error, match=f"^{tag}: .*begins with a zero"):
+        decode(crafted(P, S, D, field(tag, value, groups)))
+
+
+def test_a_number_of_the_fewest_groups_is_read_and_an_empty_one_is_zero():
+    invoice = decode(crafted(P, S, D, field("x", 60, 2), field("c", 0, 0), field("9", 1 << 14, 3)))
     assert (invoice.expiry_s, invoice.min_final_cltv, invoice.features) == (60, 0, frozenset({14}))
+
+
+@pytest.mark.parametrize("number", [1, 31, 32, 1_023, 1_024, 2**35 - 1])
+def test_numbers_and_features_are_written_in_the_fewest_groups(number):
+    """BOLT 11, a writer: "MUST use the minimum `data_length` possible, i.e. no leading 0 field-elements"."""
+    invoice = decode(SIGNER.sign(**TEA, description="tea", expiry_s=number, min_final_cltv=number, features=(8, 14)))
+    written = {tag: chars for tag, chars, _ in invoice.tagged}
+    assert (invoice.expiry_s, invoice.min_final_cltv, invoice.features) == (number, number, {8, 14})
+    assert [len(written[tag]) for tag in "xc9"] == [-(-number.bit_length() // 5)] * 2 + [3]
+    assert not any(written[tag].startswith(CHARSET[0]) for tag in "xc9")
+    assert "9" not in {tag for tag, _, _ in decode(SIGNER.sign(**TEA, description="tea", features=())).tagged}
 
 
 def test_fallbacks_no_wallet_could_use_are_skipped():

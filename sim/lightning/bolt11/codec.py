@@ -59,6 +59,7 @@ _NAMES = {
     "r": "route",
 }
 _ONCE = frozenset(_NAMES) - {"f", "r"}
+_NUMBERS = "cx9"  # written with as few groups as possible
 
 # Timestamp, p and s have fixed positions in an issued invoice, so the two headers are one constant.
 _HASH_FIELD_BITS = 5 * (HEADER_GROUPS + HASH_GROUPS)
@@ -216,7 +217,8 @@ def decode(text: str) -> Bolt11:
     """Read an invoice as BOLT 11 asks of a payer: lower or upper case, with or without `lightning:` before it.
 
     Raises `Bolt11Error`, naming the part: damaged bech32, an unknown currency, a bad amount, a missing or repeated
-    p, s, d, h, x, c, 9, n or m, an unknown even feature bit, a signature that is not the payee's.
+    p, s, d, h, x, c, 9, n or m, an x, c or 9 with leading zeros, an unknown even feature bit, a signature that is not
+    the payee's.
     """
     try:
         hrp, chars, digits, value = bech32_decode(strip_uri_scheme(text))
@@ -273,6 +275,10 @@ def decode(text: str) -> Bolt11:
     for tag in "ps":
         if tag not in found:
             raise Bolt11Error(f"{tag}: no {_NAMES[tag]} of {HASH_GROUPS} groups in the invoice: it is required")
+    for tag in _NUMBERS:
+        # BOLT 11: an invoice with more groups than are needed for one of these SHOULD be treated as invalid.
+        if found.get(tag, b"").startswith(b"0"):
+            raise Bolt11Error(f"{tag}: the {_NAMES[tag]} begins with a zero: write it with as few groups as possible")
     if ("d" in found) == ("h" in found):
         raise Bolt11Error("d, h: exactly one of a description and a description hash is required")
     try:
