@@ -123,11 +123,10 @@ def _verdict(part: Arrived, invoice: Issued | None, state: str, pending: list[Ar
         return "part"
     if part.total < invoice.amount:
         return "set"
-    brought = part.amount + sum(other.amount for other in pending)
-    if not rules.takes_any_overpayment and (part.total > 2 * invoice.amount or brought > 2 * invoice.amount):
+    if not rules.takes_any_overpayment and part.total > 2 * invoice.amount:
         return "part"
     if any(other.total != part.total for other in pending):
-        return "part"
+        return "set"
     if part.expiry < part.height + max(19, rules.final_delta):
         return "part"
     return ""

@@ -83,7 +83,7 @@ def explain(why: str, row: Mapping[str, Any] | None, htlc: Htlc, now_ms: int, *,
             return f"{sent}: {missing} msat too little"
         case "overpaid", {"amount_msat": amount}:
             limit = f"more than twice the {amount} msat that the invoice asks"
-            return f"the payment brings {limit}, which the node refuses: pay at most {2 * amount} msat"
+            return f"the payment announces {limit}, which the node refuses: pay at most {2 * amount} msat"
         case "other_total", _:
             own = f"this part announces {htlc.total_msat} msat in total"
             return f"{own} and the parts before it another total: they must agree"

@@ -232,9 +232,8 @@ class Invoices:
         amount_msat, held = row["amount_msat"], _held(row)
         if htlc.total_msat < amount_msat:
             return "underpaid"
-        # BOLT 4: fail an HTLC set of more than twice the amount expected.
-        received_msat = sum(part["amount_msat"] for part in held) + htlc.amount_msat
-        if self.policy.overpay == "bolt" and max(htlc.total_msat, received_msat) > 2 * amount_msat:
+        # BOLT 4: fail an HTLC of more than twice the amount expected, which is `total_msat`: parts may bring more.
+        if self.policy.overpay == "bolt" and htlc.total_msat > 2 * amount_msat:
             return "overpaid"
         if held and htlc.total_msat != held[0]["total_msat"]:
             return "other_total"
@@ -245,8 +244,8 @@ class Invoices:
     def _refuse(self, row: InvoiceRow | None, htlc: Htlc, why: str) -> HtlcResolution:
         reason = explain(why, row, htlc, self._clock.now(), min_cltv=self.min_cltv_expiry())
         self._journal.note("htlc_refused", htlc.payment_hash, htlc=htlc.id, why=why, code=_REFUSED)
-        if why == "underpaid" and row is not None and _held(row):
-            # A total below the amount fails the whole set, with the parts that wait already.
+        if why in {"underpaid", "other_total"} and row is not None and _held(row):
+            # BOLT 4: these fail the whole set, with the parts that wait already.
             self._fail_set(row, why, reason)
         return HtlcResolution(htlc.id, htlc.payment_hash, FAILED, _REFUSED, why, reason)
 
