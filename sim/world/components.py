@@ -172,7 +172,8 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     # Lightning
     engine, shop = _engine(config, store, streams, fork_of)
     height = None if engine is None else lambda: engine.conditions.height(clock.now())
-    node = DirectNode(store, clock, streams, journal, height=height)
+    block_time = None if engine is None else lambda height: engine.conditions.block_time(height)
+    node = DirectNode(store, clock, streams, journal, height=height, block_time=block_time)
 
     # Callbacks and service
     receivers, transport, faults, service = _service(config, environment, streams, clock, transaction, journal, node)

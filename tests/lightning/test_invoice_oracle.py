@@ -33,12 +33,13 @@ def scenario(rng: random.Random) -> None:
     events: list[Event] = []
     secrets: dict[str, tuple[str, int]] = {}
     for _ in range(rng.choice([1, 1, 2])):
-        amount, lasts = rng.choice([1, 1_000, 99_999]), rng.choice([60_000, 300_000])
+        amount, lasts = rng.choice([1, 1_000, 99_999]), rng.choice([60_000, 300_000, 9_000_000])
         payment_hash = bench.issue(amount, lasts_ms=lasts)
         secrets[payment_hash] = bench.row(payment_hash)["payment_secret"], amount
         events.append(Issued(START, payment_hash, *secrets[payment_hash], START + lasts - 1))
     for number in range(rng.randint(1, 9)):
-        bench.clock.advance_to(bench.clock.now() + rng.choice([0, 0, 1, 1_000, 59_999, 60_000, 60_001, 120_000]))
+        spans = [0, 0, 1, 1_000, 59_999, 60_000, 60_001, 120_000, 599_999, 600_000]
+        bench.clock.advance_to(bench.clock.now() + rng.choice(spans))
         now = bench.clock.now()
         payment_hash = rng.choice(list(secrets))
         secret, amount = secrets[payment_hash]

@@ -533,6 +533,127 @@ def test_one_held_part_holds_the_set(bench):
     assert bench.state(payment_hash) == "ACCEPTED"  # complete: the wait for parts is over
 
 
+# How long a payment can be held
+
+
+DAY, BLOCK = 24 * 60 * MINUTE, 10 * MINUTE
+
+
+@pytest.mark.parametrize(("early_ms", "state"), [(1, "ACCEPTED"), (0, "OPEN")])
+def test_a_held_payment_is_failed_back_18_blocks_before_it_expires(bench, early_ms, state):
+    """BOLT 2: "once the `cltv_expiry` of an incoming HTLC has been reached [...] MUST fail that incoming HTLC", and
+    "the deadline for received HTLCs [...]: 18 blocks is reasonable" before its `cltv_expiry`. Without a chain a block
+    takes ten minutes."""
+    payment_hash = bench.issue(lasts_ms=30 * DAY)
+    held = bench.send(payment_hash, hold=True)
+    bench.clock.advance((80 - 18) * BLOCK - early_ms)
+    assert bench.state(payment_hash) == state
+    if state == "OPEN":
+        assert [(one.htlc_id, one.status, one.code, one.why) for one in bench.resolutions] == [
+            (held.htlc_id, "failed", REFUSED, "held_too_long")
+        ]
+        assert "18 blocks before" in bench.resolutions[0].reason
+        with pytest.raises(PaymentNotHeld, match="only a held payment"):
+            bench.invoices.settle(payment_hash)
+        assert (bench.failed, bench.row(payment_hash)["accepted_at"]) == ([], None)
+        assert bench.send(payment_hash).status == "settled"  # it can still be paid
+
+
+def test_the_part_that_expires_first_ends_the_hold(bench):
+    payment_hash = bench.issue(lasts_ms=30 * DAY)
+    bench.send(payment_hash, 60_000, total_msat=AMOUNT, hold=True, cltv_expiry=HEIGHT + 200)
+    bench.send(payment_hash, 40_000, total_msat=AMOUNT, cltv_expiry=HEIGHT + 90)
+    bench.clock.advance((90 - 18) * BLOCK - 1)
+    assert bench.state(payment_hash) == "ACCEPTED"
+    bench.clock.advance(1)
+    assert bench.state(payment_hash) == "OPEN"
+    assert {part["state"] for part in bench.row(payment_hash)["parts"]} == {"failed"}
+
+
+def test_a_held_payment_that_was_resolved_has_no_deadline_left(bench):
+    settled, cancelled = bench.issue(), bench.issue()
+    for payment_hash in (settled, cancelled):
+        bench.send(payment_hash, hold=True)
+    bench.invoices.settle(settled)
+    bench.node.cancel(cancelled)
+    assert len(bench.clock) == 0
+
+
+@pytest.mark.parametrize("margin", [0, 80])
+def test_the_margin_of_a_hold_is_at_least_a_block_and_less_than_a_payment_has(margin):
+    with pytest.raises(ValueError, match="hold_margin_blocks"):
+        NodePolicy(hold_margin_blocks=margin)
+
+
+def test_the_margin_of_a_hold_is_the_nodes_choice():
+    bench = Bench(NodePolicy(hold_margin_blocks=79))
+    payment_hash = bench.issue()
+    bench.send(payment_hash, hold=True)
+    bench.clock.advance(BLOCK)
+    assert bench.state(payment_hash) == "OPEN"
+
+
+def test_a_part_that_waits_for_others_is_failed_before_it_expires():
+    blocks = [START + second * 1_000 for second in range(100)]  # one each second
+    bench = Bench()
+    bench.invoices._block_time = lambda height: blocks[height - HEIGHT]
+    payment_hash = bench.issue()
+    bench.send(payment_hash, 60_000, total_msat=AMOUNT)
+    bench.clock.advance(62_000 - 1)
+    assert bench.resolutions == []
+    bench.clock.advance(1)
+    assert [resolution.code for resolution in bench.resolutions] == [FailureCode.MPP_TIMEOUT]
+    assert "62 s" in bench.resolutions[0].reason
+
+
+@pytest.mark.parametrize(("patience_ms", "outcome"), [(MINUTE, "TIMEOUT"), (None, "INCORRECT_PAYMENT_DETAILS")])
+def test_a_payment_that_is_held_too_long_fails_and_its_payer_may_pay_again(bench, patience_ms, outcome):
+    payment_hash = bench.issue(lasts_ms=30 * DAY)
+    payment = bench.pay(payment_hash, outcome="hold", patience_ms=patience_ms)
+    bench.clock.advance(62 * BLOCK)
+    assert (bench.payment(payment)["status"], bench.payment(payment)["outcome"]) == ("failed", outcome)
+    assert "returned" in bench.payment(payment)["reason"]
+    with pytest.raises(PaymentNotHeld, match="is failed"):
+        bench.payments.settle(payment["id"])
+    assert bench.pay(payment_hash)["outcome"] == "SUCCEEDED"
+
+
+def test_a_hold_ends_at_the_same_instant_after_a_restart():
+    before = Bench()
+    payment_hash = before.issue(lasts_ms=30 * DAY)
+    before.pay(payment_hash, outcome="hold")
+    before.clock.advance(30 * BLOCK)
+    after = Bench(store=before.store)
+    after.clock.advance_to(before.clock.now())
+    after.node.resume()
+    after.payments.resume()
+    after.clock.advance(32 * BLOCK - 1)
+    assert after.state(payment_hash) == "ACCEPTED"
+    after.clock.advance(1)
+    assert after.state(payment_hash) == "OPEN"
+
+
+@pytest.mark.parametrize("network", ["direct", "star:12,ideal"])
+def test_a_charge_of_thirty_days_stays_payable_after_a_hold_that_was_too_long(network, tmp_path):
+    with Sandbox(seed=3, start="2030-01-01T09:00:00Z", network=network, data=tmp_path / "kept") as sandbox:
+        charge = sandbox.charges.create(amount="250000", description="tea", expiresIn=30 * 86_400)
+        payment = sandbox.wallet("ana").pay(charge, outcome="hold")
+        sandbox.run("9h")
+        assert (payment.status, charge.status) == ("held", "pending")
+        fork, other, charge_id, request = sandbox.fork(), sandbox.fork(reseed=5), charge.id, charge.request
+        for one in (sandbox, fork, other):
+            with one:
+                one.advance("3d")
+                [row] = one.world.payments.rows
+                assert (row["status"], one.charges[charge_id].status) == ("failed", "pending")
+                if network != "direct":
+                    resolved = row["attempts"][-1]["times"][-1][1]
+                    assert one.world.engine.conditions.height(resolved) == row["attempts"][-1]["hops"][-1][4] - 18
+                one.wallet("bob").pay(request)
+                one.run("1m")
+                assert one.charges[charge_id].status == "completed"
+
+
 # Payers: every script
 
 
@@ -807,7 +928,7 @@ def test_timers_are_set_again_after_a_restart(bench):
         }
     again.clock.run_until_idle()
     rows = [again.payment(payment) for payment in running]
-    assert [row["outcome"] for row in rows] == ["SUCCEEDED", "SUCCEEDED", "TIMEOUT", None]
+    assert [row["outcome"] for row in rows] == ["SUCCEEDED", "SUCCEEDED", "TIMEOUT", "TIMEOUT"]
     assert rows[3]["gave_up_at"] == START + MINUTE
     assert again.node.balance_msat == 2 * AMOUNT
 
@@ -845,7 +966,14 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
         if len(self.model) < 12:
             payment_hash = self.bench.issue(amount, lasts_ms=lasts_s * 1_000)
             until = self.bench.clock.now() + lasts_s * 1_000 - 1
-            self.model[payment_hash] = {"amount": amount, "until": until, "state": "OPEN", "set": [], "due": None}
+            self.model[payment_hash] = {
+                "amount": amount,
+                "until": until,
+                "state": "OPEN",
+                "set": [],
+                "due": None,
+                "hold": None,
+            }
 
     @precondition(lambda self: self.model)
     @rule(
@@ -876,7 +1004,8 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
             if why in {"underpaid", "other_total"}:
                 self._empty(model, "failed", REFUSED)
             return
-        model["set"].append({"id": htlc.id, "amount": amount_msat, "total": total_msat, "hold": hold})
+        at = self.bench.clock.now()
+        model["set"].append({"id": htlc.id, "amount": amount_msat, "total": total_msat, "hold": hold, "at": at})
         if sum(part["amount"] for part in model["set"]) < total_msat:
             assert resolution.status == "waiting"
             if model["due"] is None:
@@ -887,7 +1016,8 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
             assert resolution.status == "held"
             self.expected += [(part["id"], "held", None) for part in model["set"]]
             model["set"].append(mine)
-            model.update(state="ACCEPTED", due=None)
+            first = min(part["at"] for part in model["set"])
+            model.update(state="ACCEPTED", due=None, hold=first + (80 - 18) * BLOCK, armed=self.bench.sent)
         else:
             assert resolution.status == "settled"
             self._settle(model, mine["amount"])
@@ -929,7 +1059,7 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
         self._advance_to(self.bench.clock.now() + span)
 
     @precondition(lambda self: self.model)
-    @rule(which=st.integers(0, 20), edge=st.sampled_from([-1, 0, 1]), what=st.sampled_from(["until", "due"]))
+    @rule(which=st.integers(0, 20), edge=st.sampled_from([-1, 0, 1]), what=st.sampled_from(["until", "due", "hold"]))
     def wait_for_an_edge(self, which: int, edge: int, what: str) -> None:
         instant = self._pick(which)[1][what]
         if instant is not None:
@@ -983,7 +1113,7 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
 
     def _empty(self, model: dict[str, Any], kind: str, code: int | None) -> None:
         self.expected += [(part["id"], kind, code) for part in model["set"]]
-        model.update(set=[], due=None)
+        model.update(set=[], due=None, hold=None)
 
     def _settle(self, model: dict[str, Any], last: int) -> None:
         self.received += last + sum(part["amount"] for part in model["set"])
@@ -992,9 +1122,21 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
 
     def _advance_to(self, instant: int) -> None:
         self.bench.clock.advance_to(instant)
-        due = [model for model in self.model.values() if model["due"] is not None and model["due"] <= instant]
-        for model in sorted(due, key=lambda model: (model["due"], model["armed"])):
-            self._empty(model, "failed", FailureCode.MPP_TIMEOUT)
+        due = [
+            (model[kind], model["armed"], kind, model)
+            for model in self.model.values()
+            for kind in ("due", "hold")
+            if model[kind] is not None and model[kind] <= instant
+        ]
+        for _, _, kind, model in sorted(due, key=_order):
+            if kind == "hold":
+                model["state"] = "OPEN"
+            self._empty(model, "failed", REFUSED if kind == "hold" else FailureCode.MPP_TIMEOUT)
+
+
+def _order(timer: tuple[Any, ...]) -> tuple[int, int]:
+    due, armed, *_ = timer
+    return due, armed
 
 
 class MoneyIsConserved(RuleBasedStateMachine):
@@ -1044,7 +1186,7 @@ class MoneyIsConserved(RuleBasedStateMachine):
         else:
             self.bench.node.cancel(payment_hash)
 
-    @rule(span=st.sampled_from([0, 1, 10_000, 60_000, 120_000]))
+    @rule(span=st.sampled_from([0, 1, 10_000, 60_000, 120_000, 40_000_000]))
     def wait(self, span: int) -> None:
         self.bench.clock.advance(span)
 

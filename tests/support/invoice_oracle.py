@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 UNKNOWN_DETAILS = 0x4000 | 15  # BOLT 4: incorrect_or_unknown_payment_details
 MPP_TIMEOUT = 23  # BOLT 4: mpp_timeout
+# BOLT 2: a node gives back what it received 18 blocks before it expires. A block takes ten minutes.
+DEADLINE_BLOCKS, BLOCK_MS = 18, 600_000
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,9 @@ def account(events: list[Event], hash: str, now: int, rules: Rules) -> Account:
         if state == "OPEN" and pending and pending[0].at + rules.mpp_ms <= event_time(event, now):
             # "MUST fail all HTLCs in the HTLC set after some reasonable timeout", counted from the first part.
             answer_all(MPP_TIMEOUT)
+        if state == "ACCEPTED" and _hold_ends(pending) <= event_time(event, now):
+            state = "OPEN"
+            answer_all(UNKNOWN_DETAILS)
         if event is None:
             break
         if isinstance(event, Issued):
@@ -130,6 +135,11 @@ def _verdict(part: Arrived, invoice: Issued | None, state: str, pending: list[Ar
     if part.expiry < part.height + max(19, rules.final_delta):
         return "part"
     return ""
+
+
+def _hold_ends(pending: list[Arrived]) -> int:
+    """When a held payment is given back."""
+    return min(part.at + (part.expiry - part.height - DEADLINE_BLOCKS) * BLOCK_MS for part in pending)
 
 
 def event_time(event: Event | None, now: int) -> int:

@@ -18,6 +18,7 @@ from leyden.harness.conformance.scenario import (
 )
 from leyden.harness.generators.bodies import COMMENTS, invalid_bodies
 from leyden.harness.generators.odd_requests import ODD_REQUESTS
+from leyden.harness.model.charges import HOLD_LIMIT_MS
 from leyden.harness.model.rules import BODY_LIMIT, DEPTH_LIMIT
 from leyden.harness.session.session import encoded
 from leyden.harness.steps import Step
@@ -105,6 +106,9 @@ def charge_scenarios() -> Scenarios:
         ("paid by another payment", [pay("c1", label="p2"), settle]),
     ):
         found[f"held and {name}"] = [charge("c1"), hold, *then, advance(DAY_MS)]
+    month: Step = charge("c1", expiresIn=2_592_000)
+    found["held as long as possible"] = [month, hold, advance(HOLD_LIMIT_MS - 1), settle, advance(DAY_MS)]
+    found["held for too long"] = [month, hold, advance(HOLD_LIMIT_MS), settle, pay("c1", label="p2"), advance(DAY_MS)]
     found["in flight"] = [charge("c1"), pay("c1", delay=5_000), settle, cancel, advance(5_000), settle]
     found["two payments at one time"] = [
         charge("c1"),

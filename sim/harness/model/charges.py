@@ -13,6 +13,8 @@ from leyden.harness.model.rules import Interpretation
 from leyden.harness.model.timeline import EXPIRY, SETTLEMENT, Timeline
 
 CoverageItem = tuple[str, ...]
+# [scripted-payments]: the 80 blocks of an invoice, without the margin of 18, of ten minutes each.
+HOLD_LIMIT_MS = (80 - 18) * 600_000
 
 
 def row_name(item: CoverageItem) -> str:
@@ -40,6 +42,7 @@ class ModelLedger:
         self.payments: dict[str, Payment] = {}
         self.balances: dict[str, int] = {}
         self.reached: list[CoverageItem] = []
+        self.hold_limit_ms: int | None = HOLD_LIMIT_MS  # None: not known
 
     @property
     def resources(self) -> list[Charge | StaticCharge]:
@@ -134,6 +137,8 @@ class ModelLedger:
         elif payment.outcome == "hold":
             payment.status, charge.invoice, charge.held = "held", "held", payment
             payment.held_at = self._timeline.now
+            if self.hold_limit_ms is not None:
+                self._timeline.schedule(payment.held_at + self.hold_limit_ms, EXPIRY, lambda: self._give_back(payment))
         else:
             self._settle(charge, payment)
 
@@ -188,6 +193,13 @@ class ModelLedger:
             if charge.held is not None:
                 self._resolve(charge.held, "failed")
                 charge.held = None
+
+    def _give_back(self, payment: Payment) -> None:
+        """The node returns a payment that it held for too long [scripted-payments]: the invoice can be paid again."""
+        if payment.status == "held":
+            payment.charge.invoice, payment.charge.held = "open", None
+            self._changed(payment.charge)
+            self._resolve(payment, "failed")
 
     def settle_held(self, payment: Payment) -> bool:
         """Settle a held payment. Returns False if it is not held."""

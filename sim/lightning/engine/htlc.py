@@ -16,6 +16,11 @@ from leyden.server.timestamps import to_iso
 WAITING, HELD, SETTLED, FAILED = "waiting", "held", "settled", "failed"
 
 
+# BOLT 2, "cltv_expiry_delta Selection": a node fulfils an incoming HTLC, or gives it back, so many blocks before its
+# expiry. Later it could not be sure to claim it on the chain in time.
+FULFILLMENT_DEADLINE_BLOCKS = 18
+
+
 class UnknownInvoice(LeydenError, LookupError):
     """The service named an invoice that this node never issued."""
 

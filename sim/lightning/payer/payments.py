@@ -70,7 +70,8 @@ class Payments:
     ) -> PaymentRow:
         """Pay a BOLT11 request and return the payment's row.
 
-        `outcome` is the script: `settle`; `hold` (the receiver withholds the preimage until `settle` or `cancel`);
+        `outcome` is the script: `settle`; `hold` (the receiver withholds the preimage until `settle` or `cancel`,
+        and returns the payment when its HTLCs come near to their expiry: see `leyden.lightning.receiver.invoices`);
         `incomplete` (the last of at least two parts never comes); `wrong_secret`; `underpay` (1 msat too little);
         `overpay` (half as much again); `overpay_double` (1 msat more than twice); `fail` (never reaches the receiver,
         and ends with `failure`). A given `amount_msat` is sent with every script.

@@ -3,6 +3,7 @@
 OPEN ----- complete -------------------------> SETTLED
   |------- complete, but held --> ACCEPTED --> SETTLED   (settled by the user)
   |                                  |-------> CANCELED  (every held part is failed)
+  | <------ a part would expire -----'                   (every held part is failed)
   `------- cancelled ------------------------> CANCELED
 """
 
@@ -14,6 +15,7 @@ from typing import cast
 
 from leyden.lightning.engine.htlc import (
     FAILED,
+    FULFILLMENT_DEADLINE_BLOCKS,
     HELD,
     SETTLED,
     WAITING,
@@ -30,6 +32,7 @@ from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
 MPP_TIMER = "mpp_timeout"
+HOLD_TIMER = "hold_deadline"
 
 # BOLT 4: one code for every refusal, so that a payer cannot tell them apart.
 _REFUSED = FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
@@ -37,18 +40,24 @@ _REFUSED = FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
 # BOLT 2 and BOLT 11 give a final delta of 18; nodes today require at least 19.
 _MIN_FINAL_CLTV = 19
 
+# What a block takes where no chain is simulated: Bitcoin's mean.
+_BLOCK_MS = 600_000
+
 
 @dataclass(frozen=True, slots=True)
 class NodePolicy:
     """The receiver's options. Raises `ValueError` for what BOLT 4 forbids.
 
     `overpay`: `bolt` refuses a payment of more than twice the amount, `lnd` takes it. `mpp_timeout_ms` bounds the wait
-    for the missing parts of a set (BOLT 4: at least 60 s). `min_final_cltv` is the invoice's `c`, in blocks.
+    for the missing parts of a set (BOLT 4: at least 60 s). `min_final_cltv` is the invoice's `c`, in blocks. A held
+    payment is failed back `hold_margin_blocks` before the first of its parts expires (BOLT 2: "18 blocks is
+    reasonable"; LND's `invoices.holdexpirydelta` is 12).
     """
 
     overpay: str = "bolt"
     mpp_timeout_ms: int = 120_000
     min_final_cltv: int = 80
+    hold_margin_blocks: int = FULFILLMENT_DEADLINE_BLOCKS
 
     def __post_init__(self) -> None:
         if self.overpay not in {"bolt", "lnd"}:
@@ -59,20 +68,34 @@ class NodePolicy:
             raise ValueError(f"mpp_timeout_ms must be at least 60000 (BOLT 4), not {self.mpp_timeout_ms}")
         if self.min_final_cltv < 1:
             raise ValueError(f"min_final_cltv must be at least 1 block, not {self.min_final_cltv}")
+        least = max(_MIN_FINAL_CLTV, self.min_final_cltv)
+        if not 1 <= self.hold_margin_blocks < least:
+            raise ValueError(
+                f"hold_margin_blocks must be at least 1 and below {least}, the fewest blocks that a payment arrives "
+                f"with, not {self.hold_margin_blocks}"
+            )
 
 
 class Invoices:
     """The invoices of one node, in the store's `invoices` table by payment hash.
 
-    `height` returns the present block height. `receive_htlc` returns the resolution of the HTLC that arrives;
-    `on_resolution` reports those of the HTLCs that waited or were held.
+    `height` returns the present block height, `block_time` the instant (ms) at which the chain has a height; without
+    it the height never changes, and a block takes ten minutes from the arrival of a part. `receive_htlc` returns the
+    resolution of the HTLC that arrives; `on_resolution` reports those of the HTLCs that waited or were held.
     """
 
     def __init__(
-        self, store: Store, clock: Clock, journal: EventJournal, policy: NodePolicy, height: Callable[[], int]
+        self,
+        store: Store,
+        clock: Clock,
+        journal: EventJournal,
+        policy: NodePolicy,
+        height: Callable[[], int],
+        block_time: Callable[[int], int] | None = None,
     ) -> None:
         self.policy = policy
         self.height = height
+        self._block_time = block_time
         self._clock = clock
         self._journal = journal
         table = store.table("invoices", key="payment_hash", indexes=("state",))
@@ -80,6 +103,7 @@ class Invoices:
         self._settlement_listeners: list[Callable[[SettledInvoice], None]] = []
         self._resolution_listeners: list[Callable[[HtlcResolution], None]] = []
         clock.on(MPP_TIMER, self._mpp_timed_out)
+        clock.on(HOLD_TIMER, self._hold_ended)
 
     def on_settled(self, listener: Callable[[SettledInvoice], None]) -> None:
         """Register a listener for settlements; listeners are called in the order of registration."""
@@ -149,9 +173,12 @@ class Invoices:
         row: InvoiceRow = {**stored, "parts": [*_parts(stored), part]}
         # BOLT 4: a set is complete when its parts add up to the announced total, or to more.
         if sum(held["amount_msat"] for held in waiting) + htlc.amount_msat < htlc.total_msat:
-            if row["mpp_due_at"] is None:
-                # BOLT 4: the timeout counts from the first part; later parts do not extend it.
-                row["mpp_due_at"] = due_at = now + self.policy.mpp_timeout_ms
+            # BOLT 4: the timeout counts from the first part; later parts do not extend it. No part waits for longer
+            # than it could be held.
+            latest = now + self.policy.mpp_timeout_ms if row["mpp_due_at"] is None else row["mpp_due_at"]
+            due_at = min(latest, self._deadline(part))
+            if due_at != row["mpp_due_at"]:
+                row["mpp_due_at"] = due_at
                 self._clock.call_at(due_at, EXPIRY, MPP_TIMER, htlc.payment_hash)
             self._table.put(row)
             self._journal.note("htlc_waiting", htlc.payment_hash, htlc=htlc.id, amount_msat=htlc.amount_msat)
@@ -160,7 +187,9 @@ class Invoices:
             row["mpp_due_at"] = None
             self._clock.cancel(MPP_TIMER, htlc.payment_hash)
         if htlc.hold or any(held["hold"] for held in waiting):
-            self._table.put({**row, "state": "ACCEPTED", "accepted_at": now})
+            row = {**row, "state": "ACCEPTED", "accepted_at": now}
+            self._table.put(row)
+            self._clock.call_at(self._hold_deadline(row), EXPIRY, HOLD_TIMER, htlc.payment_hash)
             self._journal.note("invoice_accepted", htlc.payment_hash, parts=len(waiting) + 1)
             self._notify(waiting, HtlcResolution("", htlc.payment_hash, HELD))
             return HtlcResolution(htlc.id, htlc.payment_hash, HELD)
@@ -206,10 +235,16 @@ class Invoices:
         self._fail_set(row, "given_back", reason)
 
     def resume(self) -> None:
-        """Set the timers of the incomplete sets, after the store was opened."""
+        """Set the timers of the incomplete sets and of the held payments, after the store was opened."""
         for row in self._table.find("state", "OPEN"):
             if row["mpp_due_at"] is not None:
                 self._clock.call_at(row["mpp_due_at"], EXPIRY, MPP_TIMER, row["payment_hash"])
+        self.set_hold_timers()
+
+    def set_hold_timers(self) -> None:
+        """Set the timers of the held payments: called when the times of coming blocks have changed."""
+        for row in self._table.find("state", "ACCEPTED"):
+            self._clock.call_at(self._hold_deadline(row), EXPIRY, HOLD_TIMER, row["payment_hash"])
 
     def min_cltv_expiry(self) -> int:
         """The lowest block height at which an HTLC that arrives now may expire."""
@@ -255,6 +290,8 @@ class Invoices:
         amounts = [part["amount_msat"] for part in parts if part["state"] == SETTLED]
         received_msat = sum(amounts)
         payment_hash, preimage = row["payment_hash"], row["preimage"]
+        if row["state"] == "ACCEPTED":
+            self._clock.cancel(HOLD_TIMER, payment_hash)
         self._table.put({**row, "state": "SETTLED", "settled_at": now, "received_msat": received_msat, "parts": parts})
         self._journal.note("invoice_settled", payment_hash, received_msat=received_msat, parts=len(amounts))
         settled = SettledInvoice(payment_hash, received_msat, now, preimage)
@@ -269,17 +306,44 @@ class Invoices:
         if held:
             row["parts"] = [{**part, "state": FAILED} if part["state"] == HELD else part for part in _parts(row)]
         self._clock.cancel(MPP_TIMER, row["payment_hash"])
+        self._clock.cancel(HOLD_TIMER, row["payment_hash"])
         self._table.put(row)
         for part in held:
             self._journal.note("htlc_failed_back", row["payment_hash"], htlc=part["id"], why=why, code=code)
         self._notify(held, HtlcResolution("", row["payment_hash"], FAILED, code, why, reason))
 
     def _mpp_timed_out(self, payment_hash: str) -> None:
-        timeout_s = self.policy.mpp_timeout_ms / 1_000
+        row = self._existing_row(payment_hash)
+        waited_s = (self._clock.now() - min(part["arrived_at"] for part in _held(row))) / 1_000
         reason = (
-            f"not all parts of the payment arrived within {timeout_s:g} s of the first: send the missing ones sooner"
+            f"not all parts of the payment arrived within {waited_s:g} s of the first: send the missing ones sooner"
         )
-        self._fail_set(self._existing_row(payment_hash), "mpp_timeout", reason, code=FailureCode.MPP_TIMEOUT)
+        self._fail_set(row, "mpp_timeout", reason, code=FailureCode.MPP_TIMEOUT)
+
+    def _hold_ended(self, payment_hash: str) -> None:
+        """Fail a held payment back in time: the invoice is OPEN again.
+
+        BOLT 2: "once the `cltv_expiry` of an incoming HTLC has been reached [...] MUST fail that incoming HTLC"; and a
+        node "MUST fail (and not forward) an HTLC whose fulfillment deadline is already past".
+        """
+        row = self._existing_row(payment_hash)
+        margin, first = self.policy.hold_margin_blocks, min(part["cltv_expiry"] for part in _held(row))
+        reason = (
+            f"the payment was held until {margin} blocks before block {first}, at which its first part expires, and "
+            "returned: settle or cancel a held payment sooner"
+        )
+        self._fail_set({**row, "state": "OPEN", "accepted_at": None}, "held_too_long", reason)
+
+    def _hold_deadline(self, row: InvoiceRow) -> int:
+        """The instant at which a held payment is failed back."""
+        return min(self._deadline(part) for part in _held(row))
+
+    def _deadline(self, part: PartRow) -> int:
+        """The instant by which a part is fulfilled, or failed back."""
+        height = part["cltv_expiry"] - self.policy.hold_margin_blocks
+        if self._block_time is not None:
+            return self._block_time(height)
+        return part["arrived_at"] + (height - self.height()) * _BLOCK_MS
 
     def _notify(self, parts: Sequence[PartRow], resolution: HtlcResolution) -> None:
         """Report this resolution of each part."""

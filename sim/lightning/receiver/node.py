@@ -40,7 +40,8 @@ class DirectNode:
     """A `leyden.server.ports.LightningNode` that payments reach directly, without a route.
 
     The key comes from the seed, preimages and payment secrets from the `preimages` stream. `policy` has
-    the node's options; `height` returns the present block height (always 0 by default: only differences matter then).
+    the node's options; `height` returns the present block height (always 0 by default: only differences matter then),
+    `block_time` the instant at which the chain has a height (by default a block takes ten minutes).
     """
 
     def __init__(
@@ -52,9 +53,10 @@ class DirectNode:
         *,
         policy: NodePolicy | None = None,
         height: Callable[[], int] | None = None,
+        block_time: Callable[[int], int] | None = None,
     ) -> None:
         self._secret = streams.secret("node")
-        self.invoices = Invoices(store, clock, journal, policy or NodePolicy(), height or (lambda: 0))
+        self.invoices = Invoices(store, clock, journal, policy or NodePolicy(), height or (lambda: 0), block_time)
         self._clock = clock
         self._random_stream = streams.stream("preimages")
         self._funds = cast(TypedTable[FundsRow], store.table("node", key="id"))

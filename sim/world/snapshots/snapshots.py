@@ -93,6 +93,7 @@ def reseed_world(world: World, reseed: int) -> None:
         # The past of the network stays as it was observed.
         world.engine.now = max(world.engine.now, world.clock.now())
         world.engine.reseed(reseed, world.streams.secret)
+        world.node.invoices.set_hold_timers()
 
 
 def dump_world(world: World) -> dict[str, Any]:

@@ -26,6 +26,7 @@ _TIMER_TABLES: Mapping[str, str | None] = {
     payments.PATIENCE_TIMER: "payments",
     automatic_payments.TIMER: "payer_invoices",
     invoices.MPP_TIMER: "invoices",
+    invoices.HOLD_TIMER: "invoices",
     receivers.TIMER: "late_answers",
     traffic.TIMER: "traffic",
     traffic.RETURN_TIMER: "traffic_returns",
