@@ -99,6 +99,25 @@ def test_a_delay_is_as_long_as_asked_and_counts_once(sandbox):
     assert slow.outcome == "SUCCEEDED"
 
 
+@pytest.mark.parametrize(
+    ("hop", "code", "source"), [(0, 0x100E, "ana"), (1, 0x100E, "n1"), (-1, UNKNOWN_DETAILS, "final")]
+)
+def test_no_delay_is_longer_than_the_htlc_may_live(sandbox, hop, code, source):
+    """BOLT 2: "once the `cltv_expiry` of an incoming HTLC has been reached, OR if `cltv_expiry` minus `current_height`
+    is less than `cltv_expiry_delta` for the corresponding outgoing HTLC: MUST fail that incoming HTLC"; the receiver
+    18 blocks before."""
+    sandbox.network.intercept("delay", hop=hop, delay="13d", times=1)
+    charge, payment = pay(sandbox, wait="20d")
+    first = payment.row["attempts"][0]
+    assert (first["code"], first["source"]) == (code, source)
+    conditions = sandbox.world.engine.conditions
+    rows = htlcs_of(sandbox.world.payments)
+    assert len(rows) == {0: 0, 1: 1, -1: 2}[hop]
+    assert all(row["resolved_at"] < conditions.block_time(row["cltv_expiry"]) for row in rows)
+    assert first["resolved_at"] < conditions.block_time(first["hops"][0][4])
+    assert (payment.outcome, charge.status) == ("TIMEOUT", "expired")
+
+
 def test_a_dropped_htlc_is_stuck_until_it_expires_even_if_the_payer_gave_up(sandbox):
     sandbox.network.intercept("drop", hop=1, times=1)
     charge, payment = pay(sandbox, wait="10m")

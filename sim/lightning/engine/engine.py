@@ -7,7 +7,13 @@ from heapq import heappop, heappush
 from typing import Any
 
 from leyden.lightning.engine.event_queue import EventQueue
-from leyden.lightning.engine.forwarding_checks import LEAST_BLOCKS, MAX_ACCEPTED_HTLCS, policy_failure
+from leyden.lightning.engine.forwarding_checks import (
+    LEAST_BLOCKS,
+    MAX_ACCEPTED_HTLCS,
+    expiry_failure,
+    last_block,
+    policy_failure,
+)
 from leyden.lightning.engine.htlc import FAILED, SETTLED
 from leyden.lightning.engine.network_conditions import (
     BACKWARD_HOPS,
@@ -208,7 +214,7 @@ class Engine(UndoLog):
                         remaining < reserve[channel]
                         or slots[edge] >= MAX_ACCEPTED_HTLCS
                         or shard.checked_policies is not policies
-                        or (shard.final_expiry < least_expiry and hop)
+                        or shard.final_expiry < least_expiry
                         or not (always_up or conditions.is_up(node, now))
                     ):
                         failure = self._forwarding_failure(shard, hop)
@@ -290,10 +296,10 @@ class Engine(UndoLog):
             return FailureCode.PERMANENT_CHANNEL_FAILURE, f"{channel} is closed"
         if policies.disabled[edge]:
             return FailureCode.CHANNEL_DISABLED, f"{channel} is disabled"
-        if hop:
-            failure = policy_failure(policies, shard, hop, self.block_height(), channel)
-            if failure is not None:
-                return failure
+        check = policy_failure(policies, shard, hop, self.block_height(), channel) if hop else None
+        failure = check or expiry_failure(shard, hop, self.block_height())
+        if failure is not None:
+            return failure
         if not self.conditions.is_up(policies.target[edge], self.now):
             # BOLT 4: a transient error of the outgoing channel; unknown_next_peer is for channels that do not exist.
             return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{target} was offline"
@@ -325,7 +331,8 @@ class Engine(UndoLog):
         if kind == "delay":
             # The event that brought the shard to this hop is scheduled again.
             shard.status, shard.phase = DELAYED, FORWARD
-            self.queue.push(self.now + number, shard)
+            latest = max(self.conditions.block_time(last_block(shard, hop)), self.now + 1)
+            self.queue.push(min(self.now + number, latest), shard)
         elif kind == "drop" and hop:
             self._drop(shard, hop - 1, reason)
         else:

@@ -5,6 +5,7 @@ BOLT 4 names the codes. The reason is for the analyst: no payer receives it.
 
 from __future__ import annotations
 
+from leyden.lightning.engine.htlc import FULFILLMENT_DEADLINE_BLOCKS
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, EdgePolicies, hop_fee
@@ -30,11 +31,27 @@ def policy_failure(
     # BOLT 4: cltv_expiry of the incoming HTLC minus the delta must not be before that of the outgoing one.
     if shard.cltv_offsets[hop - 1] - policies.cltv_delta[edge] < shard.cltv_offsets[hop]:
         return FailureCode.INCORRECT_CLTV_EXPIRY, f"{channel} needs {policies.cltv_delta[edge]} blocks"
-    left = shard.final_expiry + shard.cltv_offsets[hop] - block_height
-    if left < LEAST_BLOCKS:
-        return FailureCode.EXPIRY_TOO_SOON, f"only {left} blocks were left"
     # BOLT 4: "if the cltv_expiry is more than max_htlc_cltv in the future": that of the incoming HTLC (BOLT 2).
     left = shard.final_expiry + shard.cltv_offsets[hop - 1] - block_height
     if left > MAX_CLTV_BLOCKS:
         return FailureCode.EXPIRY_TOO_FAR, f"{left} blocks are more than the {MAX_CLTV_BLOCKS} of two weeks"
     return None
+
+
+def expiry_failure(shard: Shard, hop: int, block_height: int) -> tuple[int, str] | None:
+    """The failure code and the reason of the source of edge `hop`, the payer included, if it is too late to offer the
+    HTLC."""
+    left = shard.final_expiry + shard.cltv_offsets[hop] - block_height
+    return (FailureCode.EXPIRY_TOO_SOON, f"only {left} blocks were left") if left < LEAST_BLOCKS else None
+
+
+def last_block(shard: Shard, hop: int) -> int:
+    """The height at which the node at `hop` fails a shard that it has neither forwarded nor taken by then.
+
+    BOLT 2: a node MUST fail an incoming HTLC if its "`cltv_expiry` minus `current_height` is less than
+    `cltv_expiry_delta` for the corresponding outgoing HTLC": when the outgoing one would have expired, less the blocks
+    that are needed to claim it. The receiver fails it by its fulfilment deadline.
+    """
+    if hop == len(shard.edges):
+        return shard.final_expiry - FULFILLMENT_DEADLINE_BLOCKS
+    return shard.final_expiry + shard.cltv_offsets[hop] - LEAST_BLOCKS + 1

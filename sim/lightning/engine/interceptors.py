@@ -1,6 +1,7 @@
 """Interceptors: faults injected into the network, for chosen HTLCs, hops, nodes, channels and times.
 
-- `delay`: the node that the HTLC has reached takes `delay_ms` longer. BOLT 4 sets no bound to that but the expiries.
+- `delay`: the node that the HTLC has reached takes `delay_ms` longer, at most until it must fail the HTLC because of
+  the expiries. BOLT 2.
 - `fail`: the node fails the HTLC with `code`. BOLT 4, "Failure Messages".
 - `drop`: the node never answers, and its peer claims the HTLC when it expires. BOLT 5, and PERM|8 of BOLT 4.
 - `offline`: nothing reaches the node or passes the channel; the node before it answers UPDATE|7. BOLT 4.
