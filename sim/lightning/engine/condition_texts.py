@@ -2,7 +2,8 @@
 
 ideal, realistic   the conditions to begin with; realistic without one of them
 uptime             the share of time in which a node is online, 0.001 to 1 (0.98); the shop's node has its own, and a
-                   payer's node sends its payments at any time: who pays is online
+                   payer's node sends its payments at any time: who pays is online. A node that is offline forwards
+                   nothing, in either direction: what is on its way waits until it is back, or expires
 shop_uptime        the same for the shop's node, 0.001 to 1 (1)
 outage             how long a node is offline on average (30m)
 latency            the median time of a message over one hop (120ms)

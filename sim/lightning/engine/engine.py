@@ -14,7 +14,7 @@ from leyden.lightning.engine.forwarding_checks import (
     last_block,
     policy_failure,
 )
-from leyden.lightning.engine.htlc import FAILED, SETTLED
+from leyden.lightning.engine.htlc import FAILED, FULFILLMENT_DEADLINE_BLOCKS, SETTLED
 from leyden.lightning.engine.network_conditions import (
     BACKWARD_HOPS,
     HOP_STEP,
@@ -35,8 +35,11 @@ from leyden.server.errors import LeydenError
 ReceiverDecision = tuple[str, int, str]
 # What an interceptor does at one hop: ("fail", code, reason), ("drop", 0, reason) or ("delay", ms, ""); None: nothing.
 InterceptHandler = Callable[[Shard, int], tuple[str, int, str] | None]
+# Until when an interceptor keeps a message about a shard from an edge (None: it does not).
+OutageHandler = Callable[[Shard, int], int | None]
 
-DELAYED = "delayed"
+# The status of a shard that waits at a node, or for one that is offline.
+DELAYED, OFFLINE = "delayed", "offline"
 
 
 class ConservationError(LeydenError):
@@ -49,7 +52,7 @@ class Engine(UndoLog):
     Per edge: `balance` (of its source), `initial_balance`, `slots` (HTLCs in flight); per channel: `capacity`,
     `reserve`, `in_flight`. `on_arrival` decides on a shard that reached the end of its route, `on_return` is called
     when its result reaches the payer, `on_first_change` before the first change in a commit. `intercept` may act on a
-    shard at any hop. With `trace` each shard records its times.
+    shard at any hop, and `outage` keep its messages from an edge. With `trace` each shard records its times.
     """
 
     # All that a commit may change by assignment; items of lists and dictionaries are recorded one by one.
@@ -80,6 +83,8 @@ class Engine(UndoLog):
         self.on_return: Callable[[Shard], None] = lambda shard: None
         self.on_first_change: Callable[[], None] | None = None
         self.intercept: InterceptHandler | None = None
+        self.outage: OutageHandler | None = None
+        self.has_outages: Callable[[], bool] = lambda: False
         self.balance: list[int] = graph.local_msat.tolist()
         self.initial_balance: list[int] = self.balance.copy()
         self.capacity: list[int] = graph.capacity_msat.tolist()
@@ -187,6 +192,7 @@ class Engine(UndoLog):
         times, events_at, now = queue.times, queue.events_at, self.now
         least_expiry, next_block = self._height + LEAST_BLOCKS, self.next_block
         recording, trace = self.recording, self.trace
+        may_wait = not always_up or self.has_outages()
         special = recording or trace or self.intercept is not None
         event_count = 0
         while True:
@@ -198,8 +204,10 @@ class Engine(UndoLog):
                     edges, hop = shard.edges, shard.hop + 1
                     if special:
                         self.record_object(shard)
-                        if self.intercept is not None and self._intercepted(shard, hop):
-                            continue
+                    if may_wait and hop and self._waits(shard, hop - 1):
+                        continue
+                    if self.intercept is not None and self._intercepted(shard, hop):
+                        continue
                     if hop == len(edges):
                         status, code, reason = self.on_arrival(shard)
                         if status in (SETTLED, FAILED):
@@ -241,6 +249,8 @@ class Engine(UndoLog):
                     edges, hop = shard.edges, shard.hop
                     if special:
                         self.record_object(shard)
+                    if may_wait and hop >= 0 and self._waits(shard, hop):
+                        continue
                     if hop >= 0:
                         edge, amount = edges[hop], shard.amounts[hop]
                         channel = edge >> 1
@@ -309,6 +319,48 @@ class Engine(UndoLog):
         if self.slots[edge] >= MAX_ACCEPTED_HTLCS:
             return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} had {MAX_ACCEPTED_HTLCS} HTLCs in flight"
         return None
+
+    # Nodes that are offline
+
+    def wake_waiting(self) -> None:
+        """Try again what waits for a node: called when one is back earlier than was known."""
+        self.before_change()
+        for shard in self.queue.take(lambda shard: shard.status == OFFLINE):
+            self.queue.push(self.now, shard)
+
+    def _waits(self, shard: Shard, hop: int) -> bool:
+        """Whether a message about the HTLC on edge `hop` has to wait, because one of its nodes is offline.
+
+        BOLT 2: a message that the peer has not received is sent again when it is back. The HTLC expires meanwhile: then
+        it is failed or, if the message has the preimage, claimed on the chain, by its deadline. Such a node watches the
+        chain.
+        """
+        until = self._offline_until(shard, shard.edges[hop])
+        if until is not None:
+            latest = self.conditions.block_time(
+                shard.final_expiry + shard.cltv_offsets[hop] - FULFILLMENT_DEADLINE_BLOCKS * bool(shard.settled)
+            )
+            if latest > self.now:
+                shard.status = OFFLINE
+                self.queue.push(min(until, latest), shard)
+                return True
+            if shard.phase == FORWARD:
+                self._drop(shard, hop, f"{self.graph.names[self.policies.target[shard.edges[hop]]]} was offline")
+                return True
+        if shard.status == OFFLINE:
+            shard.status = ""
+        return False
+
+    def _offline_until(self, shard: Shard, edge: int) -> int | None:
+        """Until when a message about a shard cannot pass an edge, as far as is known; None if it can. The conditions
+        say nothing of the payer's own node: who pays is online."""
+        found = None if self.outage is None else self.outage(shard, edge)
+        conditions, now, policies = self.conditions, self.now, self.policies
+        asked = [policies.target[edge]] if edge == shard.edges[0] else [policies.source[edge], policies.target[edge]]
+        for node in asked:
+            if not conditions.is_up(node, now):
+                found = max(found or 0, conditions.same_until(node, now))
+        return found
 
     def _drop(self, shard: Shard, hop: int, reason: str) -> None:
         """The node after edge `hop` never answers. Its peer closes the channel when the HTLC expires and reports that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heapify, heappush
 from typing import Any
 
@@ -28,6 +29,23 @@ class EventQueue:
             self.events_at[at_ms] = (event,)
             heappush(self.times, at_ms)
         self.record(at_ms, None)
+
+    def take(self, is_wanted: Callable[[Any], bool]) -> list[Any]:
+        """Remove the events that are wanted, and return them in the order of their times."""
+        taken: list[Any] = []
+        for at_ms, events in sorted(self.events_at.items()):
+            wanted = [event for event in events if is_wanted(event)]
+            if not wanted:
+                continue
+            taken += wanted
+            self.record(at_ms, self.events_at.pop(at_ms))
+            for event in events:
+                if event not in wanted:
+                    self.events_at[at_ms] = (*self.events_at.get(at_ms, ()), event)
+                    self.record(at_ms, None)
+        self.times[:] = self.events_at
+        heapify(self.times)
+        return taken
 
     def record(self, at_ms: int, popped: tuple[Any, ...] | None) -> None:
         """Write a push (None) or a pop to the log, if there is one."""

@@ -4,11 +4,13 @@
   the expiries. BOLT 2.
 - `fail`: the node fails the HTLC with `code`. BOLT 4, "Failure Messages".
 - `drop`: the node never answers, and its peer claims the HTLC when it expires. BOLT 5, and PERM|8 of BOLT 4.
-- `offline`: nothing reaches the node or passes the channel; the node before it answers UPDATE|7. BOLT 4.
+- `offline`: nothing reaches the node or passes the channel; the node before it answers UPDATE|7. BOLT 4. What is on its
+  way through the node in either direction waits until it is back, or expires (not with `hop` or `times`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 from leyden.arguments import MAX_COUNT
@@ -23,6 +25,7 @@ from leyden.server.ports import Clock, EventJournal
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
+_FOREVER = 2**62
 _MAX_DELAY_MS = 14 * 86_400_000
 
 
@@ -40,7 +43,8 @@ class Interceptors:
         self._journal = journal
         self._engine = engine
         self._receiver = receiver
-        engine.intercept = self.apply
+        self.on_removed_outage: Callable[[], None] = lambda: None
+        engine.intercept, engine.outage, engine.has_outages = self.apply, self.offline_until, self.has_outages
 
     def add(
         self,
@@ -122,10 +126,13 @@ class Interceptors:
 
     def remove(self, interceptor_id: str) -> None:
         """Remove an interceptor. Raises `InterceptError` for an unknown id."""
-        if self.rows.row(interceptor_id) is None:
+        row = self.rows.row(interceptor_id)
+        if row is None:
             raise InterceptError(f"there is no interceptor {interceptor_id!r}: see the list of interceptors")
         self.rows.delete(interceptor_id)
         self._journal.note("interceptor_removed", interceptor_id)
+        if row["kind"] == "offline":
+            self.on_removed_outage()
 
     def apply(self, shard: Shard, hop: int) -> tuple[str, int, str] | None:
         """The action of the first interceptor that matches a shard at a hop; None for none."""
@@ -138,6 +145,26 @@ class Interceptors:
                 self._journal.note("intercepted", shard.owner.id, by=row["id"], what=row["kind"], hop=hop)
                 return self._action(row, shard, hop)
         return None
+
+    def has_outages(self) -> bool:
+        """Whether an interceptor takes a node or a channel offline."""
+        return len(self.rows) > 0 and any(row["kind"] == "offline" for row in self.rows)
+
+    def offline_until(self, shard: Shard, edge: int) -> int | None:
+        """Until when (ms) a message about a shard cannot pass an edge, because a node or the channel is offline; None
+        if it can. Interceptors for one hop, or for some of the HTLCs, act on what is offered and on nothing else."""
+        now, policies, found = self._clock.now(), self._engine.policies, None
+        for row in self.rows:
+            if (
+                row["kind"] == "offline"
+                and row["hop"] is row["times"] is None
+                and (row["from_ms"] or 0) <= now < (_FOREVER if row["until_ms"] is None else row["until_ms"])
+                and row["payment"] in (None, shard.owner.id)
+                and row["channel"] in (None, edge >> 1)
+                and row["node"] in (None, policies.source[edge], policies.target[edge])
+            ):
+                found = max(found or 0, _FOREVER if row["until_ms"] is None else row["until_ms"])
+        return found
 
     def _matches(self, row: InterceptorRow, shard: Shard, hop: int, now: int) -> bool:
         if row["times"] is not None and row["acted"] >= row["times"]:

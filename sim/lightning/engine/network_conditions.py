@@ -124,6 +124,10 @@ class SampledConditions:
             since, until, up = self._answers[node] = self._outages_of(node).answer(node, at_ms)
         return up
 
+    def same_until(self, node: int, at_ms: int) -> int:
+        """The end of an interval that begins at an instant and in which the answer of `is_up` does not change."""
+        return self._outages_of(node).answer(node, at_ms)[1]
+
     def outages(self, node: int, since_ms: int, until_ms: int) -> list[tuple[int, int | None]]:
         """When a node goes offline and comes back, in the time from `since_ms` to `until_ms`, in order. An outage that
         has begun before begins at `since_ms`; one that has not ended by `until_ms` has None."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from leyden.lightning.engine.engine import DELAYED, Engine
+from leyden.lightning.engine.engine import DELAYED, OFFLINE, Engine
 from leyden.lightning.engine.htlc import HELD, WAITING
 from leyden.lightning.engine.shard import FORWARD, Shard
 from leyden.lightning.payer.payment_rows import PaymentRow
@@ -142,7 +142,7 @@ def _check_shard(engine: Engine, shard: Shard, row: PaymentRow) -> None:
         "phase": shard.phase in (0, 1),
         "settled": shard.settled is None or shard.phase != FORWARD,
         "reporter_hop": 0 <= shard.reporter_hop <= hops,
-        "status": shard.status in ("", HELD, WAITING, DELAYED),
+        "status": shard.status in ("", HELD, WAITING, DELAYED, OFFLINE),
         "times": shard.hop < len(shard.times) <= hops,
         "latency_seed": shard.latency_seed >= 0,
     }

@@ -31,7 +31,8 @@ def fork_engine(engine: Engine) -> Engine:
     fork.balance = engine.balance.copy()
     fork.in_flight, fork.slots = [0] * len(engine.in_flight), [0] * len(engine.slots)
     fork.queue, fork.shards = EventQueue(), {}
-    fork.intercept = fork.on_first_change = None
+    fork.intercept = fork.outage = fork.on_first_change = None
+    fork.has_outages = lambda: False
     return fork
 
 

@@ -61,6 +61,7 @@ class RoutedPayments(Payments):
         self._sessions.on_attempt_end = self._record_attempt_end
         self._sessions.on_end = self._session_ended
         self.interceptors = Interceptors(store, clock, journal, engine, shop)
+        self.interceptors.on_removed_outage = self._wake_waiting
         clock.on(NETWORK_TIMER, self._run_due_events)
 
     def has_node(self, node: str) -> bool:
@@ -141,6 +142,11 @@ class RoutedPayments(Payments):
         """Set the engine to the clock's time, before something outside its events changes it."""
         self.engine.before_change()
         self.engine.now = max(self.engine.now, self._clock.now())
+
+    def _wake_waiting(self) -> None:
+        self.synchronize_time()
+        self.engine.wake_waiting()
+        self._schedule()
 
     def _schedule(self) -> None:
         due = self.engine.next_event_ms()
