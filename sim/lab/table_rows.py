@@ -27,7 +27,7 @@ _STATES = {
     "htlc": ("in_flight", "settled", "failed"),
     "delivery": (PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED),
     "account": ("project", "node", "channel"),
-    "channel": ("open", "disabled", "closed"),
+    "channel": ("open", "disabled", "closing", "closed"),
 }  # fmt: skip
 
 
@@ -187,8 +187,8 @@ CALLBACKS = (
 )  # fmt: skip
 BALANCES = (
     ("at", TIME), ("kind", "account"), ("account", TEXT), ("balance_msat", MSAT), ("peer", TEXT), ("channel", COUNT),
-    ("capacity_msat", MSAT), ("remote_msat", MSAT), ("in_flight_msat", MSAT), ("before_msat", MSAT),
-    ("change_msat", MSAT), ("share", SHARE), ("status", "channel"), ("shop", FLAG),
+    ("capacity_msat", MSAT), ("remote_msat", MSAT), ("in_flight_msat", MSAT), ("on_chain_msat", MSAT),
+    ("before_msat", MSAT), ("change_msat", MSAT), ("share", SHARE), ("status", "channel"), ("shop", FLAG),
 )  # fmt: skip
 OUTAGES = (("node", TEXT), ("at", TIME), ("until", TIME), ("cause", TEXT), ("shop", FLAG))
 JOURNAL = (("sequence", COUNT), ("at", TIME), ("kind", TEXT), ("subject", TEXT), ("facts", TEXT))

@@ -13,7 +13,16 @@ from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.repr_tables import LONGEST, html_grid
 from leyden.sandbox.session import Session
 
-_COLUMNS = ("channel", "peer", "capacity_msat", "local_msat", "remote_msat", "in_flight_msat", "closed")
+_COLUMNS = (
+    "channel",
+    "peer",
+    "capacity_msat",
+    "local_msat",
+    "remote_msat",
+    "in_flight_msat",
+    "on_chain_msat",
+    "closed",
+)
 _SHOWN = 20
 
 

@@ -191,8 +191,9 @@ class PaymentsInTheNetwork(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 5))
     def begin(self, seed: int) -> None:
-        # Much that goes wrong: half the nodes slow, one HTLC in twenty stuck, nodes away a fifth of the time.
-        conditions = NetworkConditions(slow_share=0.5, stuck_share=0.05, up_share=0.8)
+        # Much that goes wrong: half the nodes slow, one HTLC in twenty stuck, half of these for longer than they live,
+        # nodes away a fifth of the time.
+        conditions = NetworkConditions(slow_share=0.5, stuck_share=0.05, mean_stuck_ms=72_000_000, up_share=0.8)
         self.engine = Engine(generate("scale-free:30", seed), 0, secret, conditions=conditions)
         self.payers = sessions(self.engine)
         self.orders: list[PaymentSession] = []
@@ -218,7 +219,7 @@ class PaymentsInTheNetwork(RuleBasedStateMachine):
         edge %= len(self.engine.balance)
         self.engine.move_balance(edge, int(self.engine.balance[edge] * share))
 
-    @rule(span=st.sampled_from([0, 1, 100, 5_000, 200_000]))
+    @rule(span=st.sampled_from([0, 1, 100, 5_000, 200_000, 40_000_000]))
     def wait(self, span: int) -> None:
         self.engine.run(self.engine.now + span)
         if self.engine.next_event_ms() is None:

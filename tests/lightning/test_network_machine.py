@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from leyden import Sandbox
 from leyden.errors import InterceptError
 from leyden.lightning.engine.htlc import PaymentNotHeld
-from leyden.lightning.network.network_tables import attempts_of, htlcs_of
+from leyden.lightning.network.network_tables import attempts_of, balances_of, htlcs_of
 from tests.support.channel_audit import audit
 from tests.support.examples import examples
 from tests.support.lists import listed
@@ -26,6 +26,8 @@ from tests.support.lists import listed
 PAYERS = st.sampled_from(["ana", "bob", "cyd"])
 OUTCOMES = st.sampled_from(["settle"] * 6 + ["hold", "hold", "wrong_secret", "underpay", "overpay", "overpay_double"])
 START = "2030-01-01T09:00:00Z"
+# Here channels are force closed: HTLCs are stuck for longer than they live, and nodes are away for days.
+ROUGH = "star:6,stuck=0.2,stuck_time=40h,uptime=0.8,outage=20h"
 
 
 class _Rollback(Exception):
@@ -39,7 +41,7 @@ class PaymentsInASandbox(RuleBasedStateMachine):
     folder: Path | None = None
 
     @initialize(
-        depth=st.sampled_from(["direct", "scale-free:30", "star:6", "line:4"]),
+        depth=st.sampled_from(["direct", "scale-free:30", "star:6", "line:4", ROUGH]),
         kept=st.booleans(),
         seed=st.integers(0, 9),
     )
@@ -82,7 +84,7 @@ class PaymentsInASandbox(RuleBasedStateMachine):
         except PaymentNotHeld:
             pass
 
-    @rule(span=st.sampled_from(["1ms", "150ms", "1s", "59s", "1m", "2m", "10m"]))
+    @rule(span=st.sampled_from(["1ms", "150ms", "1s", "59s", "1m", "2m", "10m", "12h", "3d"]))
     def wait(self, span: str) -> None:
         self.sb.advance(span)
 
@@ -104,6 +106,18 @@ class PaymentsInASandbox(RuleBasedStateMachine):
         except InterceptError:
             never_sent = {0x400F, 23} if hop == 0 else {0x1007, 0x400A, 0x100C, 0x100E} if hop == -1 else set()
             assert (kind, hop) in (("drop", 0), ("offline", -1)) or (kind == "fail" and code in never_sent)
+
+    @precondition(lambda self: self.network)
+    @rule(node=PAYERS, is_shop=st.booleans(), lasting=st.sampled_from(["30s", "20m", "30h", None]))
+    def go_offline(self, node: str, is_shop: bool, lasting: str | None) -> None:
+        network = self.sb.network
+        (network["shop"] if is_shop else network.wallet(node)).offline(lasting)
+
+    @precondition(lambda self: self.network)
+    @rule()
+    def come_back(self) -> None:
+        for interceptor in self.sb.network.interceptors:
+            interceptor.remove()
 
     @precondition(lambda self: self.network)
     @rule(inbound=st.sampled_from([0.5, 1.0]), outbound=st.sampled_from([0.0, 0.5]))
@@ -178,6 +192,7 @@ class PaymentsInASandbox(RuleBasedStateMachine):
         engine = world.engine
         rest = () if engine is None else (
             engine.balance, engine.in_flight, engine.slots, engine.next_event_ms(), len(engine.shards), engine.closed,
+            engine.force_closed,
         )  # fmt: skip
         return tables, world.clock.now(), world.clock.next_due(), rest
 
@@ -190,6 +205,10 @@ class PaymentsInASandbox(RuleBasedStateMachine):
         world = self.sb.world
         if world.engine is not None:
             audit(world.engine)
+            sides = balances_of(world.payments)
+            for one, other in zip(sides[::2], sides[1::2], strict=True):
+                off_chain = one["local_msat"] + one["remote_msat"] + one["in_flight_msat"]
+                assert off_chain + one["on_chain_msat"] + other["on_chain_msat"] == one["capacity_msat"]
         settled = sum(
             row["received_msat"]
             for row in world.store.table("invoices", key="payment_hash")

@@ -101,6 +101,7 @@ def test_the_network_and_its_nodes_show_their_channels(busy: Sandbox) -> None:
         "local_msat",
         "remote_msat",
         "in_flight_msat",
+        "on_chain_msat",
         "closed",
     ]
     assert [row[3] for row in table.rows[1:]] == [str(amount) for amount in balances["balance_msat"]]

@@ -204,6 +204,7 @@ def _node(operations: NetworkOperations, name: str) -> dict[str, Any]:
                 "local": str(row["local_msat"]),
                 "remote": str(row["remote_msat"]),
                 "inFlight": str(row["in_flight_msat"]),
+                "onChain": str(row["on_chain_msat"]),
                 "closed": row["closed"],
             }
             for row in operations.channels(node)

@@ -70,7 +70,9 @@ def liquidity_history(world: World) -> list[Liquidity]:
             row = own[facts["channel"]]
             opened.add(facts["channel"])
             changes.append((at_ms, row["capacity_msat"] - row["before_msat"], row["before_msat"]))
-        elif kind == "channel_closed" and facts["channel"] in own:
+        elif kind in ("channel_closed", "channel_force_closed") and facts["channel"] in own:
+            if facts["channel"] in closed:
+                continue
             closed[facts["channel"]] = unknown_ms = at_ms
             balances = facts["balances_msat"] if subject == shop else facts["balances_msat"][::-1]
             changes.append((at_ms, -balances[1], -balances[0]))
@@ -83,7 +85,7 @@ def liquidity_history(world: World) -> list[Liquidity]:
     first = [row for channel, row in own.items() if channel not in opened]
     inbound = sum(row["capacity_msat"] - row["before_msat"] for row in first)
     outbound = sum(row["before_msat"] for row in first)
-    now = [row for row in own.values() if row["status"] != "closed"]
+    now = [row for row in own.values() if row["status"] not in ("closing", "closed")]
     changes.append(
         (
             unknown_ms,

@@ -63,7 +63,9 @@ def compact(amount_msat: int) -> str:
 def _flow(pair: NodePair) -> str:
     in_flight = f", {compact(pair.in_flight_msat)} in flight" if pair.in_flight_msat else ""
     several = f" in {pair.channels} channels" if pair.channels > 1 else ""
-    return f"{compact(pair.forward_msat)} of {compact(pair.capacity_msat)} sat{several}{in_flight}"
+    closed = f", {pair.force_closed} force closed with {compact(pair.on_chain_msat)} sat on the chain"
+    amounts = f"{compact(pair.forward_msat)} of {compact(pair.capacity_msat)} sat{several}{in_flight}"
+    return amounts + closed if pair.force_closed else amounts
 
 
 def _count(number: int, name: str) -> str:

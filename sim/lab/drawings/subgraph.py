@@ -23,7 +23,8 @@ class NodePair:
     """All channels between two nodes as one: `near` is closer to the shop, or has the lower number.
 
     `forward_msat` is the balance of `far`, which can move towards the shop; the rest of the capacity is the balance of
-    `near` or in flight.
+    `near` or in flight. `force_closed` is the number of channels that a node closed on the chain: nothing moves over
+    them, and `on_chain_msat` is what both nodes have there.
     """
 
     far: int
@@ -34,6 +35,8 @@ class NodePair:
     in_flight_msat: int = 0
     channels: int = 0
     disabled: bool = True
+    force_closed: int = 0
+    on_chain_msat: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,19 +89,20 @@ def shop_subgraph(world: World, engine: Engine) -> Subgraph:
     newest = dict.fromkeys(row["payer"] for row in reversed(list(payments.rows)))
     homes = {payer: payments.node_of(payer) for payer in sorted(list(newest)[:_MOST_PAYERS])}
     shown = _nodes_shown(engine, shop, hops, [homes[payer] for payer in newest if payer in homes])
-    inbound = [(peer, engine.balance[edge ^ 1]) for edge, peer in _edges(engine, shop)]
+    own = [(edge, peer) for edge, peer in _edges(engine, shop) if edge >> 1 not in engine.closed]
+    inbound = [(peer, engine.balance[edge ^ 1]) for edge, peer in own]
     hidden = [(peer, balance_msat) for peer, balance_msat in inbound if peer not in shown]
     return Subgraph(
         shop=shop,
         names=names,
         channels=engine.graph.channels - len(engine.closed),
         hops={node: hops[node] for node in sorted(shown)},
-        pairs=_pairs(engine, shown, hops),
+        pairs=_pairs(engine, shown, hops, engine.conditions.height(world.clock.now())),
         payers={node: [payer for payer in homes if homes[payer] == node] for node in homes.values() if node in shown},
         distant=[(payer, names[node], hops.get(node)) for payer, node in homes.items() if node not in shown],
         offline={node for node in shown if not engine.conditions.is_up(node, world.clock.now())},
         inbound_msat=sum(balance_msat for _, balance_msat in inbound),
-        outbound_msat=sum(engine.balance[edge] for edge, _ in _edges(engine, shop)),
+        outbound_msat=sum(engine.balance[edge] for edge, _ in own),
         hidden_peers=len({peer for peer, _ in hidden}),
         hidden_inbound_msat=sum(balance_msat for _, balance_msat in hidden),
     )
@@ -146,8 +150,10 @@ def _nodes_shown(engine: Engine, shop: int, hops: dict[int, int], homes: list[in
     return shown
 
 
-def _pairs(engine: Engine, shown: set[int], hops: dict[int, int]) -> list[NodePair]:
-    """The channels among the shown nodes."""
+def _pairs(engine: Engine, shown: set[int], hops: dict[int, int], height: int) -> list[NodePair]:
+    """The channels among the shown nodes, at a block height."""
+    from leyden.lightning.network.network_tables import on_chain_msat
+
     pairs: dict[tuple[int, int], NodePair] = {}
     for node in sorted(shown):
         for edge, peer in _edges(engine, node):
@@ -155,7 +161,11 @@ def _pairs(engine: Engine, shown: set[int], hops: dict[int, int]) -> list[NodePa
                 continue
             pair = pairs.setdefault((node, peer), NodePair(node, peer, hops[node] == hops[peer]))
             pair.capacity_msat += engine.capacity[edge >> 1]
-            pair.forward_msat += engine.balance[edge]
+            if edge >> 1 in engine.force_closed:
+                pair.force_closed += 1
+                pair.on_chain_msat += sum(on_chain_msat(engine, side, height) for side in (edge, edge ^ 1))
+            else:
+                pair.forward_msat += engine.balance[edge]
             pair.in_flight_msat += engine.in_flight[edge >> 1]
             pair.channels += 1
             pair.disabled = pair.disabled and engine.policies.disabled[edge]

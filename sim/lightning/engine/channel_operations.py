@@ -9,8 +9,7 @@ import numpy as np
 from leyden.errors import GraphError
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
-from leyden.lightning.routing.pathfinding import EdgePolicies, Router
-from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, Ints
+from leyden.lightning.topology.graph import DEFAULT_POLICY, Ints
 
 _MAX_ATTEMPTS = 16
 
@@ -24,8 +23,7 @@ def open_channel(
         raise GraphError("a channel joins two nodes, holds more than 0 msat, and each side's balance is a part of that")
     graph = engine.graph
     sides = [a_local_msat, capacity_msat - a_local_msat]
-    _replace_graph(
-        engine,
+    engine.replace_graph(
         replace(
             graph,
             source=_appended(graph.source, [a, b]),
@@ -50,16 +48,13 @@ def open_channel(
 
 
 def close_channel(engine: Engine, channel: int) -> None:
-    """Close a channel: it takes no new HTLC, and those in flight are resolved first (BOLT 2, "shutdown").
+    """Close a channel by agreement: it takes no new HTLC, and those in flight are resolved first (BOLT 2, "shutdown").
 
-    The closing transaction is not simulated. Raises `GraphError`.
+    The closing transaction is not simulated. `Engine.force_close` is the other way. Raises `GraphError`.
     """
     if not 0 <= channel < engine.graph.channels or channel in engine.closed:
         raise GraphError(f"there is no open channel {channel}: each node lists its channels")
-    disabled = engine.graph.disabled.copy()
-    disabled[2 * channel : 2 * channel + 2] = True
-    _replace_graph(engine, replace(engine.graph, disabled=disabled))
-    engine.closed |= {channel}
+    engine.close([channel])
 
 
 def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into: int | None) -> tuple[list[int], int]:
@@ -119,14 +114,6 @@ def _can_forward(engine: Engine, edge: int, amount: int) -> bool:
         and engine.slots[edge] < MAX_ACCEPTED_HTLCS
     )
     return fits and amount <= engine.spendable_msat(edge) and engine.conditions.is_up(policies.target[edge], engine.now)
-
-
-def _replace_graph(engine: Engine, graph: Graph) -> None:
-    """Replace the graph of the engine; `Engine.rollback` restores the former one."""
-    engine.before_change()
-    engine.graph = graph
-    engine.policies = EdgePolicies(graph)
-    engine.router = Router(graph, engine.policies)
 
 
 def opened_since(engine: Engine, channels: int) -> list[list[int]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
@@ -14,7 +15,7 @@ from leyden.lightning.engine.forwarding_checks import (
     last_block,
     policy_failure,
 )
-from leyden.lightning.engine.htlc import FAILED, FULFILLMENT_DEADLINE_BLOCKS, SETTLED
+from leyden.lightning.engine.htlc import FAILED, SETTLED
 from leyden.lightning.engine.network_conditions import (
     BACKWARD_HOPS,
     HOP_STEP,
@@ -24,6 +25,7 @@ from leyden.lightning.engine.network_conditions import (
     SampledConditions,
     attempt_seed,
 )
+from leyden.lightning.engine.on_chain import ForceClose, deadline, resolution_height
 from leyden.lightning.engine.shard import BACKWARD, FORWARD, Shard
 from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, EdgePolicies, Route, Router
@@ -38,8 +40,10 @@ InterceptHandler = Callable[[Shard, int], tuple[str, int, str] | None]
 # Until when an interceptor keeps a message about a shard from an edge (None: it does not).
 OutageHandler = Callable[[Shard, int], int | None]
 
-# The status of a shard that waits at a node, or for one that is offline.
-DELAYED, OFFLINE = "delayed", "offline"
+# The status of a shard that waits: at a node; for one that is offline; for the expiry, because a node never answers;
+# for the chain.
+DELAYED, OFFLINE, DROPPED, ON_CHAIN = "delayed", "offline", "dropped", "on_chain"
+_NEVER_MS = 2**62
 
 
 class ConservationError(LeydenError):
@@ -52,13 +56,14 @@ class Engine(UndoLog):
     Per edge: `balance` (of its source), `initial_balance`, `slots` (HTLCs in flight); per channel: `capacity`,
     `reserve`, `in_flight`. `on_arrival` decides on a shard that reached the end of its route, `on_return` is called
     when its result reaches the payer, `on_first_change` before the first change in a commit. `intercept` may act on a
-    shard at any hop, and `outage` keep its messages from an edge. With `trace` each shard records its times.
+    shard at any hop, and `outage` keep its messages from an edge. `on_force_close` is called with the edge whose source
+    closed the channel, and the reason. With `trace` each shard records its times.
     """
 
     # All that a commit may change by assignment; items of lists and dictionaries are recorded one by one.
     recorded_fields = (
         "now", "event_count", "shard_count", "graph", "policies", "router", "balance", "initial_balance", "slots",
-        "in_flight", "capacity", "reserve", "closed",
+        "in_flight", "capacity", "reserve", "closed", "force_closed",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +90,7 @@ class Engine(UndoLog):
         self.intercept: InterceptHandler | None = None
         self.outage: OutageHandler | None = None
         self.has_outages: Callable[[], bool] = lambda: False
+        self.on_force_close: Callable[[int, str], None] = lambda edge, reason: None
         self.balance: list[int] = graph.local_msat.tolist()
         self.initial_balance: list[int] = self.balance.copy()
         self.capacity: list[int] = graph.capacity_msat.tolist()
@@ -92,6 +98,7 @@ class Engine(UndoLog):
         self.in_flight: list[int] = [0] * graph.channels
         self.slots: list[int] = [0] * (2 * graph.channels)
         self.closed: frozenset[int] = frozenset()
+        self.force_closed: dict[int, ForceClose] = {}  # by channel; of `closed`
         self.initial_channels = graph.channels
         self.reseeds: tuple[tuple[int, int], ...] = ()
         self.queue = EventQueue()
@@ -154,6 +161,29 @@ class Engine(UndoLog):
         self.balance[edge ^ 1] += amount_msat
         return amount_msat
 
+    def replace_graph(self, graph: Graph) -> None:
+        """Use another graph, with channels that were opened or closed; `rollback` restores the former one."""
+        self.before_change()
+        self.graph = graph
+        self.policies = EdgePolicies(graph)
+        self.router = Router(graph, self.policies)
+
+    def close(self, channels: Iterable[int]) -> None:
+        """Close channels: they take no new HTLC (BOLT 2, "shutdown"), and those in flight are resolved first."""
+        closed = self.closed.union(channels)
+        disabled = self.graph.disabled.copy()
+        for channel in closed - self.closed:
+            disabled[2 * channel : 2 * channel + 2] = True
+        self.replace_graph(replace(self.graph, disabled=disabled))
+        self.closed = closed
+
+    def force_close(self, edge: int, reason: str) -> None:
+        """The source of an edge closes its channel on the chain, where the HTLCs in flight are resolved."""
+        if edge >> 1 not in self.closed:
+            self.close([edge >> 1])
+        self.force_closed = {**self.force_closed, edge >> 1: ForceClose(edge, self.block_height())}
+        self.on_force_close(edge, reason)
+
     def _raise_imbalance(self, channel: int) -> None:
         a, b, in_flight = self.balance[2 * channel], self.balance[2 * channel + 1], self.in_flight[channel]
         raise ConservationError(
@@ -183,7 +213,7 @@ class Engine(UndoLog):
         """Process these events, which are due now, and then those of the queue up to `until_ms`.
 
         All steps of an HTLC are in this one loop, and what they read is in local variables: the loop runs once for
-        every hop of every payment. No event replaces the graph, the policies or the conditions.
+        every hop of every payment. Only `_waits` replaces the graph and its policies, and no event the conditions.
         """
         policies, conditions, queue = self.policies, self.conditions, self.queue
         target, latencies_ms, stuck = policies.target, conditions.latencies_ms, conditions.stuck
@@ -192,7 +222,7 @@ class Engine(UndoLog):
         times, events_at, now = queue.times, queue.events_at, self.now
         least_expiry, next_block = self._height + LEAST_BLOCKS, self.next_block
         recording, trace = self.recording, self.trace
-        may_wait = not always_up or self.has_outages()
+        may_wait = not always_up or bool(self.force_closed) or self.has_outages()
         special = recording or trace or self.intercept is not None
         event_count = 0
         while True:
@@ -204,7 +234,7 @@ class Engine(UndoLog):
                     edges, hop = shard.edges, shard.hop + 1
                     if special:
                         self.record_object(shard)
-                    if may_wait and hop and self._waits(shard, hop - 1):
+                    if (may_wait or shard.status) and hop and self._waits(shard, hop - 1):
                         continue
                     if self.intercept is not None and self._intercepted(shard, hop):
                         continue
@@ -242,14 +272,15 @@ class Engine(UndoLog):
                     shard.hop = hop
                     index = shard.latency_seed + hop * HOP_STEP & INDEX_MASK
                     if index in stuck and hop + 1 < len(edges):
-                        self._drop(shard, hop, f"{self.graph.names[node]} never answered")
+                        self._stick(shard, hop, stuck[index])
                         continue
                 else:
                     # The result reaches the source of edge `hop`: its HTLC is fulfilled or failed.
                     edges, hop = shard.edges, shard.hop
                     if special:
                         self.record_object(shard)
-                    if may_wait and hop >= 0 and self._waits(shard, hop):
+                    if (may_wait or shard.status) and hop >= 0 and self._waits(shard, hop):
+                        may_wait, policies = may_wait or bool(self.force_closed), self.policies
                         continue
                     if hop >= 0:
                         edge, amount = edges[hop], shard.amounts[hop]
@@ -329,27 +360,40 @@ class Engine(UndoLog):
             self.queue.push(self.now, shard)
 
     def _waits(self, shard: Shard, hop: int) -> bool:
-        """Whether a message about the HTLC on edge `hop` has to wait, because one of its nodes is offline.
+        """Whether a message about the HTLC on edge `hop` has to wait: a node is offline, or the channel was closed.
 
-        BOLT 2: a message that the peer has not received is sent again when it is back. The HTLC expires meanwhile: then
-        it is failed or, if the message has the preimage, claimed on the chain, by its deadline. Such a node watches the
-        chain.
+        BOLT 2, "Message Retransmission": what the peer has not received is sent again when it is back. If it is not
+        back in time, the channel is force closed and the HTLC resolved on the chain, which every node watches.
         """
-        until = self._offline_until(shard, shard.edges[hop])
-        if until is not None:
-            latest = self.conditions.block_time(
-                shard.final_expiry + shard.cltv_offsets[hop] - FULFILLMENT_DEADLINE_BLOCKS * bool(shard.settled)
-            )
-            if latest > self.now:
-                shard.status = OFFLINE
-                self.queue.push(min(until, latest), shard)
-                return True
-            if shard.phase == FORWARD:
-                self._drop(shard, hop, f"{self.graph.names[self.policies.target[shard.edges[hop]]]} was offline")
-                return True
-        if shard.status == OFFLINE:
+        status, edge, is_forward = shard.status, shard.edges[hop], shard.phase == FORWARD
+        if status == ON_CHAIN:
             shard.status = ""
-        return False
+            return False
+        names, policies = self.graph.names, self.policies
+        target = names[policies.target[edge]]
+        if edge >> 1 not in self.force_closed:
+            until = _NEVER_MS if status == DROPPED else self._offline_until(shard, edge)
+            if until is None:
+                if status == OFFLINE:
+                    shard.status = ""
+                return False
+            latest = deadline(shard, hop)
+            if self.block_height() < latest:
+                shard.status = status if status == DROPPED else OFFLINE
+                self.queue.push(min(until, max(self.conditions.block_time(latest), self.now + 1)), shard)
+                return True
+            if is_forward:
+                self._drop(shard, hop, f"{target} was offline")
+                return True
+            peer = names[policies.source[edge]] if shard.settled else target
+            self.force_close(edge ^ bool(shard.settled), f"{peer} had not answered about an HTLC by block {latest}")
+        elif is_forward:
+            self._drop(shard, hop, f"the channel to {target} was closed")
+            return True
+        shard.status = ON_CHAIN
+        resolved = resolution_height(shard, hop, self.block_height())
+        self.queue.push(max(self.conditions.block_time(resolved), self.now + 1), shard)
+        return True
 
     def _offline_until(self, shard: Shard, edge: int) -> int | None:
         """Until when a message about a shard cannot pass an edge, as far as is known; None if it can. The conditions
@@ -362,13 +406,21 @@ class Engine(UndoLog):
                 found = max(found or 0, conditions.same_until(node, now))
         return found
 
+    def _stick(self, shard: Shard, hop: int, lasting_ms: int) -> None:
+        """The node after edge `hop` is stuck with the HTLC for a time, or for longer than the HTLC may live."""
+        at_ms = self.now + lasting_ms
+        if at_ms < self.conditions.block_time(shard.final_expiry + shard.cltv_offsets[hop]):
+            self.queue.push(at_ms, shard)
+        else:
+            self._drop(shard, hop, f"{self.graph.names[self.policies.target[shard.edges[hop]]]} never answered")
+
     def _drop(self, shard: Shard, hop: int, reason: str) -> None:
-        """The node after edge `hop` never answers. Its peer closes the channel when the HTLC expires and reports that
-        (BOLT 5: an HTLC that timed out is claimed on the chain; BOLT 4: the channel is gone)."""
+        """The node after edge `hop` never answers. When the HTLC expires its peer closes the channel, and reports that
+        when the HTLC has been resolved on the chain (BOLT 5; BOLT 4: PERM|8, e.g. channel recently closed)."""
         expiry = shard.final_expiry + shard.cltv_offsets[hop]
         shard.settled, shard.code, shard.reporter_hop = False, FailureCode.PERMANENT_CHANNEL_FAILURE, hop
         shard.reason = f"{reason}: its HTLC ran out at block {expiry}"
-        shard.phase, shard.hop = BACKWARD, hop
+        shard.phase, shard.hop, shard.status = BACKWARD, hop, DROPPED
         self.queue.push(max(self.conditions.block_time(expiry), self.now + 1), shard)
 
     def _intercepted(self, shard: Shard, hop: int) -> bool:

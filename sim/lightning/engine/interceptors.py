@@ -3,7 +3,8 @@
 - `delay`: the node that the HTLC has reached takes `delay_ms` longer, at most until it must fail the HTLC because of
   the expiries. BOLT 2.
 - `fail`: the node fails the HTLC with `code`. BOLT 4, "Failure Messages".
-- `drop`: the node never answers, and its peer claims the HTLC when it expires. BOLT 5, and PERM|8 of BOLT 4.
+- `drop`: the node never answers, and its peer closes the channel and claims the HTLC when it expires. BOLT 5, and
+  PERM|8 of BOLT 4.
 - `offline`: nothing reaches the node or passes the channel; the node before it answers UPDATE|7. BOLT 4. What is on its
   way through the node in either direction waits until it is back, or expires (not with `hop` or `times`).
 """

@@ -38,9 +38,9 @@ class NetworkConditions:
     """The parameters of the network's conditions. Times are milliseconds, shares are between 0 and 1.
 
     The latency of a hop is log-normal, `slow_factor` times longer to a slow node; an HTLC gets stuck at a hop with
-    probability `stuck_share`; nodes are up and down for exponentially distributed times, the shop's node with a share
-    of its own. Each period of `PERIOD_BLOCKS * mean_block_ms` has `PERIOD_BLOCKS` blocks, at uniformly distributed
-    times: the time between two is close to exponential.
+    probability `stuck_share`, for an exponentially distributed time; nodes are up and down for exponentially
+    distributed times, the shop's node with a share of its own. Each period of `PERIOD_BLOCKS * mean_block_ms` has
+    `PERIOD_BLOCKS` blocks, at uniformly distributed times: the time between two is close to exponential.
     """
 
     hop_median_ms: float = 120.0
@@ -48,6 +48,7 @@ class NetworkConditions:
     slow_share: float = 0.1
     slow_factor: float = 8.0
     stuck_share: float = 0.001
+    mean_stuck_ms: float = 3 * 3_600_000
     up_share: float = 0.98
     shop_up_share: float = 1.0
     mean_down_ms: float = 30 * 60_000
@@ -63,7 +64,8 @@ class SampledConditions:
     So forks with the same seed share one of these.
 
     `secret(name)` gives the 32 bytes of a named random stream; `start_ms` is the first instant. For the `index` of
-    a message, `latencies_ms[node][index // 16]` is its latency to a node, and the HTLC gets stuck if `index in stuck`.
+    a message, `latencies_ms[node][index // 16]` is its latency to a node, and the HTLC gets stuck for `stuck[index]` ms
+    if `index in stuck`.
     Blocks and outages are drawn for the period that is asked for: the cost of an answer does not depend on how far its
     instant is from the first.
     """
@@ -91,9 +93,9 @@ class SampledConditions:
             np.maximum((latencies * factor).astype(np.int64), 1).tolist() for factor in (1.0, parameters.slow_factor)
         )
         self.latencies_ms: list[list[int]] = [slow_ms if slow else fast_ms for slow in self._slow.tolist()]
-        self.stuck: frozenset[int] = frozenset(
-            np.flatnonzero(table.random(TABLE_SIZE) < parameters.stuck_share).tolist()
-        )
+        stuck = np.flatnonzero(table.random(TABLE_SIZE) < parameters.stuck_share)
+        lasting_ms = 1 + (-np.log1p(-table.random(len(stuck))) * parameters.mean_stuck_ms).astype(np.int64)
+        self.stuck: dict[int, int] = dict(zip(stuck.tolist(), lasting_ms.tolist(), strict=True))
         self._period_ms = max(1, int(PERIOD_BLOCKS * parameters.mean_block_ms))
         self._first_height = FIRST_HEIGHT if before is None else before.height(start_ms)
         self._blocks_of = lru_cache(_KEPT_PERIODS)(self._draw_blocks)

@@ -10,14 +10,14 @@ from leyden.arguments import span_from
 from leyden.errors import GraphError, InterceptError
 from leyden.lightning.engine.channel_operations import close_channel, open_channel, rebalance
 from leyden.lightning.engine.interceptor_row import InterceptorRow
-from leyden.lightning.network.network_tables import outages_of
+from leyden.lightning.network.network_tables import on_chain_msat, outages_of
 from leyden.lightning.payer.routed_payments import RoutedPayments
 
 Span = str | float | timedelta
 
 
 class ChannelRow(TypedDict):
-    """A channel as one of its nodes sees it."""
+    """A channel as one of its nodes sees it; `on_chain_msat` is what it has on the chain, if it was force closed."""
 
     channel: int
     peer: str
@@ -25,6 +25,7 @@ class ChannelRow(TypedDict):
     local_msat: int
     remote_msat: int
     in_flight_msat: int
+    on_chain_msat: int
     closed: bool
 
 
@@ -72,15 +73,16 @@ class NetworkOperations:
 
     def channels(self, node: int) -> list[ChannelRow]:
         """A node's channels, the closed ones included."""
-        engine = self.engine
+        engine, height = self.engine, self.engine.conditions.height(self.payments.now_ms())
         return [
             {
                 "channel": edge >> 1,
                 "peer": engine.graph.names[engine.policies.target[edge]],
                 "capacity_msat": engine.capacity[edge >> 1],
-                "local_msat": engine.balance[edge],
-                "remote_msat": engine.balance[edge ^ 1],
+                "local_msat": engine.balance[edge] - on_chain_msat(engine, edge, height),
+                "remote_msat": engine.balance[edge ^ 1] - on_chain_msat(engine, edge ^ 1, height),
                 "in_flight_msat": engine.in_flight[edge >> 1],
+                "on_chain_msat": on_chain_msat(engine, edge, height),
                 "closed": edge >> 1 in engine.closed,
             }
             for edge in engine.out_edges(node)

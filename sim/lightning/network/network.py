@@ -11,6 +11,7 @@ from leyden.errors import InterceptError
 from leyden.lightning.engine.condition_texts import described
 from leyden.lightning.failure_codes import FAILURE_NAMES
 from leyden.lightning.network.control_operations import ChannelRow, NetworkOperations, Span, interceptor_times
+from leyden.lightning.network.network_tables import on_chain_msat
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import DEFAULT_POLICY, MAX_FEE
 
@@ -120,9 +121,18 @@ class Network:
         return (
             f"Network of {len(self)} nodes and {self.graph.channels} channels, {total // 1_000} sat, "
             f"{in_flight_msat} msat in flight\n{self._origin()}  shop: {self['shop']!r}\n"
-            f"  conditions: {self.conditions}\n"
+            f"  conditions: {self.conditions}\n{self._force_closed()}"
             f"  offline now: {f'{len(offline)} of {len(self)} nodes: {named}' if offline else 'no node'}"
         )
+
+    def _force_closed(self) -> str:
+        channels = sorted(self.engine.force_closed)
+        if not channels:
+            return ""
+        height = self.engine.conditions.height(self.operations.payments.now_ms())
+        on_chain = sum(on_chain_msat(self.engine, edge, height) for c in channels for edge in (2 * c, 2 * c + 1))
+        named = ", ".join(map(str, channels[:_NAMES_SHOWN])) + (", ..." if len(channels) > _NAMES_SHOWN else "")
+        return f"  force closed: {len(channels)} of the channels ({named}), {on_chain} msat on the chain\n"
 
     def _origin(self) -> str:
         if not self.graph.origin:

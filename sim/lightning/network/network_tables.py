@@ -8,10 +8,13 @@ but no channels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow
 from leyden.lightning.payer.payments import Payments
+
+if TYPE_CHECKING:
+    from leyden.lightning.engine.engine import Engine
 
 Row = dict[str, Any]
 
@@ -51,7 +54,9 @@ class BalanceRow(TypedDict):
     """Two rows for each channel, one for each side.
 
     `local_msat` is the balance now, `before_msat` the initial one, `change_msat` the difference. `share` is local of
-    capacity. `shop`: whether the node is the shop's. A closed channel shows its last balances.
+    capacity. `shop`: whether the node is the shop's. A closed channel shows its last balances. One that was force
+    closed is `closing` until both balances are on the chain: `on_chain_msat` is what this node has there, and no longer
+    in `local_msat`. The two balances, both amounts on the chain and what is in flight are the capacity.
     """
 
     at: int
@@ -62,6 +67,7 @@ class BalanceRow(TypedDict):
     local_msat: int
     remote_msat: int
     in_flight_msat: int
+    on_chain_msat: int
     before_msat: int
     change_msat: int
     share: float
@@ -127,6 +133,7 @@ def balances_of(payments: Payments, node: str | None = None) -> list[BalanceRow]
     else:
         edges = engine.out_edges(payments.shop if node == "shop" else payments.node_of(node))
     now = payments.now_ms()
+    height = engine.conditions.height(now)
     return [
         {
             "at": now,
@@ -134,17 +141,33 @@ def balances_of(payments: Payments, node: str | None = None) -> list[BalanceRow]
             "peer": names[policies.target[edge]],
             "channel": edge >> 1,
             "capacity_msat": engine.capacity[edge >> 1],
-            "local_msat": engine.balance[edge],
-            "remote_msat": engine.balance[edge ^ 1],
+            "local_msat": engine.balance[edge] - on_chain_msat(engine, edge, height),
+            "remote_msat": engine.balance[edge ^ 1] - on_chain_msat(engine, edge ^ 1, height),
             "in_flight_msat": engine.in_flight[edge >> 1],
+            "on_chain_msat": on_chain_msat(engine, edge, height),
             "before_msat": engine.initial_balance[edge],
             "change_msat": engine.balance[edge] - engine.initial_balance[edge],
-            "share": engine.balance[edge] / engine.capacity[edge >> 1],
-            "status": "closed" if edge >> 1 in engine.closed else "disabled" if policies.disabled[edge] else "open",
+            "share": (engine.balance[edge] - on_chain_msat(engine, edge, height)) / engine.capacity[edge >> 1],
+            "status": channel_status(engine, edge, height),
             "shop": policies.source[edge] == payments.shop,
         }
         for edge in edges
     ]
+
+
+def on_chain_msat(engine: Engine, edge: int, height: int) -> int:
+    """What the source of an edge has on the chain from its channel, which was force closed; 0 before it is there."""
+    close = engine.force_closed.get(edge >> 1)
+    return 0 if close is None or height < close.spendable_height(edge) else engine.balance[edge]
+
+
+def channel_status(engine: Engine, edge: int, height: int) -> str:
+    """The status of a channel at a block height, from the side of an edge: `open`, `disabled`, `closing` (force closed,
+    and not yet all on the chain) or `closed`."""
+    close = engine.force_closed.get(edge >> 1)
+    if close is not None and (height < close.spendable_height(close.edge) or engine.in_flight[edge >> 1]):
+        return "closing"
+    return "closed" if edge >> 1 in engine.closed else "disabled" if engine.policies.disabled[edge] else "open"
 
 
 def outages_of(payments: Payments, since_ms: int) -> list[OutageRow]:

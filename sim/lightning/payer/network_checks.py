@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from leyden.lightning.engine.engine import DELAYED, OFFLINE, Engine
+from leyden.lightning.engine.engine import DELAYED, DROPPED, OFFLINE, ON_CHAIN, Engine
 from leyden.lightning.engine.htlc import HELD, WAITING
 from leyden.lightning.engine.shard import FORWARD, Shard
 from leyden.lightning.payer.payment_rows import PaymentRow
@@ -61,6 +61,16 @@ def check_saved(engine: Engine, saved: Mapping[str, Any]) -> None:
             raise StoreError(f"network/balance has a channel that does not exist: {there}")
     elif len(balance) != edge_count:
         raise StoreError(f"network/balance has {len(balance)} values, and {there}")
+
+
+def check_closed(engine: Engine, saved: Mapping[str, Any]) -> None:
+    """Raise `StoreError` when a closed channel does not exist, or was force closed at a place where it is not."""
+    channels = range(engine.graph.channels)
+    if any(channel not in channels for channel in saved["closed"]):
+        raise StoreError(f"network/closed has a channel that does not exist: the network has {len(channels)} channels")
+    for channel, edge, _ in saved.get("force_closed", ()):
+        if channel not in saved["closed"] or edge >> 1 != channel:
+            raise StoreError(f"network/force_closed has channel {channel} with edge {edge}, which was not closed there")
 
 
 def check_restored(payments: _Payments, rows: Mapping[str, PaymentRow], invoices: Mapping[str, InvoiceRow]) -> None:
@@ -142,7 +152,7 @@ def _check_shard(engine: Engine, shard: Shard, row: PaymentRow) -> None:
         "phase": shard.phase in (0, 1),
         "settled": shard.settled is None or shard.phase != FORWARD,
         "reporter_hop": 0 <= shard.reporter_hop <= hops,
-        "status": shard.status in ("", HELD, WAITING, DELAYED, OFFLINE),
+        "status": shard.status in ("", HELD, WAITING, DELAYED, OFFLINE, DROPPED, ON_CHAIN),
         "times": shard.hop < len(shard.times) <= hops,
         "latency_seed": shard.latency_seed >= 0,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 NETWORK_TIMER = "network"
 
@@ -55,8 +55,9 @@ class NetworkRow(TypedDict):
     """A network without its graph.
 
     `reseeds` are instants with seeds; `opened` are channels as (node, node, capacity, balance of the first, base fee,
-    proportional fee), `events` the shards due at an instant, each with its kind. `mission_control` is by payer: the
-    time of the oldest bound, and the bounds as (edge, low, high, time of the success, time of the failure). Former
+    proportional fee); `force_closed` are closed channels as (channel, edge of the closing node, block height), absent
+    in former versions; `events` are the shards due at an instant, each with its kind. `mission_control` is by payer:
+    the time of the oldest bound, and the bounds as (edge, low, high, time of the success, time of the failure). Former
     versions wrote one time for both.
     """
 
@@ -66,6 +67,7 @@ class NetworkRow(TypedDict):
     reseeds: list[tuple[int, int]]
     opened: list[tuple[int, int, int, int, int, int]]
     closed: list[int]
+    force_closed: NotRequired[list[tuple[int, int, int]]]
     balance: list[int]
     sessions: list[SessionRow]
     shards: list[ShardRow]

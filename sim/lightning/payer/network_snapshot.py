@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
-from leyden.lightning.engine.channel_operations import close_channel, open_channel, opened_since
+from leyden.lightning.engine.channel_operations import open_channel, opened_since
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.event_queue import EventQueue
+from leyden.lightning.engine.on_chain import ForceClose
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.payer.network_checks import FORMER_RECEIVER_EDGE, check_saved
+from leyden.lightning.payer.network_checks import FORMER_RECEIVER_EDGE, check_closed, check_saved
 from leyden.lightning.payer.payment_session import PaymentSession
 from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import Route
@@ -33,6 +34,7 @@ def fork_engine(engine: Engine) -> Engine:
     fork.queue, fork.shards = EventQueue(), {}
     fork.intercept = fork.outage = fork.on_first_change = None
     fork.has_outages = lambda: False
+    fork.on_force_close = lambda edge, reason: None
     return fork
 
 
@@ -59,6 +61,7 @@ def engine_row(engine: Engine) -> dict[str, Any]:
         "reseeds": [list(pair) for pair in engine.reseeds],
         "opened": opened_since(engine, engine.initial_channels),
         "closed": sorted(engine.closed),
+        "force_closed": [[channel, *close] for channel, close in sorted(engine.force_closed.items())],
     }
 
 
@@ -95,9 +98,10 @@ def restore_network(
     """
     for a, b, capacity, local, base, ppm in saved["opened"][engine.graph.channels - engine.initial_channels :]:
         open_channel(engine, a, b, capacity, local, base, ppm)
-    for channel in saved["closed"]:
-        if channel not in engine.closed:
-            close_channel(engine, channel)
+    check_closed(engine, saved)
+    if not engine.closed.issuperset(saved["closed"]):
+        engine.close(saved["closed"])
+    engine.force_closed = {channel: ForceClose(*close) for channel, *close in saved.get("force_closed", ())}
     for at, seed in saved["reseeds"][len(engine.reseeds) :]:
         engine.now = at
         engine.reseed(seed, secret)

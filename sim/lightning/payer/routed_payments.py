@@ -57,6 +57,7 @@ class RoutedPayments(Payments):
         self.open_sessions: dict[str, PaymentSession] = {}
         self._sessions = PaymentSessions(engine, reuse_hints=False)
         engine.on_arrival = self._receive
+        engine.on_force_close = self._note_force_close
         self._sessions.on_attempt = self._record_attempt
         self._sessions.on_attempt_end = self._record_attempt_end
         self._sessions.on_end = self._session_ended
@@ -248,6 +249,22 @@ class RoutedPayments(Payments):
         self._update_attempt(row["id"], shard.number, {**facts, "status": FAILED})
         self._journal.note(
             "attempt_failed", row["id"], part=shard.number, source=reporter, code=shard.code, why=shard.reason
+        )
+
+    def _note_force_close(self, edge: int, reason: str) -> None:
+        """The node at the source of an edge closed its channel: `balances_msat` are its own and its peer's."""
+        engine = self.engine
+        policies, names, close = engine.policies, engine.graph.names, engine.force_closed[edge >> 1]
+        self._journal.note(
+            "channel_force_closed",
+            names[policies.source[edge]],
+            channel=edge >> 1,
+            peer=names[policies.target[edge]],
+            because=reason,
+            height=close.height,
+            balances_msat=[engine.balance[edge], engine.balance[edge ^ 1]],
+            in_flight_msat=engine.in_flight[edge >> 1],
+            spendable_heights=[close.spendable_height(edge), close.spendable_height(edge ^ 1)],
         )
 
     def _session_ended(self, session: PaymentSession) -> None:

@@ -53,7 +53,8 @@ function Node({ name: node }) {
       <ul class="plain cards" id="channels">${data.channels.map((channel) => html`<li key=${channel.channel}>
         <div class="row"><strong>${channel.channel}</strong><span>to <${Link} to=${`network/${channel.peer}`}>${channel.peer}</${Link}></span>${channel.closed && html`<${Pill} status="closed" tone="bad" />`}
           ${!channel.closed && html`<span class="far"><${Confirmed} className="small" label="Close" question="No payment uses this channel any more." onConfirm=${() => close(channel)} /></span>`}</div>
-        ${!channel.closed && html`<${Balance} channel=${channel} />`}</li>`)}</ul></${Section}>
+        ${!channel.closed && html`<${Balance} channel=${channel} />`}
+        ${channel.onChain !== "0" && html`<p class="hint">${grouped(channel.onChain)} msat on the chain</p>`}</li>`)}</ul></${Section}>
     <${Section} title="Change"><${Changes} where=${where} /></${Section}>`;
 }
 
