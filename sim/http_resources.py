@@ -236,9 +236,11 @@ class HttpWallet(OverHttp):
         outcome: str = "settle",
         delay: Span = 0,
         comment: str | None = None,
+        late: bool = False,
     ) -> HttpPayment:
         """Pay a Charge, a Static Charge, or the text of a payment request, `delay` from now. `amount` (msat) replaces
-        that of the invoice. A payment that fails is a `failed` payment, and raises nothing."""
+        that of the invoice. An expired invoice is paid with `late` only. A payment that fails is a `failed` payment,
+        and raises nothing."""
         order: dict[str, Any] = {
             "request": what if isinstance(what, str) else what.request,
             "payer": self.name,
@@ -249,6 +251,8 @@ class HttpWallet(OverHttp):
             order["amount"] = str(amount)
         if comment is not None:
             order["comment"] = comment
+        if late:
+            order["late"] = late
         return HttpPayment(self._sandbox, self._sandbox.ask("POST", "/sandbox/v1/payments", order)["id"])
 
     def scan(

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from leyden.arguments import checked_text, payer_name, span_from, whole_msat
+from leyden.errors import PayerError
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.payer.payment_scripts import check_outcome
@@ -37,13 +38,15 @@ class Wallet:
         amount: int | str | None = None,
         outcome: str = "settle",
         delay: Span = 0,
+        late: bool = False,
     ) -> Payment:
         """Schedule the payment of a Charge or a BOLT11 invoice, `delay` from now. `amount` (msat) replaces its own.
 
         A Static Charge, an LNURL and a Lightning address (`name@host`) are paid as by `scan`.
         A Charge may belong to another sandbox: its invoice is then paid in this one. `outcome` is `settle`, `hold`,
         `incomplete`, `wrong_secret`, `underpay`, `overpay`, `overpay_double` or `fail`. A payment is held for ten hours
-        and twenty minutes at most (on a network for about as long): then the node returns it. 60 s after the start the
+        and twenty minutes at most (on a network for about as long): then the node returns it. The wallet does not start
+        to pay an invoice that has expired; with `late` it does, and the node refuses. 60 s after the start the
         wallet gives up: it sends no more parts, and if those in flight fail later the payment ends as `TIMEOUT`. Raises
         `PayerError` for a text that is no payment request, `ValueError` for an amount that is not whole or more than
         all bitcoin, and for a `delay` below 0 or above 1,000 years.
@@ -52,7 +55,9 @@ class Wallet:
         if request_kind(request) != "bolt11":
             assert not isinstance(what, Charge)
             return self.scan(what, amount=amount, outcome=outcome, delay=delay)
-        return self._schedule("pay", request, amount, outcome, delay, charge=_resource_id(what))
+        if type(late) is not bool:
+            raise PayerError(f"late={late!r:.60} is neither true nor false: give late=True to pay an expired invoice")
+        return self._schedule("pay", request, amount, outcome, delay, late, charge=_resource_id(what))
 
     def scan(
         self,
@@ -71,10 +76,17 @@ class Wallet:
         """
         checked_text("comment", comment)
         lnurl, resource_id = _payment_request(what), _resource_id(what)
-        return self._schedule("scan", lnurl, amount, outcome, delay, comment=comment, static=resource_id)
+        return self._schedule("scan", lnurl, amount, outcome, delay, False, comment=comment, static=resource_id)
 
     def _schedule(
-        self, kind: str, request: str, amount: int | str | None, outcome: str, delay: Span, **more: str | None
+        self,
+        kind: str,
+        request: str,
+        amount: int | str | None,
+        outcome: str,
+        delay: Span,
+        late: bool,
+        **more: str | None,
     ) -> Payment:
         """Record a `pay` or a `scan`, and schedule its payment. `more` are facts of one of the two."""
         world = self._session.world
@@ -82,6 +94,8 @@ class Wallet:
         delay_ms = span_from("delay", delay)
         check_outcome(outcome)  # before a scan requests an invoice
         named = {"payer": self.name, "request": request, "amount": amount_msat, "outcome": outcome}
+        if late:
+            named["late"] = True
         with self._session.record(kind, **named, delay_ms=delay_ms, **more) as facts:
             if kind == "scan":
                 comment, base_url = more["comment"] or "", world.public_url
@@ -89,7 +103,7 @@ class Wallet:
                 request, amount_msat = strip_scheme(invoice), None
             pay = partial(world.payments.pay, request, payer=self.name, amount_msat=amount_msat, scheduled=True)
             with world.exclusive():
-                facts["id"] = pay(outcome=outcome, delay_ms=delay_ms)["id"]
+                facts["id"] = pay(outcome=outcome, delay_ms=delay_ms, late=late)["id"]
         return Payment(self._session, facts["id"])
 
     def _fetch(self, url: str) -> Any:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from leyden import Sandbox
-from leyden.errors import PaymentError
+from leyden.errors import PayerError, PaymentError
 from leyden.lightning.bolt11.codec import Bolt11Error, decode
 from leyden.lightning.engine.htlc import (
     Htlc,
@@ -724,6 +724,58 @@ def test_a_delayed_payment_arrives_when_it_is_due(bench):
     assert "1 ms later" in bench.payment(late)["reason"]
 
 
+@pytest.mark.parametrize(("late_ms", "outcome"), [(-1, "SUCCEEDED"), (0, "INCORRECT_PAYMENT_DETAILS"), (1, "ERROR")])
+def test_a_wallet_does_not_start_to_pay_an_expired_invoice_unless_told_to(bench, late_ms, outcome):
+    """BOLT 11, a payer: "after the `timestamp` plus `expiry` has passed: SHOULD NOT attempt a payment". At that instant
+    the node decides."""
+    payment_hash = bench.issue(lasts_ms=60_000)
+    bench.clock.advance(60_000 + late_ms)
+    payment = bench.pay(payment_hash)
+    assert payment["outcome"] == outcome
+    if outcome != "ERROR":
+        return
+    assert (payment["status"], payment["attempts"]) == ("failed", [])
+    assert payment["reason"].startswith("the wallet does not pay an invoice that expired at 2030-01-01T09:01:00.000Z")
+    assert (payment["payment_hash"], len(bench.clock)) == (payment_hash, 0)
+    told = bench.pay(payment_hash, late=True)
+    assert (told["outcome"], told["attempts"][0]["why"]) == ("INCORRECT_PAYMENT_DETAILS", "expired")
+
+
+def test_a_payment_that_starts_in_time_may_arrive_late(bench):
+    payment = bench.pay(bench.issue(lasts_ms=60_000), delay_ms=60_000)
+    bench.clock.advance(60_000)
+    assert bench.payment(payment)["attempts"][0]["why"] == "expired"
+
+
+def test_an_invoice_of_another_node_has_its_own_expiry(bench):
+    with Sandbox(seed=4, start="2030-01-01T08:00:00Z") as other:
+        request = other.charges.create(amount="1000", description="x", expiresIn=3_600).request
+    assert bench.node.terms(request).expires_at_ms == START
+    bench.clock.advance(1)
+    assert "expired at 2030-01-01T09:00:00.000Z" in bench.payments.pay(request)["reason"]
+
+
+def test_a_late_payment_is_asked_for_in_python_over_http_and_in_scripts():
+    with Sandbox(seed=1, start="2030-01-01T09:00:00Z") as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
+        sandbox.advance("61s")
+        refused, late = sandbox.wallet("ana").pay(charge), sandbox.wallet("ana").pay(charge, late=True)
+        orders = [{"request": charge.request}, {"request": charge.request, "late": True}]
+        answers = [sandbox.ask("POST", "/sandbox/v1/payments", order)["reason"] for order in orders]
+        sandbox.run()
+        assert (refused.outcome, late.outcome) == ("ERROR", "INCORRECT_PAYMENT_DETAILS")
+        assert ["the wallet does not pay" in answer for answer in answers] == [True, False]
+        assert charge.status == "expired"
+        assert "ana would pay 1 sat" in charge.timeline().text
+        script = sandbox.script()
+        assert "late=True" in script
+        again: dict[str, Any] = {}
+        exec(script, again)
+        assert again["sb"].journal_hash == sandbox.journal_hash
+        with pytest.raises(PayerError, match="late='yes'"):
+            sandbox.wallet("ana").pay(charge, late="yes")
+
+
 def test_a_held_payment_is_settled_manually(bench):
     payment = bench.pay(bench.issue(), outcome="hold", parts=3)
     assert (payment["status"], payment["outcome"], bench.settled) == ("held", None, [])
@@ -1247,7 +1299,7 @@ def test_the_terms_that_a_node_remembers_are_those_that_decode_reads() -> None:
     for request, known in [*node._terms.items()]:
         invoice = decode(request)
         read = (invoice.amount_msat, invoice.payment_hash, invoice.payment_secret, invoice.min_final_cltv)
-        assert tuple(known) == read
+        assert tuple(known) == (*read, invoice.expires_at_s * 1_000)
         assert node.terms(request.upper()) == node.terms(f"lightning:{request}") == known
         assert Sandbox(seed=4).world.node.terms(request) == known
     with pytest.raises(Bolt11Error):

@@ -40,6 +40,7 @@ def describe_pay(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--outcome", choices=_OUTCOMES, help="how the payment goes (default: settle)")
     parser.add_argument("--delay", type=span_s, metavar="SPAN", help="sandbox time until it arrives, such as 5s")
+    parser.add_argument("--late", action="store_true", help="pay an invoice that has expired, which the node refuses")
     parser.add_argument("--wallet", metavar="NAME", help="the name of the payer (default: wallet)")
     parser.add_argument("--comment", metavar="TEXT", help="a comment for the receiver, for a Static Charge")
     add_connection(parser)
@@ -87,6 +88,7 @@ def _pay(options: argparse.Namespace) -> int:
         "amount": options.amount,
         "outcome": options.outcome,
         "delay": options.delay,
+        "late": options.late or None,
         "comment": options.comment,
         "payer": options.wallet,
     }

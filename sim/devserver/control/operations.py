@@ -110,7 +110,7 @@ class ControlPlane:
 
     # Payments
 
-    @handles(needs=("body.request", "body.outcome", "body.delay", "body.payer"))
+    @handles(needs=("body.request", "body.outcome", "body.delay", "body.payer", "body.late"))
     async def create_payment(self, call: Request) -> dict[str, Any]:
         """Pay an invoice, an LNURL or a Lightning address as a wallet does.
 
@@ -145,6 +145,7 @@ class ControlPlane:
                     amount_msat=amount_msat,
                     outcome=body["outcome"],
                     delay_ms=parse_duration(body["delay"]),
+                    late=body["late"],
                 )
             except ValueError as error:
                 # Raised before anything was sent: an unreadable invoice, or an amount that it does not allow.

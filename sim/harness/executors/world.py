@@ -40,7 +40,8 @@ def pay(session: Session, step: Step) -> None:
     charge = session.charge(step["charge"])
     outcome, amount, delay_ms = step.get("outcome", "settle"), step.get("amount"), step.get("delay", 0)
     payment = session.model.pay(step["as"], charge, outcome, amount, delay_ms)
-    fields: dict[str, Any] = {"request": charge.request, "outcome": outcome, "delay": delay_ms / 1_000}
+    # The model says what the node answers: the wallet sends what it would not send by itself.
+    fields: dict[str, Any] = {"request": charge.request, "outcome": outcome, "delay": delay_ms / 1_000, "late": True}
     if amount is not None:
         fields["amount"] = str(amount)
     body = session.control_ok("POST", "/payments", fields)

@@ -74,7 +74,7 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
     "request": {
         "method": _TEXT, "target": _TEXT, "headers": _PAIRS, "body": _TEXT, "status": _STATUS, "id?": _TEXT,
     },
-    "pay": {**_PAYMENT, "charge": _TEXT_OR_NULL},
+    "pay": {**_PAYMENT, "charge": _TEXT_OR_NULL, "late?": _FLAG},
     "scan": {**_PAYMENT, "static": _TEXT_OR_NULL, "comment?": _TEXT},
     "receiver": {
         "name": _TEXT, "method": {"enum": list(_RECEIVER_ARGUMENTS)}, "args": _LIST,

@@ -195,6 +195,7 @@ class _Writer:
             "comment": facts.get("comment") or None,
             "outcome": None if facts["outcome"] == "settle" else facts["outcome"],
             "delay": _span(facts["delay_ms"]) if facts["delay_ms"] else None,
+            "late": facts.get("late") or None,
         }
         given = {option: value for option, value in options.items() if value is not None}
         return call_text(f"{call_text('sb.wallet', facts['payer'])}.{method}", what, **given)

@@ -60,7 +60,9 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
         f"the whole name is {row['payer']}" if len(payer) < len(row["payer"]) else "",
     )
     detail = ", ".join(filter(None, details))
-    pays = f"pays {sat(row['amount_msat'] or 0)}"
+    # A wallet does not start to pay an invoice that has expired.
+    is_refused = row["outcome"] == "ERROR" and outcome != "fail" and not row["attempts"]
+    pays = f"{'would pay' if is_refused else 'pays'} {sat(row['amount_msat'] or 0)}"
     if starts_at > row["created_at"]:
         intention = f"will pay {sat(row['amount_msat'] or 0)}"
         more = ", ".join(filter(None, [f"in {span_in_words(starts_at - row['created_at'])}", detail]))

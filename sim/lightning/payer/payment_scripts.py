@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leyden.errors import PaymentError
 from leyden.lightning.payer.payment_rows import PaymentScript
+from leyden.server.timestamps import to_iso
 
 OUTCOMES = ("settle", "hold", "incomplete", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
 MAX_PARTS = 16
@@ -23,6 +24,14 @@ NO_ROUTE_LEFT = "the payer knows no other route: pay less, or pay later"
 def scripted_reason(failure: str) -> str:
     """The reason of a payment whose script is to fail: the script, and not the network, is the cause."""
     return f'the script of this payment ends with {failure}: pay again with another outcome, such as "settle"'
+
+
+def expired_reason(expired_at_ms: int) -> str:
+    """The reason of a payment that a wallet did not start, because its invoice had expired."""
+    return (
+        f"the wallet does not pay an invoice that expired at {to_iso(expired_at_ms)}: ask for a new one, or pay it "
+        "with `late` to see what the node answers"
+    )
 
 
 def build_script(

@@ -16,7 +16,13 @@ from leyden.lightning.engine.htlc import (
 )
 from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow, RouteFields, payment_summary
-from leyden.lightning.payer.payment_scripts import amount_to_send, build_script, part_amount, scripted_reason
+from leyden.lightning.payer.payment_scripts import (
+    amount_to_send,
+    build_script,
+    expired_reason,
+    part_amount,
+    scripted_reason,
+)
 from leyden.lightning.receiver.node import DirectNode
 from leyden.rng import uuid4_from
 from leyden.server.ports import SETTLEMENT, USER, Clock, EventJournal, RandomSource
@@ -67,6 +73,7 @@ class Payments:
         cltv_blocks: int | None = None,
         patience_ms: int | None = 60_000,
         scheduled: bool = False,
+        late: bool = False,
     ) -> PaymentRow:
         """Pay a BOLT11 request and return the payment's row.
 
@@ -79,6 +86,8 @@ class Payments:
         `payment_secret` replaces the invoice's; `cltv_blocks` is how many blocks the parts live.
         `patience_ms` after the first part the payer gives up (None: never); parts in flight may still arrive.
         Without a delay the payment arrives before this returns, or with `scheduled` as soon as time moves.
+        The wallet does not start to pay an invoice that has expired: the payment fails with `ERROR`. With `late` it
+        does. A payment that starts before the expiry may arrive after it, by its delay.
         Raises `Bolt11Error` for an invalid invoice, `PaymentError` for an invalid script.
         """
         invoice = self._node.terms(request)
@@ -92,6 +101,9 @@ class Payments:
         row = self._new_row(request, payer, sent_msat, now)
         row["payment_hash"] = invoice.payment_hash.hex()
         row["script"] = {**script, "cltv_expiry": self._node.invoices.height() + blocks, "blocks": blocks}
+        if now > invoice.expires_at_ms and not late:
+            # BOLT 11, a payer: "after the timestamp plus expiry has passed: SHOULD NOT attempt a payment".
+            return self._end(row, FAILED, "ERROR", expired_reason(invoice.expires_at_ms))
         later = scheduled or delay_ms > 0
         if delay_ms > 0:
             row["starts_at"] = now + delay_ms

@@ -28,12 +28,14 @@ class FundsRow(TypedDict):
 
 
 class InvoiceTerms(NamedTuple):
-    """What a payer reads from an invoice before it pays. The hash and the secret are 32 bytes, the delta is blocks."""
+    """What a payer reads from an invoice before it pays. The hash and the secret are 32 bytes, the delta is blocks. A
+    wallet starts no payment after `expires_at_ms`."""
 
     amount_msat: int | None
     payment_hash: bytes
     payment_secret: bytes
     min_final_cltv: int
+    expires_at_ms: int
 
 
 class DirectNode:
@@ -111,7 +113,8 @@ class DirectNode:
         cltv = self.invoices.policy.min_final_cltv
         if len(self._terms) == _REMEMBERED:
             del self._terms[next(iter(self._terms))]
-        self._terms[request] = InvoiceTerms(order.amount_msat, payment_hash, secret, cltv)
+        expires_at_ms = (order.timestamp_s + order.expiry_s) * 1_000
+        self._terms[request] = InvoiceTerms(order.amount_msat, payment_hash, secret, cltv, expires_at_ms)
         name = payment_hash.hex()
         self.invoices.open(order, name, preimage.hex(), secret.hex(), request)
         for listener in self._issued:
@@ -127,7 +130,13 @@ class DirectNode:
         from leyden.lightning.bolt11.codec import decode  # not imported before the first payment
 
         invoice = decode(request)
-        return InvoiceTerms(invoice.amount_msat, invoice.payment_hash, invoice.payment_secret, invoice.min_final_cltv)
+        return InvoiceTerms(
+            invoice.amount_msat,
+            invoice.payment_hash,
+            invoice.payment_secret,
+            invoice.min_final_cltv,
+            invoice.expires_at_s * 1_000,
+        )
 
     def cancel(self, payment_hash: str) -> None:
         """Cancel an open or held invoice and fail its held parts. No effect on a settled or canceled one.
