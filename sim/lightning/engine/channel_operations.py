@@ -50,7 +50,7 @@ def open_channel(
 def close_channel(engine: Engine, channel: int) -> None:
     """Close a channel by agreement: it takes no new HTLC, and those in flight are resolved first (BOLT 2, "shutdown").
 
-    The closing transaction is not simulated. `Engine.force_close` is the other way. Raises `GraphError`.
+    The closing transaction is not simulated. `Channels.force_close` is the other way. Raises `GraphError`.
     """
     if not 0 <= channel < engine.graph.channels or channel in engine.closed:
         raise GraphError(f"there is no open channel {channel}: each node lists its channels")

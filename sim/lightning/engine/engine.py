@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from leyden.lightning.engine.event_queue import EventQueue
+from leyden.lightning.engine.channels import Channels
 from leyden.lightning.engine.forwarding_checks import (
     LEAST_BLOCKS,
     MAX_ACCEPTED_HTLCS,
@@ -22,16 +21,13 @@ from leyden.lightning.engine.network_conditions import (
     IDEAL,
     INDEX_MASK,
     NetworkConditions,
-    SampledConditions,
     attempt_seed,
 )
-from leyden.lightning.engine.on_chain import ForceClose, deadline, resolution_height
+from leyden.lightning.engine.on_chain import deadline, resolution_height
 from leyden.lightning.engine.shard import BACKWARD, FORWARD, Shard
 from leyden.lightning.failure_codes import FailureCode
-from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, EdgePolicies, Route, Router
+from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, Route
 from leyden.lightning.topology.graph import Graph
-from leyden.lightning.undo_log import UndoLog
-from leyden.server.errors import LeydenError
 
 # The receiver's decision on a shard: its status (`leyden.lightning.engine.htlc`), the code if it failed, the reason.
 ReceiverDecision = tuple[str, int, str]
@@ -46,18 +42,12 @@ DELAYED, OFFLINE, DROPPED, ON_CHAIN = "delayed", "offline", "dropped", "on_chain
 _NEVER_MS = 2**62
 
 
-class ConservationError(LeydenError):
-    """The balances of a channel and its HTLCs no longer add up to its capacity: a defect of the simulation."""
+class Engine(Channels):
+    """The HTLCs in flight on the channels of one network. Times are milliseconds, amounts msat.
 
-
-class Engine(UndoLog):
-    """The channels of one network and the HTLCs in flight on them. Times are milliseconds, amounts msat.
-
-    Per edge: `balance` (of its source), `initial_balance`, `slots` (HTLCs in flight); per channel: `capacity`,
-    `reserve`, `in_flight`. `on_arrival` decides on a shard that reached the end of its route, `on_return` is called
-    when its result reaches the payer, `on_first_change` before the first change in a commit. `intercept` may act on a
-    shard at any hop, and `outage` keep its messages from an edge. `on_force_close` is called with the edge whose source
-    closed the channel, and the reason. With `trace` each shard records its times.
+    `on_arrival` decides on a shard that reached the end of its route, `on_return` is called when its result reaches the
+    payer. `intercept` may act on a shard at any hop, and `outage` keep its messages from an edge. With `trace` each
+    shard records its times.
     """
 
     # All that a commit may change by assignment; items of lists and dictionaries are recorded one by one.
@@ -76,35 +66,16 @@ class Engine(UndoLog):
         shop: int | None = None,
         trace: bool = False,
     ) -> None:
-        super().__init__()
-        self.graph = graph
-        self.policies = EdgePolicies(graph)
-        self.router = Router(graph, self.policies)
-        self.conditions = SampledConditions(len(graph.names), start_ms, secret, conditions, shop=shop)
-        self.now = start_ms
+        super().__init__(graph, start_ms, secret, conditions, shop)
         self.event_count = 0
         self.trace = trace
         self.on_arrival: Callable[[Shard], ReceiverDecision] = lambda shard: (SETTLED, 0, "")
         self.on_return: Callable[[Shard], None] = lambda shard: None
-        self.on_first_change: Callable[[], None] | None = None
         self.intercept: InterceptHandler | None = None
         self.outage: OutageHandler | None = None
         self.has_outages: Callable[[], bool] = lambda: False
-        self.on_force_close: Callable[[int, str], None] = lambda edge, reason: None
-        self.balance: list[int] = graph.local_msat.tolist()
-        self.initial_balance: list[int] = self.balance.copy()
-        self.capacity: list[int] = graph.capacity_msat.tolist()
-        self.reserve: list[int] = graph.reserve_msat.tolist()
-        self.in_flight: list[int] = [0] * graph.channels
-        self.slots: list[int] = [0] * (2 * graph.channels)
-        self.closed: frozenset[int] = frozenset()
-        self.force_closed: dict[int, ForceClose] = {}  # by channel; of `closed`
-        self.initial_channels = graph.channels
-        self.reseeds: tuple[tuple[int, int], ...] = ()
-        self.queue = EventQueue()
         self.shards: dict[int, Shard] = {}
         self.shard_count = 0
-        self._height = self.next_block = 0
 
     # Time
 
@@ -124,71 +95,6 @@ class Engine(UndoLog):
             self._process((), until_ms)
         if until_ms > self.now:
             self.now = until_ms
-
-    def block_height(self) -> int:
-        """The present block height."""
-        if self.now >= self.next_block:
-            self._height = self.conditions.height(self.now)
-            self.next_block = self.conditions.block_time(self._height + 1)
-        return self._height
-
-    def reseed(self, seed: int, secret: Callable[[str], bytes]) -> None:
-        """Use another seed from now on for latencies, blocks, outages and stuck HTLCs; the past does not change."""
-        self.reseeds = (*self.reseeds, (self.now, seed))
-        seeds = [number for _, number in self.reseeds]
-        self.conditions = self.conditions.reseeded(self.now, lambda name: secret(f"{name} after {seeds}"))
-        self.next_block = 0
-
-    # Channels
-
-    def spendable_msat(self, edge: int) -> int:
-        """What the source of an edge can send over it now."""
-        if self.policies.disabled[edge] or self.slots[edge] >= MAX_ACCEPTED_HTLCS:
-            return 0
-        return self.balance[edge] - self.reserve[edge >> 1]
-
-    def out_edges(self, node: int) -> list[int]:
-        """The edges that start at a node, those of closed channels included; read only."""
-        return self.router.out_edges(node)
-
-    def move_balance(self, edge: int, amount_msat: int) -> int:
-        """Move at most this amount from the source of an edge to its target; returns what was moved."""
-        self.before_change()
-        if self.recording:
-            self._record_channel(edge)
-        amount_msat = min(amount_msat, self.balance[edge])
-        self.balance[edge] -= amount_msat
-        self.balance[edge ^ 1] += amount_msat
-        return amount_msat
-
-    def replace_graph(self, graph: Graph) -> None:
-        """Use another graph, with channels that were opened or closed; `rollback` restores the former one."""
-        self.before_change()
-        self.graph = graph
-        self.policies = EdgePolicies(graph)
-        self.router = Router(graph, self.policies)
-
-    def close(self, channels: Iterable[int]) -> None:
-        """Close channels: they take no new HTLC (BOLT 2, "shutdown"), and those in flight are resolved first."""
-        closed = self.closed.union(channels)
-        disabled = self.graph.disabled.copy()
-        for channel in closed - self.closed:
-            disabled[2 * channel : 2 * channel + 2] = True
-        self.replace_graph(replace(self.graph, disabled=disabled))
-        self.closed = closed
-
-    def force_close(self, edge: int, reason: str) -> None:
-        """The source of an edge closes its channel on the chain, where the HTLCs in flight are resolved."""
-        if edge >> 1 not in self.closed:
-            self.close([edge >> 1])
-        self.force_closed = {**self.force_closed, edge >> 1: ForceClose(edge, self.block_height())}
-        self.on_force_close(edge, reason)
-
-    def _raise_imbalance(self, channel: int) -> None:
-        a, b, in_flight = self.balance[2 * channel], self.balance[2 * channel + 1], self.in_flight[channel]
-        raise ConservationError(
-            f"channel {channel}: {a} + {b} msat and {in_flight} in flight are not its {self.capacity[channel]}"
-        )
 
     # From the payer to the receiver
 
@@ -220,7 +126,7 @@ class Engine(UndoLog):
         balance, in_flight, slots = self.balance, self.in_flight, self.slots
         capacity, reserve, always_up = self.capacity, self.reserve, conditions.always_up
         times, events_at, now = queue.times, queue.events_at, self.now
-        least_expiry, next_block = self._height + LEAST_BLOCKS, self.next_block
+        least_expiry, next_block = self.height + LEAST_BLOCKS, self.next_block
         recording, trace = self.recording, self.trace
         may_wait = not always_up or bool(self.force_closed) or self.has_outages()
         special = recording or trace or self.intercept is not None
@@ -261,14 +167,14 @@ class Engine(UndoLog):
                             continue
                     if special:
                         if recording:
-                            self._record_channel(edge)
+                            self.record_channel(edge)
                         if trace:
                             shard.times = (*shard.times, (now, None))
                     balance[edge] = remaining
                     locked = in_flight[channel] = in_flight[channel] + amount
                     slots[edge] += 1
                     if remaining + balance[edge ^ 1] + locked != capacity[channel]:
-                        self._raise_imbalance(channel)
+                        self.raise_imbalance(channel)
                     shard.hop = hop
                     index = shard.latency_seed + hop * HOP_STEP & INDEX_MASK
                     if index in stuck and hop + 1 < len(edges):
@@ -287,7 +193,7 @@ class Engine(UndoLog):
                         channel = edge >> 1
                         if special:
                             if recording:
-                                self._record_channel(edge)
+                                self.record_channel(edge)
                             if trace:
                                 passed = shard.times
                                 shard.times = (*passed[:hop], (passed[hop][0], now), *passed[hop + 1 :])
@@ -295,7 +201,7 @@ class Engine(UndoLog):
                         balance[edge ^ 1 if shard.settled else edge] += amount
                         slots[edge] -= 1
                         if locked < 0 or balance[edge] + balance[edge ^ 1] + locked != capacity[channel]:
-                            self._raise_imbalance(channel)
+                            self.raise_imbalance(channel)
                         shard.hop = hop = hop - 1
                     if hop < 0:  # it is back at the payer, or the payer itself refused
                         if recording:
@@ -461,29 +367,3 @@ class Engine(UndoLog):
             index = shard.latency_seed + (hop - 1 + BACKWARD_HOPS) * HOP_STEP & INDEX_MASK
             latency_ms = self.conditions.latencies_ms[self.policies.source[shard.edges[hop - 1]]][index >> 4]
         self.queue.push(self.now + latency_ms, shard)
-
-    # Commits
-
-    def before_change(self) -> None:
-        """Called before anything changes."""
-        if self.recording and not self.saved:
-            self.saved = {name: getattr(self, name) for name in self.recorded_fields}
-            self.queue.log = []
-            if self.on_first_change is not None:
-                self.on_first_change()
-
-    def commit(self) -> None:
-        """Keep the changes made since `begin`."""
-        super().commit()
-        self.queue.log = None
-
-    def rollback(self, error: BaseException | None = None) -> None:
-        """Restore the state at `begin`."""
-        self.queue.rollback()
-        self.next_block = 0
-        super().rollback(error)
-
-    def _record_channel(self, edge: int) -> None:
-        items = ((self.balance, edge), (self.balance, edge ^ 1), (self.in_flight, edge >> 1), (self.slots, edge))
-        for column, key in items:
-            self.record_item(column, key)

@@ -1,0 +1,156 @@
+"""The channels of a network: balances, opening and closing, the time and the blocks, and how a commit is undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import ClassVar
+
+from leyden.lightning.engine.event_queue import EventQueue
+from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
+from leyden.lightning.engine.network_conditions import NetworkConditions, SampledConditions
+from leyden.lightning.engine.on_chain import ForceClose
+from leyden.lightning.routing.pathfinding import EdgePolicies, Router
+from leyden.lightning.topology.graph import Graph
+from leyden.lightning.undo_log import UndoLog
+from leyden.server.errors import LeydenError
+
+
+class ConservationError(LeydenError):
+    """The balances of a channel and its HTLCs no longer add up to its capacity: a defect of the simulation."""
+
+
+class Channels(UndoLog):
+    """The channels of one network. Times are milliseconds, amounts msat.
+
+    Per edge: `balance` (of its source), `initial_balance`, `slots` (HTLCs in flight); per channel: `capacity`,
+    `reserve`, `in_flight`. `queue` has the events that are scheduled. `on_first_change` is called before the first
+    change in a commit, `on_force_close` with the edge whose source closed the channel, and the reason.
+    """
+
+    # All that a commit may change by assignment; items of lists and dictionaries are recorded one by one.
+    recorded_fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self,
+        graph: Graph,
+        start_ms: int,
+        secret: Callable[[str], bytes],
+        conditions: NetworkConditions,
+        shop: int | None,
+    ) -> None:
+        super().__init__()
+        self.graph = graph
+        self.policies = EdgePolicies(graph)
+        self.router = Router(graph, self.policies)
+        self.conditions = SampledConditions(len(graph.names), start_ms, secret, conditions, shop=shop)
+        self.now = start_ms
+        self.queue = EventQueue()
+        self.on_first_change: Callable[[], None] | None = None
+        self.on_force_close: Callable[[int, str], None] = lambda edge, reason: None
+        self.balance: list[int] = graph.local_msat.tolist()
+        self.initial_balance: list[int] = self.balance.copy()
+        self.capacity: list[int] = graph.capacity_msat.tolist()
+        self.reserve: list[int] = graph.reserve_msat.tolist()
+        self.in_flight: list[int] = [0] * graph.channels
+        self.slots: list[int] = [0] * (2 * graph.channels)
+        self.closed: frozenset[int] = frozenset()
+        self.force_closed: dict[int, ForceClose] = {}  # by channel; of `closed`
+        self.initial_channels = graph.channels
+        self.reseeds: tuple[tuple[int, int], ...] = ()
+        self.height = self.next_block = 0
+
+    # Time
+
+    def block_height(self) -> int:
+        """The present block height."""
+        if self.now >= self.next_block:
+            self.height = self.conditions.height(self.now)
+            self.next_block = self.conditions.block_time(self.height + 1)
+        return self.height
+
+    def reseed(self, seed: int, secret: Callable[[str], bytes]) -> None:
+        """Use another seed from now on for latencies, blocks, outages and stuck HTLCs; the past does not change."""
+        self.reseeds = (*self.reseeds, (self.now, seed))
+        seeds = [number for _, number in self.reseeds]
+        self.conditions = self.conditions.reseeded(self.now, lambda name: secret(f"{name} after {seeds}"))
+        self.next_block = 0
+
+    # Channels
+
+    def spendable_msat(self, edge: int) -> int:
+        """What the source of an edge can send over it now."""
+        if self.policies.disabled[edge] or self.slots[edge] >= MAX_ACCEPTED_HTLCS:
+            return 0
+        return self.balance[edge] - self.reserve[edge >> 1]
+
+    def out_edges(self, node: int) -> list[int]:
+        """The edges that start at a node, those of closed channels included; read only."""
+        return self.router.out_edges(node)
+
+    def move_balance(self, edge: int, amount_msat: int) -> int:
+        """Move at most this amount from the source of an edge to its target; returns what was moved."""
+        self.before_change()
+        if self.recording:
+            self.record_channel(edge)
+        amount_msat = min(amount_msat, self.balance[edge])
+        self.balance[edge] -= amount_msat
+        self.balance[edge ^ 1] += amount_msat
+        return amount_msat
+
+    def replace_graph(self, graph: Graph) -> None:
+        """Use another graph, with channels that were opened or closed; `rollback` restores the former one."""
+        self.before_change()
+        self.graph = graph
+        self.policies = EdgePolicies(graph)
+        self.router = Router(graph, self.policies)
+
+    def close(self, channels: Iterable[int]) -> None:
+        """Close channels: they take no new HTLC (BOLT 2, "shutdown"), and those in flight are resolved first."""
+        closed = self.closed.union(channels)
+        disabled = self.graph.disabled.copy()
+        for channel in closed - self.closed:
+            disabled[2 * channel : 2 * channel + 2] = True
+        self.replace_graph(replace(self.graph, disabled=disabled))
+        self.closed = closed
+
+    def force_close(self, edge: int, reason: str) -> None:
+        """The source of an edge closes its channel on the chain, where the HTLCs in flight are resolved."""
+        if edge >> 1 not in self.closed:
+            self.close([edge >> 1])
+        self.force_closed = {**self.force_closed, edge >> 1: ForceClose(edge, self.block_height())}
+        self.on_force_close(edge, reason)
+
+    def raise_imbalance(self, channel: int) -> None:
+        """Raise `ConservationError` for a channel that does not add up."""
+        a, b, in_flight = self.balance[2 * channel], self.balance[2 * channel + 1], self.in_flight[channel]
+        raise ConservationError(
+            f"channel {channel}: {a} + {b} msat and {in_flight} in flight are not its {self.capacity[channel]}"
+        )
+
+    # Commits
+
+    def before_change(self) -> None:
+        """Called before anything changes."""
+        if self.recording and not self.saved:
+            self.saved = {name: getattr(self, name) for name in self.recorded_fields}
+            self.queue.log = []
+            if self.on_first_change is not None:
+                self.on_first_change()
+
+    def commit(self) -> None:
+        """Keep the changes made since `begin`."""
+        super().commit()
+        self.queue.log = None
+
+    def rollback(self, error: BaseException | None = None) -> None:
+        """Restore the state at `begin`."""
+        self.queue.rollback()
+        self.next_block = 0
+        super().rollback(error)
+
+    def record_channel(self, edge: int) -> None:
+        """Called before the balances of an edge's channel change."""
+        items = ((self.balance, edge), (self.balance, edge ^ 1), (self.in_flight, edge >> 1), (self.slots, edge))
+        for column, key in items:
+            self.record_item(column, key)
