@@ -137,10 +137,11 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "capacity_msat": "the size of the channel",
         "remote_msat": "the balance of the peer",
         "in_flight_msat": "what is in HTLCs on the way",
+        "on_chain_msat": "what the node has on the chain from the channel, after a force close",
         "before_msat": "the balance at the beginning",
         "change_msat": "balance_msat less before_msat",
         "share": "balance_msat as a share of the capacity, 0 to 1",
-        "status": "the state of the channel; a closed one has its last balances",
+        "status": "the state of the channel; a closed one has its last balances, a force closed one is closing until all is on the chain",
         "shop": "whether the node is the shop's",
     },
     "outages": {

@@ -157,7 +157,7 @@ def test_no_api_key_is_issued_twice_although_a_reset_repeats_the_random_numbers(
     assert len(contexts) == 1
 
 
-def test_the_merged_document_has_the_service_whole_and_the_levers_once() -> None:
+def test_the_merged_document_has_the_service_whole_and_the_control_operations_once() -> None:
     service, sandbox = packaged_contract("charges").document, packaged_contract("sandbox").document
     document = merged(service, sandbox)
     names = {operation["operationId"]: path for path, item in document["paths"].items() for operation in item.values()}

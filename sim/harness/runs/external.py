@@ -62,7 +62,7 @@ class ExternalRun(Run):
         self.model.timeline.now = self._now() if target.tells_time else self._service_time()
         self._nonce = target.nonce()
         self.model.ledger.hold_limit_ms = None  # its node has a margin of its own
-        secret = lever(target.adapter, "secret")
+        secret = adapter_method(target.adapter, "secret")
         if secret is not None:
             self.model.secrets[PROJECT] = [(secret(), None)]
 

@@ -95,7 +95,7 @@ def shop_subgraph(world: World, engine: Engine) -> Subgraph:
     return Subgraph(
         shop=shop,
         names=names,
-        channels=engine.graph.channels - len(engine.closed),
+        channels=engine.graph.channels - len(_gone(engine)),
         hops={node: hops[node] for node in sorted(shown)},
         pairs=_pairs(engine, shown, hops, engine.conditions.height(world.clock.now())),
         payers={node: [payer for payer in homes if homes[payer] == node] for node in homes.values() if node in shown},
@@ -109,9 +109,14 @@ def shop_subgraph(world: World, engine: Engine) -> Subgraph:
 
 
 def _edges(engine: Engine, node: int) -> list[tuple[int, int]]:
-    """The edges of open channels that start at a node, with the node at their other end."""
-    target, closed = engine.policies.target, engine.closed
-    return [(edge, target[edge]) for edge in engine.out_edges(node) if edge >> 1 not in closed]
+    """The edges of open and of force closed channels that start at a node, with the node at their other end."""
+    target, gone = engine.policies.target, _gone(engine)
+    return [(edge, target[edge]) for edge in engine.out_edges(node) if edge >> 1 not in gone]
+
+
+def _gone(engine: Engine) -> set[int]:
+    """The channels that are closed and have nothing on the chain."""
+    return {*engine.closed} - {*engine.force_closed}
 
 
 def _distances(engine: Engine, shop: int) -> dict[int, int]:
