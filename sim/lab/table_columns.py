@@ -141,7 +141,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "before_msat": "the balance at the beginning",
         "change_msat": "balance_msat less before_msat",
         "share": "balance_msat as a share of the capacity, 0 to 1",
-        "status": "the state of the channel; a closed one has its last balances, a force closed one is closing until all is on the chain",
+        "status": "the state of the channel; `closing` until all of a force closed one is on the chain",
         "shop": "whether the node is the shop's",
     },
     "outages": {
