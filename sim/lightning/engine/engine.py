@@ -128,7 +128,7 @@ class Engine(Channels):
         times, events_at, now = queue.times, queue.events_at, self.now
         least_expiry, next_block = self.height + LEAST_BLOCKS, self.next_block
         recording, trace = self.recording, self.trace
-        may_wait = not always_up or bool(self.force_closed) or self.has_outages()
+        watch, is_up = bool(self.force_closed) or self.has_outages(), conditions.is_up
         special = recording or trace or self.intercept is not None
         event_count = 0
         while True:
@@ -140,7 +140,11 @@ class Engine(Channels):
                     edges, hop = shard.edges, shard.hop + 1
                     if special:
                         self.record_object(shard)
-                    if (may_wait or shard.status) and hop and self._waits(shard, hop - 1):
+                    if (
+                        hop
+                        and (watch or shard.status or not (always_up or is_up(target[edges[hop - 1]], now)))
+                        and self._waits(shard, hop - 1)
+                    ):
                         continue
                     if self.intercept is not None and self._intercepted(shard, hop):
                         continue
@@ -159,7 +163,7 @@ class Engine(Channels):
                         or slots[edge] >= MAX_ACCEPTED_HTLCS
                         or shard.checked_policies is not policies
                         or shard.final_expiry < least_expiry
-                        or not (always_up or conditions.is_up(node, now))
+                        or not (always_up or is_up(node, now))
                     ):
                         failure = self._forwarding_failure(shard, hop)
                         if failure is not None:
@@ -185,8 +189,18 @@ class Engine(Channels):
                     edges, hop = shard.edges, shard.hop
                     if special:
                         self.record_object(shard)
-                    if (may_wait or shard.status) and hop >= 0 and self._waits(shard, hop):
-                        may_wait, policies = may_wait or bool(self.force_closed), self.policies
+                    # Who pays is online, and a node before the receiver was when it sent this, an instant before.
+                    if (
+                        hop >= 0
+                        and (
+                            watch
+                            or shard.status
+                            or not (always_up or not hop or is_up(target[edges[hop] ^ 1], now))
+                            or (hop + 1 == len(edges) and not (always_up or is_up(target[edges[hop]], now)))
+                        )
+                        and self._waits(shard, hop)
+                    ):
+                        watch, policies = watch or bool(self.force_closed), self.policies
                         continue
                     if hop >= 0:
                         edge, amount = edges[hop], shard.amounts[hop]
@@ -276,7 +290,6 @@ class Engine(Channels):
             shard.status = ""
             return False
         names, policies = self.graph.names, self.policies
-        target = names[policies.target[edge]]
         if edge >> 1 not in self.force_closed:
             until = _NEVER_MS if status == DROPPED else self._offline_until(shard, edge)
             if until is None:
@@ -289,12 +302,12 @@ class Engine(Channels):
                 self.queue.push(min(until, max(self.conditions.block_time(latest), self.now + 1)), shard)
                 return True
             if is_forward:
-                self._drop(shard, hop, f"{target} was offline")
+                self._drop(shard, hop, f"{names[policies.target[edge]]} was offline")
                 return True
-            peer = names[policies.source[edge]] if shard.settled else target
+            peer = names[policies.source[edge] if shard.settled else policies.target[edge]]
             self.force_close(edge ^ bool(shard.settled), f"{peer} had not answered about an HTLC by block {latest}")
         elif is_forward:
-            self._drop(shard, hop, f"the channel to {target} was closed")
+            self._drop(shard, hop, f"the channel to {names[policies.target[edge]]} was closed")
             return True
         shard.status = ON_CHAIN
         resolved = resolution_height(shard, hop, self.block_height())
