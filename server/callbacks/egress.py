@@ -24,6 +24,9 @@ PRIVATE_NETWORK = "private-network"
 # Not a rule: the error code of an attempt at a host name without an address.
 UNRESOLVED = "unresolved"
 
+# A part of the note of a blocked attempt in Python: another policy alone sends nothing again.
+THEN_REPLAY = " and replay this delivery"
+
 # The networks that `explain` proposes to allow (RFC 1918, RFC 4193).
 _PRIVATE = tuple(
     ip_network(text) for text in ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
@@ -126,25 +129,32 @@ class Egress:
         if rule == OWN_LISTENER:
             return f"{OWN_LISTENER}: {host}:{port} is this server itself: give the address of your receiver"
         target = ip_address(address) if address else _spelled(host)
+        mend = self._mend(target, host, THEN_REPLAY)
         if rule == EGRESS_NONE:
-            return f"{EGRESS_NONE}: nothing may be sent to {host}: {self._mend(target, host)}"
+            return f"{EGRESS_NONE}: nothing may be sent to {host}: {mend}"
         place = host if target is None or str(target) == host else f"{host} ({target})"
         kind = "a loopback address" if rule == LOOPBACK_ONLY else "a public address"
-        return f"{rule}: {place} is not {kind}: {self._mend(target, host)}"
+        return f"{rule}: {place} is not {kind}: {mend}"
 
-    def _mend(self, target: IPv4Address | IPv6Address | None, host: str) -> str:
+    def _mend(self, target: IPv4Address | IPv6Address | None, host: str, then: str = "") -> str:
         mode = "loopback" if _normalise(host) == "localhost" else "public"
         if target is not None:
             target = unmap(target)
             mode = "loopback" if target.is_loopback else mode
             if not is_public(target) and not (target.is_loopback and self.mode == "none"):
                 own = next((network for network in _PRIVATE if target in network), ip_network(target))
-                return (
-                    f'pass egress_allow=["{own}"] to Sandbox or set_egress, or set leyden_egress_allow in pytest'
-                    if self._in_python
-                    else f"add --egress-allow {own}"
-                )
-        return f'pass egress="{mode}" to Sandbox or set_egress' if self._in_python else f"use --egress {mode}"
+                if not self._in_python:
+                    return f"add --egress-allow {own}"
+                argument = f'egress_allow=["{own}"]'
+                return _python_mend(f"set_egress({argument}){then}", argument, "_allow")
+        if not self._in_python:
+            return f"use --egress {mode}"
+        return _python_mend(f'set_egress("{mode}"){then}', f'egress="{mode}"')
+
+
+def _python_mend(call: str, argument: str, option: str = "") -> str:
+    """The ways to another policy: the first is for any sandbox, a fork or a loaded one included."""
+    return f"call {call}; for a new sandbox, pass {argument} to Sandbox, or set leyden_egress{option} in pytest"
 
 
 def parse_timeout(span: str | float | timedelta) -> int:

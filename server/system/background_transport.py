@@ -83,11 +83,7 @@ class BackgroundTransport:
             runner.run(self._send_all())
 
     async def _send_all(self) -> None:
-        transport = HttpTransport(
-            check_address=lambda *target: self.egress.check_address(*target),
-            check_host=lambda *target: self.egress.check_host(*target),
-            explain=lambda *details: self.egress.explain(*details),
-        )
+        transport = HttpTransport.following(lambda: self.egress)
         transport.report_within(lambda: self._report_context())
         with self._changed:
             self._loop, self._transport = asyncio.get_running_loop(), transport

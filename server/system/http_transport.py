@@ -52,6 +52,15 @@ class HttpTransport:
         """A transport that sends what this egress policy allows."""
         return cls(check_address=egress.check_address, check_host=egress.check_host, explain=egress.explain)
 
+    @classmethod
+    def following(cls, egress: Callable[[], Egress]) -> HttpTransport:
+        """A transport that sends what the egress policy allows that `egress` returns at the time."""
+        return cls(
+            check_address=lambda *target: egress().check_address(*target),
+            check_host=lambda *target: egress().check_host(*target),
+            explain=lambda *details: egress().explain(*details),
+        )
+
     @property
     def pending_count(self) -> int:
         """Attempts in flight, and those whose response is not reported yet."""

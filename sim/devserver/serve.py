@@ -313,7 +313,7 @@ def _sandboxes(
         callback_timeout_ms=options.callback_timeout,
     )
     return SandboxSettings(
-        factory=SandboxFactory(defaults, now=clock.now, random_seed=random_seed, egress=egress),
+        factory=SandboxFactory(defaults, now=clock.now, random_seed=random_seed, egress=lambda: egress),
         access=AdminAccess(token),
         new_id=lambda: random_id(ID_PREFIX),
         new_key=random_key,

@@ -154,7 +154,7 @@ class HttpAccess:
         from leyden.devserver.sandboxes.in_python import sandboxes_beside
 
         session = self._session
-        sandboxes = sandboxes_beside(session.world, url, session.egress(url))
+        sandboxes = sandboxes_beside(session.world, url, lambda: session.egress(url))
         app = self.server_app = MultiTenantApp({session.api_key: session.world}, sandboxes=sandboxes)
         self._url = session.world.public_url = url
         session.serve_network(url)

@@ -119,7 +119,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     @classmethod
     def _of(cls, world: World, action_log: ActionLog) -> Self:
         new = cls.__new__(cls)
-        new._attach(Session(world, action_log))
+        new._attach(Session(world, action_log, "none"))  # not the default: `serve` would post again what is due
         return new
 
     @property
@@ -177,7 +177,9 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
 
     def set_egress(self, egress: str | None = None, egress_allow: Sequence[str] = ()) -> Self:
         """From now on callbacks may go where this mode and these networks say; both as for `Sandbox`. Without `egress`
-        the mode stays as it is. A callback that is in flight already keeps its response, and time waits for it."""
+        the mode stays as it is. A callback that is in flight already keeps its response, and time waits for it. A
+        callback that was blocked before is sent by `replay_delivery`. The sandboxes that `serve` creates over HTTP
+        follow this policy, too."""
         self.session.set_egress(egress, egress_allow)
         return self
 
@@ -228,9 +230,10 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         """Serve HTTP on a thread beside this program and return the base URL; port 0 takes a free port.
 
         A sandbox that is served already keeps its URL, and that is returned. From now on callbacks also go to the
-        receivers of this machine, unless `egress` was given. The server also creates further sandboxes
-        (`POST /sandbox/v1/sandboxes`, `fork`), which end with this one and are not in its script. Raises `ListenError`
-        when the port is in use.
+        receivers of this machine, unless `egress` or `set_egress` said otherwise, or the sandbox is a fork, was loaded,
+        or comes from a script: these send nothing before `set_egress`. The server also creates further sandboxes
+        (`POST /sandbox/v1/sandboxes`, `fork`), which end with this one, follow its egress policy and are not in its
+        script. Raises `ListenError` when the port is in use.
         """
         checked_text("host", host)
         return self._http.serve(host, whole_number("port", port))

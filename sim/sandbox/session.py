@@ -121,7 +121,7 @@ class Session:
         self.connect_network(self._egress or "loopback", url)
 
     def egress(self, url: str) -> Egress:
-        """The egress policy of the sandboxes that the server at this URL creates."""
+        """The present egress policy of the sandboxes that the server at this URL creates: that of this one."""
         mode = self._egress or "loopback"
         return self._egress_of("none" if mode == RECORDED else mode, url)
 

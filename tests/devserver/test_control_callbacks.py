@@ -464,7 +464,7 @@ def test_a_wait_for_a_blocked_delivery_says_what_allows_it(sandbox: Sandbox) -> 
         note = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": charge_id})["note"]
         [delivery] = [row for row in sandbox.world.service.outbox.deliveries() if row["resource_id"] == charge_id]
         assert f"delivery {delivery['id']} ended as blocked and is not sent again: " in note
-        assert 'pass egress="loopback" to Sandbox or set_egress' in note
+        assert 'call set_egress("loopback") and replay this delivery' in note
         sandbox.set_egress("loopback")
         sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
         sandbox.run("1s")

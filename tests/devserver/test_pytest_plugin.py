@@ -254,7 +254,8 @@ def test_the_blocked_note_names_options_that_exist(leyden_server: LiveServer) ->
         return text
 
     assert note().endswith(
-        'pass egress_allow=["192.0.2.1/32"] to Sandbox or set_egress, or set leyden_egress_allow in pytest'
+        'call set_egress(egress_allow=["192.0.2.1/32"]) and replay this delivery; for a new sandbox, pass'
+        ' egress_allow=["192.0.2.1/32"] to Sandbox, or set leyden_egress_allow in pytest'
     )
     box.set_egress(egress_allow=["198.51.100.0/24"])
     assert note().startswith("loopback-only: ")  # the mode stays

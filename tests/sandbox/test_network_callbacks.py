@@ -19,6 +19,7 @@ from leyden import Sandbox
 from leyden.callbacks.fault_kinds import KINDS as FAULTS
 from leyden.callbacks.fault_kinds import RATE_LIMIT
 from leyden.errors import ActionLogError, ClosedError
+from leyden.http_sandbox import HttpSandbox, create_sandbox
 from leyden.pytest_plugin import LiveServer
 from leyden.sandbox.resources import Charge
 from tests.support.lists import listed
@@ -122,7 +123,7 @@ def test_an_in_process_sandbox_sends_nothing_and_says_so(host: str) -> None:
         [attempt] = delivery["attempts"]
         assert (delivery["status"], attempt["error"]) == ("blocked", "blocked")
         assert attempt["note"].startswith("egress-none: nothing may be sent to ")
-        assert "to Sandbox or set_egress" in attempt["note"]
+        assert "set_egress" in attempt["note"]
         assert seen == []
 
 
@@ -345,6 +346,58 @@ def test_a_copy_has_the_recorded_responses_and_posts_nothing(how: str, tmp_path:
             assert len(hook.inbox) == 1
         sandbox.run()
         assert (results(sandbox), len(hook.inbox)) == ([("delivered", [500, 200])], 2)
+
+
+@pytest.mark.parametrize("how", [*COPIES, "script"])
+@pytest.mark.parametrize("when", ["before the first attempt", "before a retry"])
+def test_a_served_copy_posts_nothing_before_set_egress(how: str, when: str, tmp_path: Path) -> None:
+    with threaded(lambda got: 500) as hook, Sandbox() as sandbox:
+        if when == "before a retry":
+            sandbox.set_egress("loopback")
+            after_one_failure(sandbox, hook)
+        else:
+            paid(sandbox, hook.url)
+        count = len(hook.inbox)
+        with repeated(sandbox) if how == "script" else COPIES[how](sandbox, tmp_path) as copy:
+            copy.serve()
+            copy.advance("10s")
+            [(status, attempts)] = results(copy)
+            assert (status, attempts[-1], len(hook.inbox)) == ("blocked", "blocked", count)
+            [delivery] = deliveries(copy)
+            assert 'call set_egress("loopback") and replay this delivery' in delivery["attempts"][-1]["note"]
+            copy.set_egress("loopback").advance("100h")
+            assert len(hook.inbox) == count
+            copy.replay_delivery(delivery["id"])
+            copy.advance("1s")
+            assert len(hook.inbox) == count + 1
+
+
+def test_a_script_without_a_url_outside_says_nothing_of_the_network() -> None:
+    with Sandbox() as sandbox:
+        paid(sandbox, "http://shop.localhost/hook")
+        assert "egress" not in sandbox.script()
+        sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="", callbackUrl=NOBODY)
+        assert sandbox.script().endswith('sb.set_egress("none")\n')
+
+
+def result_of_a_payment(box: HttpSandbox, hook: Hook) -> list[str]:
+    """The latest status of a callback to this receiver from a sandbox on a server."""
+    box.wallet("ana").pay(box.charges.create(amount="1000", description="tea", callbackUrl=hook.url))
+    box.advance("1s")
+    return [str(one["status"]) for one in box.deliveries()][-1:]
+
+
+def test_the_sandboxes_on_a_server_follow_the_egress_of_its_sandbox(hook: Hook) -> None:
+    with Sandbox(egress="none") as sandbox, create_sandbox(sandbox.serve()) as first:
+        assert result_of_a_payment(first, hook) == ["blocked"]
+        sandbox.set_egress("loopback")
+        assert result_of_a_payment(first, hook) == ["delivered"]
+        with create_sandbox(sandbox.serve()) as second:
+            assert result_of_a_payment(second, hook) == ["delivered"]
+            sandbox.set_egress("none")
+            with create_sandbox(sandbox.serve()) as third, second.fork(egress="server") as fork:
+                assert [result_of_a_payment(one, hook) for one in (first, second, third, fork)] == [["blocked"]] * 4
+        assert len(hook.inbox) == 2
 
 
 def test_a_fork_posts_what_is_due_later_when_it_is_asked_to() -> None:

@@ -53,7 +53,7 @@ class Hosted:
             SandboxDefaults(**{"rate": 0.0, "start_ms": START_MS, **defaults}),
             now=lambda: self.now_ms,
             random_seed=lambda: 1_000 + next(numbers),
-            egress=Egress(egress, allow=(), own=()),
+            egress=lambda: Egress(egress, allow=(), own=()),
         )
         settings = SandboxSettings(
             factory=self.factory,

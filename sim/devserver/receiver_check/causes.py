@@ -30,6 +30,7 @@ from leyden.devserver.receiver_check.findings import (
     is_status,
     seconds,
 )
+from leyden.server.callbacks.egress import THEN_REPLAY
 
 CONSIDER = "consider"  # the severity of a cause without a failure
 
@@ -134,7 +135,8 @@ def _silence(url: str, exchange: Exchange) -> tuple[str, str]:
     match exchange.answer.error:
         case _ if exchange.answer.error == BLOCKED:
             reason, _, mend = note.rpartition(": ")  # the egress policy's own explanation
-            return f"nothing was sent, because the egress policy forbids it: {reason}", f"{mend.capitalize()}."
+            mend = mend.replace(THEN_REPLAY, "")  # the check has no delivery
+            return f"nothing was sent, because the egress policy forbids it: {reason}", f"{mend[:1].upper()}{mend[1:]}."
         case "timeout" if note.startswith("no connection"):
             tls = ", whether the port speaks TLS" if parts.scheme == "https" else ""
             return f"it accepts no connection: {note}", (

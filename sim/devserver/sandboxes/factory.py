@@ -46,10 +46,16 @@ class SandboxDefaults:
 
 
 class SandboxFactory:
-    """Makes worlds in memory. `now` gives real milliseconds, `random_seed` a seed for a sandbox without one."""
+    """Makes worlds in memory. `now` gives real milliseconds, `random_seed` a seed for a sandbox without one, `egress`
+    the policy of an attempt to send: the sandboxes that exist follow it, too."""
 
     def __init__(
-        self, defaults: SandboxDefaults, *, now: Callable[[], int], random_seed: Callable[[], int], egress: Egress
+        self,
+        defaults: SandboxDefaults,
+        *,
+        now: Callable[[], int],
+        random_seed: Callable[[], int],
+        egress: Callable[[], Egress],
     ) -> None:
         self._defaults = defaults
         self._now = now
@@ -90,7 +96,7 @@ class SandboxFactory:
             config,
             Store.memory(),
             control_handlers=control_handlers,
-            external_transport=HttpTransport.within(self._egress),
+            external_transport=HttpTransport.following(self._egress),
             public_url=url,
             label=order.get("name") or "sandbox",
         )
@@ -132,7 +138,7 @@ class SandboxFactory:
             label=label or "sandbox",
             where="the body",
             adapt=adapt,
-            external_transport=HttpTransport.within(self._egress) if sends else None,
+            external_transport=HttpTransport.following(self._egress) if sends else None,
             note_of=_copy_note,
             public_url=url,
             is_own=is_own,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 
 from leyden.devserver.sandboxes.admin_access import AdminAccess
@@ -15,9 +16,10 @@ from leyden.world.snapshots.snapshots import is_packaged
 from leyden.world.world import World
 
 
-def sandboxes_beside(world: World, url: str, egress: Egress) -> SandboxSettings:
-    """The factory of sandboxes for a server at this URL that serves the world of a `Sandbox`. Their clocks are paused,
-    and their seeds are derived from that of the world, so that each run has the same ids. No token is needed."""
+def sandboxes_beside(world: World, url: str, egress: Callable[[], Egress]) -> SandboxSettings:
+    """How a server at this URL creates sandboxes beside the world of a `Sandbox`. Their clocks are paused, and their
+    seeds are derived from that of the world, so that each run has the same ids. No token is needed. Each attempt to
+    send is checked by the policy that `egress` returns then."""
     config = world.config
     contract, numbers = config.contract, count(1)
     defaults = SandboxDefaults(

@@ -6,10 +6,12 @@ import re
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import orjson
 
+from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.replies import Reply, parse_reply, stored_reply
 from leyden.errors import ActionLogError
 from leyden.json_files import WRONG_DATA
@@ -63,6 +65,7 @@ class _Writer:
             ("PATCH", updated, "update", None),
         )
         self._by_request = {row["request"]: row["id"] for row in world.service.charges.charges}
+        self._has_outside_urls = _has_outside_urls(world)
         self._names: dict[str, str] = {}  # variables by the id of what they hold
         self._counts: dict[str, int] = {}
         self._used: set[str] = set()
@@ -116,8 +119,10 @@ class _Writer:
             line = f"{name} = {text}" if name in self._used or name == "sb" else text
             body += ["with suppress(Exception):", f"    {line}"] if raised else [line]
         networks = [action.facts for action in actions if action.kind in ("network", "reseed")]
-        if networks[-1].get("open", False) if networks else recorded:
-            body.append(call_text("sb.set_egress", "none"))  # the recorded responses are used up
+        if networks[-1].get("open", False) if networks else recorded or self._has_outside_urls:
+            # The recorded responses are used up, and what is due later is due in the original, too. The default would
+            # send it when the sandbox is served.
+            body.append(call_text("sb.set_egress", "none"))
         head = ["from contextlib import suppress", ""] if any(raised for *_, raised in lines) else []
         return "\n".join([comment(f"Written by Leyden {VERSION}."), *head, *sorted(self._imports), *body, ""])
 
@@ -260,6 +265,17 @@ class _Writer:
         # The variables before belong to the sandbox before the fork: from here on, ids are written.
         self._reseeded = True
         return call_text("sb.fork", self._label, reseed=facts["seed"])
+
+
+def _has_outside_urls(world: World) -> bool:
+    """Whether a callback of the world may go to the network."""
+    service = world.service
+    urls = chain(
+        (row["callback_url"] for row in service.charges.charges),
+        (row["callback_url"] for row in service.static_charges.static_charges),
+        (row["url"] for row in service.outbox.deliveries()),
+    )
+    return any(url is not None and not is_built_in(url) for url in urls)
 
 
 def _checked_call(call: str) -> str:
