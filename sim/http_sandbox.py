@@ -206,7 +206,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         return str(self.ask("GET", "/sandbox/v1")["journalHash"])
 
     def reset(self, **order: Any) -> Self:
-        """Erase everything and start again; `order` are `seed` and `start`."""
+        """Erase everything and start again; `order` are `seed` and `start`; the start `now` is the system clock's."""
         self.ask("POST", "/sandbox/v1/reset", order)
         return self
 

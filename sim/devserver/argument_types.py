@@ -12,15 +12,13 @@ from urllib.parse import urlsplit
 from leyden.arguments import seed_from_text
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.timestamps import parse_iso
-from leyden.world.time.process_clock import MAX_RATE
+from leyden.world.time.process_clock import MAX_RATE, NOW
 
 if TYPE_CHECKING:
     from leyden.lightning.payer.payer_rules import PayerSpec
 
 _HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*")
 _NAME_MEND = "give one such as shop.example"
-
-NOW = "now"  # as a start: the system clock, also for a sandbox that exists
 
 
 def port(text: str) -> int:

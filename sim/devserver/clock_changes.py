@@ -14,6 +14,7 @@ from leyden.world.world import World
 KIND, SUBJECT = "clock", "system clock"  # of the entries in the event journal
 _BACK_MS = 1_000  # a system clock that is earlier by more than this was set back
 _WORTH_SAYING_MS = 60_000
+_BEHIND_MS = 5_000  # less than that is the time in which a busy machine starts a server
 _LONG_STOP_MS = 86_400_000
 _MAX_NOTES = 100
 _MEND = "leyden serve --start now sets it to the system clock"
@@ -21,15 +22,38 @@ _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, 
 
 
 def note(world: World, text: str) -> None:
-    """Add the text to the notes of the sandbox and to its event journal.
+    """Add the text to the notes of the sandbox about its present run, and to its event journal. A reset and a restore,
+    which begin another run, remove these notes.
 
     What is due does not run before, as it does in a transaction: the server may not have started, and callbacks are
     sent by its event loop.
     """
-    if len(world.notes) < _MAX_NOTES:
-        world.notes.append(text)
+    if len(world.run_notes) < _MAX_NOTES:
+        world.run_notes.append(text)
         with world.lock, world.store.commit():
             world.journal.note(KIND, SUBJECT, text=text)
+
+
+def shown_notes(world: World) -> list[str]:
+    """The notes of the sandbox: about its directory, about its present run, and that its clock is behind now."""
+    behind = _behind_text(world)
+    return [*world.notes, *world.run_notes, *([] if behind is None else [behind])]
+
+
+def _behind_text(world: World) -> str | None:
+    """That a clock in real time is behind the system clock, as after a reset, a restore or a pause; else None."""
+    clock = world.clock
+    time_base = clock.time_base
+    if clock.rate != 1 or time_base is None:
+        return None
+    behind_ms = time_base[1] - time_base[0]
+    if behind_ms < _BEHIND_MS:
+        return None
+    return (
+        f"the sandbox's clock is {span_text(behind_ms)} behind the system clock: an expiresAt may be in the past for a"
+        " client; POST /sandbox/v1/clock/advance moves it, and a reset with the start now begins at the system clock;"
+        f" {_MEND}"
+    )
 
 
 def change_text(change_ms: int) -> str:
@@ -58,17 +82,17 @@ def opened_texts(saved: Mapping[str, Any], rate: float, now_ms: int) -> list[str
     elif stopped_ms >= _LONG_STOP_MS:
         texts.append(f"by the system clock the server was stopped for {span_text(stopped_ms)}: what fell due runs")
     ahead_ms = saved["now"] + max(0, int(stopped_ms * rate)) - now_ms
-    if rate == 1 and abs(ahead_ms) >= _WORTH_SAYING_MS:
-        side = "ahead of" if ahead_ms > 0 else "behind"
-        texts.append(f"the sandbox's clock is {span_text(abs(ahead_ms))} {side} the system clock; {_MEND}")
+    if rate == 1 and ahead_ms >= _WORTH_SAYING_MS:  # that it is behind, `shown_notes` says
+        texts.append(f"the sandbox's clock is {span_text(ahead_ms)} ahead of the system clock; {_MEND}")
     return texts
 
 
 def start_now(world: World, now_ms: int) -> str:
     """Set the clock of a stored sandbox to the real time `now_ms`, and say what was done.
 
-    Forward, time passes and what is due runs. Back, every row keeps its instants, so nothing that was created after
-    `now_ms` may be open. Raises `StoreError` otherwise, and then nothing has changed.
+    Forward, time passes and what is due runs, on a paused clock when the server runs. Back, every row keeps its
+    instants, so nothing that was created after `now_ms` may be open. Raises `StoreError` otherwise, and then nothing
+    has changed.
     """
     clock = world.clock
     time_base = clock.time_base
@@ -83,13 +107,11 @@ def start_now(world: World, now_ms: int) -> str:
             f"the clock was set back by {span_text(-by_ms)} to the system clock: what was created later keeps its"
             " instants"
         )
-    elif by_ms and not clock.rate:
-        raise StoreError(
-            f"--start now: the clock is paused and {span_text(by_ms)} behind the system clock; give --rate 1 too, or"
-            " move it with POST /sandbox/v1/clock/advance"
-        )
     else:
-        clock.add_elapsed(by_ms)
+        if clock.rate:
+            clock.add_elapsed(by_ms)
+        else:
+            world.start_at_ms = now_ms  # callbacks are sent by the event loop of the server
         text = f"the clock was set forward by {span_text(by_ms)} to the system clock: what fell due runs"
     world.keep_time()
     return text

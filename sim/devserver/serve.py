@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from leyden.devserver.addresses import ServerAddresses, access_notes, admin_token, api_keys
-from leyden.devserver.argument_types import NOW
-from leyden.devserver.clock_changes import note, opened_texts, start_now
+from leyden.devserver.clock_changes import note, opened_texts, shown_notes, start_now
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
@@ -39,7 +38,7 @@ from leyden.server.system.stop_signals import ignore_stop_signals
 from leyden.server.timestamps import to_iso
 from leyden.world.config import chosen_network, read_network, world_config
 from leyden.world.time.clock import LAST_MS
-from leyden.world.time.process_clock import FIRST_MS
+from leyden.world.time.process_clock import FIRST_MS, NOW
 from leyden.world.world import World
 
 # A request leaves no reference cycles, but a dozen objects that stay. By default the garbage collector would run after
@@ -81,7 +80,7 @@ def serve(options: argparse.Namespace) -> int:
         for text in access_notes(options.data):
             for world in worlds.values():
                 if text not in world.notes:
-                    note(world, text)
+                    world.notes.append(text)
         gc.set_threshold(*_GC_THRESHOLDS)
         shown_key = keys[0] if is_new or (keys == [DEFAULT_KEY] and not options.api_key) else None
         if is_new_token and not options.no_control:
@@ -173,7 +172,7 @@ def _announce(
     for line in [*opened, *_payers_text(options, worlds)]:
         print(line, file=sys.stderr, flush=True)
     for world in worlds.values():
-        for text in world.notes:
+        for text in shown_notes(world):
             print(f"note: {text}", file=sys.stderr, flush=True)
 
 
@@ -209,6 +208,8 @@ def _world_for_key(
                 texts = opened_texts(saved, world.config.rate, clock.now())
             for text in texts:
                 note(world, text)
+            if options.seed is not None and world.config.seed != _seed_for(options.seed, key, index):
+                world.run_notes.append(_other_seed_text(world.config.seed, _seed_for(options.seed, key, index)))
         return world
     except BaseException:
         store.close()
@@ -283,6 +284,14 @@ def _open_world(
         external_transport=DurableTransport(transport, wait_durable),
         wait_durable=wait_durable,
         public_url=public_url,
+    )
+
+
+def _other_seed_text(seed: int, given: int) -> str:
+    """That a reset or a restore gave the run another seed than that of the option."""
+    return (
+        f"the present run has the seed {seed}, which a reset or a restore gave it, and not {given}, that of --seed: its"
+        f' ids are others; POST /sandbox/v1/reset with {{"seed": {given}}} begins a run with that seed'
     )
 
 

@@ -78,7 +78,7 @@ class Environment(NamedTuple):
 
 
 class Components(NamedTuple):
-    """The parts of one world. A reset builds them anew."""
+    """The parts of one world. A reset builds them anew. `notes` are about the present run: the next one has none."""
 
     config: WorldConfig
     streams: RandomStreams
@@ -99,6 +99,7 @@ class Components(NamedTuple):
     traffic: TrafficGenerator
     removed: RemovedRows
     retention: Retention | None
+    notes: list[str]
 
     @property
     def before_commit(self) -> Callable[[], None] | None:
@@ -232,6 +233,7 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
         traffic=TrafficGenerator(store, clock, streams, payments, journal, requests),
         removed=removed,
         retention=retention,
+        notes=[],
     )
     return components
 

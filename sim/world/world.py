@@ -79,7 +79,8 @@ class World:
         self.public_url = public_url
         self.external_transport = external_transport
         self.store = store
-        self.notes = [*store.notes]  # what was mended at the start, and what became of the clock
+        self.notes = [*store.notes]  # about the directory: what was mended at the start
+        self.start_at_ms: int | None = None  # to which a server moves a paused clock at its start
         self.control_handlers = control_handlers
         self.server: HostServer | None = None
         self.snapshots = StoredSnapshots()
@@ -134,6 +135,7 @@ class World:
         self.request = components.request
         self.removed = components.removed
         self.retention = components.retention
+        self.run_notes = components.notes
 
     def _resume(self, *, is_restored: bool = False) -> None:
         """Continue from what the store has: the clock's instant, every timer, and the time that a live clock missed;

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from leyden.devserver.clock_changes import opened_texts, span_text
+from leyden import Sandbox
+from leyden.devserver.clock_changes import change_text, note, opened_texts, span_text
+from leyden.errors import ApiError
 from leyden.server.system import clock as system_clock
 from leyden.server.system.clock import ServerClock
-from leyden.server.timestamps import parse_iso
+from leyden.server.timestamps import parse_iso, to_iso
+from tests.support.hosted import Hosted, in_server
 from tests.support.served import ROOT, Client, listening_receiver, run_command
 
 DAY_MS = 86_400_000
@@ -139,13 +142,13 @@ def test_a_sandbox_over_a_network_does_not_go_back(tmp_path: Path) -> None:
     assert "the state of a simulated network cannot go back" in done.stderr
 
 
-def test_a_sandbox_that_is_behind_goes_forward_and_what_fell_due_runs_at_its_instant(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rate", ["1", "0"])
+def test_a_sandbox_that_is_behind_goes_forward_and_what_fell_due_runs_at_its_instant(tmp_path: Path, rate: str) -> None:
     with served(tmp_path, 0, "--start", "2024-01-01T00:00:00Z", "--rate", "0") as (client, _, _):
         charge = client.ok("POST", "/v0/charges", {**BODY, "callbackUrl": "http://shop.localhost/hook"})["data"]
-    done = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), "--start", "now")
-    assert done.returncode != 0
-    assert "the clock is paused" in done.stderr
-    with served(tmp_path, 0, "--start", "now", "--rate", "1") as (client, _, _):
+    with served(tmp_path, 0, "--start", "now", "--rate", rate) as (client, _, _):
+        while client("GET", "/readyz")[0] != 200:
+            time.sleep(0.01)
         assert is_near(client, now_ms())
         assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] == "expired"
         [delivery] = client.ok("GET", "/sandbox/v1/deliveries")["data"]
@@ -159,6 +162,7 @@ def test_a_sandbox_that_is_behind_goes_forward_and_what_fell_due_runs_at_its_ins
         ([], 3 * DAY_MS, "by the system clock the server was stopped for"),
         (["--start", "2024-01-01T00:00:00Z"], 120_000, "behind the system clock"),
         (["--start", "2024-01-01T00:00:00Z"], (0, "--start", "now"), "set forward by"),
+        (["--start", "2024-01-01T00:00:00Z", "--rate", "0"], (0, "--start", "now"), "set forward by"),
     ],
 )
 def test_a_start_with_a_note_sends_the_callbacks_that_fell_due_meanwhile(
@@ -172,6 +176,82 @@ def test_a_start_with_a_note_sends_the_callbacks_that_fell_due_meanwhile(
             assert any(note in text for text in client.ok("GET", "/sandbox/v1")["notes"])
             _, body = inbox.get(timeout=20)
             assert (body["id"], body["status"]) == (charge["id"], "expired")
+
+
+def test_a_reset_removes_the_notes_of_the_former_run_and_says_how_far_the_clock_is_behind() -> None:
+    async def scenario(server: Hosted) -> None:
+        async def notes() -> list[str]:
+            found: list[str] = (await server.ok("GET", "/sandbox/v1", key="leyden"))["notes"]
+            return found
+
+        await server.ok("PATCH", "/sandbox/v1/clock", {"rate": 1}, key="leyden")
+        assert await notes() == []
+        server.now_ms += 7_200_000
+        note(server.first, change_text(7_200_000))
+        assert ["the system clock was set forward by 2 hours" in text for text in await notes()] == [True]
+        shown = await server.ok("POST", "/sandbox/v1/reset", key="leyden")
+        assert shown["now"] == shown["start"]
+        assert shown["notes"] == await notes()
+        [behind] = await notes()
+        assert behind.startswith("the sandbox's clock is 2 hours behind the system clock: ")
+        await server.ok("POST", "/sandbox/v1/clock/advance", {"by": "2h"}, key="leyden")
+        assert await notes() == []
+        shown = await server.ok("POST", "/sandbox/v1/reset", {"start": "now"}, key="leyden")
+        assert (shown["start"], shown["now"], shown["notes"]) == (to_iso(server.now_ms), to_iso(server.now_ms), [])
+
+    in_server(scenario)
+
+
+def test_a_clock_that_runs_again_after_a_pause_or_a_restore_says_how_far_it_is_behind() -> None:
+    async def scenario(server: Hosted) -> None:
+        async def behind() -> list[str]:
+            return re.findall(
+                "clock is (.+) behind", str((await server.ok("GET", "/sandbox/v1", key="leyden"))["notes"])
+            )
+
+        server.now_ms += 60_000
+        assert await behind() == []
+        await server.ok("PATCH", "/sandbox/v1/clock", {"rate": 1}, key="leyden")
+        assert await behind() == ["1 minute"]
+        snapshot = await server.ok("POST", "/sandbox/v1/snapshots", {}, key="leyden")
+        server.now_ms += 60_000
+        await server.ok("POST", "/sandbox/v1/restore", {"snapshot": snapshot["id"]}, key="leyden")
+        assert await behind() == ["2 minutes"]
+        await server.ok("PATCH", "/sandbox/v1/clock", {"rate": 2}, key="leyden")
+        assert await behind() == []
+
+    in_server(scenario)
+
+
+def test_a_created_sandbox_starts_and_restarts_at_the_system_clock() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create(start="now")
+        assert box["now"] == to_iso(server.now_ms)
+        server.now_ms += 60_000
+        for path in ("/sandbox/v1/reset", f"/sandbox/v1/sandboxes/{box['id']}/reset"):
+            shown = await server.ok("POST", path, {"start": "now"}, key=box["apiKey"])
+            assert shown["start"] == to_iso(server.now_ms)
+
+    in_server(scenario)
+
+
+def test_a_sandbox_in_python_has_no_system_clock_to_start_at(sandbox: Sandbox) -> None:
+    sandbox.advance("1m")
+    with pytest.raises(ApiError, match="a sandbox in Python has no system clock") as refused:
+        sandbox.ask("POST", "/sandbox/v1/reset", {"start": "now"})
+    assert (refused.value.status, sandbox.now) == (409, "2030-01-01T09:01:00.000Z")
+
+
+def test_a_server_says_that_a_run_has_another_seed_than_its_option(tmp_path: Path) -> None:
+    with served(tmp_path, 0, "--seed", "7", "--rate", "0") as (client, _, _):
+        reset = client.ok("POST", "/sandbox/v1/reset")
+    with served(tmp_path, 0, "--seed", "7") as (client, _, printed):
+        [text] = client.ok("GET", "/sandbox/v1")["notes"]
+        assert f"the present run has the seed {reset['seed']}, " in text
+        assert "not 7, that of --seed" in text
+        client.ok("POST", "/sandbox/v1/reset", {"seed": 7})
+        assert client.ok("GET", "/sandbox/v1")["notes"] == []
+    assert f"note: {text}" in printed
 
 
 def test_a_system_clock_outside_the_times_of_a_sandbox_is_refused_as_a_start(tmp_path: Path) -> None:

@@ -40,7 +40,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
 def _describe_create(parser: argparse.ArgumentParser) -> None:
     add_new(parser)
     parser.add_argument("--seed", type=whole, metavar="N", help="the seed of all random choices (default: random)")
-    parser.add_argument("--start", metavar="TIME", help="the first time of the clock, such as 2030-01-01T09:00:00Z")
+    parser.add_argument(
+        "--start", metavar="TIME", help="the first time of the clock, such as 2030-01-01T09:00:00Z, or now"
+    )
     parser.add_argument(
         "--rate", type=rate_of, metavar="N", help="sandbox seconds per real second; 0 is a paused clock"
     )
@@ -71,7 +73,7 @@ def _describe_reset(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=whole, metavar="N", help="the seed of the new run; an earlier one repeats its ids"
     )
-    parser.add_argument("--start", metavar="TIME", help="the first time of the clock (default: as before)")
+    parser.add_argument("--start", metavar="TIME", help="the first time of the clock, or now (default: as before)")
     add_connection(parser, admin=True)
     parser.set_defaults(run=_reset)
 

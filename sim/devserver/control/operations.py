@@ -49,12 +49,18 @@ class ControlPlane:
         with world.exclusive():
             return sandbox_state(self._world, call.project)
 
-    @handles(needs=("key",))
+    @handles(raises=(SemanticConflict,), needs=("key",))
     def reset(self, call: Request) -> dict[str, Any]:
         """Discard all state and start again, with the same key and contract."""
-        start_ms = requested_start(call.body.get("start"))
-        self._world.reset(seed=call.body.get("seed"), start_ms=start_ms)
-        return sandbox_state(self._world, call.project)
+        world = self._world
+        # The action log of a sandbox in Python would not repeat what depends on the real time.
+        now_ms = None if world.network_log is not None else world.clock.reading()[1]
+        try:
+            start_ms = requested_start(call.body.get("start"), now_ms)
+        except ClockError as error:
+            raise SemanticConflict(str(error), field_errors=[FieldError("/start", str(error))]) from None
+        world.reset(seed=call.body.get("seed"), start_ms=start_ms)
+        return sandbox_state(world, call.project)
 
     # Keys
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from leyden.devserver.clock_changes import shown_notes
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.world import World
@@ -26,7 +27,7 @@ def sandbox_state(world: World, project: str) -> dict[str, Any]:
         "balance": str(world.service.charges.balance_msat(project)),
         "network": world.engine is not None,
         "ignoredFields": world.service.pipeline.ignored_fields.texts,
-        "notes": list(world.notes),
+        "notes": shown_notes(world),
         "serviceFaults": len(world.service_faults.active),
         "lnurlRefused": 0 if world.server is None else world.server.lnurl_refused,
         **({} if retention is None else {"keep": retention.keep}),

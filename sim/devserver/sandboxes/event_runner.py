@@ -10,8 +10,9 @@ from heapq import heappop, heappush
 
 from leyden.devserver.clock_changes import change_text, note
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
+from leyden.errors import ClockError
 from leyden.server.errors import StorageUnavailable
-from leyden.world.concurrency.async_moves import catch_up
+from leyden.world.concurrency.async_moves import advance_to, catch_up
 from leyden.world.world import World
 
 log = logging.getLogger("leyden")
@@ -109,13 +110,17 @@ class EventRunner:
                 self._remove(sandbox)
 
     async def catch_up(self, world: World) -> None:
-        """Run the due events of a world. One that fails stays due and is logged once; no other world is affected."""
+        """Run the due events of a world. One that fails stays due and is logged once; no other world is affected. A
+        clock that is moved at the start of the server (`World.start_at_ms`) is moved before."""
+        start_at_ms, world.start_at_ms = world.start_at_ms, None
         try:
+            if start_at_ms is not None:
+                await _start_at(world, start_at_ms)
             await catch_up(world)
         except StorageUnavailable as refusal:
             if self._errors.get(world) != refusal.detail:
                 log.error("due events wait for the disk: %s", refusal.detail)
-            self._errors[world] = refusal.detail
+            self._errors[world], world.start_at_ms = refusal.detail, start_at_ms
         except Exception as error:
             if self._errors.get(world) != repr(error):
                 log.exception("a due event failed because of a defect in Leyden, and will be tried again")
@@ -162,3 +167,9 @@ class EventRunner:
             log.warning("%s", text)
             for world in worlds:
                 note(world, text)
+
+
+async def _start_at(world: World, instant_ms: int) -> None:
+    """Move a paused clock to the instant, unless requests have moved it further or a reset has begun another run."""
+    with contextlib.suppress(ClockError):
+        await advance_to(world, lambda clock: max(instant_ms, clock.now()))

@@ -67,7 +67,7 @@ class SandboxOperations:
     def create_sandbox(self, call: Request) -> dict[str, Any]:
         """A new sandbox with its own API key."""
         order = {name: value for name, value in call.body.items() if value is not None}
-        start_ms = requested_start(order.get("start"))
+        start_ms = requested_start(order.get("start"), self._now_ms())
         return self.add(order, lambda key, url: self._factory.create(order, api_key=key, start_ms=start_ms, url=url))
 
     @handles(needs=("query.limit",))
@@ -95,7 +95,8 @@ class SandboxOperations:
     def reset_sandbox(self, call: Request) -> dict[str, Any]:
         """Discard the state of a sandbox and start it again, with the same keys and contract."""
         sandbox = self.find(call)
-        sandbox.world.reset(seed=call.body.get("seed"), start_ms=requested_start(call.body.get("start")))
+        start_ms = requested_start(call.body.get("start"), self._now_ms())
+        sandbox.world.reset(seed=call.body.get("seed"), start_ms=start_ms)
         sandbox.used_at_s = self._loop_time_s()
         return self.show(sandbox)
 

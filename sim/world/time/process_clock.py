@@ -22,11 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from leyden.errors import ClockError
 from leyden.server.timestamps import parse_iso
 from leyden.world.time.clock import LAST_MS, VirtualClock
 
 FIRST_MS = 31_536_000_000  # 1971-01-01T00:00:00Z, the earliest start of a clock
 MAX_RATE = 100_000  # sandbox seconds per real second that a user may choose
+NOW = "now"  # the real time, as a start
 DEFAULT_START = "2030-01-01T00:00:00Z"
 
 RealClock = Callable[[], int]
@@ -58,10 +60,18 @@ def sync_to_process(clock: VirtualClock) -> None:
         clock.add_elapsed(max(0, then - now))
 
 
-def requested_start(text: str | None) -> int | None:
-    """The instant of a start in a request, if it has one. Its schema allows the years 1971 to 2999, with any offset and
-    any part of the last second."""
-    return None if text is None else min(max(parse_iso(text), FIRST_MS), LAST_MS)
+def requested_start(text: str | None, now_ms: int | None) -> int | None:
+    """The instant of a start in a request, if it has one; `now` is the real time `now_ms`. Its schema allows the years
+    1971 to 2999, with any offset and any part of the last second. Raises `ClockError` for `now` without a real time."""
+    if text is None:
+        return None
+    if text != NOW:
+        return min(max(parse_iso(text), FIRST_MS), LAST_MS)
+    if now_ms is None:
+        raise ClockError(
+            f"a sandbox in Python has no system clock, so that it can be repeated: give a time, such as {DEFAULT_START}"
+        )
+    return min(max(now_ms, FIRST_MS), LAST_MS)
 
 
 def checked_start(start_ms: int, given: object) -> int:
