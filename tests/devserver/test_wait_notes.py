@@ -82,7 +82,19 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "unpaid, its payment": (charge, {"event": "charge.completed"}, r"callback: pay it \(POST \S+\)$"),
     "unpaid, its expiry": (charge, {"event": "charge.expired"}, r"callback: advance the clock to 2030-\S+, "),
     "unpaid, its failure": (charge, {"event": "charge.error"}, r"let its invoice fail \(POST .*/fail"),
-    "a later payment": (lambda it: paid(it, delay="1h"), {}, r"advance the clock until payment \S+ ends, with the"),
+    "a later payment": (lambda it: paid(it, delay="5m"), {}, r"clock to \S+T09:05:\S+, when payment \S+ completes it$"),
+    "a payment after the expiry": (
+        lambda it: paid(it, delay="1h"), {"event": "charge.completed"},
+        r"pay it \(POST \S+\) before it expires at 2030-01-01T09:10:00.000Z, because .* only at 2030-01-01T10:0"
+    ),
+    "an expiry after the payment": (
+        lambda it: paid(it, delay="5m"), {"event": "charge.expired"},
+        r"payment \S+ completes it at 2030-\S+, before it expires at 2030-\S+: wait for charge.completed or .*error$"
+    ),
+    "a payment to be held": (
+        lambda it: paid(it, delay="5m", outcome="hold"), {"event": "charge.completed"},
+        r"T09:05:00.000Z, when payment \S+ of it is held, then settle that \(POST \S+/settle\)$"
+    ),
     "a held payment": (lambda it: paid(it, outcome="hold"), {}, r"settle its held payment \(POST .*/settle\)"),
     "completed, another event": (paid, {"event": "charge.expired"}, "completed.*none with.*wait for charge.completed"),
     "expired, another event": (expired, {"event": "charge.completed"}, "is expired.*wait for charge.expired"),
@@ -112,14 +124,22 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
         lambda it: ended(it, tipped(it, life_s=60)), {"count": 2}, "sends no more callbacks: wait for a count of 1"
     ),
     "a Static Charge's retry": (lambda it: tipped(it, 500), {}, "is due at .* paused: advance"),
-    "a Static Charge's open payment": (lambda it: tipped(it, delay="1h"), {}, r"advance .*until payment \S+ ends"),
+    "a Static Charge's open payment": (lambda it: tipped(it, delay="4m"), {}, r", when payment \S+ completes it$"),
     "a closed invoice": (lambda it: requested(it, full=True), {}, "can no longer be paid: pay another invoice"),
-    "no Charge": (lambda it: None, {}, "no delivery is pending, and no Charge is unpaid: create one, then pay one"),
-    "only unpaid Charges": (lambda it: charge(it) and None, {}, "1 unpaid Charges have sent none: pay one .*advance"),
-    "any expiry": (lambda it: charge(it) and None, {"event": "charge.expired"}, "none: advance the clock until one"),
-    "any failure": (lambda it: charge(it) and None, {"event": "charge.error"}, r"let the invoice of one fail \(POST"),
+    "no Charge": (lambda it: None, {}, "and no Charge is unpaid: create one with a callbackUrl, then pay it"),
+    "only unpaid Charges": (
+        lambda it: charge(it) and None, {}, r"1 unpaid Charges have sent none: pay Charge .*, or advance "
+    ),
+    "any expiry": (lambda it: charge(it) and None, {"event": "charge.expired"}, r"advance .*, when Ch.* expires$"),
+    "any failure": (lambda it: charge(it) and None, {"event": "charge.error"}, r"let the invoice of Ch.* fail \(POST"),
     "a payment's expiry": (requested, {"event": "charge.expired"}, "Charge of a Static Charge sends no callback with"),
     "any retry": (lambda it: paid(it, 500) and None, {}, "is due at .* paused: advance the clock"),
+    "only Charges without a callbackUrl": (
+        lambda it: charge(it, callbackUrl=None) and None, {}, "the 1 unpaid Charges send none: create one with"
+    ),
+    "a Static Charge without a callbackUrl": (
+        lambda it: tips(it, callbackUrl=None), {}, r"no callback is sent: give it one .* \(PATCH /v0/s\S+\)$"
+    ),
     "any, not pending": (lambda it: paid(it) and None, {"status": "pending"}, "no delivery is pending, and no Ch"),
 }  # fmt: skip
 
@@ -155,6 +175,121 @@ def test_what_a_note_tells_to_do_brings_the_delivery(sandbox: Sandbox) -> None:
         sandbox.ask("POST", "/sandbox/v1/clock/advance", {"to": instant})
         steps += 1
     assert steps == 4, "the drop, a retry, the timeout, a retry"
+
+
+# What is scheduled for a Charge that expires after 60 s: the outcome, the delay in seconds and more of each payment.
+PLANS: dict[str, list[dict[str, object]]] = {
+    "nothing": [],
+    "a payment": [{"delay": 30}],
+    "a payment in the last millisecond": [{"delay": 59.999}],
+    "a payment at the expiry": [{"delay": 60}],
+    "a payment after the expiry": [{"delay": 90}],
+    "a payment in parts": [{"delay_ms": 5_000, "parts": 3, "gap_ms": 10_000}],
+    "parts that come too late": [{"delay_ms": 30_000, "parts": 3, "gap_ms": 20_000}],
+    "a held payment": [{"outcome": "hold"}],
+    "a payment to be held": [{"outcome": "hold", "delay": 5}],
+    "a payment to be held at the expiry": [{"outcome": "hold", "delay": 60}],
+    "a payment that fails": [{"outcome": "fail", "delay": 5}],
+    "a payment of too little": [{"outcome": "underpay", "delay": 5}],
+    "a payment of too much": [{"outcome": "overpay_double", "delay": 5}],
+    "a payment with another secret": [{"outcome": "wrong_secret", "delay": 5}],
+    "a part that waits for others": [{"outcome": "incomplete"}],
+    "parts of which one never comes": [{"outcome": "incomplete", "delay": 5}],
+    "one that fails before one that completes": [{"outcome": "fail", "delay": 5}, {"delay": 30}],
+    "one that is held before one that completes": [{"outcome": "hold", "delay": 5}, {"delay": 30}],
+    "one that is held after one that completes": [{"delay": 5}, {"outcome": "hold", "delay": 30}],
+}  # fmt: skip
+EVENTS = [None, "charge.completed", "charge.expired", "charge.error"]
+
+
+def do(sandbox: Sandbox, way: str, made: str) -> None:
+    """Do only what one way of a note says."""
+    if (found := re.search(r"advance the clock (?:to (\S+Z)|by 0s)", way)) is not None:
+        sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": 0} if found[1] is None else {"to": found[1]})
+        way = way.partition(", then ")[2]
+    if (found := re.search(r"(?:settle|fail)\b.*\(POST (\S+)\)", way)) is not None:
+        sandbox.ask("POST", found[1])
+    elif (
+        found := re.match(r"pay (?:it|Charge (\S+) or another one that has a callbackUrl) \(POST (\S+)\)", way)
+    ) is not None:
+        request = sandbox.charges[found[1] or made].invoice.request
+        sandbox.ask("POST", found[2], {"request": request})
+
+
+def follow(sandbox: Sandbox, wanted: dict[str, object], made: str) -> None:
+    """Do what the notes say until the wait is over; each way of a note in a sandbox of its own."""
+    steps = [(sandbox, wanted, 0)]
+    while steps:
+        present, body, count = steps.pop()
+        waited = present.ask("POST", "/sandbox/v1/deliveries/wait", body)
+        if waited["reached"]:
+            continue
+        note = waited["note"]
+        assert count < 4, note
+        _, _, rest = note.rpartition(": ")
+        if rest.startswith("wait for charge."):
+            events = rest.removeprefix("wait for ").split(" or ")
+            steps += [(present.fork(), {**body, "event": event}, count + 1) for event in events]
+            continue
+        if rest.startswith("create one with a callbackUrl, then "):
+            made = charge(present, expiresIn=60)
+            steps.append((present, body, count + 1))
+            continue
+        for way in rest.split(", or "):
+            copy = present.fork()
+            do(copy, way, made)
+            assert copy.journal_hash != present.journal_hash or copy.now != present.now, f"nothing to do: {note}"
+            steps.append((copy, body, count + 1))
+
+
+@pytest.mark.parametrize("of_any", [False, True], ids=["of the Charge", "of any"])
+@pytest.mark.parametrize("plan", PLANS)
+def test_each_way_of_a_note_leads_to_the_delivery(sandbox: Sandbox, plan: str, of_any: bool) -> None:
+    """Besides, there are a Charge that is paid, one that expires later and one without a callbackUrl."""
+    made = charge(sandbox, expiresIn=60)
+    for payment in PLANS[plan]:
+        if "parts" in payment:
+            sandbox.world.payments.pay(sandbox.charges[made].invoice.request, **payment)
+        else:
+            sandbox.wallet("ana").pay(sandbox.charges[made], **payment)
+    charge(sandbox, callbackUrl=None, expiresIn=2)
+    if not of_any:
+        sandbox.wallet("ana").pay(sandbox.charges[charge(sandbox, expiresIn=60)], delay=1)
+        charge(sandbox, expiresIn=3)
+    for event in EVENTS:
+        wanted = {"event": event} if event else {}
+        follow(sandbox, wanted if of_any else {"chargeId": made, **wanted}, made)
+
+
+@pytest.mark.parametrize("delay", ["0s", "1s", "2h"])
+@pytest.mark.parametrize("outcome", ["settle", "hold"])
+def test_each_way_of_a_note_about_a_payment_over_a_network_leads_to_the_delivery(delay: str, outcome: str) -> None:
+    with Sandbox(network="line:3") as sandbox:
+        made = charge(sandbox, expiresIn=60)
+        sandbox.wallet("ana").pay(sandbox.charges[made], delay=delay, outcome=outcome)
+        for _ in range(12):
+            waited = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": made})
+            if waited["reached"]:
+                break
+            do(sandbox, waited["note"].rpartition(": ")[2].split(", or ")[0], made)
+        assert waited["reached"], waited["note"]
+
+
+def test_a_note_about_a_static_charge_without_a_callback_url_leads_to_the_delivery(sandbox: Sandbox) -> None:
+    made = tips(sandbox, callbackUrl=None)
+    note = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": made})["note"]
+    [path] = re.findall(r"\(PATCH (\S+)\)", note)
+    sandbox.ask("PATCH", path, {"callbackUrl": HOOK})
+    sandbox.wallet("ana").scan(sandbox.static_charges[made])
+    sandbox.run("1s")
+    assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": made})["reached"]
+
+
+def test_a_static_charge_that_had_a_callback_url_is_waited_for_while_a_delivery_is_pending(sandbox: Sandbox) -> None:
+    made = tipped(sandbox, 500)
+    sandbox.static_charges[made].update(callbackUrl=None)
+    assert dead_end(sandbox.world, {"chargeId": made, "status": "delivered", "count": 1}) is None
+    assert "the next attempt" in sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": made})["note"]
 
 
 @pytest.fixture(scope="module")

@@ -7,16 +7,30 @@ from heapq import heapify, heappop
 from typing import Any, cast
 
 from leyden.callbacks import faults
+from leyden.devserver.control.unpaid_charges import (
+    IS_HELD,
+    decision_of,
+    events_of,
+    maker_of,
+    unpaid_note,
+    until_text,
+    way_of,
+    ways_of,
+    will_be_completed,
+)
 from leyden.lightning.engine.htlc import HELD
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, PENDING, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import TIMER
+from leyden.server.charges.charges import TIMER as CHARGE_TIMER
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 _ANY = "any"
+_IN_FLIGHT = "in_flight"  # of a payment
+_GIVE_URL = "give it one for its further payments (PATCH /v0/static-charges/{})"
 _READ_AT_ONCE = 100
 
 
@@ -27,9 +41,10 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
         return None
     charge = service.charges.charges.row(charge_id)
     resource = charge or service.static_charges.static_charges.row(charge_id)
-    if resource is not None and resource["callback_url"] is None:
-        return "it has no callbackUrl, so no callback is sent: create it with a callbackUrl"
-    event, sent = wanted.get("event"), _events(world, _maker(charge))
+    if resource is not None and resource["callback_url"] is None and not _may_still_send(world, charge_id):
+        mend = "create it with a callbackUrl" if charge is not None else _GIVE_URL.format(charge_id)
+        return f"it has no callbackUrl, so no callback is sent: {mend}"
+    event, sent = wanted.get("event"), events_of(world, maker_of(charge))
     if event is not None and event not in sent:
         about = "a Charge" if charge is not None else "a Static Charge"
         of_static = " of a Static Charge" if charge is not None and charge["static_charge_id"] is not None else ""
@@ -55,6 +70,15 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
     if others:
         return f"{start}, and has none with the event {wanted['event']}: wait for {' or '.join(others)}"
     return f"{start}, and it sent none: wait for another Charge"
+
+
+def _may_still_send(world: World, charge_id: str) -> bool:
+    """Whether a Static Charge without a callbackUrl may have had one before: deliveries or Charges of it are left."""
+    service, initial = world.service, world.service.charges.lifecycle.table.initial
+    return bool(
+        service.outbox.rows.count_with({"endpoint_id": charge_id, "status": PENDING})
+        or service.charges.charges.count_with({"static_charge_id": charge_id, "status": initial})
+    )
 
 
 def _ended_static_charge(world: World, wanted: Mapping[str, Any]) -> str | None:
@@ -91,42 +115,118 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
         if pending is not None:
             return _of_delivery(world, pending)
     service, charge_id = world.service, wanted.get("chargeId")
-    initial, charges = service.charges.lifecycle.table.initial, service.charges.charges
     if charge_id is None:
-        unpaid = charges.counts("status").get((initial,), 0)
-        start = (
-            f"and {unpaid} unpaid Charges have sent none:" if unpaid else "and no Charge is unpaid: create one, then"
-        )
-        pay = "pay one that has a callbackUrl (POST /sandbox/v1/payments)"
-        fail = "let the invoice of one fail (POST /sandbox/v1/charges/{id}/fail)"
-        ways = _ways(world, "createCharge", wanted.get("event"), pay, "advance the clock until one expires", fail)
-        return f"no delivery is pending, {start} {ways}"
-    charge = charges.row(charge_id)
+        return await _of_any(world, wanted.get("event"))
+    charge = service.charges.charges.row(charge_id)
     if charge is not None:
-        return _of_unpaid(world, charge, wanted.get("event"))
+        return unpaid_note(world, charge, wanted.get("event"))
+    initial = service.charges.lifecycle.table.initial
     child = await _open_charge(world, {"static_charge_id": charge_id, "status": initial})
     if child is not None:
-        return _of_unpaid(world, child, wanted.get("event"))
+        return unpaid_note(world, child, wanted.get("event"))
     static = service.static_charges.static_charges.existing(charge_id)
-    if static["status"] == service.static_charges.lifecycle.table.initial:
-        return "no payment of the Static Charge is open: pay it (POST /sandbox/v1/payments)"
     if static["status"] in service.static_charges.lifecycle.table.terminal:
         return f"the Static Charge is {static['status']} and takes no payment: create another one"
+    if static["callback_url"] is None:
+        return f"it has no callbackUrl, so no further callback is sent: {_GIVE_URL.format(charge_id)}"
+    if static["status"] == service.static_charges.lifecycle.table.initial:
+        return "no payment of the Static Charge is open: pay it (POST /sandbox/v1/payments)"
     change = f"raise its allowedSlots (PATCH /v0/static-charges/{charge_id})"
     return f"the Static Charge is {static['status']} and takes no payment: {change}, or create another one"
 
 
-async def _open_charge(world: World, filters: Mapping[str, Any]) -> ChargeRow | None:
-    """The oldest of these Charges whose invoice can be paid."""
-    charges, slices, after = world.service.charges.charges, world.slices(), None
-    while rows := charges.page_up(filters, after, _READ_AT_ONCE):
-        for row in rows:
-            if "closed" not in row:
-                return cast(ChargeRow, row)
-        after = rows[-1].doc_id
+async def _of_any(world: World, event: str | None) -> str:
+    """What brings a callback with this event, of any Charge, where no delivery is pending."""
+    charges, initial = world.service.charges.charges, world.service.charges.lifecycle.table.initial
+    unpaid = charges.counts("status").get((initial,), 0)
+    scheduled = await _first_payment(world, event), await _first_expiry(world, event)
+    one = await _open_charge(world, {"status": initial})
+    by_itself = min((found for found in scheduled if found is not None), default=None)
+    ways = [by_itself[1]] if by_itself is not None else []
+    if one is not None:
+        decision = decision_of(world, one)
+        name, path = f"Charge {one['id']}", f"POST /sandbox/v1/charges/{one['id']}/fail"
+        is_held = decision is not None and decision.kind == IS_HELD
+        pay = "" if is_held else f"pay {name} or another one that has a callbackUrl (POST /sandbox/v1/payments)"
+        now = ways_of(world, maker_of(one), event, pay, "", f"let the invoice of {name} fail ({path})")
+        ways = [*filter(None, [now]), *ways]
+    if ways:
+        return f"no delivery is pending, and {unpaid} unpaid Charges have sent none: {', or '.join(ways)}"
+    start = "and no Charge is unpaid" if not unpaid else f"and the {unpaid} unpaid Charges send none"
+    create = ways_of(
+        world,
+        "createCharge",
+        event,
+        "pay it (POST /sandbox/v1/payments)",
+        "advance the clock until it expires",
+        "let its invoice fail (POST /sandbox/v1/charges/{id}/fail)",
+    )
+    return f"no delivery is pending, {start}: create one with a callbackUrl, then {create}"
+
+
+async def _first_payment(world: World, event: str | None) -> tuple[int, str] | None:
+    """The first payment that completes a Charge which sends a callback with this event then: the instant, and what
+    lets it do so."""
+    charges, slices, found = world.service.charges.charges, world.slices(), None
+    initial, seen = world.service.charges.lifecycle.table.initial, set()
+    for status in (HELD, _IN_FLIGHT):
+        after = None
+        while rows := world.payments.rows.page_up({"status": status}, after, _READ_AT_ONCE):
+            for row in rows:
+                payment_hash = row["payment_hash"]
+                charge = None if payment_hash in seen else charges.first("payment_hash", payment_hash)
+                seen.add(payment_hash)
+                if charge is None or charge["status"] != initial or charge["callback_url"] is None:
+                    continue
+                decision = decision_of(world, charge)
+                what = f"Charge {charge['id']}"
+                if decision is not None and ways_of(world, maker_of(charge), event, "yes", "", ""):
+                    one = decision.at_ms, way_of(world, decision, what)
+                    found = one if found is None else min(found, one)
+            after = rows[-1].doc_id
+            if slices.is_over():
+                await slices.pause()
+    return found
+
+
+async def _first_expiry(world: World, event: str | None) -> tuple[int, str] | None:
+    """The first expiry of a Charge which sends a callback with this event then: the instant, and what lets it come."""
+    charges, slices, initial = (
+        world.service.charges.charges,
+        world.slices(),
+        world.service.charges.lifecycle.table.initial,
+    )
+    timers = [entry for entry in world.clock.timers() if entry[3] == CHARGE_TIMER]
+    heapify(timers)
+    while timers:
+        charge = charges.row(heappop(timers)[4])
+        if charge is not None and charge["status"] == initial and charge["callback_url"] is not None:
+            sends = ways_of(world, maker_of(charge), event, "", "yes", "")
+            if sends and not will_be_completed(decision_of(world, charge)):
+                until = until_text(world, charge["expires_at"])
+                return charge["expires_at"], f"{until}, when Charge {charge['id']} expires"
         if slices.is_over():
             await slices.pause()
     return None
+
+
+async def _open_charge(world: World, filters: Mapping[str, Any]) -> ChargeRow | None:
+    """The oldest of these Charges that sends callbacks and whose invoice can be paid; one with a held payment, if all
+    have one."""
+    charges, slices, after = world.service.charges.charges, world.slices(), None
+    held: ChargeRow | None = None
+    while rows := charges.page_up(filters, after, _READ_AT_ONCE):
+        for row in rows:
+            if "closed" not in row and row["callback_url"] is not None:
+                charge = cast(ChargeRow, row)
+                decision = decision_of(world, charge)
+                if decision is None or decision.kind != IS_HELD:
+                    return charge
+                held = held or charge
+        after = rows[-1].doc_id
+        if slices.is_over():
+            await slices.pause()
+    return held
 
 
 async def _next_pending(world: World, filters: Mapping[str, Any]) -> DeliveryRow | None:
@@ -168,64 +268,14 @@ def _of_delivery(world: World, row: DeliveryRow) -> str:
     return f"{what} is in flight: let the receiver at {row['url'][:200]} answer, and wait again"
 
 
-def _of_unpaid(world: World, charge: ChargeRow, event: str | None) -> str:
-    """The action after which an unpaid Charge sends a callback with this event."""
-    ways = _ways(
-        world,
-        _maker(charge),
-        event,
-        _payment(world, charge),
-        f"advance the clock to {to_iso(charge['expires_at'])}, when it expires",
-        f"let its invoice fail (POST /sandbox/v1/charges/{charge['id']}/fail)",
-    )
-    about = f"Charge {charge['id']} is {charge['status']} and has sent no callback"
-    if ways:
-        return f"{about}: {ways}"
-    if "closed" in charge:
-        return f"{about}, and can no longer be paid: pay another invoice of its Static Charge, if that takes more"
-    return f"{about}, and sends none with the event {event}: wait for another event"
-
-
-def _payment(world: World, charge: ChargeRow) -> str:
-    """The action that completes an unpaid Charge; empty if there is none."""
-    for payment in world.payments.rows.find("payment_hash", charge["payment_hash"]):
-        if payment["status"] == HELD:
-            return f"settle its held payment (POST /sandbox/v1/payments/{payment['id']}/settle)"
-        due_ms = world.clock.next_due()
-        if payment["resolved_at"] is None and due_ms is not None:
-            return f"advance the clock until payment {payment['id']} ends, with the next event at {to_iso(due_ms)}"
-    return "" if "closed" in charge else "pay it (POST /sandbox/v1/payments)"
-
-
-def _maker(charge: ChargeRow | None) -> str:
-    """The operation that created a Charge, or a Static Charge (None). The callbacks of the resource are declared
-    there."""
-    return "createCharge" if charge is not None and charge["static_charge_id"] is None else "createStaticCharge"
-
-
-def _events(world: World, operation: str) -> set[str]:
-    """The events of the callbacks about resources that this operation creates."""
-    rules = world.config.contract.operations[operation].callbacks
-    return {name for rule in rules for name in rule.delivery.events.values()}
-
-
-def _ways(world: World, operation: str, event: str | None, pay: str, expire: str, fail: str) -> str:
-    """Those of three texts that say how an unpaid Charge comes to a callback with this event. An invoice is let fail
-    only for the event that asks for it."""
-    table = world.service.charges.lifecycle.table
-    texts = {"payment_settled": pay, "expiry_reached": expire, "invoice_failed": event and fail}
-    [rule] = world.config.contract.operations[operation].callbacks
-    events = {state for state, name in rule.delivery.events.items() if event in (None, name)}
-    ways = [texts.get(row.trigger) for row in table.rows if row.source == table.initial and row.to in events]
-    return ", or ".join(filter(None, ways))
-
-
 def _due(world: World, what: str, due_ms: int) -> str:
     """The event at an instant, and how to move the clock there."""
     clock = world.clock
     left_ms = due_ms - clock.now()
     if left_ms <= 0:
-        return f"{what} now: advance the clock by 0s, or wait again"
+        # In process nothing runs what is due on a paused clock before time is moved.
+        waits = clock.rate or (world.server is not None and world.server.runs_here())
+        return f"{what} now: advance the clock by 0s{', or wait again' if waits else ''}"
     if not clock.rate:
         return f"{what} at {to_iso(due_ms)} and the clock is paused: advance the clock"
     return f"{what} at {to_iso(due_ms)}, in {left_ms / 1_000 / clock.rate:.1f} s: wait again, or advance the clock"
