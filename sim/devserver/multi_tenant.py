@@ -210,18 +210,21 @@ class MultiTenantApp:
         finally:
             task.cancel()
 
-    async def until(self, done: Callable[[], bool], timeout_s: float) -> None:
-        """Wait until `done()` returns true, for at most `timeout_s` real seconds.
+    async def until(self, world: World, done: Callable[[], bool], timeout_s: float) -> None:
+        """Wait until `done()` returns true, for at most `timeout_s` real seconds. What a running clock of the world
+        reaches runs at the start and at each look: the server of a fixture has no task that does it.
 
         Returns at once outside the server's event loop, as in a notebook that serves its sandbox in a thread: nothing
         could happen there during the wait.
         """
         if not self.runs_here():
             return
+        await self._events.run_live(world)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not done():
                     await asyncio.sleep(_POLL_S)
+                    await self._events.run_live(world)
 
     def is_for_others(self, scope: Scope) -> bool:
         """Whether a request neither reads nor changes the first world: it is one to another sandbox, to the server, or

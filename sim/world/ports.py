@@ -84,8 +84,8 @@ class HostServer(Protocol):
     def listen(self, world: Any, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
         """The server-sent events of the world, from now on."""
 
-    def until(self, done: Callable[[], bool], timeout_s: float) -> Awaitable[object]:
-        """Wait until `done()`, for at most so many real seconds."""
+    def until(self, world: Any, done: Callable[[], bool], timeout_s: float) -> Awaitable[object]:
+        """Wait until `done()`, for at most so many real seconds. What the clock of the world reaches runs meanwhile."""
 
 
 class NetworkLog(Protocol):

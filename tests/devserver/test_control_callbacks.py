@@ -18,7 +18,8 @@ from leyden.callbacks.replies import Reply
 from leyden.delivery_replays import DeliveryReplays
 from leyden.devserver.argument_types import callback_timeout
 from leyden.errors import ApiError
-from leyden.http_sandbox import HttpSandbox
+from leyden.http_sandbox import HttpSandbox, create_sandbox
+from leyden.pytest_plugin import LiveServer
 from leyden.world.config import packaged_contract
 from tests.support.lists import listed
 from tests.support.served import ROOT, Client, listening_receiver, served_leyden
@@ -610,3 +611,24 @@ def test_python_sends_callbacks_again_now_and_later(sandbox: Sandbox, is_served:
         box.replay_deliveries([*ids, "msg_0"])
     with pytest.raises(ApiError, match="404"):
         box.replay_delivery("a/b")
+
+
+def test_a_wait_runs_what_the_clock_of_a_created_sandbox_reaches(leyden_server: LiveServer) -> None:
+    """The server of the fixture runs events with requests only: here the only requests are waits."""
+    with create_sandbox(leyden_server.server_url, rate=60) as box:
+        charges = [
+            box.charges.create(amount="1000", description="", callbackUrl="http://shop.localhost/x", expiresIn=10)
+            for _ in range(2)
+        ]
+        box.wallet("ana").pay(charges[0], delay=5)
+        for charge in charges:
+            assert box.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": charge.id, "timeout": 5})["reached"]
+        assert [charge.status for charge in charges] == ["completed", "expired"]
+
+
+def test_a_wait_without_a_timeout_runs_what_the_clock_has_reached(leyden_server: LiveServer) -> None:
+    with create_sandbox(leyden_server.server_url, rate=1_000) as box:
+        url = "http://shop.localhost/x"
+        charge = box.charges.create(amount="1000", description="", callbackUrl=url, expiresIn=1)
+        time.sleep(0.01)
+        assert box.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": charge.id, "timeout": 0})["reached"]

@@ -113,6 +113,7 @@ class CallbackControl:
         counted = self._counter(call.body)
         if world.server is not None:
             await world.server.until(
+                world,
                 lambda: run.is_discarded or counted() >= wanted or dead_end(world, call.body) is not None,
                 call.body["timeout"],
             )

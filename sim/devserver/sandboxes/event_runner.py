@@ -102,9 +102,9 @@ class EventRunner:
                         await self._changed.wait()
             self._note_clock_change()
             for world in registry.configured:
-                await self._run_live(world)
+                await self.run_live(world)
             for sandbox in self._take_due(loop.time()):
-                await self._run_live(sandbox.world)
+                await self.run_live(sandbox.world)
                 self._schedule_next(sandbox)
             for sandbox in registry.expired(loop.time()):
                 self._remove(sandbox)
@@ -128,7 +128,8 @@ class EventRunner:
         else:
             self._errors.pop(world, None)
 
-    async def _run_live(self, world: World) -> None:
+    async def run_live(self, world: World) -> None:
+        """Run what a running clock has reached, record responses that wait, and try again what failed."""
         if world.clock.rate or world.transport.has_pending_responses or world in self._errors:
             await self.catch_up(world)
 
