@@ -15,8 +15,9 @@ _MAX_SEGMENTS = 8
 _MAX_LENGTH = 60  # the comparison takes quadratic time
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that is most similar to `word`, or None when no name is similar enough.
+def closest(word: str, known: Iterable[str], similarity: float = _MIN_SIMILARITY) -> str | None:
+    """The known name that is most similar to `word`, or None when no name is similar enough: by `similarity`, up to 1,
+    or because one is the start of the other.
 
     Capitals, underscores, hyphens, dots and spaces do not count: `callback_url` means `callbackUrl`. A name that begins
     with the other one is similar. Where all known names begin with the same words, those are not compared. Equal
@@ -34,7 +35,7 @@ def closest(word: str, known: Iterable[str]) -> str | None:
         bare = {name.removeprefix(shared): full for name, full in bare.items()}
     from difflib import get_close_matches  # most processes never misspell anything
 
-    near = get_close_matches(wanted, sorted(bare), 1, _MIN_SIMILARITY)
+    near = get_close_matches(wanted, sorted(bare), 1, similarity)
     if not near and len(wanted) >= _MIN_PREFIX:
         near = [one for one in sorted(bare) if one.startswith(wanted) or wanted.startswith(one)][:1]
     return bare[near[0]] if near else None

@@ -7,6 +7,7 @@ response names it in the header `Leyden-Ignored`, and the event journal in the e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from leyden.server.contract.schemas import parts, properties
@@ -16,6 +17,19 @@ from leyden.server.spelling import closest
 HEADER = b"leyden-ignored"
 IGNORED = "leyden.ignored"  # the key of a request's ignored fields in its ASGI scope
 
+# What clients, browsers and proxies send, and what this service reads: none of these is a slip of another name.
+USUAL_HEADERS = frozenset(
+    b"host connection keep-alive user-agent accept accept-encoding accept-language accept-charset content-type"
+    b" content-length content-encoding transfer-encoding expect te trailer upgrade via forwarded date from dnt pragma"
+    b" cache-control if-match if-none-match if-modified-since if-unmodified-since range cookie origin referer"
+    b" authorization proxy-authorization apikey x-api-key idempotency-key x-request-id x-correlation-id traceparent"
+    b" tracestate baggage x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port x-real-ip"
+    b" x-requested-with priority sec-fetch-dest sec-fetch-mode sec-fetch-site sec-fetch-user sec-ch-ua"
+    b" sec-ch-ua-mobile sec-ch-ua-platform".split()
+)
+_KEY = "Idempotency-Key"
+_SLIP = 0.85  # the similarity of a slip: other names of headers end with the same word
+_SEPARATORS = str.maketrans("", "", "_-.")
 _MAX_NAMED = 8
 _MAX_COMPARED = 64
 _MAX_NAME_LENGTH = 40
@@ -68,6 +82,26 @@ def ignored_fields(operation: Operation, sent: Mapping[str, Any], known: Iterabl
             compared = len(found) < _MAX_COMPARED and always is None
             found.append(IgnoredField(_cut(name), closest(name, unused) if compared else None, always))
     return tuple(found)
+
+
+def misspelt_keys(headers: Iterable[bytes], *, has_effect: bool) -> tuple[IgnoredField, ...]:
+    """The headers that are like `Idempotency-Key` and are not it, in the order of the request; of names in lower case.
+
+    A request repeated without the right name charges twice. `has_effect` is whether the right one would change
+    anything: the operation has the parameter, and the request does not.
+    """
+    meant = _KEY if has_effect else None
+    names = (name for name in headers if name not in USUAL_HEADERS and _is_like_key(name))
+    return tuple(IgnoredField(_cut(name.decode("latin-1").title()), meant) for name in names)
+
+
+@lru_cache(maxsize=1_024)
+def _is_like_key(name: bytes) -> bool:
+    """Whether a header that is not usual is a slip of `Idempotency-Key`, such as `X-Idempotency-Key`."""
+    if len(name) > _MAX_NAME_LENGTH:
+        return False
+    letters = name.decode("latin-1").translate(_SEPARATORS).removeprefix("x")
+    return "idempoten" in letters or closest(letters, [_KEY], _SLIP) is not None
 
 
 def header_value(ignored: Sequence[IgnoredField]) -> bytes:

@@ -22,7 +22,7 @@ from leyden.server.errors import (
     UnsupportedMediaType,
 )
 from leyden.server.http.corrections import received, shown, unknown_id
-from leyden.server.http.ignored_fields import IGNORED, IgnoredField, ignored_fields
+from leyden.server.http.ignored_fields import IGNORED, USUAL_HEADERS, IgnoredField, ignored_fields, misspelt_keys
 from leyden.server.http.request import Request
 from leyden.server.http.strict_json import parse
 from leyden.server.http.validation import (
@@ -65,9 +65,8 @@ class RequestParser:
         self._path = [(p.name, p.rule.validator) for p in operation.parameters if p.location == "path"]
         self._query = [parameter for parameter in operation.parameters if parameter.location == "query"]
         self._query_names = {parameter.name for parameter in self._query}
-        self._ignores_key = operation.method in {"post", "patch"} and not any(
-            parameter.name == "Idempotency-Key" for parameter in operation.parameters
-        )
+        self._has_key = any(parameter.name == "Idempotency-Key" for parameter in operation.parameters)
+        self._ignores_key = operation.method in {"post", "patch"} and not self._has_key
         self._headers = [(p.name.lower().encode(), p) for p in operation.parameters if p.location == "header"]
         # LUD-06 and others add their own parameters to every URL: unknown parameters are ignored.
         self._ignore_unknown = operation.errors_as == "lnurl"
@@ -149,6 +148,9 @@ class RequestParser:
                 body = raw_body = {}
         if self._ignores_key and b"idempotency-key" in headers:
             ignored = (*ignored, IgnoredField("Idempotency-Key"))
+        if (self._has_key or self._ignores_key) and not USUAL_HEADERS.issuperset(headers):
+            has_effect = self._has_key and b"idempotency-key" not in headers
+            ignored = (*ignored, *misspelt_keys(headers, has_effect=has_effect))
         if ignored:
             scope[IGNORED] = ignored  # for the response, even if the request is refused
         if rule is not None:

@@ -615,10 +615,10 @@ def test_python_sends_callbacks_again_now_and_later(sandbox: Sandbox, is_served:
 
 def test_a_wait_runs_what_the_clock_of_a_created_sandbox_reaches(leyden_server: LiveServer) -> None:
     """The server of the fixture runs events with requests only: here the only requests are waits."""
-    with create_sandbox(leyden_server.server_url, rate=60) as box:
+    with create_sandbox(leyden_server.server_url, rate=20) as box:
         charges = [
-            box.charges.create(amount="1000", description="", callbackUrl="http://shop.localhost/x", expiresIn=10)
-            for _ in range(2)
+            box.charges.create(amount="1000", description="", callbackUrl="http://shop.localhost/x", expiresIn=life_s)
+            for life_s in (600, 10)
         ]
         box.wallet("ana").pay(charges[0], delay=5)
         for charge in charges:

@@ -125,3 +125,20 @@ def test_delays_that_come_near_both_bounds_are_none() -> None:
     check_jitter([n / 20 for n in range(-20, 20)])
     check_jitter([n / 50 for n in range(-50, 50)])
     check_jitter([0.5] * 39)  # too few to say anything
+
+
+@pytest.mark.parametrize("name", ["X-Idempotency-Key", "idempotent-key", "Idempotency_Key"])
+@pytest.mark.parametrize("target", ["/v0/charges", "/v0/static-charges"])
+def test_a_slip_of_the_idempotency_key_has_to_be_named(name: str, target: str) -> None:
+    fields = {"minAmount": "1000", "maxAmount": "1000"} if "static" in target else {"amount": "1000"}
+    step = {
+        "do": "request", "method": "POST", "target": target, "body": {**fields, "description": "tea"},
+        "headers": [["apikey", "{key}"], ["Content-Type", "application/json"], [name, "k1"]],
+    }  # fmt: skip
+    case = Case((step,))
+    assert play(case).violation is None
+
+    def without(response: Response) -> Response:
+        return replace(response, headers={key: one for key, one in response.headers.items() if key != "leyden-ignored"})
+
+    assert "headers" in str(play(case, Changed(target, without)).violation)

@@ -20,6 +20,7 @@ from leyden.harness.model.records import Charge, StaticCharge
 from leyden.harness.model.requests import JSON_TYPE, OPERATIONS, Operation
 from leyden.harness.model.rules import BODY_LIMIT, FIELDS, MAX_INTERNAL_ID, is_idempotency_key, pointer
 
+_KEY = "Idempotency-Key"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _LIMIT = re.compile(r"-?[0-9]{1,18}")
 _CURSOR = re.compile(r"[0-9a-f]{16}")
@@ -176,8 +177,12 @@ class HttpModel:
         key = request.header("idempotency-key")
         if key is not None and one.method == "POST" and not is_idempotency_key(key):
             pointers.append("header.idempotency-key")
-        ignored = (*unknown, *ignored_names(one, fields, self._is_strict(one), key is not None))
-        unused = tuple(name for name in known_names(one) if name not in values and name not in fields)
+        headers = [name for name, _ in request.headers]
+        ignored = (*unknown, *ignored_names(one, fields, self._is_strict(one), headers))
+        unused = (
+            *(name for name in known_names(one) if name not in values and name not in fields),
+            *unused_key(one, headers),
+        )
         if pointers:
             answer = ExpectedAnswer(400, "invalid_request", pointers=frozenset(pointers))
         else:
@@ -328,19 +333,36 @@ def accepts_json(accept: str) -> bool:
     return allowed
 
 
-def ignored_names(one: Operation, body: Mapping[str, Any], strict: bool, has_key: bool) -> list[str]:
+def ignored_names(one: Operation, body: Mapping[str, Any], strict: bool, headers: Sequence[str]) -> list[str]:
     """The fields of a body that the operation does not know [request-bodies], which `strict` refuses, and the header
-    Idempotency-Key where it has no effect [idempotency]."""
+    Idempotency-Key where it has no effect, or under another name [idempotency]."""
     known = known_names(one) if one.has_body else ()
     names = [] if strict else [name for name in body if name not in known]
-    return [*names, "Idempotency-Key"] if has_key and one.method == "PATCH" else names
+    if one.method not in {"POST", "PATCH"}:
+        return names
+    if one.method == "PATCH" and any(name.lower() == _KEY.lower() for name in headers):
+        names.append(_KEY)
+    misspelt = dict.fromkeys(name.title() for name in headers if _is_misspelt_key(name.lower()))
+    return [*names, *misspelt]
 
 
-def names_in(one: Operation, query: str, body: Mapping[str, Any], has_key: bool, strict: bool) -> tuple[str, ...]:
-    """The names that a request has and its operation ignores: of the query of a wallet, of the body, and the header."""
+def unused_key(one: Operation, headers: Sequence[str]) -> tuple[str, ...]:
+    """The header Idempotency-Key, if the request could have it and has not."""
+    return (_KEY,) if one.method == "POST" and all(name.lower() != _KEY.lower() for name in headers) else ()
+
+
+def _is_misspelt_key(name: str) -> bool:
+    """Whether a header has nearly the name of Idempotency-Key; the model knows of no other slips than these."""
+    return name != _KEY.lower() and "idempoten" in name.replace("-", "").replace("_", "")
+
+
+def names_in(
+    one: Operation, query: str, body: Mapping[str, Any], headers: Sequence[str], strict: bool
+) -> tuple[str, ...]:
+    """The names that a request has and its operation ignores: of a wallet's query, of the body, and the headers."""
     known = _QUERY.get(one.name, ())
     unknown = [name for name, _ in parse_qsl(query, keep_blank_values=True) if name not in known] if one.wallet else []
-    return (*dict.fromkeys(unknown), *ignored_names(one, body, strict and not one.wallet, has_key))
+    return (*dict.fromkeys(unknown), *ignored_names(one, body, strict and not one.wallet, headers))
 
 
 def known_names(one: Operation) -> tuple[str, ...]:

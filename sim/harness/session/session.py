@@ -12,7 +12,7 @@ from leyden.harness.checks import headers
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.charges import CoverageItem, row_name
-from leyden.harness.model.http import known_names, names_in
+from leyden.harness.model.http import known_names, names_in, unused_key
 from leyden.harness.model.model import ExpectedResponse, Model
 from leyden.harness.model.records import Charge, Delivery, Payment, StaticCharge
 from leyden.harness.model.requests import OPERATIONS, Operation
@@ -157,15 +157,15 @@ class Session:
         self.reached[("response", operation, str(response.status))] = None
         if self.target.controlled:
             fields = body if isinstance(body, dict) else {}
-            has_key = any(name.lower() == "idempotency-key" for name, _ in more)
-            self._check_headers(one, path.partition("?")[2], fields, has_key, response)
+            sent_names = [name for name, _ in sent]
+            self._check_headers(one, path.partition("?")[2], fields, sent_names, response)
         elif one.wallet:  # another implementation may send more headers
             origin = response.headers.get("access-control-allow-origin")
             checks.same("*", origin, "lifecycle", "lnurl-pay", f"{operation}: CORS")
         return response
 
     def _check_headers(
-        self, one: Operation, query: str, body: Mapping[str, Any], has_key: bool, response: Response
+        self, one: Operation, query: str, body: Mapping[str, Any], sent: Sequence[str], response: Response
     ) -> None:
         """The complete set of the headers of a response."""
         status = response.status
@@ -178,8 +178,8 @@ class Session:
             names["idempotent-replayed"] = "true"  # whether it is due depends on the earlier requests
         ignored: tuple[str, ...] = ()
         if status not in _BEFORE_FIELDS and not has_lone_surrogate(body):
-            ignored = names_in(one, query, body, has_key, self.model.interpretation.strict)
-        unused = [name for name in known_names(one) if name not in body]
+            ignored = names_in(one, query, body, sent, self.model.interpretation.strict)
+        unused = [*(name for name in known_names(one) if name not in body), *unused_key(one, sent)]
         media = "application/json" if status < 400 else "application/problem+json"
         headers.complete(response, one.name, media=media, names=names, ignored=ignored, known=unused)
 
