@@ -198,6 +198,11 @@ class StaticChargeService:
         """The Static Charge with this user part of a lightning address, or None."""
         return self.static_charges.first("user", user)
 
+    def identifier_of(self, user: str) -> str | None:
+        """The lightning address with this user part that a Static Charge has, or None."""
+        static = self.by_user(user)
+        return None if static is None else static["identifier"]
+
     def user_exists(self, user: str) -> bool:
         """Whether a Static Charge of this service has the user part."""
         return self.by_user(user) is not None

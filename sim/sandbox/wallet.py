@@ -99,7 +99,14 @@ class Wallet:
         with self._session.record(kind, **named, delay_ms=delay_ms, **more) as facts:
             if kind == "scan":
                 comment, base_url = more["comment"] or "", world.public_url
-                invoice = fetch_lnurl_invoice(request, amount_msat, comment, self._fetch, base_url=base_url)
+                invoice = fetch_lnurl_invoice(
+                    request,
+                    amount_msat,
+                    comment,
+                    self._fetch,
+                    base_url=base_url,
+                    identifier_of=world.service.static_charges.identifier_of,
+                )
                 request, amount_msat = strip_scheme(invoice), None
             pay = partial(world.payments.pay, request, payer=self.name, amount_msat=amount_msat, scheduled=True)
             with world.exclusive():

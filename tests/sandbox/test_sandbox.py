@@ -328,6 +328,20 @@ def test_a_lightning_address_on_localhost_may_have_the_port_of_the_server(sandbo
             sandbox.wallet("ana").pay(f"band@{elsewhere}")
 
 
+def test_a_lightning_address_of_another_host_is_unknown_at_a_full_static_charge_too(sandbox: Sandbox) -> None:
+    tips = {"minAmount": "1000", "maxAmount": "1000", "description": "Tips", "allowedSlots": 1}
+    sandbox.static_charges.create(**tips, identifier="band@shop.example")
+    sandbox.wallet("ana").pay("band@shop.example")
+    sandbox.run("1s")
+    for request, expected in (
+        ("band@other.example", "no static charge has the Lightning address band@other.example: did you mean band@shop"),
+        ("band@shop.example", "slot"),
+    ):
+        assert expected in sandbox.ask("POST", "/sandbox/v1/payments", {"request": request})["reason"]
+        with pytest.raises(PayerError, match=expected):
+            sandbox.wallet("ana").pay(request)
+
+
 def test_a_lightning_address_that_nobody_has_is_refused(sandbox: Sandbox) -> None:
     sandbox.static_charges.create(
         minAmount="1000", maxAmount="1000", description="Tips", identifier="band@shop.example"

@@ -136,6 +136,7 @@ class ControlPlane:
                     body.get("comment") or "",
                     self._fetch,
                     base_url=world.public_url,
+                    identifier_of=world.service.static_charges.identifier_of,
                     default_to_minimum=True,
                 )
                 amount_msat = None

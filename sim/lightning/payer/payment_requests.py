@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -15,6 +15,7 @@ from leyden.lightning.bolt11.codec import Bolt11, decode
 from leyden.server.charges.lnurl import LnurlError, decode_lnurl
 
 Fetch = Callable[[str], Mapping[str, Any]]
+IdentifierOf = Callable[[str], str | None]
 
 _LOOPBACK = ("localhost", "127.0.0.1")
 _ADDRESS = re.compile(r"([a-z0-9._+-]+)@([a-z0-9.-]+(?::[0-9]+)?)", re.IGNORECASE)
@@ -51,6 +52,7 @@ def fetch_lnurl_invoice(
     fetch: Fetch,
     *,
     base_url: str,
+    identifier_of: IdentifierOf | None = None,
     default_to_minimum: bool = False,
 ) -> str:
     """Run LNURL-pay (LUD-06) for an LNURL or a Lightning address and return the invoice, after the checks that the
@@ -58,9 +60,10 @@ def fetch_lnurl_invoice(
 
     `amount_msat` may be None if minimum and maximum are equal, or with `default_to_minimum`. `fetch` gets the JSON of a
     URL. `base_url` is the URL of the sandbox, where every Lightning address is looked up, because no other host can be
-    reached. Raises `PayerError` with the service's reason, or with the check that failed.
+    reached; `identifier_of` gives the identifier of the Static Charge with a user part. Raises `PayerError` with the
+    service's reason, or with the check that failed.
     """
-    pay_request = fetch_pay_request(text, fetch, base_url=base_url)
+    pay_request = fetch_pay_request(text, fetch, base_url=base_url, identifier_of=identifier_of)
     least, most = pay_request["minSendable"], pay_request["maxSendable"]
     if amount_msat is None:
         if least != most and not default_to_minimum:
@@ -77,7 +80,9 @@ def fetch_lnurl_invoice(
     return str(response["pr"])
 
 
-def fetch_pay_request(text: str, fetch: Fetch, *, base_url: str) -> Mapping[str, Any]:
+def fetch_pay_request(
+    text: str, fetch: Fetch, *, base_url: str, identifier_of: IdentifierOf | None = None
+) -> Mapping[str, Any]:
     """The first step of LNURL-pay for an LNURL or a Lightning address: the payRequest, with the bounds of the amount.
 
     Raises `PayerError` as `fetch_lnurl_invoice`.
@@ -92,7 +97,14 @@ def fetch_pay_request(text: str, fetch: Fetch, *, base_url: str) -> Mapping[str,
         pay_request = _fetch(fetch, url)
     else:
         # LUD-16: the user part in the path of a well-known URL.
-        pay_request = _fetch(fetch, f"{base_url}/.well-known/lnurlp/{quote(address[1], safe='')}")
+        try:
+            pay_request = _fetch(fetch, f"{base_url}/.well-known/lnurlp/{quote(address[1], safe='')}")
+        except PayerError:
+            # A reason of the Static Charge, that it is full for example, is none about the address of another host.
+            identifier = None if identifier_of is None else identifier_of(address[1])
+            if identifier not in (None, address[0]) and not _is_here(address[2], base_url):
+                raise _unknown_address(address[0], [str(identifier)]) from None
+            raise
     if pay_request.get("tag") != "payRequest":
         raise PayerError(f"this LNURL is a {pay_request.get('tag')!r}, not a payRequest: only payRequest is supported")
     if address is not None and not _is_here(address[2], base_url):
@@ -120,8 +132,12 @@ def _check_identifier(pay_request: Mapping[str, Any], address: str) -> None:
     """A Lightning address of another host belongs to this sandbox if a Static Charge has it as its identifier."""
     identifiers = [entry[1] for entry in json.loads(pay_request["metadata"]) if entry[0] == "text/identifier"]
     if identifiers != [address]:
-        here = f": did you mean {identifiers[0]}?" if identifiers else ": check its spelling"
-        raise PayerError(f"no static charge has the Lightning address {address}{here}")
+        raise _unknown_address(address, identifiers)
+
+
+def _unknown_address(address: str, identifiers: Sequence[str]) -> PayerError:
+    here = f": did you mean {identifiers[0]}?" if identifiers else ": check its spelling"
+    return PayerError(f"no static charge has the Lightning address {address}{here}")
 
 
 def _check_invoice(invoice: Bolt11, pay_request: Mapping[str, Any], amount_msat: int) -> None:

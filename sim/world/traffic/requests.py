@@ -70,7 +70,9 @@ class ShopRequests:
 
         fetch = _Fetch(self._send)
         try:
-            return fetch_pay_request(to, fetch, base_url=self._public_url())
+            return fetch_pay_request(
+                to, fetch, base_url=self._public_url(), identifier_of=self._service.static_charges.identifier_of
+            )
         except PayerError as error:
             return Refusal(fetch.status, str(error))
 
@@ -82,7 +84,14 @@ class ShopRequests:
 
         fetch = _Fetch(self._send)
         try:
-            invoice = fetch_lnurl_invoice(to, amount_msat, "", fetch, base_url=self._public_url())
+            invoice = fetch_lnurl_invoice(
+                to,
+                amount_msat,
+                "",
+                fetch,
+                base_url=self._public_url(),
+                identifier_of=self._service.static_charges.identifier_of,
+            )
         except PayerError as error:
             return Refusal(fetch.status, str(error))
         charge = self._service.charges.charges.first("payment_hash", decode(invoice).payment_hash.hex())
