@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from itertools import count, cycle
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -850,3 +851,9 @@ def test_a_served_sandbox_checks_with_its_own_secret() -> None:
         assert (own["grade"], own["checks"][0]["exchanges"][0]["error"]) == (None, "blocked")
         assert "nothing was sent" in own["why"]
         assert client("POST", "/sandbox/v1/receiver-check", {"url": url, "only": ["nonsense"]})[0] == 409
+        for built_in in ("http://inbox.localhost/h", f"http://inbox.localhost:{urlsplit(client.url).port}/v0/charges"):
+            status, refused = client("POST", "/sandbox/v1/receiver-check", {"url": built_in})
+            assert (status, refused["errors"][0]["pointer"]) == (409, "/url")
+            assert (
+                "the check sends to the network only, and names below .localhost are the built-in" in refused["detail"]
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from leyden.callbacks.receivers import is_built_in
 from leyden.devserver.control.body_values import check_charge_id, span_ms
 from leyden.devserver.control.pages import Page, created_between, page
 from leyden.devserver.control.wait_notes import dead_end, wait_note
@@ -159,6 +160,12 @@ class CallbackControl:
         if world.server is None or not world.server.runs_here():
             raise SemanticConflict(
                 "a sandbox that is not served cannot reach an endpoint: use `leyden receiver-check` or `leyden serve`"
+            )
+        if is_built_in(body["url"]):
+            raise _refusal(
+                "/url",
+                "the check sends to the network only, and names below .localhost are the built-in receivers of this"
+                " sandbox: give the host and the port of your own endpoint",
             )
         if world.external_transport is None:
             raise SemanticConflict(
