@@ -202,6 +202,7 @@ class _LazyRoutes(BaseRoute):
         self._pipeline = pipeline
         self._parametrised: list[Route] | None = None
         self._literal: dict[str, Route] = {}
+        self._docs_path: str | None = None
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         path = scope["path"]
@@ -230,13 +231,19 @@ class _LazyRoutes(BaseRoute):
             return []
         return [route.path for route in self._parametrised or ()] + list(self._literal)
 
+    def docs_for(self, path: str) -> str | None:
+        """The path of the documentation page, if `path` is below the prefix and the routes were made."""
+        return self._docs_path if f"{path}/".startswith(f"{self._mount.prefix}/") else None
+
     def _is_near(self, path: str) -> bool:
         return path.strip("/").partition("/")[0] == self._mount.prefix.strip("/").partition("/")[0]
 
     def _load(self) -> None:
         """Make the routes. Two first requests at the same time may both do this; the results are the same."""
         if self._parametrised is None:
-            routes = mount_routes(self._mount.make(), self._pipeline)
+            mount = self._mount.make()
+            self._docs_path = mount.docs_path
+            routes = mount_routes(mount, self._pipeline)
             self._literal = {route.path: route for route in routes if "{" not in route.path}
             self._parametrised = [route for route in routes if "{" in route.path]
 
@@ -266,7 +273,9 @@ def build_app(
             for routes in lazy:
                 templates += routes.paths_for(path)
             near = closest_path(path, templates)
-            mend = f"did you mean {near}?" if near is not None else f"the paths are listed at {main.docs_path}"
+            docs_path = next((found for routes in lazy if (found := routes.docs_for(path))), main.docs_path)
+            listed = f"the paths are listed at {scope.get(BASE_PATH, '')}{docs_path}"
+            mend = listed if near is None else f"did you mean {near}?"
         problem = NotFound(f"no operation has the path {shown(path)}: {mend}")
         await send_problem(send, problem, pipeline.next_request_id(), omit_body=scope["method"] == "HEAD")
 

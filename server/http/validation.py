@@ -106,7 +106,7 @@ def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldEr
     names = [str(step) for step in path]
     pointer = descendant(root, names)
     kind = error.kind.name
-    known = _schema_at(rule.schema, names).get("properties", {})
+    known = _with_properties(_schema_at(rule.schema, names)).get("properties", {})
     if kind == "required":
         name = error.kind.property
         expect = _schema_at(rule.schema, [*names, name]).get("x-expect")
@@ -118,9 +118,12 @@ def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldEr
         return [FieldError(f"{pointer}/{name}", detail[:_MAX_LENGTH])]
     if kind == "additionalProperties":
         return [
-            FieldError(child(pointer, name)[:_MAX_LENGTH], unknown_name(name, known, "a field of this object"))
+            FieldError(child(pointer, name)[:_MAX_LENGTH], _unknown_field(name, known))
             for name in error.kind.unexpected[:_MAX_ERRORS]
         ]
+    branch = _object_branch(error)
+    if branch is not None:  # what is wrong inside the object, and not only that it is none of the alternatives
+        return [found for inner in branch for found in _field_errors(rule, value, inner, root)][:_MAX_ERRORS]
     schema = _schema_at(rule.schema, names)
     expect = schema.get("x-expect")
     if not expect:
@@ -133,14 +136,43 @@ def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldEr
     return [FieldError(pointer[:_MAX_LENGTH], detail[:_MAX_LENGTH])]
 
 
+def _unknown_field(name: str, known: Mapping[str, Any]) -> str:
+    """The detail about a field that is not `known`: a field that has the name in another interface is meant first."""
+    meant = next((one for one, schema in known.items() if name in schema.get("x-other-names", ())), None)
+    if meant is None:
+        return unknown_name(name, known, "a field of this object")
+    return f"{plain_name(name)} is not a field of this object: did you mean {meant}?"
+
+
+def _object_branch(error: Any) -> list[Any] | None:
+    """The errors of the one alternative that an object is meant for; None for another error or value."""
+    branches: list[list[Any]] | None = getattr(error.kind, "context", None)
+    if not branches or not isinstance(error.instance, dict):
+        return None
+    path = list(error.instance_path)
+    of_object = [
+        branch
+        for branch in branches
+        if not any(one.kind.name in {"type", "enum", "const"} and list(one.instance_path) == path for one in branch)
+    ]
+    return of_object[0] if len(of_object) == 1 else None
+
+
 def _schema_at(schema: Mapping[str, Any], names: list[str]) -> Mapping[str, Any]:
-    """The schema of the value at a path; empty where the spec says nothing about it."""
+    """The schema of the value at a path, through the one alternative with properties where there are alternatives;
+    empty where the spec says nothing about it."""
     for name in names:
-        beneath = schema.get("properties", {}).get(name, schema.get("items"))
+        beneath = _with_properties(schema).get("properties", {}).get(name, schema.get("items"))
         if not isinstance(beneath, Mapping):
             return {}
         schema = beneath
     return schema
+
+
+def _with_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema, or the one alternative of it that has properties."""
+    found = [one for one in schema.get("anyOf", ()) if isinstance(one, Mapping) and "properties" in one]
+    return found[0] if "properties" not in schema and len(found) == 1 else schema
 
 
 def _at(value: Any, path: list[Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from leyden.arguments import checked_text
 from leyden.lab.actions.action_log import as_json
-from leyden.lightning.payer.payer_rules import PayerRow, PayerSpec, payer_resource
+from leyden.lightning.payer.payer_rules import SHORT_NAMES, PayerRow, PayerSpec, payer_resource
 from leyden.repr_tables import html_resources
 from leyden.sandbox.resources import StaticCharge
 from leyden.sandbox.session import Session
@@ -35,7 +35,9 @@ class PayerList:
         Raises `ValueError` for a rule that is not possible, `TypeError` for a field that the spec does not have.
         """
         if unknown := sorted(where.keys() - _FIELDS):
-            raise TypeError(f"a payer has no field {unknown[0]}: its fields are {', '.join(_FIELDS)}")
+            meant = SHORT_NAMES.get(unknown[0])
+            mend = f"its fields are {', '.join(_FIELDS)}" if meant is None else f"did you mean {meant}?"
+            raise TypeError(f"a payer has no field {unknown[0]}: {mend}")
         static_id = static_charge.id if isinstance(static_charge, StaticCharge) else static_charge
         world = self._session.world
         if static_id is not None and world.service.static_charges.static_charges.row(static_id) is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import gc
+import re
 import stat
 import weakref
 from collections.abc import Callable
@@ -198,14 +199,20 @@ def test_paths_of_the_server_below_the_url_of_a_sandbox_are_refused_with_the_ser
             ("POST", f"{BOXES}/import"),
             ("GET", "/sandbox/v1/server/openapi.json"),
             ("GET", "/sandbox/v1/server/docs"),
+            ("GET", f"{BOXES}/{other['id']}/clock"),
             ("GET", "/healthz"),
             ("GET", "/readyz"),
             ("GET", f"/sandboxes/{other['id']}/v0/wallet"),
         ):
             answer = await server.ask(method, f"{box['url']}{path}", key=box["apiKey"])
             assert answer.status == 404, path
-            wanted = f'"{path}" is a path of the server, not of a sandbox: use it at {box["serverUrl"]}'
-            assert answer.body["detail"] == wanted
+            found = re.fullmatch(
+                r'(".+") belongs to the server, not to a sandbox: ask at (.+), whose paths are listed at (.+)',
+                answer.body["detail"],
+            )
+            assert found is not None
+            assert found.groups()[:2] == (f'"{path}"', box["serverUrl"])
+            assert (await server.ask("GET", found[3])).status == 200
         unknown = await server.ask("GET", "/sandboxes/sbx_0000000000000000/v0/wallet")
         assert unknown.status == 404
         assert 'has no sandbox "sbx_0000000000000000": list them with GET /sandbox/v1/s' in unknown.body["detail"]

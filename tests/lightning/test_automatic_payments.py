@@ -414,3 +414,18 @@ def test_a_wrong_payer_in_a_document_is_refused() -> None:
     }
     with pytest.raises(Exception, match="x-payers"):
         load_contract(overlays=[overlay])
+
+
+def test_the_name_of_the_option_after_is_corrected_to_the_field(sandbox: Sandbox) -> None:
+    with pytest.raises(TypeError, match="a payer has no field after: did you mean delay"):
+        sandbox.payers.add(after="2s")
+    assert "did you mean delay?" in str(sandbox.request("POST", "/sandbox/v1/payers", {"after": "2s"}).body)
+
+
+def test_the_delay_of_a_payment_over_http_is_a_number_or_a_span(sandbox: Sandbox) -> None:
+    charge = sandbox.charges.create(amount="1000", description="tea")
+    for delay in (30, "30s", "0.5h", "-1s"):
+        answer = sandbox.request("POST", "/sandbox/v1/payments", {"request": charge.request, "delay": delay})
+        assert answer.status == (200 if delay in (30, "30s") else 400)
+    sandbox.advance("30s")
+    assert charge.status == "completed"

@@ -149,6 +149,7 @@ def test_every_url_that_is_refused_has_a_correction(url: str) -> None:
 
 KEY: Headers = {"apikey": "leyden"}
 TYPED: Headers = {"apikey": "leyden", "content-type": JSON}
+SCRIPT = "/sandbox/v1/inboxes/shop/script"
 SLIPS: list[tuple[str, str, Headers, Any, int, list[str]]] = [
     # Bodies
     ("POST", "/v0/charges", TYPED, b"", 400, ["the body is empty: send a JSON object"]),
@@ -175,8 +176,6 @@ SLIPS: list[tuple[str, str, Headers, Any, int, list[str]]] = [
     ("POST", "/v0/static-charges", TYPED, {**TIPS, "allowedSlots": "3"}, 400, ['received "3": write the number 3']),
     ("POST", "/v0/static-charges", TYPED, {**TIPS, "identifier": "Band@a.b"}, 400, ['write "band@a.b"']),
     ("POST", "/v0/static-charges", TYPED, {**TIPS, "minAmount": "9001"}, 409, ["minAmount (9001) is above maxAmount"]),
-    ("POST", "/sandbox/v1/payments", TYPED, {"request": "x", "delay": "1500ms"}, 400, ["write the number 1.5"]),
-    ("POST", "/sandbox/v1/payments", TYPED, {"request": "x", "delay": "2s"}, 400, ["write the number 2"]),
     # Keys
     ("POST", "/v0/charges", {"content-type": JSON}, GOOD, 401, ["the header apikey is missing"]),
     ("GET", "/v0/charges", {"apikey": ""}, None, 401, ["the header apikey is empty"]),
@@ -217,6 +216,8 @@ SLIPS: list[tuple[str, str, Headers, Any, int, list[str]]] = [
     ("GET", "/v0/staticCharges", KEY, None, 404, ["did you mean /v0/static-charges?"]),
     ("GET", "/v0/balances", KEY, None, 404, ['"/v0/balances": the paths are listed at /docs']),
     ("GET", "/sandbox/v1/clok", KEY, None, 404, ["did you mean /sandbox/v1/clock?"]),
+    ("GET", "/sandbox/v1/zebra", KEY, None, 404, ['"/sandbox/v1/zebra": the paths are listed at /sandbox/v1/docs']),
+    ("GET", "/sandboxed", KEY, None, 404, ['"/sandboxed": the paths are listed at /docs']),
     ("POST", "/sandbox/v1/sandboxes", TYPED, {}, 404, ["start one with leyden serve"]),
     ("GET", "/sandbox/v1/sandboxes/box-1/export", KEY, None, 404, ["start one with leyden serve"]),
     ("GET", "/sandbox/v1/server/openapi.json", KEY, None, 404, ["start one with leyden serve"]),
@@ -224,6 +225,15 @@ SLIPS: list[tuple[str, str, Headers, Any, int, list[str]]] = [
     ("GET", "/sandbox/clock", KEY, None, 404, ["did you mean /sandbox/v1/clock?"]),
     ("GET", "/%1b%5b31m%0a", KEY, None, 404, [r'"/\u001b[31m\n"']),
     ("GET", "/v0/charges/17", KEY, None, 404, ["no resource with this id: check the key, and the id"]),
+    # Names of other interfaces, and objects among alternatives
+    ("POST", "/sandbox/v1/payments", TYPED, {"invoice": "x"}, 400, ["/invoice: ", "object: did you mean request?"]),
+    ("POST", "/sandbox/v1/clock/advance", TYPED, {"seconds": 5}, 400, ["/seconds: ", "did you mean by?"]),
+    ("POST", "/sandbox/v1/payers", TYPED, {"after": "2s"}, 400, ["/after: ", "did you mean delay?"]),
+    ("PUT", SCRIPT, TYPED, {"answers": [{"statuss": 200}]}, 400, ["/answers/0/statuss: ", "did you mean status?"]),
+    ("PUT", SCRIPT, TYPED, {"answers": [{"delay": "14.9s"}]}, 400, ["/answers/0/delay: ", "write the number 14.9"]),
+    ("PUT", SCRIPT, TYPED, {"always": {"status": 700}}, 400, ["/always/status: expected a status", "the number 700"]),
+    ("PUT", SCRIPT, TYPED, {"rules": [{"say": {"bdy": ""}}]}, 400, ["/rules/0/say/bdy: ", "did you mean body?"]),
+    ("PUT", SCRIPT, TYPED, {"answers": ["timeot"]}, 400, ["/answers/0: expected a status", 'received "timeot"']),
     # Queries
     (
         "GET",

@@ -73,7 +73,7 @@ OBJECTS: Mapping[str, Mapping[str, str]] = {
         "minProperties": "count", "maxProperties": "count",
         "allOf": "[schema]", "anyOf": "[schema]", "oneOf": "[schema]", "not": "schema",
         "if": "schema", "then": "schema", "else": "schema",
-        "x-absent": "x", "x-expect": "x", "x-basis": "x", "x-decision": "x", "x-lifecycle": "x",
+        "x-absent": "x", "x-expect": "x", "x-other-names": "x", "x-basis": "x", "x-decision": "x", "x-lifecycle": "x",
     },
 }  # fmt: skip
 

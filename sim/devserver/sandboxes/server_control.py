@@ -98,7 +98,9 @@ class ServerControl:
             return None
         if not (self.has_path(path) or path in HEALTH_PATHS or below_url(self._registry, scope)[1] is not None):
             return None
-        return NotFound(f"{shown(path)} is a path of the server, not of a sandbox: use it at {self._server_url}")
+        # Not that the server has this path: its document is compiled for the first request to it.
+        where = f"ask at {self._server_url}, whose paths are listed at {self._server_url}{SERVER_DOCS_PATH}"
+        return NotFound(f"{shown(path)} belongs to the server, not to a sandbox: {where}")
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. The application is built for the first one, in a thread: most servers need none."""

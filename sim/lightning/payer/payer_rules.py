@@ -122,7 +122,7 @@ _FIELDS = {
     "afterExpiry": "after_expiry",
 }
 # The names that the text of the option --autopay has besides those of the API.
-_SHORT_NAMES = {"after": "delay"}
+SHORT_NAMES = {"after": "delay"}
 
 
 def payer_spec(fields: Mapping[str, Any]) -> PayerSpec:
@@ -140,13 +140,13 @@ def in_wire_names(text: str) -> str:
 def payer_spec_of(text: str) -> PayerSpec:
     """A rule from a text such as `after=2s,share=0.5,outcome=hold`. Raises `ValueError`."""
     fields: dict[str, Any] = {}
-    names = [*_SHORT_NAMES, *(name for name in PayerSpec.__slots__ if name not in _FIELDS.values()), *_FIELDS]
+    names = [*SHORT_NAMES, *(name for name in PayerSpec.__slots__ if name not in _FIELDS.values()), *_FIELDS]
     for part in text.split(","):
         name, equals, value = part.strip().partition("=")
         if not equals or name not in names:
             raise PaymentError(f"{part.strip()[:60]!r} is no part of a payer's rule: write NAME=VALUE, with one of"
                                f" {', '.join(names)}")  # fmt: skip
-        name = _SHORT_NAMES.get(name, name)
+        name = SHORT_NAMES.get(name, name)
         if name in fields:
             raise PaymentError(f"{name} is given twice: give it once")
         fields[name] = value
