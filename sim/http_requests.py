@@ -70,13 +70,26 @@ def _json(raw: bytes) -> Any:
         return {"title": "not JSON", "detail": raw[:200].decode(errors="replace")}
 
 
+# What HTTP has in place of an attribute of the objects in process.
+_INSTEAD = {
+    "invoice": "its payment request is .request, and leyden.lightning.bolt11.codec.decode reads it; ",
+    "hits": 'the number of hits is the field "hits" of each, and journal() has their entries; ',
+    "payments": "HttpSandbox.payments() has those of all wallets; ",
+    "callbacks": "HttpSandbox.deliveries() has them with their attempts; ",
+    "attempts": "HttpSandbox.deliveries() has those of callbacks; ",
+    "step": 'run("next_event") runs all events of the next instant; ',
+    "behaves": "faults.add and answers change what it answers; ",
+}
+
+
 class OverHttp:
     """A class whose error for an unknown attribute says where the attribute is found."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"{type(self).__name__} has no {name!r}: leyden.http_sandbox has what HTTP has, and the rest is in"
-            " leyden.Sandbox, in process. HttpSandbox.ask(method, path) sends any other request to the server.",
+            f"{type(self).__name__} has no {name!r}: {_INSTEAD.get(name, '')}leyden.http_sandbox has what HTTP has, and"
+            " the rest is in leyden.Sandbox, in process. HttpSandbox.ask(method, path) sends any other request to the"
+            " server.",
             name=name,
             obj=self,
         )

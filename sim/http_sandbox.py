@@ -23,6 +23,7 @@ from urllib.parse import urlencode
 from leyden.arguments import checked_path, checked_text, span_ms, whole_number
 from leyden.delivery_replays import DeliveryReplays
 from leyden.errors import ApiError, ForkError
+from leyden.http_receivers import HttpReceiver
 from leyden.http_requests import OverHttp, ask
 from leyden.http_resources import (
     HttpCharge,
@@ -156,6 +157,10 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         return fired
 
     # Payers and receivers
+
+    def receiver(self, name: str) -> HttpReceiver:
+        """The built-in callback receiver at `http://<name>.localhost/...`."""
+        return HttpReceiver(self, checked_text("name", name))
 
     def wallet(self, name: str) -> HttpWallet:
         """The wallet of a payer, by name."""

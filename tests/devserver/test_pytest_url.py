@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import socket
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,11 @@ from typing import Any
 import pytest
 
 from leyden import http_resources, http_sandbox
+from leyden.callbacks.receiver import Receiver
+from leyden.callbacks.replies import TIMEOUT, Reply
 from leyden.errors import ApiError, ForkError, LeydenError, ResponseLost
+from leyden.http_receivers import HttpReceiver
+from leyden.http_resources import HttpCharge
 from leyden.http_sandbox import create_sandbox
 from leyden.sandbox import Sandbox
 from leyden.sandbox.collections import Collection, FaultList
@@ -22,7 +27,7 @@ from leyden.sandbox.payer_list import PayerList
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
 from leyden.sandbox.service_fault_list import ServiceFaultList
 from leyden.sandbox.wallet import Wallet
-from tests.support.served import Client, served_leyden, started_server
+from tests.support.served import ROOT, Client, served_leyden, started_server
 
 pytest_plugins = ["pytester"]
 
@@ -144,7 +149,7 @@ def test_the_url_of_the_server_creates_further_sandboxes(
 
 
 def test_the_url_of_a_sandbox_creates_none_and_the_refusal_names_that_of_the_server(client: Client) -> None:
-    refusal = f"a path of the server, not of a sandbox: use it at {client.url}$"
+    refusal = f"belongs to the server, not to a sandbox: ask at {client.url}, whose paths are listed at"
     with create_sandbox(client.url) as box, pytest.raises(ApiError, match=refusal):
         create_sandbox(box.url)
 
@@ -274,6 +279,7 @@ PAIRS: list[tuple[type, type]] = [
     (PayerList, http_resources.HttpPayers),
     (Wallet, http_resources.HttpWallet),
     (Payment, http_resources.HttpPayment),
+    (Receiver, HttpReceiver),
 ]
 
 
@@ -293,11 +299,12 @@ ABSENT = {
         *_of("Wallet", "payments"),
     ],
     "objects of the process": [
-        *_of("Sandbox", "app http network receiver traffic world"),
+        *_of("Sandbox", "app http network traffic world"),
         *_of("Charge", "invoice"),
         *_of("FaultList", "hits"),
         *_of("ServiceFaultList", "hits"),
         *_of("Payment", "outcome row"),
+        *_of("Receiver", "behaves use_secret"),
     ],
     "scripts and notebooks are written from the actions in the process": _of("Sandbox", "action_log notebook script"),
     "actions are functions of one program, and any program moves the time of a server": _of(
@@ -340,6 +347,57 @@ def test_what_is_not_there_over_http_is_left_out_on_purpose() -> None:
     }
     assert absent == {f"{kind}.{name}" for names in ABSENT.values() for kind, name in names}
     assert all(reason for reason in ABSENT)
+
+
+def test_the_readme_lists_what_is_not_there_over_http() -> None:
+    text = (ROOT / "sim" / "devserver" / "README.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`(\w+)`", text.partition("Not there over HTTP:")[2].partition("\n\n")[0]))
+    assert listed == {name for names in ABSENT.values() for _, name in names}
+
+
+def test_a_receiver_is_scripted_over_http_as_in_process(client: Client) -> None:
+    with (
+        Sandbox(seed=5, start="2030-01-01T00:00:00Z") as inside,
+        create_sandbox(client.url, seed=5, start="2030-01-01T00:00:00Z", rate=0) as box,
+    ):
+        found = []
+        for one in (inside, box):
+            shop = (
+                one.receiver("shop")
+                .always(204)
+                .answers([500, TIMEOUT, Reply(status=429, headers={"Retry-After": "5"})])
+            )
+            charge = one.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
+            shop.when("RESET", event="charge.completed", charge=charge.id, attempt=1).when(503, attempt=2, count=None)
+            one.wallet("ana").pay(charge)
+            one.run()
+            assert shop.objections == 0
+            assert len(shop.script) + len(shop.rules) == len(shop.reset_script().script) + 1
+            found.append([shop.usual["status"], len(shop.inbox), one.now])
+        assert found[0] == found[1]
+        with pytest.raises(ValueError, match="is not a list of replies"):
+            box.receiver("shop").answers(500)
+        with pytest.raises(ApiError, match="did you mean status"):
+            box.receiver("shop").always({"statuss": 200})
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "mend"),
+    [
+        ("charge", "invoice", r"\.request"),
+        ("service_faults", "hits", 'field "hits"'),
+        ("wallet", "payments", r"payments\(\)"),
+    ],
+)
+def test_what_http_has_in_another_place_is_named(client: Client, what: str, name: str, mend: str) -> None:
+    with create_sandbox(client.url) as box:
+        one = {
+            "charge": HttpCharge(box, "/v0/charges", "x"),
+            "service_faults": box.service_faults,
+            "wallet": box.wallet("a"),
+        }
+        with pytest.raises(AttributeError, match=mend):
+            getattr(one[what], name)
 
 
 def test_what_the_sandbox_in_process_has_is_there_over_http(client: Client, tmp_path: Path) -> None:

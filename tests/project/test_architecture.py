@@ -57,7 +57,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("distributions",),
     ("samples",),
     ("http_requests",),
-    ("delivery_replays", "http_resources"),
+    ("delivery_replays", "http_receivers", "http_resources"),
     ("http_sandbox",),
     ("world.interrupts", "world.time", "world.loopback", "world.merged_openapi"),
     ("world.event_journal", "lightning"),
