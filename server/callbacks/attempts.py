@@ -28,6 +28,7 @@ from leyden.server.ports import CallbackResponse
 # Limits for a receiver's response: its body, and the headers that are kept
 READ_CAP_BYTES = 65_536
 KEPT_BYTES = 4_096
+_LOCATION_CHARS = 200  # of a redirect's `Location` that the note of an attempt quotes
 MAX_HEADERS = 50
 MAX_HEADER_BYTES = 8_192  # names and values together
 
@@ -168,3 +169,11 @@ def _header_values(attempt: Attempt) -> list[str | int]:
 def _encodable(text: str) -> str:
     # An error text of a library may quote a receiver's bytes as lone surrogates, which JSON cannot represent.
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def redirect_note(status: int, location: str) -> str:
+    """What a redirect means for the delivery; empty for another status, and without a `Location`."""
+    if not (300 <= status < 400 and location):
+        return ""
+    end = "..." if len(location) > _LOCATION_CHARS else ""
+    return f"redirects are not followed: give the final URL (location: {location[:_LOCATION_CHARS]}{end})"

@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, invalid_status
+from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, invalid_status, redirect_note
 from leyden.server.callbacks.deliveries import GONE
 from leyden.server.callbacks.egress import UNRESOLVED
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
@@ -28,9 +28,6 @@ from leyden.server.system.name_lookup import (
     NameLookup,
     TooManyLookups,
 )
-
-# The part of a redirect's `Location` that the note of an attempt quotes
-_LOCATION_CHARS = 200
 
 AddressCheck = Callable[[str, str, int], str | None]
 HostCheck = Callable[[str, int], str | None]
@@ -213,11 +210,7 @@ def _status_note(response: aiohttp.ClientResponse) -> str:
     """The meaning of a status for the delivery, if the name of the status does not say it."""
     if response.status == GONE:
         return "the receiver asked for no more"
-    location = response.headers.get("Location", "")
-    if not (300 <= response.status < 400 and location):
-        return ""
-    end = "..." if len(location) > _LOCATION_CHARS else ""
-    return f"redirects are not followed: give the final URL (location: {location[:_LOCATION_CHARS]}{end})"
+    return redirect_note(response.status, response.headers.get("Location", ""))
 
 
 def _joined(*notes: str) -> str:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 from leyden.callbacks.callback_rows import ReplyRow
-from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
+from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, redirect_note
 from leyden.server.ports import CallbackResponse
 from leyden.server.timestamps import parse_duration
 
@@ -173,7 +173,9 @@ def answer_from(plain: ReplyRow, name: str) -> CallbackResponse:
             note = f"{note}: {plain['word']}"
         return CallbackResponse(error=plain["error"], note=note, latency_ms=latency_ms)
     body = plain["body"].encode() if plain["size"] is None else b"x" * min(plain["size"], READ_CAP_BYTES + 1)
-    note = f"reading stopped after {READ_CAP_BYTES} bytes" if len(body) > READ_CAP_BYTES else ""
+    note = redirect_note(plain["status"], plain["headers"].get("location", ""))
+    if len(body) > READ_CAP_BYTES:
+        note = "; ".join(filter(None, [note, f"reading stopped after {READ_CAP_BYTES} bytes"]))
     return CallbackResponse(
         status=plain["status"], headers=plain["headers"], body=body[:KEPT_BYTES], note=note, latency_ms=latency_ms
     )

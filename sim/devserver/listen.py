@@ -319,6 +319,7 @@ def _line(inbox: str, received: Mapping[str, Any], response: CallbackResponse, r
     try:
         body = orjson.loads(received["body"])
         charge_id = str(body.get("data", body).get("id", "")) if isinstance(body, dict) else ""
+        charge_id = charge_id and f"Charge {charge_id}"
     except (orjson.JSONDecodeError, AttributeError):
         charge_id = ""
     event = received["event"] or "(no event)"

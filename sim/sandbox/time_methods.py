@@ -35,8 +35,8 @@ class TimeMethods:
 
         With `spill`, a directory, the Charges that have ended go there on the way, some thousands at a time, with their
         payments, attempts and callbacks and the event journal, as Parquet files. They are removed from the sandbox, so
-        that its memory does not grow: afterwards the service does not know them, `sb.kpi` does not count them, and
-        nothing is returned. `leyden.read(directory)` has the tables of all of them. The run itself, and its
+        that its memory does not grow: afterwards the service does not know them, `sb.kpi` does not count them, and what
+        is returned is empty. `leyden.read(directory)` has the tables of all of them. The run itself, and its
         `journal_hash`, are the same. Raises `InputError` for a directory with other files; needs `leyden[lab]`.
         """
         self._actions.check_not_running()

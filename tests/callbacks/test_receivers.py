@@ -478,3 +478,14 @@ def test_an_error_word_may_be_written_in_capitals_as_the_constants_are() -> None
     program: dict[str, Any] = {}
     exec(sandbox.script(), program)
     assert program["sb"].receiver("shop").script == receiver.script
+
+
+def test_a_redirect_of_a_built_in_receiver_has_the_note_of_one_on_the_network(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").always(Reply(status=301, headers={"Location": "http://shop.example/new"}))
+    sandbox.wallet("ana").pay(
+        sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
+    )
+    sandbox.run("1s")
+    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+    note = "redirects are not followed: give the final URL (location: http://shop.example/new)"
+    assert delivery["attempts"][0]["note"] == note

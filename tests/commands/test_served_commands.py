@@ -451,3 +451,13 @@ def test_a_lost_answer_is_one_line(leyden: Leyden, server: Client) -> None:
     line = refusal(leyden, "charges", "create", "--amount", "1000", "--description", "Tea")
     assert "gave no answer" in line
     assert "service fault" in line
+
+
+def test_a_payment_that_fails_is_shown_and_ends_with_1(leyden: Leyden) -> None:
+    made = fields(lines(leyden, "charges", "create", "--amount", "1000", "--description", "x"))
+    for more in ((), ("--json",)):
+        done = leyden("pay", made["invoice"], "--outcome", "fail", *more)
+        assert (done.returncode, done.stderr) == (1, "")
+        assert "failed" in done.stdout
+    failed = json.loads(done.stdout)["id"]
+    assert fields(lines(leyden, "payments", "show", failed))["status"] == "failed"

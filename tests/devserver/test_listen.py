@@ -158,7 +158,7 @@ def test_a_receiver_with_a_real_clock_accepts_messages_of_a_sandbox_in_another_y
             assert "causes no retry" in process.stdout.readline()
             first = pay(client, "http://shop.inbox.localhost/paid")
             assert (
-                f"{first}  attempt 1, inbox answered 200; forwarded: your program answered 200"
+                f"Charge {first}  attempt 1, inbox answered 200; forwarded: your program answered 200"
                 in process.stdout.readline()
             )
             client.ok("POST", "/sandbox/v1/faults", {"kind": "changed_body"})

@@ -498,3 +498,20 @@ def test_the_start_message_shows_a_random_token_beyond_loopback() -> None:
 def test_without_a_control_plane_there_are_no_sandboxes() -> None:
     with served_leyden("--no-control") as client:
         assert client("POST", BOXES, {})[0] == 404
+
+
+def test_of_an_id_that_may_have_been_removed_the_refusal_says_so() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create()
+        ids = []
+        for _ in range(3):
+            body = {"amount": "1000", "description": "tea", "expiresIn": 1}
+            ids.append((await server.ok("POST", "/v0/charges", body, key=box["apiKey"]))["data"]["id"])
+        wait = ("POST", "/sandbox/v1/deliveries/wait", {"chargeId": "8f14e45f-ceea-467f-a8b5-91f3d5a1c0de"})
+        assert "--keep" not in (await server.ask(*wait, key=box["apiKey"])).body["detail"]
+        await server.ok("POST", "/sandbox/v1/clock/advance", {"by": "1m"}, key=box["apiKey"])
+        gone = await server.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": ids[0]}, key=box["apiKey"])
+        assert gone.status == 409
+        assert gone.body["detail"].endswith("; --keep has removed some that ended")
+
+    in_server(scenario, keep=1)

@@ -92,7 +92,9 @@ def _pay(options: argparse.Namespace) -> int:
         "comment": options.comment,
         "payer": options.wallet,
     }
-    return _print(options, client("POST", _PATH, without_none(body)))
+    raw = client("POST", _PATH, without_none(body))
+    _print(options, raw)
+    return int(orjson.loads(raw)["status"] == "failed")
 
 
 def _invoice(client: Client, charge_id: str) -> str:

@@ -14,6 +14,8 @@ def check_charge_id(world: World, charge_id: str | None, pointer: str) -> None:
     tables = (service.charges.charges, service.static_charges.static_charges)
     if charge_id is not None and all(table.row(charge_id) is None for table in tables):
         detail = "no Charge and no Static Charge of this sandbox has this id: create it first, or check the id"
+        if world.removed.any_row():
+            detail += "; --keep has removed some that ended"
         raise SemanticConflict(detail, field_errors=[FieldError(pointer, detail)])
 
 
