@@ -26,6 +26,8 @@ from tests.support.lists import listed
 from tests.support.receivers import RECEIVERS, Got, Hook, on_fastapi, threaded
 from tests.support.transport_helpers import sockets_watched
 
+NOBODY = "http://127.0.0.1:9/hook"
+
 
 def paid(sandbox: Sandbox, url: str) -> Charge:
     """A Charge with this callback URL whose payment is scheduled."""
