@@ -110,8 +110,7 @@ class World:
 
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
-        """The stored state of the world in this store, as `WorldState.saved` returns it; None when there was no
-        world."""
+        """The stored state of the world, as `WorldState.saved` returns it; None when there was no world."""
         return WorldState.saved(store)
 
     def _install(self, components: Components) -> None:
