@@ -85,6 +85,7 @@ PLACES: tuple[tuple[str, str, Any], ...] = (
     ("post", "/sandbox/v1/service-faults", {"kind": "slow_first_byte", "until": TEXT}),
     ("post", "/sandbox/v1/service-faults", {"kind": "slow_first_byte", "delay": TEXT}),
     ("post", "/sandbox/v1/service-faults", {"kind": "error", "operation": "getWallet", "retryAfter": TEXT}),
+    ("post", "/sandbox/v1/payments", {"request": "lnbcrt1", "delay": TEXT}),
     ("post", "/sandbox/v1/payers", {"delay": TEXT}),
     ("post", "/sandbox/v1/payers", {"beforeExpiry": TEXT}),
     ("post", "/sandbox/v1/payers", {"afterExpiry": TEXT}),
