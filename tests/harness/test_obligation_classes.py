@@ -26,7 +26,7 @@ from leyden.server.store import compaction, table
 from leyden.server.store.compaction import ROWS_PER_STEP, Compaction
 from leyden.server.store.storage import JournalStorage
 from leyden.server.store.tables.index import Index
-from leyden.server.store.tables.row_map import BLOCK_ROWS, RowMap
+from leyden.server.store.tables.row_map import BLOCK_ROWS, UNPACKED_ROWS, RowMap
 
 URL = "http://r1.inbox.localhost/hook"
 CHARGE: Any = {"do": "create_charge", "as": "c1", "body": {"amount": "1000", "description": "tea", "callbackUrl": URL}}
@@ -250,7 +250,7 @@ def with_former_content(self: RowMap, replaced: Iterable[int], summarize: Any = 
     cells = self._cells
     queue = self._written = deque() if self._written is None else self._written
     queue.extend((doc_id, cell) for doc_id in replaced if isinstance(cell := cells.get(doc_id), dict))
-    while len(queue) > 2 * BLOCK_ROWS:
+    while len(queue) > UNPACKED_ROWS:
         self._pack_rows(dict([queue.popleft() for _ in range(BLOCK_ROWS)]), summarize)
 
 

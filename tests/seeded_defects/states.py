@@ -97,7 +97,7 @@ def expired_charge_completes(make: Make) -> bool:
     with make() as sandbox:
         charge = new_charge(sandbox, expiresIn=60)
         sandbox.advance("61s")
-        paid(sandbox, charge)
+        paid(sandbox, charge, late=True)
         return bool(charge.status == "completed")
 
 

@@ -93,9 +93,8 @@ class RowMap(Mapping[int, Row]):
         cells, queue = self._cells, self._written
         for doc_id in replaced:
             if isinstance(cell := cells.get(doc_id), dict):
-                if (
-                    queue is None
-                ):  # most tables of a small store never replace a row, and an empty deque takes 600 bytes
+                if queue is None:
+                    # Most tables of a small store never replace a row, and an empty deque takes 600 bytes.
                     queue = self._written = deque()
                 queue.append((doc_id, cell))
         while queue is not None and len(queue) > UNPACKED_ROWS:

@@ -66,8 +66,9 @@ def check_saved(engine: Engine, saved: Mapping[str, Any]) -> None:
 def check_closed(engine: Engine, saved: Mapping[str, Any]) -> None:
     """Raise `StoreError` when a closed channel does not exist, or was force closed at a place where it is not."""
     channels = range(engine.graph.channels)
-    if any(channel not in channels for channel in saved["closed"]):
-        raise StoreError(f"network/closed has a channel that does not exist: the network has {len(channels)} channels")
+    for channel in saved["closed"]:
+        if channel not in channels:
+            raise StoreError(f"network/closed has channel {channel}, and the network has {len(channels)} channels")
     for channel, edge, _ in saved.get("force_closed", ()):
         if channel not in saved["closed"] or edge >> 1 != channel:
             raise StoreError(f"network/force_closed has channel {channel} with edge {edge}, which was not closed there")
