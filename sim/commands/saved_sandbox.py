@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from leyden.commands.environment import ADMIN_TOKEN
-from leyden.commands.served.client import Client
+from leyden.commands.served.client import Client, responses_of
 from leyden.commands.served.output import utc
 from leyden.commands.served.sandbox_output import OWN_PATH, PATH
 from leyden.errors import ForkError
@@ -84,12 +84,13 @@ def _replay_saved(options: argparse.Namespace) -> int:
 def _served_hash(options: argparse.Namespace) -> str:
     """The hash of the journal of a copy on a server, which is deleted again."""
     server = Client(_connection(options, options.target, None))
-    query = {"name": "leyden replay", "ttl": _TTL}
-    made = orjson.loads(server("POST", f"{PATH}/import", Path(options.case).read_bytes(), query=query, timeout_s=None))
-    try:
-        return str(_state(Client(_connection(options, made["url"], made["apiKey"])))["journalHash"])
-    finally:
-        server("DELETE", f"{PATH}/{made['id']}")
+    query, saved = {"name": "leyden replay", "ttl": _TTL}, Path(options.case).read_bytes()
+    with responses_of(options.target):
+        made = orjson.loads(server("POST", f"{PATH}/import", saved, query=query, timeout_s=None))
+        try:
+            return str(_state(Client(_connection(options, made["url"], made["apiKey"])))["journalHash"])
+        finally:
+            server("DELETE", f"{PATH}/{made['id']}")
 
 
 def _state(client: Client) -> Mapping[str, Any]:

@@ -461,3 +461,89 @@ def test_a_payment_that_fails_is_shown_and_ends_with_1(leyden: Leyden) -> None:
         assert "failed" in done.stdout
     failed = json.loads(done.stdout)["id"]
     assert fields(lines(leyden, "payments", "show", failed))["status"] == "failed"
+
+
+_ID = "11111111-1111-4111-8111-111111111111"
+_COMMANDS = (
+    "charges create --amount 1000 --description Tea",
+    "charges list",
+    f"charges show {_ID}",
+    f"charges fail {_ID}",
+    "static-charges list",
+    f"static-charges show {_ID}",
+    f"pay {_ID}",
+    "payments list",
+    f"payments settle {_ID}",
+    "advance 5m",
+    "clock",
+    "deliveries list",
+    f"deliveries show {_ID}",
+    f"deliveries replay {_ID}",
+    "logs",
+    "logs 1",
+    "logs --follow",
+    "journal --follow",
+    "sandbox show",
+    "sandbox list",
+    "sandbox create --env",
+    "sandbox snapshot",
+    "sandbox fork",
+)
+_ROW = {"id": 5, "status": None, "amount": "x", "createdAt": 7, "at": [], "attempts": 3, "request": {}}
+_OF_ANOTHER_PROGRAM: dict[str, bytes] = {
+    "a page": b"<html></html>",
+    "nothing": b"",
+    "no object": b"null",
+    "no list": b'"data"',
+    "no field": b"{}",
+    "fields of other types": json.dumps({"data": [_ROW], "next": None, **_ROW}).encode(),
+    "too deep": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("body", _OF_ANOTHER_PROGRAM.values(), ids=_OF_ANOTHER_PROGRAM)
+def test_a_server_that_is_no_leyden_is_an_error_of_one_line_of_each_command(leyden: Leyden, body: bytes) -> None:
+    with handling(_answering(body)) as url:
+        for command in _COMMANDS:
+            done = leyden(*command.split(), "--url", url)
+            assert done.returncode == 1, (command, done)
+            [line] = done.stderr.splitlines()
+            assert "check the URL" in line or "ended" in line, (command, line)
+
+
+@pytest.mark.parametrize(
+    "command", ["charges list --all", "charges list --all --json", "journal --all --json", "logs --all"]
+)
+def test_pages_that_repeat_end_a_command(leyden: Leyden, command: str) -> None:
+    entry = {"sequence": 3, "at": "2030-01-01T00:00:00.000Z", "kind": "x", "facts": {}}
+    body = [entry] if command.startswith("journal") else {"data": [], "next": "again"}
+    with handling(_answering(json.dumps(body).encode())) as url:
+        done = leyden(*command.split(), "--url", url)
+    assert done.returncode == 1
+    assert "again and again" in done.stderr.splitlines()[-1]
+
+
+def test_a_number_of_an_entry_that_is_none_is_a_wrong_argument(leyden: Leyden) -> None:
+    assert "--after: 'x' is not the number of an entry" in refusal(
+        leyden, "journal", "--follow", "--after", "x", status=2
+    )
+
+
+def _answering(body: bytes) -> type[BaseHTTPRequestHandler]:
+    """A server with the same body for every request."""
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_PATCH = do_DELETE = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            """Log nothing."""
+
+    return Answering

@@ -21,8 +21,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", metavar="JSON", help="the body; @FILE reads it from a file, and - from standard input"
     )
-    add_connection(parser)
-    parser.set_defaults(run=_api)
+    add_connection(parser, _api)
 
 
 def _api(options: argparse.Namespace) -> int:

@@ -46,8 +46,7 @@ def _describe_create(parser: argparse.ArgumentParser) -> None:
         "--expires-in", type=whole, metavar="SECONDS", help="how long it can be paid, in seconds (default: 600)"
     )
     parser.add_argument("--idempotency-key", metavar="KEY", help="create it once only for this key")
-    add_connection(parser)
-    parser.set_defaults(run=_create)
+    add_connection(parser, _create)
 
 
 def _describe_list(parser: argparse.ArgumentParser) -> None:
@@ -55,21 +54,18 @@ def _describe_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--static-charge", metavar="ID", help="only the payments of this Static Charge")
     parser.add_argument("--text", metavar="TEXT", help="only those with this text in an id, a text or the invoice")
     add_paging(parser)
-    add_connection(parser)
-    parser.set_defaults(run=_list)
+    add_connection(parser, _list)
 
 
 def _describe_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="the id of the Charge")
-    add_connection(parser)
-    parser.set_defaults(run=_show)
+    add_connection(parser, _show)
 
 
 def _describe_fail(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="the id of the Charge")
     parser.add_argument("--reason", metavar="TEXT", help="a reason for the journal")
-    add_connection(parser)
-    parser.set_defaults(run=_fail)
+    add_connection(parser, _fail)
 
 
 def _create(options: argparse.Namespace) -> int:

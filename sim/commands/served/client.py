@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -41,8 +42,17 @@ class NoConnection(RequestFailed):
     """No server answers at the URL."""
 
 
-def add_connection(command: argparse.ArgumentParser, *, admin: bool = False) -> None:
-    """Add the options that name the served sandbox, and `--json`."""
+def add_connection(
+    command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int], *, admin: bool = False
+) -> None:
+    """Add the options that name the served sandbox, and `--json`. `run` is what the command does, on the responses of a
+    server that may be another program."""
+
+    def run_on_responses(options: argparse.Namespace) -> int:
+        with responses_of(options.url or from_environment(URL)):
+            return run(options)
+
+    command.set_defaults(run=run_on_responses)
     command.add_argument("--json", action="store_true", help="print the response of the API, unchanged")
     group = command.add_argument_group("the served sandbox")
     group.add_argument("--url", metavar="URL", help=f"base URL of the server or sandbox (default: {_named(URL)})")
@@ -53,6 +63,19 @@ def add_connection(command: argparse.ArgumentParser, *, admin: bool = False) -> 
             metavar="TOKEN",
             help=f"admin token of the server (default: {ADMIN_TOKEN[0]}; on loopback mostly none is needed)",
         )
+
+
+@contextmanager
+def responses_of(url: str) -> Iterator[None]:
+    """What reads the responses of a server: `RequestFailed` is raised where one is none of Leyden's, because it is no
+    JSON or a field is missing or has another type."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        cause = f"no field {error}" if isinstance(error, KeyError) else str(error)
+        raise RequestFailed(
+            f"{printable(url)} did not answer as Leyden does ({printable(cause)[:200]}): check the URL"
+        ) from error
 
 
 def _named(variable: tuple[str, str]) -> str:
@@ -196,6 +219,14 @@ _FAULT = "check the URL, and whether a service fault is active (GET /sandbox/v1/
 def segment(text: str) -> str:
     """A text as one segment of a path."""
     return quote(text, safe="")
+
+
+def next_cursor(after: object, found: object) -> object:
+    """The cursor `found` in a page, from which the next one begins. Raises `RequestFailed` when it is that of the page
+    itself, `after`: such pages have no end."""
+    if found is not None and found == after:
+        raise RequestFailed(f"the server answers the page after {printable(str(found))[:60]} again and again")
+    return found
 
 
 def _problem(raw: bytes) -> Mapping[str, Any] | None:

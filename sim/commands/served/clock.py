@@ -28,8 +28,7 @@ def describe_advance(parser: argparse.ArgumentParser) -> None:
         "--next-event", dest="until", action="store_const", const="next_event", help="to the next event that is due"
     )
     how_far.add_argument("--idle", dest="until", action="store_const", const="idle", help="until no event is scheduled")
-    add_connection(parser)
-    parser.set_defaults(run=_advance)
+    add_connection(parser, _advance)
 
 
 def describe_clock(parser: argparse.ArgumentParser) -> None:
@@ -37,8 +36,7 @@ def describe_clock(parser: argparse.ArgumentParser) -> None:
     change = parser.add_mutually_exclusive_group()
     change.add_argument("--rate", type=rate_of, metavar="N", help="set the sandbox seconds per real second; 0 pauses")
     change.add_argument("--pause", dest="rate", action="store_const", const=0.0, help="the same as --rate 0")
-    add_connection(parser)
-    parser.set_defaults(run=_clock)
+    add_connection(parser, _clock)
 
 
 def _advance(options: argparse.Namespace) -> int:

@@ -60,14 +60,12 @@ def _describe_list(parser: argparse.ArgumentParser) -> None:
     add_times(parser)
     parser.add_argument("--bodies", action="store_true", help="with --json: with bodies, headers and answers")
     add_paging(parser)
-    add_connection(parser)
-    parser.set_defaults(run=_list)
+    add_connection(parser, _list)
 
 
 def _describe_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="the id of the delivery, its webhook-id")
-    add_connection(parser)
-    parser.set_defaults(run=_show)
+    add_connection(parser, _show)
 
 
 def _describe_replay(parser: argparse.ArgumentParser) -> None:
@@ -77,8 +75,7 @@ def _describe_replay(parser: argparse.ArgumentParser) -> None:
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--at", metavar="TIME", help="when, by the clock of the sandbox: such as 2030-01-01T12:00:00Z")
     when.add_argument("--delay", metavar="SPAN", help="how long after now, such as 90s, 5m or 1h30m")
-    add_connection(parser)
-    parser.set_defaults(run=_replay)
+    add_connection(parser, _replay)
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from leyden.commands.served.client import Client, RequestFailed
+from leyden.commands.served.client import Client, RequestFailed, next_cursor
 from leyden.commands.served.lists import LONGEST_PAGE
 
 REQUESTS, JOURNAL, _EVENTS = "/sandbox/v1/requests", "/sandbox/v1/journal", "/sandbox/v1/events"
@@ -43,7 +43,7 @@ def _newer(client: Client, filters: Mapping[str, Any], last: int) -> list[Any]:
     while True:
         page = orjson.loads(client("GET", REQUESTS, query={**filters, "after": after}, headers=QUIET))
         found += [row for row in page["data"] if row["id"] > last]
-        after = page["next"]
+        after = next_cursor(after, page["next"])
         if after is None or page["data"][-1]["id"] <= last:
             return found[::-1]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from leyden.commands.served.client import Client
+from leyden.commands.served.client import Client, next_cursor
 from leyden.commands.served.output import Column, Table, print_raw
 
 LONGEST_PAGE = 1_000
@@ -62,6 +62,7 @@ def _pages(read: Callable[[Mapping[str, object]], bytes], query: Mapping[str, ob
     while True:
         page = orjson.loads(read(query))
         yield page
-        if page["next"] is None:
+        after = next_cursor(query.get("after"), page["next"])
+        if after is None:
             return
-        query = {**query, "after": page["next"]}
+        query = {**query, "after": after}

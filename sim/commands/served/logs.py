@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from leyden.commands.served.client import Client, add_connection, segment
-from leyden.commands.served.fields import without_none
+from leyden.commands.served.client import Client, add_connection, next_cursor, segment
+from leyden.commands.served.fields import whole, without_none
 from leyden.commands.served.follow import JOURNAL, QUIET, REQUESTS, Print, follow_journal, follow_requests
 from leyden.commands.served.lists import LONGEST_PAGE, add_paging, print_list
 from leyden.commands.served.output import Column, Table, print_fields, print_raw, print_text, utc
@@ -47,8 +47,7 @@ def describe_logs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--client", metavar="NAME", help="only those with this header Leyden-Client")
     parser.add_argument("--follow", action="store_true", help="print the latest 10 and then each new one, oldest first")
     add_paging(parser)
-    add_connection(parser)
-    parser.set_defaults(run=_logs)
+    add_connection(parser, _logs)
 
 
 def describe_journal(parser: argparse.ArgumentParser) -> None:
@@ -59,8 +58,7 @@ def describe_journal(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--follow", action="store_true", help="print the latest 10, or those after N, then each new one"
     )
-    add_connection(parser)
-    parser.set_defaults(run=_journal)
+    add_connection(parser, _journal)
 
 
 def _logs(options: argparse.Namespace) -> int:
@@ -144,6 +142,8 @@ def _print_message(first: str, message: Mapping[str, Any]) -> None:
 def _journal(options: argparse.Namespace) -> int:
     client = Client(options)
     if options.follow:
+        if options.after is not None and not isinstance(whole(options.after), int):
+            options.parser.error(f"--after: {options.after!r} is not the number of an entry, such as 12")
         follow_journal(client, _printer(options, _ENTRIES), options.after)
     if options.json and not options.all:
         print_raw(client("GET", JOURNAL, query={"after": options.after, "limit": options.limit}))
@@ -156,7 +156,7 @@ def _journal(options: argparse.Namespace) -> int:
                 print_raw(orjson.dumps(entry))
         else:
             table.print(entries)
-        after = entries[-1]["sequence"]
+        after = next_cursor(after, entries[-1]["sequence"])
         if not options.all:
             if len(entries) == int(limit or 100):
                 print(f"more: --after {after}, or --all", file=sys.stderr)

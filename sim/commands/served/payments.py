@@ -43,8 +43,7 @@ def describe_pay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--late", action="store_true", help="pay an invoice that has expired, which the node refuses")
     parser.add_argument("--wallet", metavar="NAME", help="the name of the payer (default: wallet)")
     parser.add_argument("--comment", metavar="TEXT", help="a comment for the receiver, for a Static Charge")
-    add_connection(parser)
-    parser.set_defaults(run=_pay)
+    add_connection(parser, _pay)
 
 
 def describe_payments(parser: argparse.ArgumentParser) -> None:
@@ -57,28 +56,24 @@ def _describe_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--status", choices=_STATUSES, help="only those in this state")
     add_times(parser)
     add_paging(parser)
-    add_connection(parser)
-    parser.set_defaults(run=_list)
+    add_connection(parser, _list)
 
 
-def _describe_one(parser: argparse.ArgumentParser) -> None:
+def _describe_one(parser: argparse.ArgumentParser, method: str, action: str) -> None:
     parser.add_argument("id", metavar="ID", help="the id of the payment")
-    add_connection(parser)
+    add_connection(parser, lambda options: _one(options, method, action))
 
 
 def _describe_show(parser: argparse.ArgumentParser) -> None:
-    _describe_one(parser)
-    parser.set_defaults(run=lambda options: _one(options, "GET", ""))
+    _describe_one(parser, "GET", "")
 
 
 def _describe_settle(parser: argparse.ArgumentParser) -> None:
-    _describe_one(parser)
-    parser.set_defaults(run=lambda options: _one(options, "POST", "/settle"))
+    _describe_one(parser, "POST", "/settle")
 
 
 def _describe_cancel(parser: argparse.ArgumentParser) -> None:
-    _describe_one(parser)
-    parser.set_defaults(run=lambda options: _one(options, "POST", "/cancel"))
+    _describe_one(parser, "POST", "/cancel")
 
 
 def _pay(options: argparse.Namespace) -> int:

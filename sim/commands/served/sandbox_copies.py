@@ -46,15 +46,13 @@ def _describe_snapshot(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the snapshots, and take none")
     parser.add_argument("--delete", metavar="SNAPSHOT", help="forget this snapshot, and take none")
     add_paging(parser)
-    add_connection(parser, admin=True)
-    parser.set_defaults(run=_snapshot)
+    add_connection(parser, _snapshot, admin=True)
 
 
 def _describe_restore(parser: argparse.ArgumentParser) -> None:
     add_id(parser)
     parser.add_argument("snapshot", metavar="SNAPSHOT", help="the id of the snapshot")
-    add_connection(parser, admin=True)
-    parser.set_defaults(run=_restore)
+    add_connection(parser, _restore, admin=True)
 
 
 def _describe_fork(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +61,7 @@ def _describe_fork(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reseed", type=whole, metavar="N", help="other random numbers from here on")
     add_new(parser)
     _add_egress(parser)
-    add_connection(parser, admin=True)
-    parser.set_defaults(run=_fork)
+    add_connection(parser, _fork, admin=True)
 
 
 def _describe_diff(parser: argparse.ArgumentParser) -> None:
@@ -72,23 +69,20 @@ def _describe_diff(parser: argparse.ArgumentParser) -> None:
     other = parser.add_mutually_exclusive_group(required=True)
     other.add_argument("--snapshot", metavar="SNAPSHOT", help="with this snapshot of it")
     other.add_argument("--sandbox", metavar="ID", help="with another sandbox")
-    add_connection(parser, admin=True)
-    parser.set_defaults(run=_diff)
+    add_connection(parser, _diff, admin=True)
 
 
 def _describe_export(parser: argparse.ArgumentParser) -> None:
     add_id(parser)
     parser.add_argument("file", metavar="FILE", help="the file to write; - prints it")
-    add_connection(parser, admin=True)
-    parser.set_defaults(run=_export)
+    add_connection(parser, _export, admin=True)
 
 
 def _describe_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a file that export or Sandbox.save wrote; - reads standard input")
     add_new(parser)
     _add_egress(parser)
-    add_connection(parser, admin=True)
-    parser.set_defaults(run=_import)
+    add_connection(parser, _import, admin=True)
 
 
 def _add_egress(parser: argparse.ArgumentParser) -> None:

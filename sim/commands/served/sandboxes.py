@@ -51,21 +51,18 @@ def _describe_create(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--network", metavar="WHAT", help="direct, or a network such as line:4")
     parser.add_argument("--webhook-secret", metavar="whsec_...", help="the secret that signs callbacks")
-    add_connection(parser, admin=True)
-    parser.set_defaults(run=_create)
+    add_connection(parser, _create, admin=True)
 
 
 def _describe_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="TEXT", help="only those with this name")
     add_paging(parser)
-    add_connection(parser, admin=True)
-    parser.set_defaults(run=_list)
+    add_connection(parser, _list, admin=True)
 
 
 def _describe_show(parser: argparse.ArgumentParser) -> None:
     add_id(parser)
-    add_connection(parser, admin=True)
-    parser.set_defaults(run=_show)
+    add_connection(parser, _show, admin=True)
 
 
 def _describe_reset(parser: argparse.ArgumentParser) -> None:
@@ -74,14 +71,12 @@ def _describe_reset(parser: argparse.ArgumentParser) -> None:
         "--seed", type=whole, metavar="N", help="the seed of the new run; an earlier one repeats its ids"
     )
     parser.add_argument("--start", metavar="TIME", help="the first time of the clock, or now (default: as before)")
-    add_connection(parser, admin=True)
-    parser.set_defaults(run=_reset)
+    add_connection(parser, _reset, admin=True)
 
 
 def _describe_delete(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="the id of a sandbox")
-    add_connection(parser, admin=True)
-    parser.set_defaults(run=_delete)
+    add_connection(parser, _delete, admin=True)
 
 
 def _create(options: argparse.Namespace) -> int:

@@ -73,29 +73,25 @@ def _describe_create(parser: argparse.ArgumentParser) -> None:
         "--expires-in", type=whole, metavar="SECONDS", help="how long it can be paid (default: for ever)"
     )
     parser.add_argument("--idempotency-key", metavar="KEY", help="create it once only for this key")
-    add_connection(parser)
-    parser.set_defaults(run=_create)
+    add_connection(parser, _create)
 
 
 def _describe_list(parser: argparse.ArgumentParser) -> None:
     add_filters(parser, "active", "disabled", "expired")
     parser.add_argument("--text", metavar="TEXT", help="only those with this text in an id, a text or the address")
     add_paging(parser)
-    add_connection(parser)
-    parser.set_defaults(run=_list)
+    add_connection(parser, _list)
 
 
 def _describe_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="the id of the Static Charge")
-    add_connection(parser)
-    parser.set_defaults(run=_show)
+    add_connection(parser, _show)
 
 
 def _describe_update(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="the id of the Static Charge")
     _add_fields(parser, required=False)
-    add_connection(parser)
-    parser.set_defaults(run=_update)
+    add_connection(parser, _update)
 
 
 def _create(options: argparse.Namespace) -> int:
