@@ -18,9 +18,11 @@ _opener = build_opener(ProxyHandler({}))  # a server for tests is not behind a p
 def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]) -> Any:
     """Send one request and return the JSON of its response.
 
-    Raises `LeydenError` if no connection is made, `ResponseLost` if no complete response comes on it, and `ApiError`
-    for any status but 2xx.
+    Raises `LeydenError` if `base` is no URL, no connection is made or the response is not JSON, `ResponseLost` if no
+    complete response comes, and `ApiError` for any status but 2xx.
     """
+    if not base.startswith(("http://", "https://")):  # urllib reads files, too
+        raise _no_url(base)
     sent = dict(headers)
     raw = None
     if body is not None:
@@ -42,9 +44,23 @@ def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, hea
         ) from None
     except (OSError, HTTPException) as error:
         _lost(base, error)
+    except ValueError:
+        raise _no_url(base) from None
     if not 200 <= status < 300:
         raise ApiError(status, _json(answer))
-    return _json(answer)
+    try:
+        return json.loads(answer) if answer else {}
+    except (ValueError, RecursionError) as error:
+        raise not_of_leyden(base, error) from None
+
+
+def not_of_leyden(base: str, cause: object) -> LeydenError:
+    """The error for a response that Leyden does not send."""
+    return LeydenError(f"{base} did not answer as Leyden does ({cause}): give the URL of `leyden serve`")
+
+
+def _no_url(base: str) -> LeydenError:
+    return LeydenError(f"{base!r:.200} is no base URL: give one such as http://127.0.0.1:8402")
 
 
 def _lost(base: str, error: Exception, *, within: bool = False) -> NoReturn:
@@ -66,7 +82,7 @@ def _lost(base: str, error: Exception, *, within: bool = False) -> NoReturn:
 def _json(raw: bytes) -> Any:
     try:
         return json.loads(raw) if raw else {}
-    except ValueError:  # HTML, as from a proxy
+    except (ValueError, RecursionError):  # HTML, as from a proxy
         return {"title": "not JSON", "detail": raw[:200].decode(errors="replace")}
 
 

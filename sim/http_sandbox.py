@@ -24,7 +24,7 @@ from leyden.arguments import checked_path, checked_text, span_ms, whole_number
 from leyden.delivery_replays import DeliveryReplays
 from leyden.errors import ApiError, ForkError
 from leyden.http_receivers import HttpReceiver
-from leyden.http_requests import OverHttp, ask
+from leyden.http_requests import OverHttp, ask, not_of_leyden
 from leyden.http_resources import (
     HttpCharge,
     HttpCollection,
@@ -48,10 +48,16 @@ def create_sandbox(server: str, *, admin_token: str | None = None, **order: Any)
     """Create a sandbox on the server at this URL. `order` has the fields of `POST /sandbox/v1/sandboxes`: `name`,
     `seed`, `start`, `rate`, `overlays`, `network`, `webhookSecret`, `ttl`.
 
-    Raises `LeydenError` if no server answers, `ApiError` if it refuses, with 401 without the token that it needs.
+    Raises `LeydenError` if no server answers, or another program than Leyden, `ApiError` if it refuses, with 401
+    without the token that it needs.
     """
-    server = server.rstrip("/")
-    return HttpSandbox(ask(server, "POST", _SANDBOXES, order, _admin(admin_token)), admin_token)
+    server = checked_text("server", server).rstrip("/")
+    created = ask(server, "POST", _SANDBOXES, order, _admin(admin_token))
+    try:
+        return HttpSandbox(created, admin_token)
+    except (LookupError, TypeError) as error:
+        cause = f"no field {error}" if isinstance(error, KeyError) else error
+        raise not_of_leyden(server, cause) from None
 
 
 def delete_sandboxes(server: str, *, admin_token: str | None = None) -> None:
@@ -115,6 +121,8 @@ class HttpSandbox(DeliveryReplays, OverHttp):
             yield from page["data"]
             if page["next"] is None:
                 return
+            if page["next"] == query.get("after"):
+                raise not_of_leyden(self.url, "a page follows itself")
             query["after"] = page["next"]
 
     # Time

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.commands.conftest import Leyden
-from tests.support.http_servers import handling
+from tests.support.http_servers import answering, handling
 from tests.support.served import Client, served_leyden
 
 
@@ -503,7 +503,7 @@ _OF_ANOTHER_PROGRAM: dict[str, bytes] = {
 
 @pytest.mark.parametrize("body", _OF_ANOTHER_PROGRAM.values(), ids=_OF_ANOTHER_PROGRAM)
 def test_a_server_that_is_no_leyden_is_an_error_of_one_line_of_each_command(leyden: Leyden, body: bytes) -> None:
-    with handling(_answering(body)) as url:
+    with handling(answering(body)) as url:
         for command in _COMMANDS:
             done = leyden(*command.split(), "--url", url)
             assert done.returncode == 1, (command, done)
@@ -517,7 +517,7 @@ def test_a_server_that_is_no_leyden_is_an_error_of_one_line_of_each_command(leyd
 def test_pages_that_repeat_end_a_command(leyden: Leyden, command: str) -> None:
     entry = {"sequence": 3, "at": "2030-01-01T00:00:00.000Z", "kind": "x", "facts": {}}
     body = [entry] if command.startswith("journal") else {"data": [], "next": "again"}
-    with handling(_answering(json.dumps(body).encode())) as url:
+    with handling(answering(json.dumps(body).encode())) as url:
         done = leyden(*command.split(), "--url", url)
     assert done.returncode == 1
     assert "again and again" in done.stderr.splitlines()[-1]
@@ -527,23 +527,3 @@ def test_a_number_of_an_entry_that_is_none_is_a_wrong_argument(leyden: Leyden) -
     assert "--after: 'x' is not the number of an entry" in refusal(
         leyden, "journal", "--follow", "--after", "x", status=2
     )
-
-
-def _answering(body: bytes) -> type[BaseHTTPRequestHandler]:
-    """A server with the same body for every request."""
-
-    class Answering(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length") or 0))
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_POST = do_PATCH = do_DELETE = do_GET
-
-        def log_message(self, *_: Any) -> None:
-            """Log nothing."""
-
-    return Answering

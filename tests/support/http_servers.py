@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 _POLL_S = 0.02  # the longest time that the end of a block waits for the server
 
@@ -22,3 +23,23 @@ def handling(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join(10)
+
+
+def answering(body: bytes) -> type[BaseHTTPRequestHandler]:
+    """A handler that answers every request with 200 and this body."""
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_PATCH = do_DELETE = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            """Log nothing."""
+
+    return Answering
