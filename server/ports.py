@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 # The order of events at one instant: settlements first, then expiries, then callbacks, then user actions.
 SETTLEMENT, EXPIRY, CALLBACK, USER = range(4)
 
-# The extension of an ASGI scope that has the request's connection (`leyden.server.system.client_connection`).
+# The extension of an ASGI scope that has the connection of the request (`server/system/http_server`).
 CONNECTION = "leyden.connection"
 # A key of the message `http.response.start` after it was sent: the headers that the server has added to it.
 ADDED_HEADERS = "leyden.added_headers"

@@ -88,12 +88,12 @@ LONGEST = (
     "project/test_benchmarks.py",
     "sandbox/test_interrupts.py",
     "harness/test_hostile_cases.py",
-    "server/test_mutated_spec.py",
+    "server/contract/test_mutated_spec.py",
     "harness/test_command.py",
     "integration/test_crash.py",
     "harness/test_random_walk.py",
     "world/test_changed_rows.py",
-    "server/test_smaller_spec.py",
+    "server/contract/test_smaller_spec.py",
     "lab/test_hostile_saved_sandboxes.py",
     "sandbox/test_bounds.py",
     "lightning/test_network_conditions.py",
@@ -110,7 +110,7 @@ LONGEST = (
     "recipes/test_workflow.py",
     "console/test_charges.py",
     "console/test_requests.py",
-    "server/test_store_table.py",
+    "server/store/test_store_table.py",
     "project/test_example_project.py",
 )
 

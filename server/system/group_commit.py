@@ -9,7 +9,7 @@ from leyden.server.callbacks.deliveries import LOST
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse, OnResponse
 from leyden.server.store.store import Store
-from leyden.server.system.http_transport import HttpTransport, ReportContext
+from leyden.server.system.http_client.transport import HttpTransport, ReportContext
 
 
 class GroupCommit:

@@ -22,8 +22,8 @@ from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system.clock import system_time_ms
-from leyden.server.system.http_transport import HttpTransport
-from leyden.server.system.name_lookup import NameLookup
+from leyden.server.system.http_client.name_lookup import NameLookup
+from leyden.server.system.http_client.transport import HttpTransport
 from leyden.server.timestamps import parse_iso
 
 _PAGE, _INBOXES_PAGE = 100, 1_000

@@ -19,7 +19,7 @@ from leyden.lab.table_columns import markdown
 REFRESH = "python -m leyden.lab.api_reference --refresh"
 # The sections: a title and the public objects in it, by module. `Class.member` is one member without its class.
 SECTIONS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
-    ("Sandbox", (("leyden", ("Sandbox",)), ("leyden.sandbox.time_control", ("FiredEvents",)))),
+    ("Sandbox", (("leyden", ("Sandbox",)), ("leyden.sandbox.time.spans", ("FiredEvents",)))),
     (
         "Resources and wallets",
         (

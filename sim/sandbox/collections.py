@@ -26,7 +26,7 @@ from leyden.lab.traffic import Rate, Traffic, Values, plain_arguments, start_tra
 from leyden.repr_tables import html_resources
 from leyden.sandbox.resources import Resource, StaticCharge, warn_about_ignored
 from leyden.sandbox.session import Session
-from leyden.sandbox.time_control import Span
+from leyden.sandbox.time.spans import Span
 from leyden.sandbox.views import table
 from leyden.server.spelling import closest
 from leyden.world.event_journal import Entry

@@ -12,7 +12,7 @@ from leyden.errors import StoreError
 from leyden.extras import require
 from leyden.lab.actions.action_log import ActionLog
 from leyden.sandbox.session import RECORDED, Session
-from leyden.sandbox.time_control import Instant, Span, instant_ms
+from leyden.sandbox.time.spans import Instant, Span, instant_ms
 from leyden.server.callbacks.egress import Egress, parse_timeout
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store

@@ -24,11 +24,11 @@ from leyden.sandbox.http_access import HttpAccess
 from leyden.sandbox.opening import open_session
 from leyden.sandbox.payer_list import PayerList
 from leyden.sandbox.resources import Charge, StaticCharge
-from leyden.sandbox.scheduled_actions import ScheduledActions
 from leyden.sandbox.service_fault_list import ServiceFaultList
 from leyden.sandbox.session import Headers, Session
-from leyden.sandbox.time_control import Instant, Span
-from leyden.sandbox.time_methods import TimeMethods
+from leyden.sandbox.time.methods import TimeMethods
+from leyden.sandbox.time.scheduled_actions import ScheduledActions
+from leyden.sandbox.time.spans import Instant, Span
 from leyden.sandbox.views import Views, card
 from leyden.sandbox.wallet import Wallet
 from leyden.server.contract.types import Contract

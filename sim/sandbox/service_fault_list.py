@@ -10,7 +10,7 @@ from leyden.arguments import checked_text
 from leyden.lab.actions.action_log import as_json
 from leyden.repr_tables import html_resources
 from leyden.sandbox.session import Session
-from leyden.sandbox.time_control import Instant, instant_ms
+from leyden.sandbox.time.spans import Instant, instant_ms
 from leyden.server.timestamps import to_iso
 from leyden.service_faults.kinds import ServiceFaultSpec, service_fault_resource
 from leyden.world.event_journal import Entry

@@ -19,7 +19,7 @@ from leyden.lab.progress import Progress
 from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
-from leyden.server.system.background_transport import BackgroundTransport
+from leyden.server.system.http_client.background_transport import BackgroundTransport
 from leyden.world.components import CONTROL_PATH
 from leyden.world.interrupts import interrupts
 from leyden.world.loopback import Header, LoopbackResponse, send_request

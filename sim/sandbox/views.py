@@ -10,7 +10,7 @@ from leyden.extras import require
 from leyden.lab.charts.plots import Plots
 from leyden.lab.kpi import Kpi
 from leyden.sandbox.session import Session
-from leyden.sandbox.time_control import Instant, instant_ms
+from leyden.sandbox.time.spans import Instant, instant_ms
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 

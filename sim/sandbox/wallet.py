@@ -18,7 +18,7 @@ from leyden.repr_tables import html_grid
 from leyden.sandbox.collections import recorded_network
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
 from leyden.sandbox.session import Session
-from leyden.sandbox.time_control import Span
+from leyden.sandbox.time.spans import Span
 from leyden.server.timestamps import to_iso
 
 _SHOWN = 5

@@ -17,7 +17,7 @@ from leyden.server.gc_pause import gc_paused
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.rows import Snapshot
 from leyden.server.store.store import Store
-from leyden.server.system.background_transport import BackgroundTransport
+from leyden.server.system.http_client.background_transport import BackgroundTransport
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
 from leyden.world.interrupts import interrupts

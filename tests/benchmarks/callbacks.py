@@ -23,7 +23,7 @@ from leyden.server.contract.types import Contract
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.system.event_loop import new_event_loop
-from leyden.server.system.http_transport import HttpTransport
+from leyden.server.system.http_client.transport import HttpTransport
 from leyden.world.config import world_config
 from leyden.world.world import World
 from tests.benchmarks.bench import Bench

@@ -137,7 +137,7 @@ def test_a_list_of_deliveries_has_bodies_only_if_they_are_asked_for(sandbox: San
 def test_a_replay_lists_the_first_thousand_deliveries_and_counts_all(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leyden.devserver.control.callbacks._SHOWN_IDS", 60)
+    monkeypatch.setattr("leyden.devserver.control.callbacks.deliveries._SHOWN_IDS", 60)
     for _ in range(130):
         sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=HOOK)
     sandbox.advance("1h")

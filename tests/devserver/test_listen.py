@@ -17,7 +17,7 @@ from leyden.__main__ import main
 from leyden.commands.receivers import EXAMPLE_SECRET
 from leyden.devserver.listen import ControlClient, Cursor, NotThere, _forward_new, forwarded_request
 from leyden.server.callbacks.signing import sign
-from leyden.server.system.http_transport import HttpTransport
+from leyden.server.system.http_client.transport import HttpTransport
 from leyden.server.timestamps import to_iso
 from tests.support.example_receivers import CarefulReceiver, serving_receiver
 from tests.support.forked import Process, forked_leyden

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from leyden import http_resources, http_sandbox
 from leyden.callbacks.receiver import Receiver
 from leyden.callbacks.replies import TIMEOUT, Reply
 from leyden.errors import ApiError, ForkError, LeydenError, ResponseLost
-from leyden.http_receivers import HttpReceiver
-from leyden.http_resources import HttpCharge
 from leyden.http_sandbox import create_sandbox
+from leyden.http_sandbox import resources as http_resources
+from leyden.http_sandbox import sandbox as http_sandbox
+from leyden.http_sandbox.receivers import HttpReceiver
+from leyden.http_sandbox.resources import HttpCharge
 from leyden.sandbox import Sandbox
 from leyden.sandbox.collections import Collection, FaultList
 from leyden.sandbox.payer_list import PayerList
@@ -250,7 +251,7 @@ def test_the_client_has_the_names_of_the_sandbox(client: Client) -> None:
 
 
 def test_pages_are_followed_and_errors_name_the_mend(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leyden.http_sandbox._PAGE", 2)
+    monkeypatch.setattr("leyden.http_sandbox.sandbox._PAGE", 2)
     with create_sandbox(client.url) as box:
         ids = [box.charges.create(amount="1000", description="tea").id for _ in range(5)]
         assert [charge.id for charge in box.charges] == ids

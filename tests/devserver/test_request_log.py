@@ -18,8 +18,8 @@ import pytest
 
 from leyden import Sandbox
 from leyden.server.ports import ADDED_HEADERS
-from leyden.server.system import http_server
-from leyden.server.system.client_connection import ConnectedH11Protocol
+from leyden.server.system.http_server import server as http_server
+from leyden.server.system.http_server.client_connection import ConnectedH11Protocol
 from leyden.world.request_log import KEPT_BYTES, MOST_CONSOLE_READS, MOST_ROWS, LogBudget, RequestLog
 from tests.support.hosted import Hosted, in_server
 from tests.support.lists import listed

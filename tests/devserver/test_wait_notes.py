@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from leyden import Sandbox
-from leyden.devserver.control.wait_notes import dead_end
+from leyden.devserver.control.callbacks.wait_notes import dead_end
 from leyden.server.store.tables.row_map import RowMap
 from tests.support.served import Client, served_leyden
 

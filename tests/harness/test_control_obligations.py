@@ -8,7 +8,7 @@ import pytest
 
 from leyden.callbacks.faults import Faults
 from leyden.devserver.control import copies, operations, pages
-from leyden.devserver.control.callbacks import CallbackControl
+from leyden.devserver.control.callbacks.deliveries import CallbackControl
 from leyden.devserver.control.schedule import ScheduleControl
 from leyden.devserver.request_log.resources import RequestRows
 from leyden.harness.checks.violations import ContractViolation

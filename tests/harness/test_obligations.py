@@ -16,9 +16,9 @@ from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.model import http as http_model
 from leyden.harness.model.dates import instant_of
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
-from leyden.harness.obligations.fields import KEYWORDS, values_of
 from leyden.harness.obligations.obligation import Obligation, document_of, operations_of, resolved
-from leyden.harness.obligations.patterns import is_member, pattern_variants
+from leyden.harness.obligations.values.fields import KEYWORDS, values_of
+from leyden.harness.obligations.values.patterns import is_member, pattern_variants
 from leyden.harness.reports.coverage import Coverage
 from leyden.harness.runs.cases import Case, play, read_case
 from leyden.harness.targets.target import InProcess

@@ -42,7 +42,7 @@ BROKEN = (OSError, http.client.HTTPException, json.JSONDecodeError)
 def main() -> None:
     """Execute lines from standard input: `start LOG ARGUMENT...` answers a process id, `kill PID` waits for its end."""
     import leyden.devserver.serve
-    import leyden.server.system.http_session
+    import leyden.server.system.http_client.session
     from leyden.__main__ import main as leyden_main
     from leyden.world.config import packaged_contract
 

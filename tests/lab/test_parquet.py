@@ -14,7 +14,7 @@ import leyden
 from leyden import Sandbox
 from leyden.errors import ApiError
 from leyden.json_files import InputError
-from leyden.sandbox import spilled_runs
+from leyden.sandbox.time import spilled_runs
 
 TABLES = (
     "charges", "payments", "attempts", "htlcs", "deliveries", "callbacks", "static_charges", "balances", "journal",

@@ -9,7 +9,7 @@ _INDEX = "an index makes a query fast, and a query without one has the same rows
 _STREAM = "a stream of the control plane: what it sends is checked in tests/devserver"
 _NOT_REPORTED = "the node in process cancels the invoice of a Charge that has ended, so it reports nothing then"
 _RULE = "only the rule differs that a violation would name"
-_EDITED = "only an edited document has such a field: tests/server/test_edited_spec.py"
+_EDITED = "only an edited document has such a field: tests/server/contract/test_edited_spec.py"
 
 _ISSUE = (
     'self._charges.issue( project=static["project"], amount_msat=amount_msat, description=static["description"], #'

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 from leyden.server.ports import CallbackRequest, CallbackResponse
-from leyden.server.system.http_transport import HttpTransport
+from leyden.server.system.http_client.transport import HttpTransport
 
 HEADERS = {"content-type": "application/json", "user-agent": "leyden/9.9", "webhook-id": "m1"}
 BODY = '{"id":"c1","note":"é"}'.encode()

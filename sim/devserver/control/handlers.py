@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 def control_handlers(world: World) -> list[object]:
     """The objects whose methods handle the operations of the sandbox document."""
     # Imported here, because only a request to the control plane needs them.
-    from leyden.devserver.control.callbacks import CallbackControl
+    from leyden.devserver.control.callbacks.deliveries import CallbackControl
+    from leyden.devserver.control.callbacks.inboxes import InboxControl
     from leyden.devserver.control.charges import ChargeControl
     from leyden.devserver.control.copies import CopyControl
-    from leyden.devserver.control.inboxes import InboxControl
     from leyden.devserver.control.network import NetworkControl
     from leyden.devserver.control.operations import ControlPlane
     from leyden.devserver.control.payers import PayerControl

@@ -13,7 +13,7 @@ from leyden.devserver.receiver_check.report_html import report_html
 from leyden.devserver.receiver_check.session import KnownIds
 from leyden.devserver.report_page import write_report
 from leyden.server.callbacks.egress import Egress
-from leyden.server.system.http_transport import HttpTransport
+from leyden.server.system.http_client.transport import HttpTransport
 from leyden.world.config import packaged_contract
 
 INCOMPLETE = 3  # the exit status when something could not be checked

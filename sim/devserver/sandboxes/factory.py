@@ -16,7 +16,7 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
 from leyden.server.http.projects import KeyRow
 from leyden.server.store.store import Store
-from leyden.server.system.http_transport import HttpTransport
+from leyden.server.system.http_client.transport import HttpTransport
 from leyden.world.config import WorldConfig, world_config
 from leyden.world.world import World
 

@@ -17,14 +17,14 @@ from leyden.harness.obligations.control.replays import replay_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, setup_obligation
 from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations
-from leyden.harness.obligations.fields import field_obligations, pair_obligations, unknown_field_obligations
 from leyden.harness.obligations.idempotency import idempotency_obligations
 from leyden.harness.obligations.long_lists import long_list_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
-from leyden.harness.obligations.queries import list_obligations, query_obligations
 from leyden.harness.obligations.sequences import fault_obligations, reply_obligations, sequence_obligations
 from leyden.harness.obligations.setups import SHARED, setup_of, start_of
+from leyden.harness.obligations.values.fields import field_obligations, pair_obligations, unknown_field_obligations
+from leyden.harness.obligations.values.queries import list_obligations, query_obligations
 from leyden.harness.obligations.wire import (
     header_obligations,
     id_obligations,

@@ -19,8 +19,8 @@ from leyden.harness.obligations.obligation import (
     shown,
     target_of,
 )
-from leyden.harness.obligations.patterns import one_of_each, pattern_variants
-from leyden.harness.obligations.texts import ACCEPTS, CONTENT_TYPES, JSON_TEXTS
+from leyden.harness.obligations.values.patterns import one_of_each, pattern_variants
+from leyden.harness.obligations.values.texts import ACCEPTS, CONTENT_TYPES, JSON_TEXTS
 from leyden.harness.steps import Step
 from leyden.harness.targets.target import InProcess
 

@@ -21,7 +21,7 @@ from leyden.server.gc_pause import gc_paused
 from leyden.server.store.store import Store
 from leyden.server.store.tables.row_map import RowMap
 from leyden.server.store.tables.table_snapshot import TableSnapshot
-from leyden.server.system.background_transport import BackgroundTransport
+from leyden.server.system.http_client.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.persistence.directory_checks import OWN_TABLES

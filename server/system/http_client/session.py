@@ -1,0 +1,291 @@
+"""The HTTP client of the transport: it connects only to checked addresses and follows no redirects."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any, NamedTuple
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, invalid_status, redirect_note
+from leyden.server.callbacks.deliveries import GONE
+from leyden.server.callbacks.egress import UNRESOLVED
+from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
+from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.system.http_client.client import ReceiverClient
+from leyden.server.system.http_client.name_lookup import (
+    PROGRESS,
+    LookupProgress,
+    LookupState,
+    NameLookup,
+    TooManyLookups,
+)
+
+AddressCheck = Callable[[str, str, int], str | None]
+HostCheck = Callable[[str, int], str | None]
+Explain = Callable[[str, str, int, str], str]
+Lookup = Callable[[str], Awaitable[list[str]]]
+
+
+# OpenSSL, x509_vfy.h: nobody who is trusted has signed the certificate, or nobody is known who has.
+_UNKNOWN_ISSUER = {18, 19, 20, 21}
+
+
+class EgressBlocked(Exception):
+    """The egress policy forbids the address. `details` are the rule, the URL's host and port, and the address or ""."""
+
+    def __init__(self, *details: Any) -> None:
+        super().__init__(details[0])
+        self.details: tuple[str, str, int, str] = (*details,)
+
+
+class Session:
+    """Attempts to reach receivers. The address of each is checked immediately before its connection is opened."""
+
+    def __init__(
+        self,
+        check_address: AddressCheck,
+        check_host: HostCheck,
+        explain: Explain,
+        lookup: Lookup | None,
+    ) -> None:
+        self._check_address = check_address
+        self._check_host = check_host
+        self._explain = explain
+        self._client = ReceiverClient(_CheckedResolver(check_address, lookup or NameLookup()))
+
+    async def send(self, request: CallbackRequest) -> CallbackResponse:
+        """Make the attempt. A network error is returned as a response with `error`, not raised."""
+        start = time.perf_counter()
+        progress = LookupProgress()
+        PROGRESS.set(progress)
+        try:
+            return await self._send(request, start)
+        except EgressBlocked as blocked:
+            note = self._explain(*blocked.details)
+            return CallbackResponse(error="blocked", note=note, latency_ms=_elapsed_ms(start))
+        except Exception as error:
+            code, note = _classify(request, error, progress)
+            if isinstance(error, aiohttp.ClientConnectorDNSError):
+                note = _joined(note, self._explain(UNRESOLVED, error.host, error.port or 0, ""))
+            return CallbackResponse(error=code, note=note, latency_ms=_elapsed_ms(start))
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.close()
+
+    async def _send(self, request: CallbackRequest, start: float) -> CallbackResponse:
+        target = _parse_target(request.url)
+        if target.invalid_reason:
+            raise ValueError(target.invalid_reason)
+        rule = self._check_host(target.host, target.port)
+        if rule is not None:
+            raise EgressBlocked(rule, target.host, target.port, target.address)
+        headers: Mapping[str, str] = request.headers
+        if target.unresolved_reason:
+            return CallbackResponse(error="unresolved", note=target.unresolved_reason, latency_ms=_elapsed_ms(start))
+        if target.address:
+            rule = self._check_address(target.host, target.address, target.port)
+            if rule is not None:
+                raise EgressBlocked(rule, target.host, target.port, target.address)
+        if target.host_header:
+            headers = {**headers, "host": target.host_header}
+        async with await self._client.post(request, target.url, headers) as response:
+            invalid = invalid_status(response.status)
+            if invalid:
+                raise ValueError(invalid)
+            kept, truncated = await _read_body(response)
+            return CallbackResponse(
+                status=response.status,
+                headers=_headers(response),
+                body=kept,
+                note=_joined(
+                    _status_note(response), f"reading stopped after {READ_CAP_BYTES} bytes" if truncated else ""
+                ),
+                latency_ms=_elapsed_ms(start),
+            )
+
+
+class Target(NamedTuple):
+    """A callback's URL, parsed.
+
+    `url` is the URL to connect to. `address` is the literal IP address in it, in its usual spelling, or empty for a
+    name. `host_header` is the host as it was written, when its spelling was another. `invalid_reason` says why the text
+    is no URL of a callback, `unresolved_reason` why its host can have no address.
+    """
+
+    url: URL
+    host: str = ""
+    port: int = 0
+    address: str = ""
+    host_header: str = ""
+    invalid_reason: str = ""
+    unresolved_reason: str = ""
+
+
+@lru_cache(maxsize=1024)
+def _parse_target(text: str) -> Target:
+    # `encoded`: the path is sent as it was written, not normalised.
+    url = URL(text, encoded=True)
+    host, port = url.host, url.port
+    if url.scheme not in {"http", "https"} or not host or port is None or url.raw_user is not None:
+        return Target(url, invalid_reason=f"{text!r} is not an http or https URL without user info")
+    try:
+        parsed = parse_host_address(host)
+    except ValueError as error:
+        return Target(url, host, port, unresolved_reason=str(error))
+    address = "" if parsed is None else str(parsed)
+    if address in ("", host):
+        return Target(url, host, port, address)
+    # The connection goes to the address; the receiver still gets the host as it was written.
+    return Target(url.with_host(address), host, port, address, host_header=url.raw_authority)
+
+
+def _classify(request: CallbackRequest, error: Exception, lookup: LookupProgress) -> tuple[str, str]:
+    """The error code of a network error, and its explanation. Any other error is raised again."""
+    match error:
+        case TimeoutError() if lookup.state is not LookupState.NONE:
+            return "timeout", _lookup_note(request, lookup)
+        case aiohttp.ConnectionTimeoutError():
+            return "timeout", f"no connection within {request.connect_timeout_ms} ms"
+        case TimeoutError():
+            return "timeout", f"no complete answer within {request.timeout_ms} ms"
+        case aiohttp.ClientConnectorDNSError():
+            return "unresolved", f"the name {error.host} has no address: {_plain(error.os_error)}"
+        case TooManyLookups():
+            return "unresolved", str(error)
+        case aiohttp.ClientConnectorCertificateError():
+            return "tls", _certificate_note(error)
+        case aiohttp.ClientSSLError():
+            return "tls", f"no TLS connection to {error.host}:{error.port}: {_plain(error.os_error)}"
+        case aiohttp.ClientConnectorError():
+            return "refused", f"no connection to {error.host}:{error.port}: {_plain(error.os_error)}"
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
+            return "reset", f"closed before the answer was complete: {error}"
+        case OSError():
+            return "reset", str(error) or type(error).__name__
+        case aiohttp.ClientResponseError():
+            return "protocol", " ".join(error.message.split())
+        case aiohttp.ClientError() | ValueError():
+            return "protocol", str(error) or type(error).__name__
+    raise error
+
+
+def _certificate_note(error: aiohttp.ClientConnectorCertificateError) -> str:
+    cause = error.certificate_error
+    note = f"the certificate of {error.host}:{error.port} is refused: {_plain(cause)}"
+    if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in _UNKNOWN_ISSUER:
+        return f"{note}; to trust it, start Leyden with the variable SSL_CERT_FILE: a PEM file that has its issuer"
+    return note
+
+
+def _lookup_note(request: CallbackRequest, lookup: LookupProgress) -> str:
+    """The note of a timeout before the receiver's name had an address."""
+    host = URL(request.url, encoded=True).host
+    limit_ms = min(request.connect_timeout_ms, request.timeout_ms)
+    if lookup.state is LookupState.WAITING:
+        return f"the look-up of the name {host} had no answer within {limit_ms} ms"
+    earlier = "1 earlier look-up" if lookup.earlier == 1 else f"{lookup.earlier} earlier look-ups"
+    return f"the name {host} was not looked up: {earlier} had no answer within {limit_ms} ms"
+
+
+def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
+    """The headers with names in lower case; values of the same name are joined (RFC 9110, 5.2)."""
+    joined: dict[str, str] = {}
+    for name, value in response.headers.items():
+        name = name.lower()
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+def _status_note(response: aiohttp.ClientResponse) -> str:
+    """The meaning of a status for the delivery, if the name of the status does not say it."""
+    if response.status == GONE:
+        return "the receiver asked for no more"
+    return redirect_note(response.status, response.headers.get("Location", ""))
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)
+
+
+def _plain(error: Exception) -> str:
+    """A connection error in words, without the names of the client's own settings."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return error.verify_message
+        case ssl.SSLError():
+            return (error.reason or str(error)).replace("_", " ").lower()
+        case socket.gaierror() if error.strerror is not None:
+            return error.strerror.lower()
+        case OSError() if error.errno is not None and error.errno > 0:
+            return os.strerror(error.errno).lower()
+    return str(error) or type(error).__name__
+
+
+def _elapsed_ms(start: float) -> int:
+    return round((time.perf_counter() - start) * 1_000)
+
+
+class _CheckedResolver(AbstractResolver):
+    """Looks a name up once, and returns its addresses only if all of them are allowed.
+
+    A name that has both a public and a private address is an attack, not a choice.
+    """
+
+    def __init__(self, check_address: AddressCheck, lookup: Lookup) -> None:
+        self._check_address = check_address
+        self._lookup = lookup
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """The checked addresses, in a form that is not looked up again. Raises `OSError` or `EgressBlocked`."""
+        progress = PROGRESS.get()
+        progress.state = LookupState.WAITING
+        try:
+            found = await self._lookup(host)
+            progress.state = LookupState.NONE
+            addresses = [unmap(ip_address(text.partition("%")[0])) for text in found]
+        except ValueError as error:
+            raise OSError(f"not a name that can be looked up: {error}") from error
+        if not addresses:
+            raise OSError("the look-up found none")
+        for address in addresses:
+            rule = self._check_address(host, str(address), port)
+            if rule is not None:
+                raise EgressBlocked(rule, host, port, str(address))
+        return [_resolve_result(host, address, port) for address in addresses]
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def _resolve_result(host: str, address: IPv4Address | IPv6Address, port: int) -> ResolveResult:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    return ResolveResult(
+        hostname=host, host=str(address), port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST
+    )
+
+
+async def _read_body(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
+    """The first `KEPT_BYTES` of the body, and whether the body is longer than `READ_CAP_BYTES`."""
+    content = response.content
+    if content.is_eof() and content.total_bytes <= KEPT_BYTES:  # most responses are short and arrive in one piece
+        return content.read_nowait(), False
+    kept, read = b"", 0
+    async for chunk in content.iter_any():
+        kept += chunk[: KEPT_BYTES - len(kept)]
+        read += len(chunk)
+        if read > READ_CAP_BYTES:
+            response.close()
+            return kept, True
+    return kept, False

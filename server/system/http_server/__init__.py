@@ -1,0 +1,1 @@
+"""The HTTP server: listening sockets, connections with bounds, flow control, framing."""

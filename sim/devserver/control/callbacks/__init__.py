@@ -1,0 +1,1 @@
+"""The control plane's operations for callbacks: deliveries, waits and inboxes."""

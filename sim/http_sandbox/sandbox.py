@@ -1,0 +1,279 @@
+"""A client of a sandbox on a running server. It has the names of `leyden.Sandbox` that the HTTP API supports.
+
+    box = create_sandbox("http://127.0.0.1:8402", name="checkout", seed=7)
+    charge = box.charges.create(amount="250000", description="Coffee", expiresIn=60)
+    box.wallet("ana").pay(charge)
+    box.run()
+    assert charge.status == "completed"
+    box.delete()
+
+It sends each request on a connection of its own and keeps no state, so a fork of a process may use it, too. Tables,
+drawings, scripts, scheduled actions and the simulated network's objects are those of `leyden.Sandbox` only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlencode
+
+from leyden.arguments import checked_path, checked_text, span_ms, whole_number
+from leyden.delivery_replays import DeliveryReplays
+from leyden.errors import ApiError, ForkError
+from leyden.http_sandbox.receivers import HttpReceiver
+from leyden.http_sandbox.requests import OverHttp, ask, not_of_leyden
+from leyden.http_sandbox.resources import (
+    HttpCharge,
+    HttpCollection,
+    HttpFaults,
+    HttpPayers,
+    HttpServiceFaults,
+    HttpStaticCharge,
+    HttpWallet,
+    Instant,
+    Span,
+    wire_value,
+)
+from leyden.json_files import shown, write_private
+from leyden.server.timestamps import parse_iso, to_iso
+
+_PAGE = 1_000
+_SANDBOXES = "/sandbox/v1/sandboxes"
+
+
+def create_sandbox(server: str, *, admin_token: str | None = None, **order: Any) -> HttpSandbox:
+    """Create a sandbox on the server at this URL. `order` has the fields of `POST /sandbox/v1/sandboxes`: `name`,
+    `seed`, `start`, `rate`, `overlays`, `network`, `webhookSecret`, `ttl`.
+
+    Raises `LeydenError` if no server answers, or another program than Leyden, `ApiError` if it refuses, with 401
+    without the token that it needs.
+    """
+    server = checked_text("server", server).rstrip("/")
+    created = ask(server, "POST", _SANDBOXES, order, _admin(admin_token))
+    try:
+        return HttpSandbox(created, admin_token)
+    except (LookupError, TypeError) as error:
+        cause = f"no field {error}" if isinstance(error, KeyError) else error
+        raise not_of_leyden(server, cause) from None
+
+
+def delete_sandboxes(server: str, *, admin_token: str | None = None) -> None:
+    """Delete every sandbox that was created on the server. Raises as `create_sandbox`."""
+    headers = _admin(admin_token)
+    while listed := ask(server, "GET", f"{_SANDBOXES}?limit={_PAGE}", None, headers)["data"]:
+        for sandbox in listed:
+            ask(server, "DELETE", f"{_SANDBOXES}/{sandbox['id']}", None, headers)
+
+
+def _admin(token: str | None) -> dict[str, str]:
+    return {} if token is None else {"authorization": f"Bearer {token}"}
+
+
+class HttpSandbox(DeliveryReplays, OverHttp):
+    """A sandbox of a server. `created` is the resource that its creation, fork or import answered.
+
+    `url` is its base URL, `server_url` that of the server; with the API key both lead to it. `charges` and
+    `static_charges` are the collections of the service's resources, `faults`, `service_faults` and `payers` the rules
+    of the control plane.
+    """
+
+    def __init__(self, created: Mapping[str, Any], admin_token: str | None = None) -> None:
+        self.id: str = created["id"]
+        self.name: str | None = created["name"]
+        self.url: str = created["url"]
+        self.server_url: str = created["serverUrl"]
+        self.api_key: str = created["apiKey"]
+        self.webhook_secret: str = created["webhookSecret"]
+        self.seed: int = created["seed"]
+        self._admin_token = admin_token
+        self.charges = HttpCollection(self, "/v0/charges", HttpCharge)
+        self.static_charges = HttpCollection(self, "/v0/static-charges", HttpStaticCharge)
+        self.faults = HttpFaults(self, "/sandbox/v1/faults")
+        self.service_faults = HttpServiceFaults(self, "/sandbox/v1/service-faults")
+        self.payers = HttpPayers(self, "/sandbox/v1/payers")
+
+    # Requests
+
+    def ask(self, method: str, target: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Send one request with the sandbox's API key and return the JSON of its response.
+
+        Raises `ApiError` for any status but 2xx.
+        """
+        return ask(self.url, method, target, body, {"apikey": self.api_key})
+
+    def path(self, operation_id: str) -> str:
+        """The path template of an operation, as the server's specification has it. Raises `ValueError` when it has no
+        such operation."""
+        checked_text("operation_id", operation_id)
+        for path, item in self.ask("GET", "/openapi.json")["paths"].items():
+            if any(isinstance(one, dict) and one.get("operationId") == operation_id for one in item.values()):
+                return str(path)
+        raise ValueError(f"the specification of {self.url} has no operation {operation_id!r}: see /openapi.json")
+
+    def pages(self, target: str, **filters: Any) -> Iterator[Any]:
+        """The rows of a list of the service or the control plane, page after page."""
+        query: dict[str, Any] = {"limit": _PAGE, **filters}
+        while True:
+            page = self.ask("GET", f"{target}?{urlencode(query)}")
+            yield from page["data"]
+            if page["next"] is None:
+                return
+            if page["next"] == query.get("after"):
+                raise not_of_leyden(self.url, "a page follows itself")
+            query["after"] = page["next"]
+
+    # Time
+
+    @property
+    def now(self) -> str:
+        """The present instant of the sandbox, ISO 8601 in UTC."""
+        return str(self.ask("GET", "/sandbox/v1/clock")["now"])
+
+    def run(self, until: Span = "idle", *, events: int | None = None) -> list[dict[str, Any]]:
+        """Run until nothing is scheduled (`idle`), through the next instant (`next_event`), or for a span; returns what
+        fired. `events=10` instead runs one instant after another until at least ten events have run or none is left. A
+        server runs all events of an instant together, so more than ten may run.
+
+        Raises `ValueError` for a negative number of events, or for `events` with `until`. A server writes no rows to
+        files (`spill`): `leyden serve --keep` bounds its memory.
+        """
+        if events is None:
+            return self._advance({"until": until}) if until in ("idle", "next_event") else self.advance(until)
+        if until != "idle":
+            raise ValueError(f"run({until!r}, events={events}) has two ends: give one of them")
+        count = whole_number("events", events, 0)
+        fired: list[dict[str, Any]] = []
+        while len(fired) < count and (found := self._advance({"until": "next_event"})):
+            fired += found
+        return fired
+
+    def advance(self, by: Span) -> list[dict[str, Any]]:
+        """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order."""
+        return self._advance({"by": by.total_seconds() if isinstance(by, timedelta) else by})
+
+    def advance_to(self, when: Instant, offset: Span = "0s") -> list[dict[str, Any]]:
+        """Move time forward to an instant plus `offset`, which may be negative; returns what fired, in order. A number
+        is epoch milliseconds."""
+        at_ms = parse_iso(wire_value("until", when)) + span_ms(offset)
+        return self._advance({"to": to_iso(at_ms)})
+
+    def _advance(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        fired: list[dict[str, Any]] = self.ask("POST", "/sandbox/v1/clock/advance", body)["fired"]
+        return fired
+
+    # Payers and receivers
+
+    def receiver(self, name: str) -> HttpReceiver:
+        """The built-in callback receiver at `http://<name>.localhost/...`."""
+        return HttpReceiver(self, checked_text("name", name))
+
+    def wallet(self, name: str) -> HttpWallet:
+        """The wallet of a payer, by name."""
+        return HttpWallet(self, name)
+
+    def payments(self, **filters: Any) -> list[dict[str, Any]]:
+        """The payments, oldest first; `filters` are the query parameters of `GET /sandbox/v1/payments`."""
+        return list(self.pages("/sandbox/v1/payments", **filters))[::-1]
+
+    def deliveries(self, **filters: Any) -> list[dict[str, Any]]:
+        """The callbacks, oldest first; `filters` are the query parameters of `GET /sandbox/v1/deliveries`."""
+        return list(self.pages("/sandbox/v1/deliveries", **filters))[::-1]
+
+    def inbox(self, name: str) -> list[dict[str, Any]]:
+        """The posts that the built-in receiver `http://<name>.localhost/` got, oldest first; none before the first."""
+        posts: list[dict[str, Any]] = []
+        try:
+            while found := self.ask("GET", self._inbox(name, posts[-1]["number"] if posts else 0))["posts"]:
+                posts += found
+        except ApiError as refused:
+            if refused.status != 404:
+                raise
+        return posts
+
+    @staticmethod
+    def _inbox(name: str, after: int) -> str:
+        return f"/sandbox/v1/inboxes/{name}?limit={_PAGE}&after={after}"
+
+    # The sandbox as a whole
+
+    @property
+    def label(self) -> str:
+        """The name of the sandbox; its id, if it has none."""
+        return self.name or self.id
+
+    def journal(self) -> list[dict[str, Any]]:
+        """The entries of the event journal that the server has, in order."""
+        entries: list[dict[str, Any]] = []
+        last = 0
+        while found := self.ask("GET", f"/sandbox/v1/journal?limit={_PAGE}&after={last}"):
+            entries += found
+            last = found[-1]["sequence"]
+        return entries
+
+    @property
+    def journal_hash(self) -> str:
+        """The hash of the event journal."""
+        return str(self.ask("GET", "/sandbox/v1")["journalHash"])
+
+    def reset(self, **order: Any) -> Self:
+        """Erase everything and start again; `order` are `seed` and `start`; the start `now` is the system clock's."""
+        self.ask("POST", "/sandbox/v1/reset", order)
+        return self
+
+    def snapshot(self, name: str | None = None) -> str:
+        """Keep the present state on the server, and return the id of the snapshot."""
+        body = {} if name is None else {"name": name}
+        return str(self.ask("POST", "/sandbox/v1/snapshots", body)["id"])
+
+    def restore(self, snapshot: str) -> Self:
+        """Return to a snapshot, by its id."""
+        self.ask("POST", "/sandbox/v1/restore", {"snapshot": snapshot})
+        return self
+
+    def fork(self, label: str | None = None, *, reseed: int | None = None, **order: Any) -> HttpSandbox:
+        """A new sandbox in the same state on the same server. `label` is its name; `order` has `snapshot`, `name`,
+        `ttl`, `egress`."""
+        given = {"name": label, "reseed": reseed}
+        order = {name: value for name, value in given.items() if value is not None} | order
+        return HttpSandbox(self.ask("POST", "/sandbox/v1/fork", order), self._admin_token)
+
+    def export(self) -> dict[str, Any]:
+        """The whole state: what `Sandbox.from_snapshot` and `POST /sandbox/v1/sandboxes/import` take."""
+        state: dict[str, Any] = self.ask("GET", "/sandbox/v1/export")
+        return state
+
+    def save(self, path: str | Path) -> Path:
+        """Write the whole state to a file, for `Sandbox.load` and `leyden replay`. Raises `ForkError` when the file
+        cannot be written."""
+        path, text = checked_path("path", path), json.dumps(self.export()) + "\n"
+        try:
+            write_private(path, text)
+        except OSError as error:
+            raise ForkError(f"{shown(path)} cannot be written: {error.strerror}; choose another path") from None
+        return Path(path)
+
+    def diff(self, other: str) -> list[dict[str, Any]]:
+        """The fields that differ from a snapshot of this sandbox, by its id: `table`, `id`, `field`, and the values
+        `here` and `there`; the first 1,000."""
+        rows: list[dict[str, Any]] = self.ask("POST", "/sandbox/v1/diff", {"snapshot": other})["differences"]
+        return rows
+
+    def delete(self) -> None:
+        """End the sandbox on the server. One that has ended already stays so. Needs the admin token of the server."""
+        try:
+            ask(self.server_url, "DELETE", f"{_SANDBOXES}/{self.id}", None, _admin(self._admin_token))
+        except ApiError as refused:
+            if refused.status != 404:
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.delete()
+
+    def __repr__(self) -> str:
+        return f"HttpSandbox({self.url})"

@@ -1,0 +1,453 @@
+"""Bounds of the server's connections: heads, trailers, waiting, their number, and what a signal ends."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from time import sleep
+from typing import IO
+from urllib.parse import urlsplit
+
+import pytest
+
+from leyden import Sandbox
+from leyden.server.system.http_server import protocol as http_protocol
+from leyden.server.system.http_server.protocol import (
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    MAX_SMALL_CHUNKS,
+    MAX_URL_BYTES,
+    max_connections,
+)
+
+GET = b"GET /v0/charges HTTP/1.1\r\nhost: localhost\r\n"
+KEY = b"apikey: leyden\r\n"
+CREATE = b"POST /v0/charges HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+BODY = b'{"amount": "250000", "description": "Coffee"}'
+
+Dial = Callable[[], socket.socket]
+
+
+def dial_url(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=20)
+
+
+@pytest.fixture(scope="module")
+def dial() -> Iterator[Dial]:
+    """Opens a connection to a served sandbox."""
+    sandbox = Sandbox(seed=7, start="2030-01-01T00:00Z")
+    url = sandbox.serve()
+    yield lambda: dial_url(url)
+    sandbox.close()
+
+
+def received_more(connection: socket.socket, received: bytes) -> bytes:
+    """These bytes and the next ones. Fails if the connection has ended."""
+    part = connection.recv(65536)
+    assert part, f"the connection ended after {received!r}"
+    return received + part
+
+
+def response(connection: socket.socket) -> tuple[int, dict[str, object]]:
+    """The status and the body of the next response on the connection."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received = received_more(connection, received)
+    head, _, body = received.partition(b"\r\n\r\n")
+    length = next(
+        int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+    )
+    while len(body) < length:
+        body = received_more(connection, body)
+    return int(head.split()[1]), json.loads(body[:length])
+
+
+def statuses(received: bytes) -> list[int]:
+    """The statuses of the responses in these bytes."""
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 ([0-9]{3}) ", received)]
+
+
+def answer(dial: Dial, sent: bytes) -> tuple[int, dict[str, object]]:
+    with closing(dial()) as connection:
+        connection.sendall(sent)
+        return response(connection)
+
+
+def test_a_request_within_the_bounds_is_answered(dial: Dial) -> None:
+    padding = b"".join(b"x-%d: %s\r\n" % (number, b"v" * 200) for number in range(MAX_HEADERS - 2))
+    status, _ = answer(dial, GET + KEY + padding + b"\r\n")
+    assert status == 200
+
+
+@pytest.mark.parametrize("before", [b"", GET + KEY + b"\r\n"], ids=["first", "pipelined"])
+@pytest.mark.parametrize(("excess", "status"), [(0, 200), (1, 431)])
+def test_the_bound_of_a_head_is_exact(dial: Dial, before: bytes, excess: int, status: int) -> None:
+    head = GET + KEY + b"x: \r\n\r\n"
+    head = head.replace(b"x: ", b"x: " + b"v" * (MAX_HEAD_BYTES - len(head) + excess))
+    assert len(head) == MAX_HEAD_BYTES + excess
+    with closing(dial()) as connection:
+        connection.sendall(before + head)
+        received = b""
+        while received.count(b"HTTP/1.1 ") < 1 + bool(before):
+            received = received_more(connection, received)
+    assert b"HTTP/1.1 %d" % status in received[received.rindex(b"HTTP/1.1 ") :]
+
+
+@pytest.mark.parametrize("head_is_complete", [True, False])
+def test_a_head_that_is_too_long_is_refused_while_it_arrives(dial: Dial, head_is_complete: bool) -> None:
+    head = GET + KEY + b"x: " + b"v" * (MAX_HEAD_BYTES + 8192) + (b"\r\n\r\n" if head_is_complete else b"")
+    status, problem = answer(dial, head)
+    assert (status, problem["code"]) == (431, "request_head_too_large")
+    assert str(MAX_HEAD_BYTES) in str(problem["detail"])
+
+
+def test_a_client_that_goes_on_sending_still_gets_the_refusal(dial: Dial) -> None:
+    with closing(dial()) as connection:
+        connection.sendall(GET + b"x: " + b"v" * (MAX_HEAD_BYTES + 700_000))
+        assert response(connection)[0] == 431
+
+
+def test_too_many_headers_are_refused(dial: Dial) -> None:
+    status, problem = answer(dial, GET + KEY + b"x: 1\r\n" * (MAX_HEADERS - 1) + b"\r\n")
+    assert (status, problem["code"]) == (431, "request_head_too_large")
+    assert f"more than {MAX_HEADERS} headers" in str(problem["detail"])
+
+
+def test_a_url_that_is_too_long_is_refused(dial: Dial) -> None:
+    status, problem = answer(dial, b"GET /v0/charges?" + b"a" * MAX_URL_BYTES + b" HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    assert (status, problem["code"]) == (414, "uri_too_long")
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET\r\n\r\n", b"HELLO /v0 X\r\n\r\n"]
+)
+def test_what_is_not_http_gets_a_problem_document(dial: Dial, garbage: bytes) -> None:
+    status, problem = answer(dial, garbage)
+    assert (status, problem["code"]) == (400, "invalid_http")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (b"GET /v0/charges HTTP/1.1\r\n" + KEY, 400, "invalid_http"),
+        (GET + KEY + b"host: localhost\r\n", 400, "invalid_http"),
+        (b"GET http://localhost/v0/charges HTTP/1.1\r\n" + KEY, 400, "invalid_http"),
+        (b"GET /v0/charges HTTP/1.0\r\n" + KEY, 200, None),
+        (b"GET /v0/charges HTTP/2.0\r\nhost: localhost\r\n" + KEY, 400, "invalid_http"),
+        (b"GET /v0/charges HTTP/0.9\r\nhost: localhost\r\n" + KEY, 400, "invalid_http"),
+        (GET + KEY, 200, None),
+        (b"GET /v0/charges HTTP/1.1\r\nhost:\r\n" + KEY, 421, "misdirected_request"),
+        (CREATE + KEY + b"transfer-encoding: gzip, chunked\r\n", 501, "unknown_transfer_coding"),
+        (CREATE + KEY + b"transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n", 501, "unknown_transfer_coding"),
+        (CREATE + KEY + b"transfer-encoding: gzip\r\n", 501, "unknown_transfer_coding"),
+        (CREATE + KEY + b"transfer-encoding: identity\r\n", 501, "unknown_transfer_coding"),
+        (CREATE + KEY + b"Transfer-Encoding: Chunked\r\n", 200, None),
+    ],
+)
+def test_a_head_names_one_host_and_a_coding_that_is_understood(
+    dial: Dial, sent: bytes, status: int, code: str | None
+) -> None:
+    chunked = b"\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY) if b"ncoding" in sent else b"\r\n"
+    found, body = answer(dial, sent + chunked)
+    assert (found, body.get("code")) == (status, code)
+
+
+def chunked(body: bytes, size: int) -> bytes:
+    """A request that creates a Charge, with its body in chunks of this size."""
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    parts = b"".join([b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces])
+    return CREATE + KEY + b"transfer-encoding: chunked\r\n\r\n" + parts + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize(("length", "size"), [(len(BODY), 1), (MAX_SMALL_CHUNKS - 1, 1), (60 * 1024, 80)])
+def test_a_body_may_have_chunks_of_any_size(dial: Dial, length: int, size: int) -> None:
+    assert answer(dial, chunked(BODY.ljust(length), size))[0] == 200
+
+
+@pytest.mark.parametrize(("length", "size"), [(MAX_SMALL_CHUNKS + 20, 1), (20_000, 1), (60 * 1024, 20)])
+def test_a_body_in_thousands_of_small_chunks_is_refused(
+    dial: Dial, length: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parser calls the protocol for each chunk: what it calls is bounded, however many chunks arrive at once."""
+    counted = []
+    count = http_protocol.LimitedProtocol.on_chunk_header
+    monkeypatch.setattr(
+        http_protocol.LimitedProtocol, "on_chunk_header", lambda protocol: counted.append(1) or count(protocol)
+    )
+    status, problem = answer(dial, chunked(BODY.ljust(length), size))
+    assert (status, problem["code"]) == (400, "invalid_http")
+    assert "send larger ones" in str(problem["detail"])
+    assert len(counted) <= MAX_SMALL_CHUNKS + length // 64 + 1
+
+
+def test_refused_requests_are_counted_and_not_logged_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="leyden"), Sandbox(seed=7) as sandbox:
+        url = sandbox.serve()
+        for _ in range(5):
+            assert answer(lambda: dial_url(url), b"HELLO\r\n\r\n")[0] == 400
+    assert [record.message for record in caplog.records if record.name == "leyden"] == [
+        "a request was refused with 400: this is not an HTTP/1.1 request (more are counted)"
+    ]
+
+
+def test_a_trailer_is_not_a_header(dial: Dial) -> None:
+    chunked = CREATE + b"transfer-encoding: chunked\r\ntrailer: apikey\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(BODY), BODY)
+    status, problem = answer(dial, chunked + KEY + b"\r\n")
+    assert (status, problem["code"]) == (401, "unauthorized")
+
+
+def test_trailers_of_any_length_are_not_read(dial: Dial) -> None:
+    chunked = CREATE + KEY + b"transfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(BODY), BODY)
+    status, problem = answer(dial, chunked + b"x: " + b"v" * (MAX_HEAD_BYTES + 8192))
+    assert (status, problem["code"]) == (431, "request_head_too_large")
+
+
+def test_pipelined_requests_are_answered_in_order(dial: Dial) -> None:
+    create = CREATE + KEY + b"content-length: %d\r\n\r\n" % len(BODY) + BODY
+    with closing(dial()) as connection:
+        connection.sendall(create * 3 + GET + b"connection: close\r\n\r\n")
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    statuses = [int(part.split(b" ")[1]) for part in received.split(b"HTTP/1.1")[1:] if part]
+    assert [b"HTTP/1.1 200" in received, received.count(b"HTTP/1.1 ")] == [True, 4]
+    assert b"HTTP/1.1 401" in received[received.rindex(b"HTTP/1.1") :], statuses
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(
+    ("rest", "status"),
+    [
+        (b"JUNK\r\n\r\n", 400),
+        (b"}", 400),
+        (GET + KEY + b"x: 1\r\n" * MAX_HEADERS + b"\r\n", 431),
+        (b"GET /v0/charges?" + b"a" * MAX_URL_BYTES + b" HTTP/1.1\r\nhost: localhost\r\n\r\n", 414),
+        (CREATE + KEY + b"transfer-encoding: chunked\r\n\r\nzz\r\n", 400),
+    ],
+    ids=["no request", "a byte too many", "headers", "url", "chunk"],
+)
+def test_complete_requests_are_answered_before_a_later_one_is_refused(
+    dial: Dial, count: int, rest: bytes, status: int
+) -> None:
+    create = CREATE + KEY + b"content-length: %d\r\n\r\n" % len(BODY) + BODY
+    with closing(dial()) as connection:
+        connection.sendall(create * count + rest)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert statuses(received) == [200] * count + [status]
+
+
+def test_a_request_that_waits_is_answered_before_a_later_one_is_refused(dial: Dial) -> None:
+    wait = b'{"count": 1000, "timeout": 0.3}'
+    head = b"POST /sandbox/v1/deliveries/wait HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n" + KEY
+    with closing(dial()) as connection:
+        connection.sendall(head + b"content-length: %d\r\n\r\n" % len(wait) + wait + b"JUNK\r\n\r\n")
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert statuses(received) == [200, 400]
+
+
+def test_clients_that_pipeline_and_leave_write_nothing_to_the_log(tmp_path: Path) -> None:
+    printed = tmp_path / "stderr"
+    with printed.open("w") as log, process("--rate", "0", log=log) as (served, url):
+        leaving = [dial_url(url) for _ in range(5)]
+        for connection in leaving:
+            connection.setblocking(False)
+            with suppress(BlockingIOError):
+                connection.send(b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 1000)
+        for _ in range(200):  # the server goes on with the other connections until their buffers are full
+            assert answer(lambda: dial_url(url), GET + KEY + b"\r\n")[0] == 200
+        for connection in leaving:
+            connection.close()
+        assert answer(lambda: dial_url(url), GET + KEY + b"\r\n")[0] == 200
+        served.send_signal(signal.SIGTERM)
+        assert served.wait(20) == 0
+    assert "Traceback" not in printed.read_text()
+    assert "ERROR" not in printed.read_text()
+
+
+def test_a_body_arrives_in_any_pieces(dial: Dial) -> None:
+    with closing(dial()) as connection:
+        for byte in CREATE + KEY + b"content-length: %d\r\n\r\n" % len(BODY) + BODY:
+            connection.send(bytes([byte]))
+        assert response(connection)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("part", "sent"), [("head", GET), ("body", CREATE + KEY + b"content-length: 50\r\n\r\n" + BODY[:9])]
+)
+def test_a_request_that_does_not_arrive_is_ended(
+    dial: Dial, monkeypatch: pytest.MonkeyPatch, part: str, sent: bytes
+) -> None:
+    monkeypatch.setattr(http_protocol, f"{part.upper()}_TIMEOUT_S", 0.05)
+    status, problem = answer(dial, sent)
+    assert (status, problem["code"]) == (408, "request_timeout")
+    assert f"the {part} of the request" in str(problem["detail"])
+
+
+def test_a_head_that_begins_behind_another_request_has_its_own_time(
+    dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvicorn would close the connection, as one on which nothing is expected any more, before the deadline."""
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_S", 5.6)  # the time for a next request is 5 s
+    with closing(dial()) as connection:
+        connection.sendall(GET + KEY + b"\r\n" + GET)
+        assert response(connection)[0] == 200
+        assert response(connection)[0] == 408
+
+
+def test_a_connection_that_sends_nothing_is_closed(dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "FIRST_BYTE_TIMEOUT_S", 0.05)
+    with closing(dial()) as connection:
+        assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("before", [b"", GET + KEY + b"\r\n"], ids=["first", "after a response"])
+def test_a_connection_that_sends_only_empty_lines_is_closed(
+    dial: Dial, monkeypatch: pytest.MonkeyPatch, before: bytes
+) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_S", 0.2)
+    with closing(dial()) as connection:
+        connection.sendall(before)
+        if before:
+            assert response(connection)[0] == 200
+        connection.settimeout(0.02)
+        for _ in range(500):  # an empty line every 20 ms
+            try:
+                connection.sendall(b"\r\n")
+                assert connection.recv(1) == b""
+                return
+            except TimeoutError:
+                continue
+            except (BrokenPipeError, ConnectionResetError):
+                return
+    pytest.fail("the connection is still open")
+
+
+def test_empty_lines_before_a_head_are_part_of_its_time(dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_S", 0.3)
+    started: list[float] = []
+    set_deadline = http_protocol.LimitedProtocol._set_deadline
+    monkeypatch.setattr(
+        http_protocol.LimitedProtocol,
+        "_set_deadline",
+        lambda self, seconds: (started.append(seconds), set_deadline(self, seconds)),
+    )
+    with closing(dial()) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in (b"\r\n", b"\r\n", b"GET /v0/charges HTTP/1.1\r\n"):
+            connection.sendall(piece)
+            sleep(0.02)
+        status, problem = response(connection)
+    assert (status, problem["code"]) == (408, "request_timeout")
+    assert started.count(0.3) == 1
+
+
+@pytest.mark.parametrize(("open_files", "connections"), [(256, 160), (100, 16), (1024, 928), (1 << 20, 2048)])
+def test_the_number_of_connections_leaves_files_for_the_rest(open_files: int, connections: int) -> None:
+    assert max_connections(open_files) == connections
+
+
+@contextmanager
+def process(
+    *options: str, open_files: int | None = None, log: IO[str] | int = subprocess.DEVNULL
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`leyden serve` in a process of its own, and its URL."""
+
+    def limit() -> None:
+        if open_files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
+
+    served = subprocess.Popen(
+        [sys.executable, "-m", "leyden", "serve", "--port", "0", *options],
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+        preexec_fn=limit,
+    )
+    assert served.stdout is not None
+    try:
+        yield served, served.stdout.readline().split()[-1]
+    finally:
+        served.kill()
+        served.communicate()
+
+
+def test_silent_connections_shut_nobody_out() -> None:
+    with process(open_files=256) as (_, url):
+        silent = [dial_url(url) for _ in range(300)]
+        try:
+            for half in silent[-20:]:
+                half.sendall(GET)
+            status, _ = answer(lambda: dial_url(url), GET + KEY + b"\r\n")
+            assert status == 200
+        finally:
+            for connection in silent:
+                connection.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_whatever_is_open(number: signal.Signals, tmp_path: Path) -> None:
+    """A silent connection, half a head, half a body, and a request that waits."""
+    wait = b'{"count": 2, "timeout": 5}'
+    waiting = (
+        b"POST /sandbox/v1/deliveries/wait HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n" + KEY
+    )
+    data, printed = str(tmp_path / "data"), tmp_path / "stderr"
+    with printed.open("w") as log, process("--data", data, log=log) as (served, url):
+        opened = [dial_url(url) for _ in range(4)]
+        opened[1].sendall(GET)
+        opened[2].sendall(CREATE + KEY + b"content-length: 50\r\n\r\n" + BODY[:9])
+        opened[3].sendall(waiting + b"content-length: %d\r\n\r\n" % len(wait) + wait)
+        created = CREATE + KEY + b"content-length: %d\r\n\r\n" % len(BODY) + BODY
+        status, charge = answer(lambda: dial_url(url), created)
+        assert status == 200
+        served.send_signal(number)
+        status, problem = response(opened[3])
+        assert (status, problem["code"]) == (503, "server_stopping")
+        assert served.wait(20) == 0
+        for connection in opened:
+            connection.close()
+    assert "1 request: no complete response within 3 s of the signal to stop; answered 503" in printed.read_text()
+    assert "task" not in printed.read_text()
+    with process("--data", data) as (_, url):
+        status, charges = answer(lambda: dial_url(url), GET + KEY + b"\r\n")
+    assert [one["id"] for one in charges["data"]] == [charge["data"]["id"]]  # type: ignore[index, attr-defined]
+
+
+def test_responses_that_a_signal_cuts_off_are_one_line(tmp_path: Path) -> None:
+    printed = tmp_path / "stderr"
+    fault = b'{"kind": "slow_body", "operation": "listCharges", "delay": "60s", "count": null}'
+    order = b"POST /sandbox/v1/service-faults HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n" + KEY
+    with printed.open("w") as log, process(log=log) as (served, url):
+        status, _ = answer(lambda: dial_url(url), order + b"content-length: %d\r\n\r\n" % len(fault) + fault)
+        assert status == 200
+        opened = [dial_url(url) for _ in range(3)]
+        for connection in opened:
+            connection.sendall(GET + KEY + b"\r\n")
+            assert connection.recv(1)
+        served.send_signal(signal.SIGTERM)
+        assert served.wait(20) == 0
+        for connection in opened:
+            connection.close()
+    lines = [line for line in printed.read_text().splitlines() if line.startswith(("WARNING", "ERROR"))]
+    assert [line.split(": ", 2)[1].strip() for line in lines] == ["3 requests"], lines
+
+
+def test_a_live_clock_shows_no_earlier_time_after_a_restart(tmp_path: object) -> None:
+    data = ("--data", str(tmp_path))
+    clock = b"GET /sandbox/v1/clock HTTP/1.1\r\nhost: localhost\r\n" + KEY + b"\r\n"
+    with process(*data, "--rate", "60", "--start", "2030-01-01T00:00:00Z") as (served, url):
+        shown = ""
+        while shown < "2030-01-01T00:00:20":
+            shown = str(answer(lambda: dial_url(url), clock)[1]["now"])
+        served.send_signal(signal.SIGTERM)
+        assert served.wait(20) == 0
+    with process(*data, "--rate", "0") as (_, url):
+        assert str(answer(lambda: dial_url(url), clock)[1]["now"]) >= shown

@@ -1,0 +1,225 @@
+"""The stop of the server: it ends whatever its clients do, with status 0, and without a traceback in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from leyden import Sandbox
+from leyden.server.system.http_server import server as http_server
+from leyden.server.system.http_server.client_connection import ConnectedH11Protocol
+from tests.server.system.test_http_limits import BODY, CREATE, GET, KEY, dial_url, process, response
+from tests.support.served import ROOT, Client, run_command
+
+# Longer than all bounds of a stop together, on a busy machine.
+END_S = 60
+LIST = b"GET /v0/charges?limit=100 HTTP/1.1\r\nhost: localhost\r\n" + KEY + b"\r\n"
+SPEC = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n"
+EVENTS = b"GET /sandbox/v1/events HTTP/1.1\r\nhost: localhost\r\n" + KEY + b"\r\n"
+UPGRADE = b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
+TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(190)
+
+CLIENTS = {
+    "one request, and nothing is read": SPEC,
+    "20 pipelined requests": SPEC * 20,
+    "1,000 pipelined requests": SPEC * 1_000,
+    "1,000 pipelined requests for a list": LIST * 1_000,
+    "20 requests, then half a head": SPEC * 20 + GET,
+    "20 requests, then no HTTP": SPEC * 20 + TLS_HELLO,
+    "half a body": CREATE + KEY + b"content-length: 50\r\n\r\n" + BODY[:9],
+    "an event stream": EVENTS,
+    "an upgrade to WebSocket": GET + KEY + UPGRADE,
+    "TLS": TLS_HELLO,
+}
+
+
+def unread(url: str, sent: bytes) -> socket.socket:
+    """A connection of a client that has sent these bytes, as far as they are accepted, and reads nothing."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
+    connection.settimeout(0.3)
+    connection.connect((host, int(port)))
+    with suppress(TimeoutError):
+        connection.sendall(sent)
+    return connection
+
+
+@pytest.fixture(params=["httptools", "h11"])
+def served(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Sandbox, str, threading.Thread]]:
+    """A served sandbox whose stop waits a short time for requests in progress, and the thread of its server."""
+    others = set(threading.enumerate())
+    monkeypatch.setattr(http_server, "_GRACE_S", 0.2)
+    if request.param == "h11":
+        monkeypatch.setattr(http_server, "_protocol", lambda: ConnectedH11Protocol)
+    sandbox = Sandbox(seed=7, start="2030-01-01T00:00Z")
+    for _ in range(100):
+        sandbox.charges.create(amount="1000", description="tea")
+    url = sandbox.serve()
+    [thread] = [one for one in threading.enumerate() if one.name == "leyden-server" and one not in others]
+    yield sandbox, url, thread
+    sandbox.close()
+
+
+@pytest.mark.parametrize("half_closed", [False, True], ids=["open", "half-closed"])
+@pytest.mark.parametrize("sent", CLIENTS.values(), ids=CLIENTS.keys())
+def test_the_server_stops_whatever_a_client_does(
+    served: tuple[Sandbox, str, threading.Thread], sent: bytes, half_closed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sandbox, url, thread = served
+    with ExitStack() as opened:
+        connection = opened.enter_context(unread(url, sent))
+        if half_closed:
+            connection.shutdown(socket.SHUT_WR)
+        assert Client(url)("GET", "/v0/charges")[0] == 200  # it was accepted before
+        sandbox.close()
+        thread.join(END_S)
+        assert not thread.is_alive()
+    printed = capsys.readouterr().err
+    assert ("Traceback" in printed, "ERROR" in printed) == (False, False), printed
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_process_while_clients_read_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    data, printed = str(tmp_path / "data"), tmp_path / "stderr"
+    with ExitStack() as opened, printed.open("w") as log, process("--data", data, log=log) as (served, url):
+        charge = Client(url).ok("POST", "/v0/charges", {"amount": "1000", "description": "tea"})["data"]
+        for sent in CLIENTS.values():
+            opened.enter_context(unread(url, sent))
+        served.send_signal(number)
+        assert served.wait(END_S) == 0
+    assert "Traceback" not in printed.read_text()
+    assert "ERROR" not in printed.read_text()
+    with process("--data", data) as (_, url):
+        assert [row["id"] for row in Client(url).ok("GET", "/v0/charges")["data"]] == [charge["id"]]
+
+
+def test_a_second_signal_ends_the_time_of_the_requests(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(http_server, "_GRACE_S", 10.0 * END_S)
+    started = threading.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        if scope["type"] == "lifespan":
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        started.set()
+        await asyncio.Event().wait()
+
+    server = http_server.ServerThread(app, http_server.open_listener("127.0.0.1", 0))
+    with dial_url(server.url) as connection:
+        connection.sendall(SPEC)
+        assert started.wait(END_S)
+        for _ in range(2):
+            server._server.handle_exit(signal.SIGTERM, None)
+        status, problem = response(connection)
+        assert (status, problem["code"]) == (503, "server_stopping")
+        server.close()
+        assert not server._thread.is_alive()
+    [line] = capsys.readouterr().err.splitlines()
+    assert "1 request: no complete response before the second signal to stop" in line
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_as_soon_as_the_port_is_open_ends_with_status_0(number: signal.Signals, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "leyden", "serve", "--port", str(port), "--data", str(tmp_path / "data")]
+    starting = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        while starting.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except ConnectionRefusedError:
+                continue
+        starting.send_signal(number)
+        _, printed = starting.communicate(timeout=END_S)
+    finally:
+        starting.kill()
+        starting.communicate()
+    assert (starting.returncode, "Traceback" in printed) == (0, False), printed
+
+
+def test_an_interrupt_during_the_imports_is_quiet() -> None:
+    program = """
+import signal, sys
+from importlib.abc import MetaPathFinder
+
+class Interrupt(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from leyden.__main__ import main
+sys.exit(main(["serve", "--port", "0"]))
+"""
+    for module in ("leyden.commands.catalogue", "leyden.devserver.serve_options", "leyden.devserver.serve", "uvicorn"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, module],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=END_S,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), module
+
+
+def test_an_empty_path_for_the_data_is_refused() -> None:
+    done = run_command("serve", "--port", "0", "--data", "")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "leyden serve: argument --data: '' is not a directory: give its path, or leave the option out (in memory)\n",
+    )
+
+
+def test_a_signal_while_the_server_is_imported_ends_with_status_0_in_silence(tmp_path: Path) -> None:
+    program = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Interrupt(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), int(sys.argv[2]))
+
+sys.meta_path.insert(0, Interrupt())
+from leyden.__main__ import main
+sys.exit(main(["serve", "--port", "0", "--data", sys.argv[3]]))
+"""
+    modules = (
+        "leyden.commands.catalogue",
+        "leyden.devserver.serve_options",
+        "jsonschema_rs",
+        "jsonschema_rs.jsonschema_rs",
+    )
+    for module in modules:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            done = subprocess.run(
+                [sys.executable, "-c", program, module, str(int(number)), str(tmp_path / "data")],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=END_S,
+                check=False,
+            )
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), (module, number)
