@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import freezegun
+import httpx2
 import jsonpath_rfc9535  # noqa: F401
 import numpy as np  # noqa: F401
 import pytest
@@ -34,7 +35,9 @@ if ABSENT not in (paths := os.environ.get("PYTHONPATH", "").split(os.pathsep)):
     os.environ["PYTHONPATH"] = os.pathsep.join([ABSENT, *filter(None, paths)])
 
 # The unused imports: `pytester` removes every module that a run inside this process imports first, and these have
-# compiled parts, which a process can load only once.
+# compiled parts, which a process can load only once. A transport of httpx2 imports httpcore2, whose errors httpx2 knows
+# by their classes: those of a second import would be strangers to it.
+httpx2.HTTPTransport(verify=False).close()
 
 # `freeze_time` reads every attribute of every module, and scipy imports a subpackage for each of its own.
 freezegun.configure(extend_ignore_list=["numpy", "scipy"])
