@@ -30,7 +30,7 @@ from tests.support.lists import listed
 from tests.support.served import ROOT, Client
 
 DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
-KILLS = 400 if DEEP else 12  # for each directory; five directories
+KILLS = 400 if DEEP else 8  # for each directory; five directories
 THREADS = 3
 TERMINAL = {"completed", "expired", "error"}
 BROKEN = (OSError, http.client.HTTPException, json.JSONDecodeError)

@@ -12,7 +12,7 @@ from leyden.lightning.failure_codes import FailureCode
 from tests.support.network_walk import NetworkWalk
 
 DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
-WALKS, ACTIONS = (1_000, 60) if DEEP else (8, 30)
+WALKS, ACTIONS = (1_000, 60) if DEEP else (5, 30)
 
 
 @pytest.mark.parametrize("seed", range(WALKS))

@@ -32,7 +32,7 @@ Path = tuple[str | int, ...]
 REPLACEMENTS: tuple[Any, ...] = (None, 7, [], {}, {"$ref": "#/components/schemas/Nowhere"}, "a text")
 REMOVE, RENAME = "remove", "rename"
 ACTIONS = (REMOVE, RENAME, *range(len(REPLACEMENTS)))
-SUITE_MUTATIONS, DEEP_MUTATIONS = 150, 12_000
+SUITE_MUTATIONS, DEEP_MUTATIONS = 90, 12_000
 TEA = {"amount": "1000", "description": "tea", "callbackUrl": "http://shop.localhost/x"}
 START_MS = 1_893_456_000_000
 
