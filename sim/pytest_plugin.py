@@ -213,7 +213,7 @@ def _is_used(request: pytest.FixtureRequest, fixture: str) -> bool:
 
 @pytest.fixture(scope="session")
 def _leyden_port() -> Iterator[tuple[str, _Switch]]:
-    from leyden.server.system.http_server.server import ServerThread, open_listener
+    from leyden.server.system.http_server.listening import ServerThread, open_listener
 
     switch = _Switch()
     thread = ServerThread(switch, open_listener("127.0.0.1", 0))

@@ -13,7 +13,7 @@ from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.http.projects import check_key
 from leyden.server.store.lock import check_regular, notes_of_access
 from leyden.server.system.clock import random_key
-from leyden.server.system.http_server.server import host_name, local_addresses
+from leyden.server.system.http_server.listening import host_name, local_addresses
 
 _KEY_FILE, _TOKEN_FILE = "api-key", "admin-token"
 _DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -33,7 +33,7 @@ from leyden.server.http.request_budget import RequestBudget
 from leyden.server.store.store import Store
 from leyden.server.system.clock import ServerClock, random_id, random_key, random_seed, stopwatch
 from leyden.server.system.http_client.transport import HttpTransport
-from leyden.server.system.http_server.server import open_listener, run_server
+from leyden.server.system.http_server.listening import open_listener, run_server
 from leyden.server.system.stop_signals import ignore_stop_signals
 from leyden.server.timestamps import to_iso
 from leyden.world.config import chosen_network, read_network, world_config

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from leyden.devserver.multi_tenant import MultiTenantApp
-    from leyden.server.system.http_server.server import ServerThread
+    from leyden.server.system.http_server.listening import ServerThread
 
 
 class RecordingApp:
@@ -163,7 +163,7 @@ class HttpAccess:
     def serve(self, host: str, port: int) -> str:
         """Start a server thread, unless the sandbox is served already, and return the base URL."""
         if self._url is None:
-            from leyden.server.system.http_server.server import ServerThread, base_url, open_listener
+            from leyden.server.system.http_server.listening import ServerThread, base_url, open_listener
 
             _ = self._session.world  # raises for a closed sandbox, before a port is taken
             listener = open_listener(host, port)

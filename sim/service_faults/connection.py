@@ -10,7 +10,7 @@ from leyden.server.ports import CONNECTION
 
 
 class Connection(Protocol):
-    """The effect of a fault on a connection (`leyden.server.system.http_server.client_connection`)."""
+    """The effect of a fault on a connection (`leyden.server.system.http_server.connection`)."""
 
     @property
     def is_closed(self) -> bool:

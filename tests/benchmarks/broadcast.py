@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
-from leyden.server.system.http_server.server import base_url, open_listener, run_server
+from leyden.server.system.http_server.listening import base_url, open_listener, run_server
 
 # As long as a row of the event stream.
 _ROW = b"id: 1000\nevent: request\ndata: " + b'{"id":1000}'.ljust(330) + b"\n\n"

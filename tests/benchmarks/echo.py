@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from leyden.server.system.http_server.server import base_url, open_listener, run_server
+from leyden.server.system.http_server.listening import base_url, open_listener, run_server
 
 
 async def echo(request: Request) -> JSONResponse:

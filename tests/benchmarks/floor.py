@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leyden.lightning.bolt11.codec import InvoiceSigner
-from leyden.server.system.http_server.server import base_url, open_listener, run_server
+from leyden.server.system.http_server.listening import base_url, open_listener, run_server
 
 _SIGNER = InvoiceSigner(bytes(range(1, 33)))
 

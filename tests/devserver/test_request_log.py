@@ -18,8 +18,8 @@ import pytest
 
 from leyden import Sandbox
 from leyden.server.ports import ADDED_HEADERS
-from leyden.server.system.http_server import server as http_server
-from leyden.server.system.http_server.client_connection import ConnectedH11Protocol
+from leyden.server.system.http_server import listening
+from leyden.server.system.http_server.connection import ConnectedH11Protocol
 from leyden.world.request_log import KEPT_BYTES, MOST_CONSOLE_READS, MOST_ROWS, LogBudget, RequestLog
 from tests.support.hosted import Hosted, in_server
 from tests.support.lists import listed
@@ -354,9 +354,9 @@ def test_the_server_notes_the_headers_that_it_adds(protocol: str, monkeypatch: p
         noted.append(start.get(ADDED_HEADERS))
 
     if protocol == "h11":
-        monkeypatch.setattr(http_server, "_protocol", lambda: ConnectedH11Protocol)
-    listener = http_server.open_listener("127.0.0.1", 0)
-    server = http_server.ServerThread(app, listener)
+        monkeypatch.setattr(listening, "_protocol", lambda: ConnectedH11Protocol)
+    listener = listening.open_listener("127.0.0.1", 0)
+    server = listening.ServerThread(app, listener)
     try:
         with socket.create_connection(listener.getsockname(), timeout=10) as client:
             client.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")

@@ -34,7 +34,7 @@ from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.http.projects import Projects
 
 DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
-SEEDS = 3_000 if DEEP else 50
+SEEDS = 3_000 if DEEP else 80
 
 
 def test_there_is_no_violation_on_many_seeds() -> None:

@@ -17,7 +17,7 @@ import pytest
 from leyden import Sandbox
 from leyden.errors import ApiError, ResponseLost, StorageUnavailable
 from leyden.server.ports import USER
-from leyden.server.system.http_server.client_connection import ConnectedH11Protocol
+from leyden.server.system.http_server.connection import ConnectedH11Protocol
 from leyden.service_faults.kinds import BODIES, KINDS, STATUSES, UNCOVERS, ServiceFaultSpec
 from leyden.world.event_journal import Entry
 from leyden.world.loopback import send_request
@@ -475,7 +475,7 @@ def served(
     request: pytest.FixtureRequest, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[httpx2.Client]:
     if request.param == "h11":
-        monkeypatch.setattr("leyden.server.system.http_server.server._protocol", lambda: ConnectedH11Protocol)
+        monkeypatch.setattr("leyden.server.system.http_server.listening._protocol", lambda: ConnectedH11Protocol)
     with httpx2.Client(base_url=sandbox.serve(), headers={"apikey": sandbox.api_key}) as client:
         yield client
 

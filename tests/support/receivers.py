@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from fastapi import FastAPI, Request, Response
 
-from leyden.server.system.http_server.server import ServerThread, open_listener
+from leyden.server.system.http_server.listening import ServerThread, open_listener
 from tests.support.http_servers import handling
 
 

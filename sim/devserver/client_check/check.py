@@ -17,7 +17,7 @@ from leyden.lightning.payer.payer_rules import PayerSpec
 from leyden.server.spelling import closest
 from leyden.server.store.store import Store
 from leyden.server.system.clock import ServerClock, random_key, random_seed
-from leyden.server.system.http_server.server import ServerThread, base_url, open_listener
+from leyden.server.system.http_server.listening import ServerThread, base_url, open_listener
 from leyden.world.config import world_config
 from leyden.world.world import World
 

@@ -363,7 +363,7 @@ def test_a_network_can_be_allowed_and_the_server_itself_stays_forbidden() -> Non
 
 
 def test_the_local_addresses_are_found() -> None:
-    from leyden.server.system.http_server.server import local_addresses
+    from leyden.server.system.http_server.listening import local_addresses
 
     for address in local_addresses():
         family = socket.AF_INET6 if ":" in address else socket.AF_INET

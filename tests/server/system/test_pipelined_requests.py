@@ -15,9 +15,9 @@ from contextlib import closing
 import pytest
 
 from leyden import Sandbox
+from leyden.server.system.http_server import listening
 from leyden.server.system.http_server import protocol as http_protocol
-from leyden.server.system.http_server import server as http_server
-from leyden.server.system.http_server.client_connection import ConnectedH11Protocol
+from leyden.server.system.http_server.connection import ConnectedH11Protocol
 from leyden.server.system.http_server.protocol import LimitedProtocol
 from tests.server.system.test_http_limits import BODY, CREATE, GET, KEY, dial_url, response, statuses
 from tests.support.served import Client
@@ -30,7 +30,7 @@ Protocol = LimitedProtocol | ConnectedH11Protocol
 @pytest.fixture(params=["httptools", "h11"])
 def url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     if request.param == "h11":
-        monkeypatch.setattr(http_server, "_protocol", lambda: ConnectedH11Protocol)
+        monkeypatch.setattr(listening, "_protocol", lambda: ConnectedH11Protocol)
     with Sandbox(seed=7, start="2030-01-01T00:00Z") as sandbox:
         yield sandbox.serve()
 

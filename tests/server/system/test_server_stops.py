@@ -16,8 +16,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from leyden import Sandbox
-from leyden.server.system.http_server import server as http_server
-from leyden.server.system.http_server.client_connection import ConnectedH11Protocol
+from leyden.server.system.http_server import listening
+from leyden.server.system.http_server.connection import ConnectedH11Protocol
 from tests.server.system.test_http_limits import BODY, CREATE, GET, KEY, dial_url, process, response
 from tests.support.served import ROOT, Client, run_command
 
@@ -61,9 +61,9 @@ def served(
 ) -> Iterator[tuple[Sandbox, str, threading.Thread]]:
     """A served sandbox whose stop waits a short time for requests in progress, and the thread of its server."""
     others = set(threading.enumerate())
-    monkeypatch.setattr(http_server, "_GRACE_S", 0.2)
+    monkeypatch.setattr(listening, "_GRACE_S", 0.2)
     if request.param == "h11":
-        monkeypatch.setattr(http_server, "_protocol", lambda: ConnectedH11Protocol)
+        monkeypatch.setattr(listening, "_protocol", lambda: ConnectedH11Protocol)
     sandbox = Sandbox(seed=7, start="2030-01-01T00:00Z")
     for _ in range(100):
         sandbox.charges.create(amount="1000", description="tea")
@@ -109,7 +109,7 @@ def test_a_signal_ends_the_process_while_clients_read_nothing(number: signal.Sig
 def test_a_second_signal_ends_the_time_of_the_requests(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(http_server, "_GRACE_S", 10.0 * END_S)
+    monkeypatch.setattr(listening, "_GRACE_S", 10.0 * END_S)
     started = threading.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,7 +122,7 @@ def test_a_second_signal_ends_the_time_of_the_requests(
         started.set()
         await asyncio.Event().wait()
 
-    server = http_server.ServerThread(app, http_server.open_listener("127.0.0.1", 0))
+    server = listening.ServerThread(app, listening.open_listener("127.0.0.1", 0))
     with dial_url(server.url) as connection:
         connection.sendall(SPEC)
         assert started.wait(END_S)

@@ -91,7 +91,7 @@ def _open_files() -> int:
 def _protocol() -> Any:
     """The protocol class for uvicorn. Without httptools it is one over h11, which bounds heads itself."""
     if importlib.util.find_spec("httptools") is None:
-        from leyden.server.system.http_server.client_connection import ConnectedH11Protocol
+        from leyden.server.system.http_server.connection import ConnectedH11Protocol
 
         return ConnectedH11Protocol
     from leyden.server.system.http_server.protocol import ConnectionTable, LimitedProtocol, max_connections
