@@ -21,12 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from leyden.server.errors import InvalidHttp, Problem, RequestHeadTooLarge, RequestTimeout, ServerBusy, UriTooLong
 from leyden.server.ports import CONNECTION
-from leyden.server.system.http_server.connection import (
-    ClientConnection,
-    closing,
-    note_added_headers,
-    respond_stopping,
-)
+from leyden.server.system.http_server.connection import ClientConnection, closing, note_added_headers, respond_stopping
 from leyden.server.system.http_server.flow import HeldFlow
 from leyden.server.system.http_server.framing import framing_problem
 
