@@ -34,7 +34,7 @@ worlds = {}
 for edge_ms in edges_ms:
     world = worlds[edge_ms] = sb.fork(label=f"{edge_ms:+} ms")
     world.advance_to(charge.expires_at, offset=f"{edge_ms}ms")
-    world.wallet("bob").pay(charge, late=True)  # by itself a wallet starts no payment after the expiry
+    world.wallet("bob").pay(charge, late=True)  # by itself a wallet pays no expired invoice
     world.run()
 
 charges = pd.concat([world.charges[["world", "status"]] for world in worlds.values()], ignore_index=True)

@@ -249,6 +249,11 @@ class Faults:
         """The attempts in flight that were dropped and have yet to time out, by delivery id and number."""
         return frozenset(attempt_of(row["post"]) for row in self._waiting if not row["is_copy"])
 
+    def is_dropped(self, delivery_id: str, attempt: int) -> bool:
+        """Whether a fault has dropped this attempt, so that it was never sent."""
+        hit = self.hit(delivery_id, attempt)
+        return hit is not None and hit["kind"] == "drop"
+
     def resume(self) -> None:
         """Set the timers again after a store was opened."""
         for row in self._waiting:

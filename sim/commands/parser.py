@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 _EXAMPLES = "Examples:\n"
 _NAME_WIDTH = 17
+_SIGNED = re.compile(r"-[0-9.]+(?:ms|s|m|h|d|w)")
 
 
 class Command(NamedTuple):
@@ -28,7 +30,7 @@ class CommandParser(argparse.ArgumentParser):
     """
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(formatter_class=_HelpFormatter, **given)
+        super().__init__(formatter_class=_HelpFormatter, allow_abbrev=False, **given)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As that of argparse, but an argument that is not known is an error."""
@@ -68,10 +70,11 @@ class CommandParser(argparse.ArgumentParser):
         for word in given:
             if word == "--":
                 return
-            name = word.partition("=")[0]
-            known = any(option.startswith(name) for option in self._option_string_actions)
+            known = word.partition("=")[0] in self._option_string_actions
             if word.startswith("--") and " " not in word and not known:
                 self.error(self._unknown(word))
+            if _SIGNED.fullmatch(word):
+                self.error(f"unexpected argument {_shown(word)}: a span of time has no sign; see {self.prog} --help")
 
     def _unknown(self, word: str) -> str:
         if not word.startswith("-"):

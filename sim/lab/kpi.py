@@ -153,7 +153,7 @@ class Kpi(Spelled):
 
     @property
     def callback_attempts(self) -> int:
-        """Attempts to deliver these callbacks so far: a count."""
+        """Attempts to deliver these callbacks so far: a count. Blocked and dropped ones are attempts, too."""
         return sum([delivery[1] for delivery in self._deliveries()])
 
     def callback_ms(self, q: float = 0.5) -> float:

@@ -62,7 +62,8 @@ def facts_of(journal: pd.DataFrame, kind: str) -> pd.DataFrame:
     """
     own = journal[journal["kind"] == kind] if isinstance(kind, str) else journal[:0]
     if own.empty:
-        raise ValueError(f"the journal has no event {kind!r:.60}: it has {', '.join(sorted(journal['kind'].unique()))}")
+        kinds = ", ".join(sorted(journal["kind"].unique())) or "no events yet"
+        raise ValueError(f"the journal has no event {kind!r:.60}: it has {kinds}")
     about = own[["world", "sequence", "at", "subject"]].reset_index(drop=True)
     facts = pd.DataFrame([json.loads(text) for text in own["facts"]], index=about.index)
     return about.join(facts.rename(columns={name: f"fact_{name}" for name in about.columns}))

@@ -78,6 +78,11 @@ def test_a_help_describes_the_commands_without_their_options(capsys: pytest.Capt
     [
         ("serve --sed 7", "leyden serve: unknown option --sed; did you mean --seed?"),
         ("serve --sed=7", "leyden serve: unknown option --sed; did you mean --seed?"),
+        ("serve --rat 0", "leyden serve: unknown option --rat; did you mean --rate?"),
+        (
+            "advance -1h",
+            "leyden advance: unexpected argument -1h: a span of time has no sign; see leyden advance --help",
+        ),
         ("serve --weather", "leyden serve: unknown option --weather; see leyden serve --help"),
         ("serve -x", "leyden serve: unknown option -x; see leyden serve --help"),
         ("serve now", "leyden serve: unexpected argument now; see leyden serve --help"),

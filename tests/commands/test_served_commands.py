@@ -369,6 +369,7 @@ def test_an_unknown_id_is_named(leyden: Leyden, words: tuple[str, ...], line: st
         ("charges list --status open", "leyden charges list: argument --status: open is none of pending, completed,"),
         ("advance", "leyden advance: one of the arguments SPAN --by --to --next-event --idle is required"),
         ("advance 5x", "leyden advance: --by: expected seconds from 0, or a span"),
+        ("api POST /v0/charges --data {bad", "leyden api: the body is not JSON"),
         ("advance --to noon", "leyden advance: --to: expected a time"),
         ("pay lnbcrt1 --outcome setle", "leyden pay: argument --outcome: setle is none of settle,"),
         ("pay lnbcrt1 --delay soon", "leyden pay: argument --delay: 'soon' is not a duration"),

@@ -110,6 +110,18 @@ def test_a_replay_sends_the_same_message_again(sandbox: Sandbox) -> None:
     assert sandbox.ask("GET", f"/sandbox/v1/deliveries/{delivery['id']}")["status"] == "delivered"
 
 
+def test_an_attempt_that_a_fault_dropped_is_not_said_to_be_in_flight(sandbox: Sandbox) -> None:
+    sandbox.faults.add("drop")
+    charge = sandbox.charges.create(amount="1000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("1s")
+    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+    with pytest.raises(ApiError, match="was dropped by a fault and has yet to time out: advance the clock"):
+        sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
+    sandbox.advance("15s")
+    assert sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")["status"] == "pending"
+
+
 def test_a_replay_is_sent_to_a_receiver_that_had_answered_410(sandbox: Sandbox) -> None:
     sandbox.receiver("shop").answers([410])
     delivery = only_delivery(sandbox, paid(sandbox))

@@ -20,11 +20,11 @@ def charge(sandbox: Sandbox, **changes: object) -> str:
     return sandbox.charges.create(**{"amount": "21000", "description": "tea", "callbackUrl": HOOK, **changes}).id
 
 
-def paid(sandbox: Sandbox, *replies: object, fault: str | None = None, **options: object) -> str:
+def paid(sandbox: Sandbox, *replies: object, fault: str | None = None, to: str | None = None, **options: object) -> str:
     sandbox.receiver("shop").answers(list(replies))
     if fault is not None:
         sandbox.ask("POST", "/sandbox/v1/faults", {"kind": fault})
-    made = charge(sandbox)
+    made = charge(sandbox, **({} if to is None else {"callbackUrl": to}))
     sandbox.wallet("ana").pay(sandbox.charges[made], **options)
     sandbox.run("1s")
     return made
@@ -139,6 +139,10 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     ),
     "a Static Charge without a callbackUrl": (
         lambda it: tips(it, callbackUrl=None), {}, r"no callback is sent: give it one .* \(PATCH /v0/s\S+\)$"
+    ),
+    "any, stopped": (lambda it: paid(it, 410) and None, {}, r"^delivery \S+ ended as stopped .*; no delivery is"),
+    "any, blocked": (
+        lambda it: paid(it, to="http://127.0.0.1:1/a") and None, {}, r"^delivery \S+ ended as blocked .*egress.*; no d"
     ),
     "any, not pending": (lambda it: paid(it) and None, {"status": "pending"}, "no delivery is pending, and no Ch"),
 }  # fmt: skip

@@ -340,6 +340,69 @@ def test_three_days_and_two_milliseconds_fit_in_one_drawing() -> None:
     assert "exhausted after 10 attempts" in drawing.text
 
 
+def arrows(sandbox: Sandbox, charge_id: str) -> list[str]:
+    """The messages between the service and the receiver in the sequence diagram, each as `--> text` or `<-- text`."""
+    lines = sequence(sandbox.world, charge_id).text.splitlines()[1:]
+    found = (re.search(r"service (-->|<--) (?:shop|127[.]0[.]0[.]1)  +(.*)", line) for line in lines)
+    return [f"{match[1]} {match[2].split('  ')[0]}" for match in found if match is not None]
+
+
+@pytest.mark.parametrize(
+    ("answer", "drawn"),
+    [
+        (200, ["--> callback 1", "<-- 200 · delivered"]),
+        ("timeout", ["--> callback 1 sent"]),
+        ("refused", ["--> callback 1: refused"]),
+        ("unresolved", []),
+        ("reset", ["--> callback 1", "<-- reset"]),
+        ("tls", ["--> callback 1", "<-- tls"]),
+    ],
+)
+def test_an_arrow_is_what_was_sent_or_came_back(answer: int | str, drawn: list[str]) -> None:
+    sandbox = Sandbox(seed=7, start=START)
+    sandbox.receiver("shop").answers([answer])
+    charge = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.advance("16s")
+    assert arrows(sandbox, charge.id)[: len(drawn)] == drawn
+    assert [line for line in arrows(sandbox, charge.id)[len(drawn) :] if "callback 1" in line] == []
+    assert "callback 1" in timeline(sandbox.world, charge.id).text
+    if not drawn:
+        assert "service   callback 1: unresolved" in timeline(sandbox.world, charge.id).text
+
+
+def test_an_attempt_that_was_never_sent_is_no_arrow() -> None:
+    sandbox = Sandbox(seed=7, start=START)
+    sandbox.faults.add("drop")
+    charge = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.advance("2s")
+    assert arrows(sandbox, charge.id) == []
+    assert "callback 1 is dropped by a fault" in timeline(sandbox.world, charge.id).text
+    sandbox.advance("15s")
+    assert "callback 1: timeout  after 15 s" in timeline(sandbox.world, charge.id).text
+    assert [line for line in arrows(sandbox, charge.id) if "callback 1" in line] == []
+    blocked = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://127.0.0.1:1/paid")
+    sandbox.wallet("ana").pay(blocked)
+    sandbox.run()
+    assert arrows(sandbox, blocked.id) == []
+    assert "callback 1: blocked" in timeline(sandbox.world, blocked.id).text
+
+
+@pytest.mark.parametrize("kind", ["duplicate", "simultaneous", "duplicate_new_id"])
+def test_the_copy_of_a_fault_is_an_arrow_of_its_own(kind: str) -> None:
+    sandbox = Sandbox(seed=7, start=START)
+    sandbox.faults.add(kind)
+    charge = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run()
+    posts = len(sandbox.receiver("shop").inbox)
+    assert posts == 2
+    assert sum(line.startswith("--> ") for line in arrows(sandbox, charge.id)) == posts
+    assert "--> copy sent" in arrows(sandbox, charge.id)
+    assert re.search("shop --> service +copy: 200", sequence(sandbox.world, charge.id).text)
+
+
 def test_a_new_charge_shows_that_it_will_expire() -> None:
     sandbox, charge_id = fresh()
     assert timeline(sandbox.world, charge_id).text.splitlines()[-3:] == [

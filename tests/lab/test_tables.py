@@ -274,3 +274,5 @@ def test_the_facts_of_a_kind_of_event_are_columns() -> None:
     assert len(facts) == (sandbox.journal["kind"] == "invoice_settled").sum()
     with pytest.raises(ValueError, match=r"no event 'settled': it has .*invoice_settled"):
         sandbox.facts("settled")
+    with pytest.raises(ValueError, match=r"no event 'invoice_settled': it has no events yet$"):
+        Sandbox(seed=7).facts("invoice_settled")

@@ -155,7 +155,8 @@ def _classify(request: CallbackRequest, error: Exception, lookup: LookupProgress
         case TimeoutError() if lookup.state is not LookupState.NONE:
             return "timeout", _lookup_note(request, lookup)
         case aiohttp.ConnectionTimeoutError():
-            return "timeout", f"no connection within {request.connect_timeout_ms} ms"
+            kind = "TLS connection" if request.url.startswith("https:") else "connection"
+            return "timeout", f"no {kind} within {request.connect_timeout_ms} ms"
         case TimeoutError():
             return "timeout", f"no complete answer within {request.timeout_ms} ms"
         case aiohttp.ClientConnectorDNSError():

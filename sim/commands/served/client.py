@@ -201,7 +201,8 @@ class Client:
         pointer, detail = printable(str(error.get("pointer"))), printable(str(error.get("detail")))
         name = re.sub(r"^(?:query[.]|/)", "", pointer)
         option = "--" + re.sub("[A-Z]", lambda capital: f"-{capital[0].lower()}", name)
-        return f"{option if option in self._options else pointer}: {detail}"
+        place = option if option in self._options else pointer
+        return f"{place}: {detail}" if place else detail  # an empty pointer is the body as a whole
 
     def _unauthorized(self, problem: Mapping[str, Any], detail: str) -> str:
         if "admin token" in detail:

@@ -40,7 +40,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def _answer(attempt: Mapping[str, Any]) -> str:
-    return str(attempt["status"] or attempt["error"] or "in flight")
+    return str(attempt["status"] or attempt["error"] or "no answer yet")
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from leyden.callbacks.replies import PROTOCOL, RESET, TLS, UNRESOLVED
 from leyden.errors import DrawingError
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
 from leyden.lab.drawings.payment_events import (
@@ -28,16 +29,21 @@ from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, sa
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
-from leyden.server.callbacks.deliveries import EXHAUSTED, PENDING
+from leyden.server.callbacks.deliveries import BLOCKED, EXHAUSTED, PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.lifecycle import CREATION
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.contract.types import LifecycleTable
 from leyden.server.docs.tables import span_in_words
+from leyden.world.event_journal import Entry
 from leyden.world.world import World
 
 _MAX_EVENTS, EVENTS_BEFORE_GAP = 64, 40
 _order = attrgetter("at", "rank")
+# Errors of attempts of which nothing was sent, and those in which the receiver was heard.
+_UNSENT = frozenset({BLOCKED, UNRESOLVED})
+_FROM_RECEIVERS = frozenset({RESET, TLS, PROTOCOL})
+_COPIES = frozenset({"copy_started", "copy_answered", "copy_failed", "copy_not_sent"})
 _STATE_TONES = {PAYMENT_SETTLED: GOOD, EXPIRY_REACHED: WAIT, INVOICE_FAILED: BAD, "slots_filled": OTHER}
 
 
@@ -85,7 +91,7 @@ def charge_events(world: World, charge_id: str) -> ChargeEvents:
         *_charge_events(world, charge, invoice),
         *(_invoice_events(invoice) if invoice is not None else ()),
         *(event for place, row in enumerate(payments) for event in _payment_events(world, row, place, invoice)),
-        *(event for row in deliveries for event in _delivery_events(row)),
+        *(event for row in deliveries for event in _delivery_events(world, row)),
         *_journal_events(world, deliveries),
     ]
     events.sort(key=_order)
@@ -201,7 +207,9 @@ def _invoice_events(invoice: InvoiceRow) -> Iterator[Event]:
         yield Event(invoice["closed_at"], (4,), NODE, NODE, "invoice closed", why, WAIT, closes=key)
 
 
-def _delivery_events(row: DeliveryRow) -> Iterator[Event]:
+def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
+    """The attempts of a delivery. Only what left the service is an arrow to its receiver, and only what came from there
+    is an arrow back."""
     host, key = host_of(row["url"]), (CALLBACK, row["id"])
     attempts = AttemptLog(row).attempts()
     over = row["status"] != PENDING
@@ -210,14 +218,20 @@ def _delivery_events(row: DeliveryRow) -> Iterator[Event]:
         more, opens = (f"{row['event']} to {row['url']}", key) if number == 1 else ("", None)
         result, closes = (f" · {_result(row, number)}", key) if over and number == len(attempts) else ("", None)
         response, tone = response_of(attempt)
-        sent = Event(attempt.at, rank, SERVICE, CALLBACK, words, more, tone, host, opens=opens)
+        is_dropped = world.faults.is_dropped(row["id"], number)
+        source = CALLBACK if attempt.status is not None or attempt.error in _FROM_RECEIVERS else SERVICE
+        target = SERVICE if is_dropped or attempt.error in _UNSENT else CALLBACK
+        start = Event(attempt.at, rank, SERVICE, target, words, more, tone, host, opens=opens)
         if attempt.ended_at == attempt.at:
-            yield sent._replace(response=response + result, closes=closes)
+            if source == CALLBACK:
+                yield start._replace(response=response + result, closes=closes)
+            else:
+                yield start._replace(text=f"{words}: {response}{result}", closes=closes)
             continue
-        yield sent._replace(text=f"{words} sent", tone=OPEN)
+        yield start._replace(text=f"{words} {'is dropped by a fault' if is_dropped else 'sent'}", tone=OPEN)
         if attempt.ended_at is not None:
             words, took = f"{words}: {response}", f"after {span_in_words(attempt.ended_at - attempt.at)}{result}"
-            yield Event(attempt.ended_at, (*rank, 1), CALLBACK, SERVICE, words, took, tone, host, closes=closes)
+            yield Event(attempt.ended_at, (*rank, 1), source, SERVICE, words, took, tone, host, closes=closes)
     if over and not attempts:
         more = "the receiver had answered 410 before"
         yield Event(row["created_at"], (6, row["sequence"]), SERVICE, SERVICE, "no callback", more, WAIT)
@@ -244,6 +258,17 @@ def _journal_events(world: World, deliveries: list[DeliveryRow]) -> Iterator[Eve
             yield Event(entry.at_ms, rank, CALLBACK, CALLBACK, words, more, OTHER, host_of(url))
         elif url is not None and entry.kind == "callback_replayed":
             yield Event(entry.at_ms, rank, SERVICE, SERVICE, "replay", "the message is sent again", OTHER)
+        elif url is not None and entry.kind in _COPIES:
+            yield _copy_event(entry, host_of(url))
+
+
+def _copy_event(entry: Entry, host: str) -> Event:
+    """The event of a journal entry about the copy that a fault sends."""
+    rank, answer = (6.5, entry.sequence), entry.facts.get("status") or _text(entry.facts, "error")
+    if entry.kind == "copy_started":
+        return Event(entry.at_ms, rank, SERVICE, CALLBACK, "copy sent", "by a fault", OTHER, host)
+    source = CALLBACK if entry.kind == "copy_answered" or answer in _FROM_RECEIVERS else SERVICE
+    return Event(entry.at_ms, rank, source, SERVICE, f"copy: {answer}", "", OTHER, host)
 
 
 def _scheduled_events(

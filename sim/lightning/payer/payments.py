@@ -87,7 +87,7 @@ class Payments:
         `patience_ms` after the first part the payer gives up (None: never); parts in flight may still arrive.
         Without a delay the payment arrives before this returns, or with `scheduled` as soon as time moves.
         The wallet does not start to pay an invoice that has expired: the payment fails with `ERROR`. With `late` it
-        does. A payment that starts before the expiry may arrive after it, by its delay.
+        does. The wallet decides when this is called: what it sends after a delay may arrive after the expiry.
         Raises `Bolt11Error` for an invalid invoice, `PaymentError` for an invalid script.
         """
         invoice = self._node.terms(request)

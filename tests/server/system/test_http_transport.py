@@ -283,6 +283,21 @@ def test_a_name_server_that_hangs_ends_with_the_connect_timeout() -> None:
     asyncio.run(scenario())
 
 
+def test_a_receiver_that_accepts_and_is_silent_is_named_by_the_connection_that_is_missing() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        async with server, http_transport() as one:
+            port = server.sockets[0].getsockname()[1]
+            answer = await send(one, f"https://127.0.0.1:{port}/", connect_timeout_ms=80)
+            assert (answer.error, answer.note) == ("timeout", "no TLS connection within 80 ms")
+
+    asyncio.run(scenario())
+
+
 def test_plain_http_on_a_tls_port_is_a_tls_error() -> None:
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)

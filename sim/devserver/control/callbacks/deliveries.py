@@ -216,6 +216,8 @@ class CallbackControl:
     def _not_replayable(self, row: DeliveryRow) -> str | None:
         """Why the delivery cannot be sent again, or None."""
         if is_in_flight(row):
+            if self._world.faults.is_dropped(row["id"], AttemptLog(row).attempt_count):
+                return "an attempt of this delivery was dropped by a fault and has yet to time out: advance the clock"
             return "an attempt of this delivery is in flight: wait for its response, then try again"
         if not self._world.service.outbox.has_rule(row):
             return f"the callback {row['rule'][:60]!r} is not in the spec: serve the spec with which it was made"

@@ -58,11 +58,7 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
     if len(rows) - len(ended) >= wanted["count"]:
         return None
     if ended:
-        last = ended[-1]
-        start = f"delivery {last['id']} ended as {last['status']} and is not sent again"
-        if last["status"] == BLOCKED:
-            return f"{start}: {AttemptLog(last).attempts()[-1].note}"  # which says what would allow it
-        return f"{start}: replay it to try again"
+        return _of_ended(ended[-1])
     start = f"the Charge is {charge['status']} and sends no more callbacks"
     if rows:
         return f"{start}: wait for a count of {len(rows)}"
@@ -70,6 +66,22 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
     if others:
         return f"{start}, and has none with the event {wanted['event']}: wait for {' or '.join(others)}"
     return f"{start}, and it sent none: wait for another Charge"
+
+
+def _of_ended(row: DeliveryRow) -> str:
+    """How a delivery ended, and the mend."""
+    start = f"delivery {row['id']} ended as {row['status']} and is not sent again"
+    if row["status"] == BLOCKED:
+        return f"{start}: {AttemptLog(row).attempts()[-1].note}"  # which says what would allow it
+    return f"{start}: replay it to try again"
+
+
+def _of_latest(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
+    """How the latest delivery ended, if in another state than the awaited one; otherwise empty."""
+    latest = world.service.outbox.rows.page(filters, limit=1)
+    if wanted["status"] in (PENDING, _ANY) or not latest or latest[0]["status"] in (wanted["status"], PENDING):
+        return ""
+    return f"{_of_ended(cast(DeliveryRow, latest[0]))}; "
 
 
 def _may_still_send(world: World, charge_id: str) -> bool:
@@ -116,7 +128,7 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
             return _of_delivery(world, pending)
     service, charge_id = world.service, wanted.get("chargeId")
     if charge_id is None:
-        return await _of_any(world, wanted.get("event"))
+        return _of_latest(world, wanted, filters) + await _of_any(world, wanted.get("event"))
     charge = service.charges.charges.row(charge_id)
     if charge is not None:
         return unpaid_note(world, charge, wanted.get("event"))
