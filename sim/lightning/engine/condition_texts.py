@@ -6,6 +6,9 @@ uptime             the share of time in which a node is online, 0.001 to 1 (0.98
                    nothing, in either direction: what is on its way waits until it is back, or expires
 shop_uptime        the same for the shop's node, 0.001 to 1 (1)
 outage             how long a node is offline on average (30m)
+offline_code       what the node before one that is offline answers (unknown_next_peer)
+                   unknown_next_peer          as LND: a link that is not eligible to forward; the payer goes around
+                   temporary_channel_failure  as Core Lightning and the letter of BOLT 4: the payer tries smaller parts
 latency            the median time of a message over one hop (120ms)
 latency_sigma      the standard deviation of its logarithm, 0 to 3 (0.6)
 slow               the share of nodes that are slow, 0 to 1 (0.1)
@@ -31,6 +34,7 @@ from typing import Any
 from leyden.arguments import span_from
 from leyden.errors import GraphError
 from leyden.lightning.engine.network_conditions import IDEAL, REALISTIC, NetworkConditions
+from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
 from leyden.server.spelling import closest
 
 PRESETS: Mapping[str, NetworkConditions] = {"ideal": IDEAL, "realistic": REALISTIC}
@@ -71,9 +75,13 @@ def described(conditions: NetworkConditions) -> str:
     """The conditions as a text that has every value."""
     names = {field: name for name, (field, _) in _READERS.items()}
     values = {one.name: getattr(conditions, one.name) for one in fields(conditions)}
-    return ", ".join(
-        f"{names[field]}={_time(value) if field.endswith('_ms') else f'{value:g}'}" for field, value in values.items()
-    )
+    return ", ".join(f"{names[field]}={_value(field, value)}" for field, value in values.items())
+
+
+def _value(field: str, value: float) -> str:
+    if field == "offline_code":
+        return FAILURE_NAMES[int(value)]
+    return _time(value) if field.endswith("_ms") else f"{value:g}"
 
 
 def _number(least: str, most: str) -> Callable[[str, str], float]:
@@ -89,6 +97,12 @@ def _number(least: str, most: str) -> Callable[[str, str], float]:
     return read
 
 
+def _offline_code(name: str, text: str) -> int:
+    if text not in _OFFLINE_CODES:
+        raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {' or '.join(_OFFLINE_CODES)}")
+    return _OFFLINE_CODES[text]
+
+
 def _milliseconds(name: str, text: str) -> float:
     try:
         return float(span_from(name, text, least_ms=1))
@@ -96,10 +110,14 @@ def _milliseconds(name: str, text: str) -> float:
         raise GraphError(f"conditions: {name}: {error}") from None
 
 
+_OFFLINE_CODES = {
+    FAILURE_NAMES[code]: code for code in (FailureCode.UNKNOWN_NEXT_PEER, FailureCode.TEMPORARY_CHANNEL_FAILURE)
+}
 _READERS: Mapping[str, tuple[str, Callable[[str, str], float]]] = {
     "uptime": ("up_share", _number("0.001", "1")),
     "shop_uptime": ("shop_up_share", _number("0.001", "1")),
     "outage": ("mean_down_ms", _milliseconds),
+    "offline_code": ("offline_code", _offline_code),
     "latency": ("hop_median_ms", _milliseconds),
     "latency_sigma": ("hop_sigma_log", _number("0", "3")),
     "slow": ("slow_share", _number("0", "1")),

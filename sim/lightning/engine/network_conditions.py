@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from leyden.lightning.engine.outage_times import OutageTimes
+from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.topology.generate import normal
 from leyden.lightning.topology.graph import Flags
 
@@ -41,6 +42,7 @@ class NetworkConditions:
     probability `stuck_share`, for an exponentially distributed time; nodes are up and down for exponentially
     distributed times, the shop's node with a share of its own. Each period of `PERIOD_BLOCKS * mean_block_ms` has
     `PERIOD_BLOCKS` blocks, at uniformly distributed times: the time between two is close to exponential.
+    `offline_code` is the failure code of a node whose next one is offline.
     """
 
     hop_median_ms: float = 120.0
@@ -53,6 +55,7 @@ class NetworkConditions:
     shop_up_share: float = 1.0
     mean_down_ms: float = 30 * 60_000
     mean_block_ms: float = 600_000
+    offline_code: int = FailureCode.UNKNOWN_NEXT_PEER
 
 
 REALISTIC = NetworkConditions()
