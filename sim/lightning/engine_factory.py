@@ -25,6 +25,7 @@ from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import Graph
 from leyden.lightning.topology.liquidity import UNIFORM, with_function, with_liquidity
+from leyden.lightning.topology.placement import shop_of
 
 
 def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], bytes]) -> tuple[Engine, int]:
@@ -38,7 +39,7 @@ def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], byte
         conditions = network_conditions(network.conditions)
         rng = np.random.default_rng(seed)
         graph = with_liquidity(network, rng, conditions.liquidity, conditions.liquidity_scale_sat)
-    shop = int(graph.degree.argmax()) if graph.shop is None else graph.shop
+    shop = shop_of(graph, conditions.shop, secret)
     return Engine(graph, start_ms, secret, conditions=conditions, shop=shop, trace=True), shop
 
 

@@ -22,6 +22,12 @@ block_time         the mean time between blocks (10m)
 liquidity          how channels are divided between their sides at the start: uniform, or bimodal as LND's estimator
                    assumes (`leyden.lightning.topology.liquidity`). A graph whose channels have balances keeps them
                    without it; all others are uniform
+shop               the receiving node: random (any node), largest (that with the most channels), or the name or public
+                   key of one. Without it: of a scale-free network a node with 10 to 50 channels, of a graph from a file
+                   the largest, of other shapes the last node
+payers             where wallets are: funded, on nodes with at least 1,000,000 sat of their own in two channels or more
+                   (without it, too), or random, on any node but the shop's. Chances that a payment has a way are in
+                   `leyden.lightning.topology.placement`
 liquidity_scale    of bimodal: the sat by which the density of a side's balance falls to 1/e, 1 to 10**12 (300000)
 
 In brackets: the value in realistic conditions. They are assumptions, not measurements of the public network.
@@ -40,6 +46,7 @@ from leyden.errors import GraphError
 from leyden.lightning.engine.network_conditions import IDEAL, REALISTIC, NetworkConditions
 from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
 from leyden.lightning.topology.liquidity import SHAPES, LiquidityFunction
+from leyden.lightning.topology.placement import PAYER_PLACES, SHOP_PLACES
 from leyden.server.spelling import closest
 
 PRESETS: Mapping[str, NetworkConditions] = {"ideal": IDEAL, "realistic": REALISTIC}
@@ -126,6 +133,18 @@ def _liquidity(name: str, text: str) -> str:
     return text
 
 
+def _shop(name: str, text: str) -> str:
+    if not text.strip():
+        raise GraphError(f"conditions: {name} is empty: give {', '.join(SHOP_PLACES)} or the name of a node")
+    return text.strip()
+
+
+def _payers(name: str, text: str) -> str:
+    if text not in PAYER_PLACES:
+        raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {' or '.join(PAYER_PLACES)}")
+    return text
+
+
 def _offline_code(name: str, text: str) -> int:
     if text not in _OFFLINE_CODES:
         raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {' or '.join(_OFFLINE_CODES)}")
@@ -155,6 +174,8 @@ _READERS: Mapping[str, tuple[str, Callable[[str, str], float | str]]] = {
     "stuck_time": ("mean_stuck_ms", _milliseconds),
     "block_time": ("mean_block_ms", _milliseconds),
     "liquidity": ("liquidity", _liquidity),
+    "shop": ("shop", _shop),
+    "payers": ("payers", _payers),
     "liquidity_scale": ("liquidity_scale_sat", _number("1", "1000000000000")),
 }
 

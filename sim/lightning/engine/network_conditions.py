@@ -44,7 +44,8 @@ class NetworkConditions:
     distributed times, the shop's node with a share of its own. Each period of `PERIOD_BLOCKS * mean_block_ms` has
     `PERIOD_BLOCKS` blocks, at uniformly distributed times: the time between two is close to exponential.
     `offline_code` is the failure code of a node whose next one is offline. `liquidity` is the shape in which balances
-    are drawn, with its scale (empty: uniform, and only for a graph that has none).
+    are drawn, with its scale (empty: uniform, and only for a graph that has none). `shop` and `payers` say where these
+    are, as in `leyden.lightning.topology.placement` (empty: where they are by default).
     """
 
     hop_median_ms: float = 120.0
@@ -60,6 +61,8 @@ class NetworkConditions:
     offline_code: int = FailureCode.UNKNOWN_NEXT_PEER
     liquidity: str = ""
     liquidity_scale_sat: float = LND_SCALE_SAT
+    shop: str = ""
+    payers: str = ""
 
 
 REALISTIC = NetworkConditions()
