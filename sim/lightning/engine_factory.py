@@ -12,13 +12,20 @@ from dataclasses import replace
 import numpy as np
 
 from leyden.errors import GraphError
-from leyden.lightning.engine.condition_texts import ConditionOptions, condition_text, network_conditions
+from leyden.lightning.engine.condition_texts import (
+    ConditionOptions,
+    condition_text,
+    liquidity_function,
+    network_conditions,
+)
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.payer.network_snapshot import fork_engine
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.generate import generate
-from leyden.lightning.topology.graph import Graph, with_drawn_balances
+from leyden.lightning.topology.graph import Graph
+from leyden.lightning.topology.liquidity import UNIFORM, with_function, with_liquidity
+from leyden.lightning.topology.placement import shop_of
 
 
 def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], bytes]) -> tuple[Engine, int]:
@@ -27,11 +34,12 @@ def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], byte
     if isinstance(network, str):
         what, _, options = network.partition(",")
         conditions = network_conditions(options)
-        graph = generate(what, seed)
+        graph = generate(what, seed, conditions.liquidity or UNIFORM, conditions.liquidity_scale_sat)
     else:
-        graph = with_drawn_balances(network, np.random.default_rng(seed))
         conditions = network_conditions(network.conditions)
-    shop = int(graph.degree.argmax()) if graph.shop is None else graph.shop
+        rng = np.random.default_rng(seed)
+        graph = with_liquidity(network, rng, conditions.liquidity, conditions.liquidity_scale_sat)
+    shop = shop_of(graph, conditions.shop, secret)
     return Engine(graph, start_ms, secret, conditions=conditions, shop=shop, trace=True), shop
 
 
@@ -42,6 +50,20 @@ def with_conditions(network: str | Graph | None, options: ConditionOptions) -> s
     if network is None or network == "direct":
         raise GraphError(f"conditions={options!r:.60} needs a network: give network='scale-free:400', or leave it out")
     return f"{network.partition(',')[0]},{text}" if isinstance(network, str) else replace(network, conditions=text)
+
+
+def with_liquidity_function(
+    network: str | Graph | None, options: ConditionOptions, secret: Callable[[str], bytes]
+) -> str | Graph | None:
+    """The network with the balances of the function in `options`, evaluated for a world with these streams: a graph, of
+    which no text is known any more. Without a function, the network itself. Raises `GraphError`."""
+    function = liquidity_function(options)
+    if function is None or network is None:
+        return network
+    if isinstance(network, str):
+        what, _, conditions = network.partition(",")
+        network = replace(generate(what, int.from_bytes(secret("graph"), "big")), conditions=conditions)
+    return with_function(network, np.random.default_rng(int.from_bytes(secret("liquidity"), "big")), function)
 
 
 def forked_engine(payments: Payments) -> tuple[Engine, int]:

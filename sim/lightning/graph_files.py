@@ -4,7 +4,7 @@
     channels.json,nodes=nodes.json                 what Core Lightning's listchannels and listnodes printed
     graph.json,shop=ACINQ,ideal                    the receiving node by its alias or public key; then the conditions
 
-shop       the receiving node (default: the node with the most channels)
+shop       the receiving node (default: the node with the most channels); `random` is a condition
 nodes      the file with the aliases, where the first has none
 sha256     the required digest of the files: in texts from which a graph is read again
 """
@@ -22,9 +22,12 @@ from leyden.json_files import shown
 from leyden.lightning.engine.condition_texts import network_conditions
 from leyden.lightning.topology.graph import Graph
 from leyden.lightning.topology.import_graph import GRAPH, NODES, import_graph
+from leyden.lightning.topology.placement import SHOP_PLACES
 
 _TEXT = re.compile(r"(?P<path>.*?\.json)(?:,(?P<options>.*))?", re.DOTALL | re.IGNORECASE)
 _OPTIONS = ("shop", "nodes", "sha256")
+# These are conditions; a node of such a name is given by its key.
+_PLACED = tuple(f"shop={place}" for place in SHOP_PLACES)
 
 
 def read_graph(text: str) -> Graph:
@@ -38,7 +41,7 @@ def read_graph(text: str) -> Graph:
         raise GraphError(f"network={text!r:.80} names no file: give the path of a .json file")
     options = (found["options"] or "").split(",") if found["options"] else []
     given: dict[str, str] = {}
-    while options and options[0].partition("=")[0].strip() in _OPTIONS:
+    while options and options[0].partition("=")[0].strip() in _OPTIONS and options[0].strip() not in _PLACED:
         name, _, value = options.pop(0).partition("=")
         given[name.strip()] = value.strip()
     conditions = ",".join(options)

@@ -11,6 +11,7 @@ from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import StoreError
 from leyden.extras import require
 from leyden.lab.actions.action_log import ActionLog
+from leyden.rng import RandomStreams
 from leyden.sandbox.session import RECORDED, Session
 from leyden.sandbox.time.spans import Instant, Span, instant_ms
 from leyden.server.callbacks.egress import Egress, parse_timeout
@@ -81,6 +82,10 @@ def open_session(
             "start_ms": start_ms,
             "given_start_ms": start_ms,
         }
+        if conditions is not None:
+            from leyden.lightning.engine_factory import with_liquidity_function
+
+            network = with_liquidity_function(network, conditions, RandomStreams(given["seed"]).secret)
         config = world_config(
             seed=given["seed"],
             given_seed=given["given_seed"],
@@ -108,7 +113,9 @@ def open_session(
     if saved is not None:
         action_log.discard("it was reopened from a directory, which does not keep the actions before")
     elif isinstance(spec, Contract) or not config.network_text:
-        action_log.discard("it was created with an object: give the spec as a path and the network as a text")
+        action_log.discard(
+            "it was created with an object: give the spec as a path, the network as a text, liquidity by a name"
+        )
     return Session(world, action_log, egress, egress_allow)
 
 

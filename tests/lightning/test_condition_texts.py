@@ -28,6 +28,7 @@ DOWN = {"uptime": 0.5, "outage": "30m"}
         ("ideal", IDEAL),
         ("uptime=0.9,outage=2h", NetworkConditions(up_share=0.9, mean_down_ms=7_200_000)),
         ("uptime=0.9, shop_uptime=0.5", NetworkConditions(up_share=0.9, shop_up_share=0.5)),
+        ("offline_code=temporary_channel_failure", NetworkConditions(offline_code=0x1007)),
         ({"latency": "50ms", "stuck": 0}, NetworkConditions(hop_median_ms=50, stuck_share=0)),
         (
             {"outage": timedelta(hours=1), "block_time": 60},

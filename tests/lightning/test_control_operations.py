@@ -22,6 +22,7 @@ from tests.support.channel_audit import audit
 from tests.support.lists import listed
 
 TEMPORARY_CHANNEL_FAILURE, UNKNOWN_DETAILS, PERMANENT_CHANNEL_FAILURE = 0x1007, 0x400F, 0x4008
+UNKNOWN_NEXT_PEER = 0x400A
 
 HTLC_COLUMNS, BALANCE_COLUMNS = tuple(HtlcRow.__annotations__), tuple(BalanceRow.__annotations__)
 
@@ -130,11 +131,11 @@ def test_a_dropped_htlc_is_stuck_until_it_expires_even_if_the_payer_gave_up(sand
     assert not any(sandbox.world.engine.in_flight)
 
 
-def test_an_offline_node_is_reported_by_the_node_before_it_as_a_temporary_channel_failure(sandbox):
-    """BOLT 4: unknown_next_peer is for channels that a node does not have."""
+def test_an_offline_node_is_reported_by_the_node_before_it_as_an_unknown_next_peer(sandbox):
+    """LND's switch, for a link that is not eligible to forward."""
     sandbox.network["n1"].offline("10m")
     _, payment = pay(sandbox)
-    assert codes(payment) == [TEMPORARY_CHANNEL_FAILURE, None]
+    assert codes(payment) == [UNKNOWN_NEXT_PEER, None]
     assert "n1 was offline" in payment.row["attempts"][0]["reason"]
     sandbox.run("2h")  # the payer's penalties have expired
     _, later = pay(sandbox)

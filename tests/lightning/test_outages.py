@@ -9,6 +9,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.lightning.engine.network_conditions import NetworkConditions, SampledConditions
+from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.network.network_tables import htlcs_of
 from leyden.lightning.topology.graph import from_edges
 from leyden.sandbox.resources import Payment
@@ -159,3 +160,27 @@ def test_an_outage_lasts_at_least_until_the_instant_that_the_conditions_name():
             until = conditions.same_until(node, at_ms)
             assert until > at_ms
             assert conditions.is_up(node, until - 1) == conditions.is_up(node, at_ms)
+
+
+@pytest.mark.parametrize("by_conditions", [True, False])
+@pytest.mark.parametrize(
+    ("conditions", "code", "attempts"),
+    [
+        ("ideal", FailureCode.UNKNOWN_NEXT_PEER, 1),
+        ("ideal,offline_code=temporary_channel_failure", FailureCode.TEMPORARY_CHANNEL_FAILURE, 31),
+    ],
+)
+def test_a_payer_tries_a_node_that_is_offline_once(conditions, code, attempts, by_conditions):
+    """As LND answers; Core Lightning's answer lets the payer try again with ever smaller parts."""
+    with Sandbox(seed=7, start=START, network=from_edges(LINE, shop="shop"), conditions=conditions) as sandbox:
+        if by_conditions:
+            up, dead = sandbox.world.engine.conditions.is_up, sandbox.network["n2"].number
+            sandbox.world.engine.conditions.always_up = False
+            sandbox.world.engine.conditions.is_up = lambda node, at_ms: node != dead and up(node, at_ms)
+        else:
+            sandbox.network["n2"].offline()
+        charge = sandbox.charges.create(amount="400000000", description="tea", expiresIn=86_400)
+        payment = sandbox.wallet("ana").pay(charge)
+        sandbox.run("5m")
+        assert [attempt["code"] for attempt in payment.row["attempts"]] == [code] * attempts
+        assert payment.outcome == "NO_ROUTE"

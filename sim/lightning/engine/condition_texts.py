@@ -6,6 +6,9 @@ uptime             the share of time in which a node is online, 0.001 to 1 (0.98
                    nothing, in either direction: what is on its way waits until it is back, or expires
 shop_uptime        the same for the shop's node, 0.001 to 1 (1)
 outage             how long a node is offline on average (30m)
+offline_code       what the node before one that is offline answers (unknown_next_peer)
+                   unknown_next_peer          as LND: a link that is not eligible to forward; the payer goes around
+                   temporary_channel_failure  as Core Lightning and the letter of BOLT 4: the payer tries smaller parts
 latency            the median time of a message over one hop (120ms)
 latency_sigma      the standard deviation of its logarithm, 0 to 3 (0.6)
 slow               the share of nodes that are slow, 0 to 1 (0.1)
@@ -16,6 +19,16 @@ stuck_time         how long it is stuck on average (3h). If that is longer than 
                    last node 83 blocks are left, nearly 14 hours: e**(-13.8/3) of one in a thousand; earlier there are
                    more
 block_time         the mean time between blocks (10m)
+liquidity          how channels are divided between their sides at the start: uniform, or bimodal as LND's estimator
+                   assumes (`leyden.lightning.topology.liquidity`). A graph whose channels have balances keeps them
+                   without it; all others are uniform
+shop               the receiving node: random (any node), largest (that with the most channels), or the name or public
+                   key of one. Without it: of a scale-free network a node with 10 to 50 channels, of a graph from a file
+                   the largest, of other shapes the last node
+payers             where wallets are: funded, on nodes with at least 1,000,000 sat of their own in two channels or more
+                   (without it, too), or random, on any node but the shop's. Chances that a payment has a way are in
+                   `leyden.lightning.topology.placement`
+liquidity_scale    of bimodal: the sat by which the density of a side's balance falls to 1/e, 1 to 10**12 (300000)
 
 In brackets: the value in realistic conditions. They are assumptions, not measurements of the public network.
 """
@@ -31,12 +44,16 @@ from typing import Any
 from leyden.arguments import span_from
 from leyden.errors import GraphError
 from leyden.lightning.engine.network_conditions import IDEAL, REALISTIC, NetworkConditions
+from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
+from leyden.lightning.topology.liquidity import SHAPES, LiquidityFunction
+from leyden.lightning.topology.placement import PAYER_PLACES, SHOP_PLACES
 from leyden.server.spelling import closest
 
 PRESETS: Mapping[str, NetworkConditions] = {"ideal": IDEAL, "realistic": REALISTIC}
 
 # What can be written: a text, or its parts by name, such as `{"uptime": 0.9, "outage": "2h"}`.
-ConditionOptions = str | Mapping[str, str | float | timedelta]
+# `liquidity` may also be a function there.
+ConditionOptions = str | Mapping[str, str | float | timedelta | LiquidityFunction]
 
 
 def network_conditions(options: str) -> NetworkConditions:
@@ -58,22 +75,40 @@ def network_conditions(options: str) -> NetworkConditions:
 
 
 def condition_text(options: ConditionOptions) -> str:
-    """Options as one text. Raises `GraphError` for what describes no conditions."""
+    """Options as one text, without a function. Raises `GraphError` for what describes no conditions."""
     if isinstance(options, Mapping):
-        options = ",".join(f"{name}={_shown(name, value)}" for name, value in options.items())
+        options = ",".join(f"{name}={_shown(name, value)}" for name, value in options.items() if not callable(value))
     if not isinstance(options, str):
         raise GraphError(f'conditions={options!r:.60} is none: give "ideal", "realistic" or "uptime=0.9,outage=2h"')
     network_conditions(options)
     return options
 
 
+def liquidity_function(options: ConditionOptions) -> LiquidityFunction | None:
+    """The function of `liquidity`, if it is one. Raises `GraphError` for a function of anything else."""
+    given = dict(options) if isinstance(options, Mapping) else {}
+    functions: dict[str, Any] = {name: value for name, value in given.items() if callable(value)}
+    for name in functions:
+        if name != "liquidity":
+            raise GraphError(f"conditions: {name} is a function: only liquidity may be one")
+        if "liquidity_scale" in given:
+            raise GraphError("conditions: a function of liquidity has no liquidity_scale: leave it out")
+    return functions.get("liquidity")
+
+
 def described(conditions: NetworkConditions) -> str:
     """The conditions as a text that has every value."""
     names = {field: name for name, (field, _) in _READERS.items()}
     values = {one.name: getattr(conditions, one.name) for one in fields(conditions)}
-    return ", ".join(
-        f"{names[field]}={_time(value) if field.endswith('_ms') else f'{value:g}'}" for field, value in values.items()
-    )
+    return ", ".join(f"{names[field]}={_value(field, value)}" for field, value in values.items() if value != "")
+
+
+def _value(field: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if field == "offline_code":
+        return FAILURE_NAMES[int(value)]
+    return _time(value) if field.endswith("_ms") else f"{value:g}"
 
 
 def _number(least: str, most: str) -> Callable[[str, str], float]:
@@ -89,6 +124,33 @@ def _number(least: str, most: str) -> Callable[[str, str], float]:
     return read
 
 
+def _liquidity(name: str, text: str) -> str:
+    if text not in SHAPES:
+        raise GraphError(
+            f"conditions: {name}={text[:40]!r} is none: give {' or '.join(SHAPES)}, or a function in a mapping, such as"
+            " {'liquidity': function}"
+        )
+    return text
+
+
+def _shop(name: str, text: str) -> str:
+    if not text.strip():
+        raise GraphError(f"conditions: {name} is empty: give {', '.join(SHOP_PLACES)} or the name of a node")
+    return text.strip()
+
+
+def _payers(name: str, text: str) -> str:
+    if text not in PAYER_PLACES:
+        raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {' or '.join(PAYER_PLACES)}")
+    return text
+
+
+def _offline_code(name: str, text: str) -> int:
+    if text not in _OFFLINE_CODES:
+        raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {' or '.join(_OFFLINE_CODES)}")
+    return _OFFLINE_CODES[text]
+
+
 def _milliseconds(name: str, text: str) -> float:
     try:
         return float(span_from(name, text, least_ms=1))
@@ -96,10 +158,14 @@ def _milliseconds(name: str, text: str) -> float:
         raise GraphError(f"conditions: {name}: {error}") from None
 
 
-_READERS: Mapping[str, tuple[str, Callable[[str, str], float]]] = {
+_OFFLINE_CODES = {
+    FAILURE_NAMES[code]: code for code in (FailureCode.UNKNOWN_NEXT_PEER, FailureCode.TEMPORARY_CHANNEL_FAILURE)
+}
+_READERS: Mapping[str, tuple[str, Callable[[str, str], float | str]]] = {
     "uptime": ("up_share", _number("0.001", "1")),
     "shop_uptime": ("shop_up_share", _number("0.001", "1")),
     "outage": ("mean_down_ms", _milliseconds),
+    "offline_code": ("offline_code", _offline_code),
     "latency": ("hop_median_ms", _milliseconds),
     "latency_sigma": ("hop_sigma_log", _number("0", "3")),
     "slow": ("slow_share", _number("0", "1")),
@@ -107,6 +173,10 @@ _READERS: Mapping[str, tuple[str, Callable[[str, str], float]]] = {
     "stuck": ("stuck_share", _number("0", "1")),
     "stuck_time": ("mean_stuck_ms", _milliseconds),
     "block_time": ("mean_block_ms", _milliseconds),
+    "liquidity": ("liquidity", _liquidity),
+    "shop": ("shop", _shop),
+    "payers": ("payers", _payers),
+    "liquidity_scale": ("liquidity_scale_sat", _number("1", "1000000000000")),
 }
 
 

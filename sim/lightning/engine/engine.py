@@ -262,8 +262,7 @@ class Engine(Channels):
         if failure is not None:
             return failure
         if not self.conditions.is_up(policies.target[edge], self.now):
-            # BOLT 4: a transient error of the outgoing channel; unknown_next_peer is for channels that do not exist.
-            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{target} was offline"
+            return self.conditions.parameters.offline_code, f"{target} was offline"
         spendable = self.balance[edge] - self.reserve[edge >> 1]
         if amount > policies.htlc_max_msat[edge] or amount > spendable:
             return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} had {max(spendable, 0)} msat for {amount}"

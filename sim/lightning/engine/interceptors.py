@@ -5,8 +5,9 @@
 - `fail`: the node fails the HTLC with `code`. BOLT 4, "Failure Messages".
 - `drop`: the node never answers, and its peer closes the channel and claims the HTLC when it expires. BOLT 5, and
   PERM|8 of BOLT 4.
-- `offline`: nothing reaches the node or passes the channel; the node before it answers UPDATE|7. BOLT 4. What is on its
-  way through the node in either direction waits until it is back, or expires (not with `hop` or `times`).
+- `offline`: nothing reaches the node or passes the channel; the node before it answers the `offline_code` of the
+  conditions, PERM|10 of BOLT 4 by default. What is on its way through the node in either direction waits until it is
+  back, or expires (not with `hop` or `times`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from leyden.errors import InterceptError
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.interceptor_row import KINDS, InterceptorRow
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import FAILURE_NAMES, FINAL_NODE_CODES, FORWARDING_NODE_CODES, FailureCode
+from leyden.lightning.failure_codes import FAILURE_NAMES, FINAL_NODE_CODES, FORWARDING_NODE_CODES
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 from leyden.server.errors import StoreError
 from leyden.server.ports import Clock, EventJournal
@@ -239,10 +240,8 @@ class Interceptors:
             return "drop", 0, f"{names[at]} never answered, {by}"
         if row["code"] is not None:
             return "fail", row["code"], f"{names[at]} answered {FAILURE_NAMES[row['code']]}, {by}"
-        # BOLT 4: "if during forwarding to its receiving peer, an otherwise unspecified, transient error occurs in the
-        # outgoing channel": UPDATE|7. unknown_next_peer (PERM|10) is for a channel that the node does not have.
         offline = names[policies.target[edges[hop]] if row["node"] is None else row["node"]]
-        return "fail", FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{offline} was offline, {by}"
+        return "fail", self._engine.conditions.parameters.offline_code, f"{offline} was offline, {by}"
 
 
 def _code_list() -> str:

@@ -10,8 +10,10 @@ from functools import lru_cache
 import numpy as np
 
 from leyden.lightning.engine.outage_times import OutageTimes
+from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.topology.generate import normal
 from leyden.lightning.topology.graph import Flags
+from leyden.lightning.topology.liquidity import LND_SCALE_SAT
 
 FIRST_HEIGHT = 800_000
 # Bitcoin adjusts the difficulty every 2,016 blocks, so that these take two weeks.
@@ -41,6 +43,9 @@ class NetworkConditions:
     probability `stuck_share`, for an exponentially distributed time; nodes are up and down for exponentially
     distributed times, the shop's node with a share of its own. Each period of `PERIOD_BLOCKS * mean_block_ms` has
     `PERIOD_BLOCKS` blocks, at uniformly distributed times: the time between two is close to exponential.
+    `offline_code` is the failure code of a node whose next one is offline. `liquidity` is the shape in which balances
+    are drawn, with its scale (empty: uniform, and only for a graph that has none). `shop` and `payers` say where these
+    are, as in `leyden.lightning.topology.placement` (empty: where they are by default).
     """
 
     hop_median_ms: float = 120.0
@@ -53,6 +58,11 @@ class NetworkConditions:
     shop_up_share: float = 1.0
     mean_down_ms: float = 30 * 60_000
     mean_block_ms: float = 600_000
+    offline_code: int = FailureCode.UNKNOWN_NEXT_PEER
+    liquidity: str = ""
+    liquidity_scale_sat: float = LND_SCALE_SAT
+    shop: str = ""
+    payers: str = ""
 
 
 REALISTIC = NetworkConditions()

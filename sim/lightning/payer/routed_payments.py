@@ -18,13 +18,12 @@ from leyden.lightning.payer.payment_rows import AttemptResult, PaymentRow
 from leyden.lightning.payer.payment_scripts import FAILURES, NO_ROUTE_LEFT, part_amount, scripted_reason
 from leyden.lightning.payer.payment_session import EXTRA_CLTV_BLOCKS, PaymentSession, PaymentSessions
 from leyden.lightning.payer.payments import Payments
+from leyden.lightning.payer.wallet_nodes import wallet_nodes
 from leyden.lightning.receiver.node import DirectNode
 from leyden.lightning.routing.mission_control import GOOD, FailureInterpretation, MissionControl
 from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
 
-# Wallets run on nodes that can pay: with at least a million sat in their channels, if there are such nodes.
-_WALLET_MSAT = 1_000_000_000
 _IN_FLIGHT, _SUCCEEDED = "in_flight", "succeeded"
 
 
@@ -53,7 +52,7 @@ class RoutedPayments(Payments):
         self._key = key
         graph = engine.graph
         self._numbers = {name: number for names in (graph.keys, graph.names) for number, name in enumerate(names)}
-        self._wallet_nodes = _nodes_with_funds(engine, shop)
+        self._wallet_nodes = wallet_nodes(engine, shop)
         self.open_sessions: dict[str, PaymentSession] = {}
         self._sessions = PaymentSessions(engine, reuse_hints=False)
         engine.on_arrival = self._receive
@@ -295,13 +294,3 @@ class RoutedPayments(Payments):
         if HELD in kinds and kinds <= {HELD, FAILED} and row["status"] != HELD:
             self._journal.note("payment_held", payment_id)
             self.rows.put({**row, "status": HELD})
-
-
-def _nodes_with_funds(engine: Engine, shop: int) -> list[int]:
-    """The nodes of wallets: with enough initial balance and two channels; if there are none, all but the shop."""
-    balance_msat, channels = [0] * len(engine.graph.names), [0] * len(engine.graph.names)
-    for edge in range(2 * engine.initial_channels):
-        balance_msat[engine.policies.source[edge]] += engine.initial_balance[edge]
-        channels[engine.policies.source[edge]] += 1
-    nodes = [node for node in range(len(balance_msat)) if node != shop]
-    return [node for node in nodes if balance_msat[node] >= _WALLET_MSAT and channels[node] >= 2] or nodes

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from leyden.errors import GraphError
 from leyden.lightning.topology.graph import Graph, Ints, assemble
+from leyden.lightning.topology.liquidity import LND_SCALE_SAT, UNIFORM, balances
 
 Floats = npt.NDArray[np.float64]
 Ends = tuple[Ints, Ints]
@@ -36,8 +37,11 @@ _PPM = ((0.0, 0.67, 0.75, 0.90, 0.95, 0.99, 1.0), (1, 1, 10, 300, 1_000, 4_000, 
 _SNAPSHOT_NODES = 6_006
 
 
-def generate(what: str, seed: int) -> Graph:
-    """The graph that `what` describes: a shape, a colon and the number of nodes. Raises `GraphError`."""
+def generate(what: str, seed: int, liquidity: str = UNIFORM, scale_sat: float = LND_SCALE_SAT) -> Graph:
+    """The graph that `what` describes: a shape, a colon and the number of nodes. Raises `GraphError`.
+
+    `liquidity` and its scale are as in `leyden.lightning.topology.liquidity`; they change the balances alone.
+    """
     shape, _, size = what.partition(":")
     if shape not in SHAPES or not (size.isascii() and size.isdigit()):
         known = ", ".join(f"{shape}:N" for shape in SHAPES)
@@ -48,7 +52,7 @@ def generate(what: str, seed: int) -> Graph:
         raise GraphError(f"network={what!r}: {shape} has {least} to {MAX_NODES} nodes")
     rng = np.random.default_rng(seed)
     a, b = SHAPES[shape](nodes, rng)
-    return _with_channels(nodes, a, b, rng, shape)
+    return _with_channels(nodes, a, b, rng, shape, (liquidity, scale_sat))
 
 
 def _scale_free(nodes: int, rng: np.random.Generator) -> Ends:
@@ -106,7 +110,9 @@ SHAPES: dict[str, Callable[[int, np.random.Generator], Ends]] = {
 }
 
 
-def _with_channels(nodes: int, a: Ints, b: Ints, rng: np.random.Generator, shape: str) -> Graph:
+def _with_channels(
+    nodes: int, a: Ints, b: Ints, rng: np.random.Generator, shape: str, liquidity: tuple[str, float]
+) -> Graph:
     """A graph of these channels, with random capacities, balances and policies."""
     channels, edges = len(a), 2 * len(a)
     degree = np.bincount(a, minlength=nodes) + np.bincount(b, minlength=nodes)
@@ -117,8 +123,7 @@ def _with_channels(nodes: int, a: Ints, b: Ints, rng: np.random.Generator, shape
     sizes = np.sort(sizes)[np.argsort(np.argsort(score))]
     capacity = np.clip(sizes, _CAPACITY_LEAST_SAT, _CAPACITY_MOST_SAT).astype(np.int64) * 1_000
     reserve = capacity // 100
-    # Balances are not public: uniform between the reserves of both sides.
-    local = reserve + ((capacity - 2 * reserve) * rng.random(channels)).astype(np.int64)
+    local = balances(capacity, rng.random(channels), *liquidity)
     at, values = _PPM
     policies: list[Ints] = [
         _picked(rng.random(edges), (0.58, 0.74, 0.83, 0.90, 0.96, 1.0), (1_000, 1, 0, 100, 500, 5_000)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -144,20 +144,6 @@ _SCHEMA = {
 _SAVED = DocumentKind("graph", GraphError, "give what `dump()` returned", Draft4Validator(_SCHEMA), 1_000_000_000)
 
 
-def drawn_balances(capacity: Ints, rng: np.random.Generator) -> Ints:
-    """A balance for one side of each channel, drawn uniformly between the reserves."""
-    reserve = capacity // 100
-    return reserve + ((capacity - 2 * reserve) * rng.random(len(capacity))).astype(np.int64)
-
-
-def with_drawn_balances(graph: Graph, rng: np.random.Generator) -> Graph:
-    """The graph with drawn balances, if its file has none; otherwise the graph itself."""
-    if not graph.is_drawn:
-        return graph
-    local = drawn_balances(graph.capacity_msat, rng)
-    return replace(graph, local_msat=_interleaved(local, graph.capacity_msat - local))
-
-
 def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, shop: str | None = None) -> Graph:
     """A graph from a list of channels: `(a, b, capacity_sat)` each, or a mapping with further fields.
 
@@ -222,8 +208,8 @@ def assemble(
     base, ppm, delta, least, most, disabled = policies
     return Graph(
         names=names,
-        source=_interleaved(a, b),
-        target=_interleaved(b, a),
+        source=interleaved(a, b),
+        target=interleaved(b, a),
         capacity_msat=capacity,
         base_msat=base,
         ppm=ppm,
@@ -231,7 +217,7 @@ def assemble(
         htlc_min_msat=least,
         htlc_max_msat=most,
         disabled=disabled.astype(np.bool_),
-        local_msat=_interleaved(a_local, capacity - a_local),
+        local_msat=interleaved(a_local, capacity - a_local),
         shop=shop,
         **further,
     )
@@ -277,7 +263,8 @@ def _both_sides(name: str, column: list[Any]) -> Ints:
     return np.array(sides, dtype=np.int64)
 
 
-def _interleaved(even: Ints, odd: Ints) -> Ints:
+def interleaved(even: Ints, odd: Ints) -> Ints:
+    """The values of both sides of each channel, as the columns by edge have them."""
     both = np.empty(2 * len(even), dtype=np.int64)
     both[0::2], both[1::2] = even, odd
     return both

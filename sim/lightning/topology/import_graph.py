@@ -16,7 +16,8 @@ from scipy.sparse.csgraph import connected_components  # type: ignore[import-unt
 from leyden.arguments import ALL_MSAT
 from leyden.errors import GraphError
 from leyden.json_files import DocumentKind
-from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, assemble, drawn_balances
+from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, assemble
+from leyden.lightning.topology.liquidity import LND_SCALE_SAT, UNIFORM, balances
 
 _LONGEST_ALIAS = 64
 
@@ -122,7 +123,7 @@ def import_graph(
         np.array([numbers[row[1]] for row in found], dtype=np.int64),
         np.array([numbers[row[2]] for row in found], dtype=np.int64),
         capacity,
-        drawn_balances(capacity, np.random.default_rng(seed)),
+        balances(capacity, np.random.default_rng(seed).random(len(capacity)), UNIFORM, LND_SCALE_SAT),
         [np.array([side[place] for side in sides], dtype=np.int64) for place in range(6)],
         shop=None if shop is None else _shop(shop, keys, names, aliases),
         is_drawn=True,
