@@ -1,4 +1,7 @@
-"""Payment sessions: each splits a payment into shards, finds routes and retries after failures (as in LND)."""
+"""Payment sessions: each splits a payment into shards, finds routes and retries after failures.
+
+Limits are LND's; what it is true of is in `sim/lightning/README.md`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pathfinding: the cheapest route for an amount, by fees, time locks and the probability of success (as in LND)."""
+"""Pathfinding: the cheapest route for an amount, by fees, time locks and the probability of success.
+
+The weights are LND's, the probabilities are not: see `sim/lightning/README.md`.
+"""
 
 from __future__ import annotations
 
