@@ -31,6 +31,7 @@ from typing import Any
 from leyden.arguments import span_from
 from leyden.errors import GraphError
 from leyden.lightning.engine.network_conditions import IDEAL, REALISTIC, NetworkConditions
+from leyden.server.printable import quoted
 from leyden.server.spelling import closest
 
 PRESETS: Mapping[str, NetworkConditions] = {"ideal": IDEAL, "realistic": REALISTIC}
@@ -53,7 +54,7 @@ def network_conditions(options: str) -> NetworkConditions:
         else:
             near = closest(name, [*_READERS, *PRESETS])
             mend = f"did you mean {near}" if near else f"choose from {', '.join([*PRESETS, *_READERS])}"
-            raise GraphError(f"conditions: {part!r:.60} is none: {mend}; a value follows =, as in uptime=0.9")
+            raise GraphError(f"conditions: {quoted(part, 60)} is none: {mend}; a value follows =, as in uptime=0.9")
     return found
 
 
@@ -62,7 +63,9 @@ def condition_text(options: ConditionOptions) -> str:
     if isinstance(options, Mapping):
         options = ",".join(f"{name}={_shown(name, value)}" for name, value in options.items())
     if not isinstance(options, str):
-        raise GraphError(f'conditions={options!r:.60} is none: give "ideal", "realistic" or "uptime=0.9,outage=2h"')
+        raise GraphError(
+            f'conditions={quoted(options, 60)} is none: give "ideal", "realistic" or "uptime=0.9,outage=2h"'
+        )
     network_conditions(options)
     return options
 
@@ -83,7 +86,9 @@ def _number(least: str, most: str) -> Callable[[str, str], float]:
         except InvalidOperation:
             value = Decimal("NaN")
         if not (value.is_finite() and Decimal(least) <= value <= Decimal(most)):
-            raise GraphError(f"conditions: {name}={text[:40]!r} is out of bounds: give a number from {least} to {most}")
+            raise GraphError(
+                f"conditions: {name}={quoted(text[:40])} is out of bounds: give a number from {least} to {most}"
+            )
         return float(value)
 
     return read
