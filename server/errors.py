@@ -12,21 +12,36 @@ from typing import Any, NamedTuple
 
 from leyden.server.printable import printable
 
+_MOST, _END = 1_000, 250  # characters of an error's text, and of its end, which says what to do
+
+
+def _one_line(text: str) -> str:
+    return printable(text if len(text) <= _MOST else f"{text[: _MOST - _END]} ... {text[-_END:]}")
+
 
 class LeydenError(Exception):
-    """The base class of all errors of Leyden. A command that it ends returns `exit_status`: 1, or 2 for its input."""
+    """The base class of all errors of Leyden. A command that it ends returns `exit_status`: 1, or 2 for its input.
+
+    The text is one line of at most about 1,000 characters: it may quote paths and values that have any characters and
+    any length. Those that are not printable are escaped, and the middle of a longer text is left out.
+    """
 
     exit_status = 1
 
+    def __init__(self, *texts: object) -> None:
+        super().__init__(*(_one_line(each) if isinstance(each, str) else each for each in texts))
 
-class ContractError(LeydenError):
-    """The spec cannot be served. The text is `place in the spec: what is wrong; how to correct it`, in one line: names
-    of the document may have any characters, and those that are not printable are escaped."""
+
+class ArgumentError(LeydenError, ValueError, TypeError):
+    """An argument cannot be used; the text names it, says what was given, and what to give instead."""
 
     exit_status = 2
 
-    def __init__(self, text: str) -> None:
-        super().__init__(printable(text))
+
+class ContractError(LeydenError):
+    """The spec cannot be served. The text is `place in the spec: what is wrong; how to correct it`."""
+
+    exit_status = 2
 
 
 class StoreError(LeydenError):

@@ -10,6 +10,16 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
+def quoted(value: object, most: int = 100) -> str:
+    """The start of a value's repr in one line, for the text of an error: at most about `most` characters, of any value,
+    also one whose repr raises."""
+    try:
+        text = repr(value[: most + 1] if isinstance(value, (str, bytes)) else value)
+    except Exception:  # by a class of the caller; an integer of too many digits
+        return f"a value of the type {type(value).__name__[:most]}"
+    return printable(text[:most])
+
+
 def printable_lines(text: str) -> str:
     """The text in its lines: every other character that is not printable is escaped."""
     return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))

@@ -10,6 +10,9 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from numbers import Integral, Real
 
+from leyden.server.errors import ArgumentError
+from leyden.server.printable import quoted
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOSECONDS = re.compile(r"[.,][0-9]{6,}[1-9]")
 _HAS_TIME = re.compile(r"[0-9].*[^0-9W-]")  # what separates it from the date
@@ -44,12 +47,14 @@ def parse_iso(text: str, *, clamp: bool = False, up: bool = False) -> int:
     try:
         date_time = datetime.fromisoformat(f"{plain[:16]}:59{plain[19:]}" if leap else plain)
     except ValueError:
-        raise ValueError(f"{text!r} is not a date-time: write ISO 8601, for example 2030-01-01T09:00:00Z") from None
+        raise ArgumentError(
+            f"{quoted(text)} is not a date-time: write ISO 8601, for example 2030-01-01T09:00:00Z"
+        ) from None
     if date_time.tzinfo is None:
         if not _HAS_TIME.search(plain):
             given = f"{date_time:%Y-%m-%dT%H:%M:%SZ}"
-            raise ValueError(f"{text!r} is a date without a time: write both, for example {given}")
-        raise ValueError(f"{text!r} has no offset: add Z for UTC, for example 2030-01-01T09:00:00Z")
+            raise ArgumentError(f"{quoted(text)} is a date without a time: write both, for example {given}")
+        raise ArgumentError(f"{quoted(text)} has no offset: add Z for UTC, for example 2030-01-01T09:00:00Z")
     # A subtraction of aware date-times also works on the first and the last day of the calendar.
     since_epoch = date_time - _EPOCH
     if up:
@@ -59,7 +64,7 @@ def parse_iso(text: str, *, clamp: bool = False, up: bool = False) -> int:
     if not 0 <= instant <= MAX_INSTANT_MS:
         if clamp:
             return min(max(instant, 0), MAX_INSTANT_MS)
-        raise ValueError(f"{text!r} lies outside the years 1970 to 9999")
+        raise ArgumentError(f"{quoted(text)} lies outside the years 1970 to 9999")
     return instant
 
 
@@ -71,7 +76,8 @@ def parse_duration(value: str | float | timedelta) -> int:
     """
     span_ms = _span_ms(value)
     if not -MAX_INSTANT_MS <= span_ms <= MAX_INSTANT_MS:
-        raise ValueError(f"a duration is at most {MAX_INSTANT_MS // _UNIT_MS['d']}d, the years 1970 to 9999: give less")
+        most = f"a duration is at most {MAX_INSTANT_MS // _UNIT_MS['d']}d, the years 1970 to 9999"
+        raise ArgumentError(f"{quoted(value, 60)} is too long: {most}, so give less")
     return round(span_ms)
 
 
@@ -80,19 +86,28 @@ def _span_ms(value: str | float | timedelta) -> float:
     if isinstance(value, timedelta):
         return value // timedelta(milliseconds=1)
     if isinstance(value, bool):
-        raise ValueError(f'{value} is not a duration: give a number of seconds or a text such as "5m", not a boolean')
+        raise ArgumentError(
+            f'{value} is not a duration: give a number of seconds or a text such as "5m", not a boolean'
+        )
     if isinstance(value, (int, float)):
         if value != value or value in (float("inf"), float("-inf")):
-            raise ValueError(f"{value} is not a duration: it must be finite")
+            raise ArgumentError(f"{value} is not a duration: it must be finite")
         return value * 1_000
     if isinstance(value, Real):  # of numpy, for example
-        return _span_ms(int(value) if isinstance(value, Integral) else float(value))
+        try:
+            return _span_ms(int(value) if isinstance(value, Integral) else float(value))
+        except OverflowError:  # a fraction that is larger than any float
+            return float("inf")
     if not isinstance(value, str):
-        raise TypeError(f'{value!r} is not a duration: give a text such as "5m", a number of seconds or a timedelta')
+        raise ArgumentError(
+            f'{quoted(value)} is not a duration: give a text such as "5m", a number of seconds or a timedelta'
+        )
     text = value.strip()
     sign = -1 if text.startswith("-") else 1
     body = text[1:] if text[:1] in {"+", "-"} else text
     pieces = _DURATION.findall(body)
     if not pieces or "".join(number + unit for number, unit in pieces) != body:
-        raise ValueError(f'{value!r} is not a duration: write for example "90s", "5m", "1h30m" or a number of seconds')
+        raise ArgumentError(
+            f'{quoted(value)} is not a duration: write for example "90s", "5m", "1h30m" or a number of seconds'
+        )
     return sign * sum(float(number) * _UNIT_MS[unit] for number, unit in pieces)

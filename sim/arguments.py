@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from datetime import timedelta
+from decimal import Decimal
+from numbers import Real
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leyden.server.errors import ArgumentError, LeydenError
+from leyden.server.printable import quoted
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration
 
@@ -30,32 +35,34 @@ def hint(word: object, known: Iterable[str]) -> str:
 
 
 def whole_number(name: str, value: Any, least: int = -MAX_COUNT, most: int = MAX_COUNT) -> int:
-    """A whole number from `least` to `most`, also one of numpy. Raises `ValueError` for anything else, a boolean
+    """A whole number from `least` to `most`, also one of numpy. Raises `ArgumentError` for anything else, a boolean
     included."""
     number = _integer(value)
     if number is None:
-        raise ValueError(f"{name}={value!r:.60} is not a whole number: give for example {name}=1")
+        raise ArgumentError(f"{name}={quoted(value, 60)} is not a whole number: give for example {name}=1")
     if not least <= number <= most:
-        raise ValueError(f"{name}={shortened(number)} is out of bounds: give a whole number from {least} to {most}")
+        raise ArgumentError(f"{name}={shortened(number)} is out of bounds: give a whole number from {least} to {most}")
     return number
 
 
 def whole_msat(name: str, value: Any) -> int:
     """An amount in millisatoshis, from 0 to all bitcoin (`ALL_MSAT`): a whole number, or its digits as in the API.
-    Raises `ValueError` for anything else: amounts are never rounded."""
+    Raises `ArgumentError` for anything else: amounts are never rounded."""
     number = int(value) if isinstance(value, str) and _AMOUNT.fullmatch(value) else _integer(value)
     if number is None or number < 0:
-        raise ValueError(f"{name}={value!r:.60} is no amount: give whole millisatoshis, such as 250000")
+        raise ArgumentError(f"{name}={quoted(value, 60)} is no amount: give whole millisatoshis, such as 250000")
     if number > ALL_MSAT:
-        raise ValueError(f"{name}={shortened(number)} is more than all bitcoin: give at most {ALL_MSAT} millisatoshis")
+        raise ArgumentError(
+            f"{name}={shortened(number)} is more than all bitcoin: give at most {ALL_MSAT} millisatoshis"
+        )
     return number
 
 
 def check_count(name: str, value: Any) -> None:
-    """Raise `ValueError` for anything but None and a whole number from 1 to `MAX_COUNT`."""
+    """Raise `ArgumentError` for anything but None and a whole number from 1 to `MAX_COUNT`."""
     if value is not None and (type(value) is not int or not 1 <= value <= MAX_COUNT):
-        shown = shortened(value) if type(value) is int else f"{value!r:.60}"
-        raise ValueError(f"{name} is {shown}: give a whole number from 1 to {MAX_COUNT}, or None for every one")
+        shown = shortened(value) if type(value) is int else quoted(value, 60)
+        raise ArgumentError(f"{name} is {shown}: give a whole number from 1 to {MAX_COUNT}, or None for every one")
 
 
 def _integer(value: Any) -> int | None:
@@ -74,65 +81,108 @@ def shortened(number: int) -> str:
 
 
 def checked_path(name: str, value: Any) -> Path:
-    """A path, given as a text or a `Path`. Raises `TypeError` for anything else."""
+    """A path that a file can have, given as a text or a `Path`. Raises `ArgumentError` for anything else."""
     if not isinstance(value, (str, Path)):
-        raise TypeError(f"{name}={value!r:.60} is no path: give a text or a Path")
+        raise ArgumentError(f"{name}={quoted(value, 60)} is no path: give a text or a Path")
+    text = str(value)
+    try:
+        is_possible = b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        is_possible = False
+    if not is_possible:
+        raise ArgumentError(f"{name}={quoted(text)} has characters that no path has: give the path of a file")
     return Path(value)
 
 
 def checked_text(name: str, value: Any) -> str:
-    """A text. Raises `TypeError` for anything else."""
+    """A text that can be written as UTF-8. Raises `ArgumentError` for anything else."""
     if not isinstance(value, str):
-        raise TypeError(f"{name}={value!r:.60} is no text")
+        raise ArgumentError(f"{name}={quoted(value, 60)} is no text: give one")
+    if not is_utf8(value):
+        raise ArgumentError(f"{name}={quoted(value, 60)} has half a character, a surrogate: give a text without")
+    return value
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text can be written as UTF-8: it has no surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def checked_choice(name: str, value: Any, known: Iterable[str], error: type[LeydenError] = ArgumentError) -> str:
+    """One of some names. Raises `error` for anything else."""
+    names = list(known)
+    if not isinstance(value, str) or value not in names:
+        raise error(f"{name}={quoted(value, 60)} is not possible: {hint(value, names)}")
+    return value
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """True or False. Raises `ArgumentError` for anything else."""
+    if type(value) is not bool:
+        raise ArgumentError(f"{name}={quoted(value, 60)} is neither True nor False: give one of them")
     return value
 
 
 def checked_list(name: str, value: Any) -> tuple[Any, ...]:
-    """The items of a list. Raises `TypeError` for a text, and for what has no items."""
+    """The items of a list. Raises `ArgumentError` for a text, and for what has no items."""
     if isinstance(value, str):
-        raise TypeError(f"{name}={value!r} is one text: write {name}=[{value!r}]")
-    if not isinstance(value, Iterable):
-        raise TypeError(f"{name}={value!r:.60} is no list: write for example {name}=[...], or leave it out")
-    return tuple(value)
+        raise ArgumentError(f"{name}={quoted(value)} is one text: write {name}=[{quoted(value)}]")
+    try:
+        return tuple(value)
+    except TypeError:
+        mend = f"write for example {name}=[...], or leave it out"
+        raise ArgumentError(f"{name}={quoted(value, 60)} is no list: {mend}") from None
 
 
 def checked_seed(value: Any) -> int:
-    """A seed: a whole number from 0 to 9007199254740991. Raises `ValueError` for anything else."""
+    """A seed: a whole number from 0 to 9007199254740991. Raises `ArgumentError` for anything else."""
     try:
         seed = whole_number("seed", value)
     except ValueError:
         seed = -1
     if not 0 <= seed <= MAX_COUNT:
-        raise ValueError(f"{value!r} is not a seed: give a whole number from 0 to {MAX_COUNT}, such as 7")
+        raise ArgumentError(f"{quoted(value)} is not a seed: give a whole number from 0 to {MAX_COUNT}, such as 7")
     return seed
 
 
 def seed_from_text(text: str) -> int:
-    """The seed that an option gives, in decimal digits. Raises `ValueError` as `checked_seed`."""
+    """The seed that an option gives, in decimal digits. Raises `ArgumentError` as `checked_seed`."""
     number = int(text) if re.fullmatch("[0-9]{1,16}", text) else -1
     return checked_seed(number if 0 <= number <= MAX_COUNT else text)
 
 
 def checked_share(name: str, value: Any, example: str) -> float:
-    """A number from 0 to 1. Raises `ValueError` for anything else."""
-    try:
-        share = float("nan") if isinstance(value, (bool, str)) else float(value)
-    except (TypeError, ValueError):
-        share = float("nan")
-    if not 0 <= share <= 1:
-        raise ValueError(f"{name}={value!r} is not a share from 0 to 1: {example}")
+    """A number from 0 to 1. Raises `ArgumentError` for anything else."""
+    share = real_number(value)
+    if share is None or not 0 <= share <= 1:
+        raise ArgumentError(f"{name}={quoted(value)} is not a share from 0 to 1: {example}")
     return share
 
 
+def real_number(value: Any) -> float | None:
+    """A number as a float, also one of numpy; None for anything else, a boolean included, and for what is larger than
+    any float."""
+    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
+        return None
+    try:
+        return float(value)
+    except (OverflowError, ValueError):
+        return None
+
+
 def payer_name(value: Any) -> str:
-    """The name of a wallet: a text that is not blank. Raises `ValueError` for anything else."""
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f'{value!r} is not the name of a wallet: give a text, such as wallet("ana")')
+    """The name of a wallet: a text that is not blank. Raises `ArgumentError` for anything else."""
+    if not isinstance(value, str) or not value.strip() or not is_utf8(value):
+        raise ArgumentError(f'{quoted(value)} is not the name of a wallet: give a text, such as wallet("ana")')
     return value
 
 
 def receiver_name(value: Any) -> str:
-    """The name of a receiver, a host below `.localhost`. Raises `ValueError` for a text that no host can have."""
+    """The name of a receiver, a host below `.localhost`. Raises `ArgumentError` for a text that no host can have."""
     mend = ""
     if isinstance(value, str):
         host = value.lower().rstrip(".").removesuffix(".localhost")
@@ -141,9 +191,9 @@ def receiver_name(value: Any) -> str:
         label = re.sub(r"^[a-z]+://|[/:?#].*$", "", value.lower().strip(), flags=re.DOTALL)
         labels = re.sub(r"[^a-z0-9_.-]+", "-", label.removesuffix(".localhost")).split(".")
         mend = ".".join(each[:_MAX_LABEL].strip("-") for each in labels if each.strip("-"))
-    raise ValueError(
-        f"{value!r:.80} is not the name of a receiver: give the host without .localhost, in parts of 1 to {_MAX_LABEL} "
-        f'letters, digits, - and _, such as receiver("{mend if _is_host(mend) else "shop"}")'
+    raise ArgumentError(
+        f"{quoted(value, 80)} is not the name of a receiver: give the host without .localhost, in parts of 1 to "
+        f'{_MAX_LABEL} letters, digits, - and _, such as receiver("{mend if _is_host(mend) else "shop"}")'
     )
 
 
@@ -155,32 +205,32 @@ def _is_host(name: str) -> bool:
 
 
 def span_ms(value: str | float | timedelta) -> int:
-    """A duration in milliseconds. Raises what `parse_duration` raises, and `ValueError` for one that is not 0 and
+    """A duration in milliseconds. Raises what `parse_duration` raises, and `ArgumentError` for one that is not 0 and
     shorter than a millisecond."""
     found = parse_duration(value)
     given = re.search("[1-9]", value) if isinstance(value, str) else value
     if not found and given:
-        raise ValueError(f"{value!r} is shorter than a millisecond, the unit of time: give at least '1ms'")
+        raise ArgumentError(f"{quoted(value)} is shorter than a millisecond, the unit of time: give at least '1ms'")
     return found
 
 
 def span_from(name: str, value: str | float | timedelta, *, least_ms: int = 0) -> int:
-    """A duration in milliseconds, from `least_ms` to 1,000 years. Raises what `span_ms` raises, and `ValueError` for
+    """A duration in milliseconds, from `least_ms` to 1,000 years. Raises what `span_ms` raises, and `ArgumentError` for
     one outside these bounds."""
     found = span_ms(value)
     if found < least_ms:
         least = "0 or more" if least_ms == 0 else "more than 0" if least_ms == 1 else f"at least {least_ms} ms"
-        raise ValueError(f"{name}={value!r} is too short: give a time of {least}")
+        raise ArgumentError(f"{name}={quoted(value)} is too short: give a time of {least}")
     if found > MAX_SPAN_MS:
-        raise ValueError(f"{name}={value!r} is too long: give at most 365250d, which are 1000 years")
+        raise ArgumentError(f"{name}={quoted(value)} is too long: give at most 365250d, which are 1000 years")
     return found
 
 
 def rule_span_ms(name: str, value: str | float | timedelta) -> int:
-    """A duration in a rule (a fault, a payer) in milliseconds, from 0 to 366 days. Raises `ValueError`."""
+    """A duration in a rule (a fault, a payer) in milliseconds, from 0 to 366 days. Raises `ArgumentError`."""
     span = parse_duration(value)
     if not 0 <= span <= _LONGEST_RULE_MS:
-        raise ValueError(f"{name}={value!r} is out of bounds: give 0 to 366 days")
+        raise ArgumentError(f"{name}={quoted(value)} is out of bounds: give 0 to 366 days")
     return span
 
 
@@ -190,9 +240,9 @@ def seconds(milliseconds: int | None) -> float | None:
 
 
 def check_milliseconds(value: object, now_ms: int) -> None:
-    """Raise `ValueError` for an instant that was given in seconds since the epoch."""
+    """Raise `ArgumentError` for an instant that was given in seconds since the epoch."""
     if isinstance(value, int) and value in _SECONDS and now_ms > _SECONDS[-1]:
-        raise ValueError(f"{value} is an instant in January to April 1970: give milliseconds, {value}000")
+        raise ArgumentError(f"{value} is an instant in January to April 1970: give milliseconds, {value}000")
 
 
 def refuse_copy(value: object, _protocol: object = None) -> Any:

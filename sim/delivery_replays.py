@@ -9,8 +9,10 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from leyden.arguments import checked_list, checked_text, span_from
-from leyden.server.timestamps import parse_iso, to_iso
+from leyden.arguments import checked_list, checked_text, span_from, whole_number
+from leyden.errors import ArgumentError
+from leyden.server.printable import quoted
+from leyden.server.timestamps import MAX_INSTANT_MS, parse_iso, to_iso
 
 _PATH = "/sandbox/v1/deliveries"
 
@@ -61,7 +63,7 @@ class DeliveryReplays(ABC):
         """
         charge_id = charge if isinstance(charge, str) or charge is None else getattr(charge, "id", None)
         if charge is not None and not isinstance(charge_id, str):
-            raise TypeError(f"charge={charge!r:.60} is no Charge: give one of this sandbox, or its id")
+            raise ArgumentError(f"charge={quoted(charge, 60)} is no Charge: give one of this sandbox, or its id")
         given = {
             "ids": None if ids is None else list(checked_list("ids", ids)),
             "chargeId": charge_id,
@@ -76,6 +78,8 @@ class DeliveryReplays(ABC):
 def _time(at: str | int | datetime | None, delay: str | float | timedelta | None) -> dict[str, Any]:
     body: dict[str, Any] = {}
     if at is not None:
+        if isinstance(at, int):
+            whole_number("at", at, 0, MAX_INSTANT_MS)
         body["at"] = at.isoformat() if isinstance(at, datetime) else to_iso(at) if isinstance(at, int) else at
         if isinstance(at, str):
             with suppress(ValueError):  # the response says what is wrong

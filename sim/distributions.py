@@ -29,9 +29,10 @@ from itertools import accumulate
 from math import log
 from typing import Any
 
-from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, span_ms, whole_number
-from leyden.errors import DistributionError
+from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, shortened, span_ms, whole_number
+from leyden.errors import ArgumentError, DistributionError
 from leyden.rng import RandomStream
+from leyden.server.printable import quoted
 
 Distribution = list[Any]  # its name and its numbers, as JSON values
 DistributionText = str | int | float | timedelta
@@ -78,7 +79,7 @@ def seconds_distribution(value: DistributionText, name: str = "expiresIn") -> Di
     found = _distribution(value, name, lambda text: _span_ms(text) / 1_000)
     fixed = [found[1]] if found[0] == "const" else [one for one, _ in found[1]] if found[0] == "choice" else []
     if any(each < 1 for each in fixed):
-        raise DistributionError(f"{name}: {value!r} is shorter than a second, the unit: give 1s or more")
+        raise DistributionError(f"{name}: {quoted(value)} is shorter than a second, the unit: give 1s or more")
     return found
 
 
@@ -94,7 +95,7 @@ def payer_distribution(value: int | str | Sequence[str] | Mapping[str, float]) -
             raise DistributionError(f"{error}, or names of wallets") from None
     if not isinstance(value, str):
         if isinstance(value, bytes | bytearray) or not all(isinstance(name, str) for name in value):
-            raise DistributionError(f"payers: {value!r:.60} are not names of wallets: give texts")
+            raise DistributionError(f"payers: {quoted(value, 60)} are not names of wallets: give texts")
         value = f"choice({', '.join(value)})"
     call = _CALL.fullmatch(value)
     if call is not None and call[1] == "zipf":
@@ -104,7 +105,7 @@ def payer_distribution(value: int | str | Sequence[str] | Mapping[str, float]) -
 
 def _zipf(parts: list[str], text: str) -> Distribution:
     if len(parts) not in (1, 2):
-        raise DistributionError(f"payers: {text!r} has {len(parts)} values: write zipf(number, exponent)")
+        raise DistributionError(f"payers: {quoted(text)} has {len(parts)} values: write zipf(number, exponent)")
     number = _read(parts[0], "payers", lambda digits: whole_number("number", _digits(digits), 1, _MAX_PEOPLE))
     exponent = _read(parts[1], "payers", _shape) if len(parts) == 2 else 1.0
     sums = list(accumulate(place**-exponent for place in range(1, number + 1)))
@@ -117,12 +118,12 @@ def word_distribution(value: str | Mapping[str, float], name: str, read: Reader)
     if isinstance(value, Mapping):
         value = f"choice({', '.join(f'{word}:{weight!r}' for word, weight in value.items())})"
     if not isinstance(value, str):
-        raise DistributionError(f"{name}: {value!r:.80} is not a name: write one, or {_FORMS['choice']}")
+        raise DistributionError(f"{name}: {quoted(value, 80)} is not a name: write one, or {_FORMS['choice']}")
     call = _CALL.fullmatch(value)
     if call is None:
         return ["const", _read(value.strip(), name, read)]
     if call[1] != "choice":
-        raise DistributionError(f"{name}: {value!r} has no names: write {_FORMS['choice']}")
+        raise DistributionError(f"{name}: {quoted(value)} has no names: write {_FORMS['choice']}")
     return _choice(split_outside(call[2], ","), value, name, read)
 
 
@@ -132,22 +133,22 @@ def value_distribution(value: Any, name: str, read: Reader) -> Distribution:
     if not isinstance(value, list | Mapping):
         return _distribution(value, name, read)
     if not value:
-        raise DistributionError(f"{name}: {value!r} has no values: give at least one")
+        raise DistributionError(f"{name}: {quoted(value)} has no values: give at least one")
     if len(value) > MAX_VALUES:
         raise DistributionError(f"{name}: {len(value)} values are too many: give a sample of at most {MAX_VALUES}")
-    values = [_read(each if isinstance(each, str) else repr(_scalar(each, name)), name, read) for each in value]
+    values = [_read(each if isinstance(each, str) else _written(_scalar(each, name)), name, read) for each in value]
     if not isinstance(value, Mapping):
         return ["values", values, None]
-    weights = [_read(repr(weight), name, _weight) for weight in value.values()]
+    weights = [_read(_written(weight), name, _weight) for weight in value.values()]
     sums = list(accumulate(weights))
     if not sums[-1]:
-        raise DistributionError(f"{name}: every weight in {value!r:.80} is 0: give at least one above 0")
+        raise DistributionError(f"{name}: every weight in {quoted(value, 80)} is 0: give at least one above 0")
     return ["values", values, sums]
 
 
 def _scalar(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise DistributionError(f"{name}: {value!r:.60} is no number: give numbers or texts such as 250000")
+        raise DistributionError(f"{name}: {quoted(value, 60)} is no number: give numbers or texts such as 250000")
     return value
 
 
@@ -165,7 +166,7 @@ def seconds_value(text: str) -> float:
     """A span in seconds, 1 or more. Raises `ValueError`."""
     found = _span_ms(text) / 1_000
     if found < 1:
-        raise ValueError(f"{text!r} is shorter than a second, the unit: give 1s or more")
+        raise ArgumentError(f"{quoted(text)} is shorter than a second, the unit: give 1s or more")
     return found
 
 
@@ -211,26 +212,31 @@ def whole_draw(distribution: Distribution, rng: RandomStream, least: int, most: 
     return round(min(max(value, least), most))
 
 
+def _written(value: Any) -> str:
+    """A number as a text; of one with too many digits for Python a text that is no number."""
+    return shortened(value) if isinstance(value, int) and not isinstance(value, bool) else repr(value)
+
+
 def _distribution(value: DistributionText, name: str, read: Reader) -> Distribution:
     if isinstance(value, bool) or not isinstance(value, (str, int, float, timedelta)):
-        raise DistributionError(f"{name}: {value!r} is not a distribution: give a number or one of {_NAMES}")
+        raise DistributionError(f"{name}: {quoted(value)} is not a distribution: give a number or one of {_NAMES}")
     if isinstance(value, timedelta):
         value = value.total_seconds()
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) else _written(value)
     call = _CALL.fullmatch(text)
     if call is None:
         if "(" in text:
-            raise DistributionError(f"{name}: {text!r} is not a distribution: write one of {_NAMES}")
+            raise DistributionError(f"{name}: {quoted(text)} is not a distribution: write one of {_NAMES}")
         return ["const", _read(text, name, read)]
     kind, parts = call[1], split_outside(call[2], ",")
     if kind not in _FORMS:
-        raise DistributionError(f"{name}: there is no distribution {kind!r}: write one of {_NAMES}")
+        raise DistributionError(f"{name}: there is no distribution {quoted(kind)}: write one of {_NAMES}")
     if kind == "choice":
         return _choice(parts, text, name, read)
     form = _FORMS[kind]
     most = form.count(",") + 1
     if len(parts) != most and not (kind in _OPTIONAL and len(parts) == most - 1):
-        raise DistributionError(f"{name}: {text!r} has {len(parts)} values: write {form}")
+        raise DistributionError(f"{name}: {quoted(text)} has {len(parts)} values: write {form}")
     if kind == "clip":
         return _clip(parts, text, name, read)
     first = _read(parts[0], name, read)
@@ -241,7 +247,7 @@ def _distribution(value: DistributionText, name: str, read: Reader) -> Distribut
     second = SPREAD if len(parts) == 1 else _read(parts[1], name, _spread if kind == "lognorm" else read)
     if kind == "uniform" and first > second:
         raise DistributionError(
-            f"{name}: {text!r} goes from {parts[0]} down to {parts[1]}: write uniform({parts[1]}, {parts[0]})"
+            f"{name}: {quoted(text)} goes from {parts[0]} down to {parts[1]}: write uniform({parts[1]}, {parts[0]})"
         )
     return [kind, first, second]
 
@@ -250,33 +256,33 @@ def _clip(parts: list[str], text: str, name: str, read: Reader) -> Distribution:
     inner = _distribution(parts[0], name, read)
     least, most = _read(parts[1], name, read), _read(parts[2], name, read)
     if inner[0] == "clip":
-        raise DistributionError(f"{name}: {text!r} clips twice: write one clip with the narrower bounds")
+        raise DistributionError(f"{name}: {quoted(text)} clips twice: write one clip with the narrower bounds")
     if least > most:
-        raise DistributionError(f"{name}: {text!r} goes from {parts[1]} down to {parts[2]}: exchange them")
+        raise DistributionError(f"{name}: {quoted(text)} goes from {parts[1]} down to {parts[2]}: exchange them")
     return ["clip", inner, least, most]
 
 
 def _heavy(kind: str, first: float, parts: list[str], text: str, name: str, read: Reader) -> Distribution:
     shape = _read(parts[1], name, _shape)
     if not first:
-        raise DistributionError(f"{name}: {text!r} begins at 0, so it would draw nothing else: give more than 0")
+        raise DistributionError(f"{name}: {quoted(text)} begins at 0, so it would draw nothing else: give more than 0")
     if kind == "weibull":
         return ["weibull", first, shape]
     most = _read(parts[2], name, read) if len(parts) == 3 else None
     if most is not None and most < first:
-        raise DistributionError(f"{name}: {text!r} goes from {parts[0]} down to {parts[2]}: exchange them")
+        raise DistributionError(f"{name}: {quoted(text)} goes from {parts[0]} down to {parts[2]}: exchange them")
     return ["pareto", first, shape, most]
 
 
 def _choice(parts: list[str], text: str, name: str, read: Reader) -> Distribution:
     if not parts:
-        raise DistributionError(f"{name}: {text!r} has no values: write {_FORMS['choice']}")
+        raise DistributionError(f"{name}: {quoted(text)} has no values: write {_FORMS['choice']}")
     weighted = []
     for part in parts:
         value, colon, weight = part.partition(":")
         weighted.append([_read(value.strip(), name, read), _read(weight.strip(), name, _weight) if colon else 1.0])
     if not sum(weight for _, weight in weighted):
-        raise DistributionError(f"{name}: every weight in {text!r} is 0: give at least one above 0")
+        raise DistributionError(f"{name}: every weight in {quoted(text)} is 0: give at least one above 0")
     return ["choice", weighted]
 
 
@@ -304,12 +310,12 @@ def _read(text: str, name: str, read: Reader) -> Any:
 def _msat(text: str) -> int:
     found = _NUMBER.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f'{text!r} is not an amount: write msat as "250000", or "250sat"')
+        raise ArgumentError(f'{quoted(text)} is not an amount: write msat as "250000", or "250sat"')
     number = Decimal(found[1].replace("_", "")).scaleb(3 if found[2] == "sat" else 0)
     if number > ALL_MSAT:
-        raise ValueError(f"{text:.60} is more than all bitcoin: give at most {ALL_MSAT} msat")
+        raise ArgumentError(f"{text:.60} is more than all bitcoin: give at most {ALL_MSAT} msat")
     if number != int(number):
-        raise ValueError(f"{text:.60} is no whole number of msat: amounts are not rounded")
+        raise ArgumentError(f"{text:.60} is no whole number of msat: amounts are not rounded")
     return int(number)
 
 
@@ -321,15 +327,15 @@ def _span_ms(text: str) -> int:
     else:
         found = span_ms(number)
     if found < 0:
-        raise ValueError(f"{text!r} is negative: spans are 0 or more")
+        raise ArgumentError(f"{quoted(text)} is negative: spans are 0 or more")
     if found > MAX_SPAN_MS:
-        raise ValueError(f"{text!r:.60} is too long: spans are at most 365250d, which are 1000 years")
+        raise ArgumentError(f"{quoted(text, 60)} is too long: spans are at most 365250d, which are 1000 years")
     return found
 
 
 def _payer(text: str) -> str:
     if not _WORD.fullmatch(text):
-        raise ValueError(f"{text!r} is not a name: use letters, digits, dots and dashes, at most 64")
+        raise ArgumentError(f"{quoted(text)} is not a name: use letters, digits, dots and dashes, at most 64")
     return text
 
 
@@ -337,27 +343,29 @@ def _weight(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not a plain number") from None
+        raise ArgumentError(f"{quoted(text)} is not a plain number") from None
     if not 0 <= number <= _MAX_WEIGHT:
-        raise ValueError(f"{text:.60} is out of bounds: give 0 or more, at most {_MAX_WEIGHT:.0f}")
+        raise ArgumentError(f"{text:.60} is out of bounds: give 0 or more, at most {_MAX_WEIGHT:.0f}")
     return number
 
 
 def _shape(text: str) -> float:
     number = _weight(text)
     if not SHAPES[0] <= number <= SHAPES[1]:
-        raise ValueError(f"{text:.60} is out of bounds for a shape: give {SHAPES[0]} to {SHAPES[1]:.0f}")
+        raise ArgumentError(f"{text:.60} is out of bounds for a shape: give {SHAPES[0]} to {SHAPES[1]:.0f}")
     return number
 
 
 def _digits(text: str) -> int:
     if not re.fullmatch("[0-9]{1,15}", text):
-        raise ValueError(f"{text!r:.60} is not a whole number: give for example 100")
+        raise ArgumentError(f"{quoted(text, 60)} is not a whole number: give for example 100")
     return int(text)
 
 
 def _spread(text: str) -> float:
     number = _weight(text)
     if number > MAX_SPREAD:
-        raise ValueError(f"{text:.60} is too large for the standard deviation of a logarithm: give 0 to {MAX_SPREAD}")
+        raise ArgumentError(
+            f"{text:.60} is too large for the standard deviation of a logarithm: give 0 to {MAX_SPREAD}"
+        )
     return number

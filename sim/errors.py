@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leyden.server.errors import (
+    ArgumentError,
     ContractError,
     InvalidAmount,
     LeydenError,
@@ -19,6 +20,7 @@ from leyden.server.printable import printable
 __all__ = [
     "ActionLogError",
     "ApiError",
+    "ArgumentError",
     "Bolt11Error",
     "ClockError",
     "ClosedError",

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
 from math import isfinite
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
-from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, span_ms
+from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, real_number, span_ms
 from leyden.distributions import MAX_VALUES, msat_value
 from leyden.errors import DistributionError
 from leyden.rng import RandomStream
+from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 
 # The values that are drawn from a function.
@@ -40,7 +41,10 @@ def plain_values(value: Any, name: str, read: Callable[[Any], float], stream: Ca
         return _drawn(value, name, read, stream())
     if isinstance(value, bytes | bytearray | set | frozenset) or not isinstance(value, Iterable):
         return _plain(value, name)
-    found = list(islice(value, MAX_VALUES + 1))
+    try:
+        found = list(islice(value, MAX_VALUES + 1))
+    except TypeError:  # an array without a dimension
+        return _plain(value, name)
     _check_length(name, len(found))
     return [_plain(each, name) for each in found]
 
@@ -77,7 +81,7 @@ def plain_rate(value: Any, start_ms: int, ends_at: int | None, per_minute: Calla
         return _tabulated(value, start_ms, ends_at, per_minute)
     if isinstance(value, list | tuple):
         if any(isinstance(each, list | tuple) for each in value):
-            raise DistributionError(f"rate: {value!r:.60} has lists in a list: give one list of rates to add")
+            raise DistributionError(f"rate: {quoted(value, 60)} has lists in a list: give one list of rates to add")
         return [plain_rate(each, start_ms, ends_at, per_minute) for each in value]
     return _plain(value, "rate")
 
@@ -107,7 +111,7 @@ def _drawn(function: Drawn, name: str, read: Callable[[Any], float], stream: Ran
         try:
             values.append(read(value))
         except (TypeError, ValueError) as error:
-            raise DistributionError(f"{what} returned {value!r:.60}: {error}") from None
+            raise DistributionError(f"{what} returned {quoted(value, 60)}: {error}") from None
     return values
 
 
@@ -119,9 +123,12 @@ def _result(function: Callable[[Any], Any], argument: Any, what: str) -> Any:
 
 
 def _finite(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    number = real_number(value)
+    if number is None or not isfinite(number):
         raise ValueError("return a number")
-    return float(value) if not isinstance(value, Integral) else int(value)
+    return number
 
 
 def _plain(value: Any, name: str) -> Any:
@@ -131,11 +138,11 @@ def _plain(value: Any, name: str) -> Any:
         return value.total_seconds()
     if isinstance(value, Integral) and not isinstance(value, bool):  # numpy's, for example
         return int(value)
-    if isinstance(value, Real) and not isinstance(value, bool):
-        return float(value)
+    if (number := real_number(value)) is not None:
+        return number
     raise DistributionError(
-        f"{name}: {value!r:.60} is not a distribution: give a number, a text, a list of values, a mapping from values "
-        "to weights, or a function"
+        f"{name}: {quoted(value, 60)} is not a distribution: give a number, a text, a list of values, a mapping from "
+        "values to weights, or a function"
     )
 
 
@@ -152,10 +159,10 @@ def _check_length(name: str, length: int, most: int = MAX_VALUES) -> None:
 def _instant_text(value: Any) -> str:
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise DistributionError(f"rate: {value!r} has no time zone: give an instant in UTC")
+            raise DistributionError(f"rate: {quoted(value)} has no time zone: give an instant in UTC")
         return value.isoformat()
     if not isinstance(value, str):
-        raise DistributionError(f'rate: {value!r:.60} is no instant: write for example "2030-01-01T09:00Z"')
+        raise DistributionError(f'rate: {quoted(value, 60)} is no instant: write for example "2030-01-01T09:00Z"')
     return value
 
 

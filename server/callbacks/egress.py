@@ -8,6 +8,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from urllib.parse import urlsplit
 
 from leyden.server.callbacks.ip_addresses import is_public, parse_host_address, unmap
+from leyden.server.errors import ArgumentError
+from leyden.server.printable import quoted
 from leyden.server.timestamps import parse_duration
 
 Network = IPv4Network | IPv6Network
@@ -35,11 +37,11 @@ _PRIVATE = tuple(
 
 def _network(given: str | Network) -> Network:
     if not isinstance(given, (str, IPv4Network, IPv6Network)):  # ip_network(5) is an address
-        raise ValueError(f"{given!r:.60} is not a network: give a text such as 10.0.0.0/8")
+        raise ArgumentError(f"{quoted(given, 60)} is not a network: give a text such as 10.0.0.0/8")
     try:
         return ip_network(given)
     except ValueError as error:
-        raise ValueError(f"{given!r} is not a network ({error}): give one such as 10.0.0.0/8") from None
+        raise ArgumentError(f"{quoted(given)} is not a network ({error}): give one such as 10.0.0.0/8") from None
 
 
 class Egress:
@@ -61,8 +63,8 @@ class Egress:
         own: Iterable[tuple[str, int]] = (),
         in_python: bool = False,
     ) -> None:
-        if mode not in MODES:
-            raise ValueError(f"{mode!r} is not an egress mode: choose {', '.join(MODES)}")
+        if not isinstance(mode, str) or mode not in MODES:
+            raise ArgumentError(f"{quoted(mode)} is not an egress mode: choose {', '.join(MODES)}")
         self.mode = mode
         self._in_python = in_python
         self._allowed = tuple(_network(network) for network in allow)
@@ -164,7 +166,7 @@ def parse_timeout(span: str | float | timedelta) -> int:
     """
     timeout_ms = parse_duration(span)
     if not 100 <= timeout_ms <= 60_000:
-        raise ValueError(f"a callback timeout is 100ms to 60s, not {span}")
+        raise ArgumentError(f"a callback timeout is 100ms to 60s, not {span}")
     return timeout_ms
 
 

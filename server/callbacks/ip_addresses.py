@@ -6,6 +6,9 @@ import re
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
+from leyden.server.errors import ArgumentError
+from leyden.server.printable import quoted
+
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 
 # The networks of IANA's registries of special-purpose addresses (RFC 6890, as of October 2025) that are not globally
@@ -54,10 +57,10 @@ def parse_host_address(host: str) -> IPv4Address | IPv6Address | None:
     if not _NUMBER.fullmatch(parts[-1]):
         return None
     if len(parts) > 4 or not all(_NUMBER.fullmatch(part) for part in parts):
-        raise ValueError(f"{host!r} is not an IP address: write it as four numbers from 0 to 255")
+        raise ArgumentError(f"{quoted(host)} is not an IP address: write it as four numbers from 0 to 255")
     *high, low = [_number(part) for part in parts]
     if any(number > 255 for number in high) or low >= 256 ** (4 - len(high)):
-        raise ValueError(f"{host!r} is not an IP address: a part is too large")
+        raise ArgumentError(f"{quoted(host)} is not an IP address: a part is too large")
     return IPv4Address(low + sum(number << 8 * (3 - place) for place, number in enumerate(high)))
 
 

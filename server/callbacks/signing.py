@@ -10,6 +10,8 @@ from typing import TypedDict
 
 from standardwebhooks.webhooks import Webhook
 
+from leyden.server.errors import ArgumentError
+
 _SECRET = re.compile("whsec_(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
@@ -24,7 +26,7 @@ class SecretRow(TypedDict):
 def check_secret(text: str) -> None:
     """Raise `ValueError` unless the text is a secret of Standard Webhooks: `whsec_` and 24 to 64 bytes in base64."""
     if not isinstance(text, str) or not _SECRET.fullmatch(text):
-        raise ValueError("that is not a webhook secret: give whsec_ and 24 to 64 bytes in base64")
+        raise ArgumentError("that is not a webhook secret: give whsec_ and 24 to 64 bytes in base64")
 
 
 # A header with more signatures would be refused by common servers: 170 of them are more than 8 KiB.

@@ -11,7 +11,9 @@ from leyden.arguments import MAX_SPAN_MS
 from leyden.callbacks.callback_rows import BehaviourRow, DownRow, ReplyRow
 from leyden.callbacks.replies import REFUSED, ReplySpec, stored_reply, word_of
 from leyden.distributions import DistributionText, span_distribution, whole_draw
+from leyden.errors import ArgumentError
 from leyden.rng import RandomStream
+from leyden.server.printable import quoted
 from leyden.server.timestamps import parse_iso
 
 Window = tuple[str, str]
@@ -26,7 +28,7 @@ def behaviour_row(
 ) -> BehaviourRow:
     """The behaviour as a row. Raises `ValueError`, with what to do instead, for what is none."""
     if isinstance(failure, bool) or not isinstance(failure, int | float) or not 0 <= failure <= 1:
-        raise ValueError(f"failure={failure!r:.60} is no share: give a number from 0 to 1")
+        raise ArgumentError(f"failure={quoted(failure, 60)} is no share: give a number from 0 to 1")
     return {
         "failure": float(failure),
         "fails_with": stored_reply(fails_with),
@@ -80,7 +82,10 @@ def _windows(down: Window | Sequence[Window]) -> Iterable[Window]:
     """One window, or a list of them."""
     if isinstance(down, str) or not isinstance(down, Iterable):
         raise _no_window(down)
-    found: list[Any] = list(down)
+    try:
+        found: list[Any] = list(down)
+    except TypeError:  # an array without a dimension
+        raise _no_window(down) from None
     is_one = len(found) == 2 and not any(isinstance(end, list | tuple) for end in found)
     return [(found[0], found[1])] if is_one else found
 
@@ -93,13 +98,13 @@ def _window(given: Window) -> DownRow:
     if all(is_daily):
         since, until = (time for time in times if time is not None)
         if since % _DAY_MS == until % _DAY_MS:
-            raise ValueError(f"down={given!r:.80} has no length: give two times of the day")
+            raise ArgumentError(f"down={quoted(given, 80)} has no length: give two times of the day")
         return {"daily": True, "from_ms": since % _DAY_MS, "until_ms": until}
     if any(is_daily):
         raise _no_window(given)
     since, until = (_instant_ms(end, given) for end in given)
     if since >= until:
-        raise ValueError(f"down={given!r:.80} ends before it begins: give the earlier instant first")
+        raise ArgumentError(f"down={quoted(given, 80)} ends before it begins: give the earlier instant first")
     return {"daily": False, "from_ms": since, "until_ms": until}
 
 
@@ -120,8 +125,8 @@ def _instant_ms(end: str, given: object) -> int:
         raise _no_window(given) from None
 
 
-def _no_window(given: object) -> ValueError:
-    return ValueError(
-        f"down={given!r:.80} is no window: give two times of every day (UTC), such as ('12:00', '14:00'), two instants "
-        "such as ('2030-01-01T12:00:00Z', '2030-01-01T14:00:00Z'), or a list of such windows"
+def _no_window(given: object) -> ArgumentError:
+    return ArgumentError(
+        f"down={quoted(given, 80)} is no window: give two times of every day (UTC), such as ('12:00', '14:00'), two "
+        "instants such as ('2030-01-01T12:00:00Z', '2030-01-01T14:00:00Z'), or a list of such windows"
     )

@@ -10,8 +10,10 @@ from typing import Any, NotRequired, TypedDict
 from leyden.arguments import check_count, rule_span_ms, seconds
 from leyden.callbacks.inspection import is_json_type
 from leyden.callbacks.mutations import CONTENT_KINDS, UNKNOWN_STATUS, WRONG_CONTENT_TYPE
+from leyden.errors import ArgumentError
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.printable import quoted
 from leyden.server.spelling import closest
 from leyden.server.timestamps import to_iso
 
@@ -60,7 +62,7 @@ class FaultRow(TypedDict):
     until: NotRequired[int]
 
 
-class FaultFieldRefused(ValueError):
+class FaultFieldRefused(ArgumentError):
     """A refusal because of some fields of a fault. `text` has `{}` in the place of their names."""
 
     def __init__(self, text: str, *fields: str) -> None:
@@ -95,8 +97,8 @@ class FaultSpec:
         Raises `ValueError`, with what to do instead, for a fault that could never apply or that would change nothing.
         """
         kind, headers, value = self.kind, self.headers, self.value
-        if kind not in KINDS:
-            raise ValueError(f"{str(kind)[:60]!r} is no kind of fault: choose one of {', '.join(KINDS)}")
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise ArgumentError(f"{quoted(kind, 60)} is no kind of fault: choose one of {', '.join(KINDS)}")
         limits = kind == RATE_LIMIT
         _one_of("operation", self.operation, known["operations"] if limits else known["callbacks"])
         _one_of("event", self.event, known["events"])
@@ -111,24 +113,25 @@ class FaultSpec:
             raise FaultFieldRefused("a burst of one message changes nothing: give a {} of 2 or more", "count")
         if headers is not None:
             if kind != "missing_headers" or isinstance(headers, str) or not headers:
-                raise ValueError("headers is a list of names for missing_headers: leave it out otherwise")
+                raise ArgumentError("headers is a list of names for missing_headers: leave it out otherwise")
             for name in headers:
                 _check_header(name)
         if value is not None and (kind not in _VALUES or not _is_header_text(value)):
-            raise ValueError(
+            raise ArgumentError(
                 f"value is a text of 1 to {_LONGEST_VALUE} printable ASCII characters for {', '.join(_VALUES)}: leave"
                 " it out otherwise"
             )
         if kind == "unknown_field" and value in known["fields"]:
-            raise ValueError(f"a message may have the field {value!r}: choose a name that no message has")
+            raise ArgumentError(f"a message may have the field {quoted(value)}: choose a name that no message has")
         if kind == "unknown_status" and (value or UNKNOWN_STATUS) in known["statuses"]:
-            raise ValueError(
-                f"a message may have the status {value or UNKNOWN_STATUS!r}: give a value that is none of"
+            raise ArgumentError(
+                f"a message may have the status {quoted(value or UNKNOWN_STATUS)}: give a value that is none of"
                 f" {', '.join(known['statuses'])}"
             )
         if kind == "wrong_content_type" and value is not None and is_json_type(value):
-            raise ValueError(
-                f"{value!r} is the content type of a correct message: give another one, such as {WRONG_CONTENT_TYPE}"
+            raise ArgumentError(
+                f"{quoted(value)} is the content type of a correct message: give another one, such as"
+                f" {WRONG_CONTENT_TYPE}"
             )
         return {
             "id": fault_id,
@@ -183,34 +186,36 @@ def _delay_ms(kind: str, delay: str | float | None) -> int | None:
     if delay is None:
         return DELAYS.get(kind)
     if kind not in DELAYS:
-        raise ValueError(f"{kind} takes no delay: leave it out")
+        raise ArgumentError(f"{kind} takes no delay: leave it out")
     if not isinstance(delay, str | float | int | timedelta):
-        raise ValueError(f'{delay!r} is no delay: give a number of seconds or a text such as "90s"')
+        raise ArgumentError(f'{quoted(delay)} is no delay: give a number of seconds or a text such as "90s"')
     delay_ms = rule_span_ms("delay", delay)
     if delay_ms < (shortest_ms := _SHORTEST_MS.get(kind, 0)):
-        raise ValueError(f"{kind} changes nothing with a delay of {delay!r}: give at least {shortest_ms / 1_000:g} s")
+        raise ArgumentError(
+            f"{kind} changes nothing with a delay of {quoted(delay)}: give at least {shortest_ms / 1_000:g} s"
+        )
     return delay_ms
 
 
 def _one_of(what: str, name: str | None, known: Collection[str]) -> None:
     if name is not None and (not isinstance(name, str) or name not in known):
-        raise ValueError(
-            f"there is no {what} {name!r:.60} that this fault could apply to: choose one of {', '.join(known)}"
+        raise ArgumentError(
+            f"there is no {what} {quoted(name, 60)} that this fault could apply to: choose one of {', '.join(known)}"
         )
 
 
 def _check_header(name: str) -> None:
     lower = name.lower() if isinstance(name, str) else ""
     if lower in CONNECTION_HEADERS:
-        raise ValueError(
+        raise ArgumentError(
             f"the connection adds the header {lower}, and a request without it is not sent: choose from"
             f" {', '.join(HEADER_NAMES)}"
         )
     if lower not in HEADER_NAMES:
         near = closest(lower, HEADER_NAMES)
-        raise ValueError(
-            f"a callback has no header {str(name)[:60]!r}"
-            f"{f', did you mean {near!r}?' if near else ''}: choose from {', '.join(HEADER_NAMES)}"
+        raise ArgumentError(
+            f"a callback has no header {quoted(str(name)[:60])}"
+            f"{f', did you mean {quoted(near)}?' if near else ''}: choose from {', '.join(HEADER_NAMES)}"
         )
 
 

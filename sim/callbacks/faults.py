@@ -30,6 +30,7 @@ from leyden.callbacks.fault_kinds import (
 )
 from leyden.callbacks.mutations import CONTENT_KINDS, SIGNATURE, STAMP, mutated, renamed, resent
 from leyden.callbacks.receivers import is_built_in
+from leyden.errors import ArgumentError
 from leyden.rng import uuid4_from
 from leyden.server.callbacks.deliveries import ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
@@ -129,7 +130,7 @@ class Faults:
                 "charge",
             )
         if spec.kind == "old_secret" and not any(self._earlier_secret(row["id"]) for row in self._projects.projects):
-            raise ValueError(
+            raise ArgumentError(
                 "there is no earlier secret that could sign: rotate the webhook secret first (POST"
                 " /sandbox/v1/webhook-secret/rotate)"
             )

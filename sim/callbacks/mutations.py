@@ -8,8 +8,10 @@ from typing import Any, TypedDict
 
 import orjson
 
+from leyden.errors import ArgumentError
 from leyden.server.callbacks.signing import sign
 from leyden.server.ports import CallbackRequest, RandomSource
+from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 
 ID, STAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
@@ -85,7 +87,7 @@ def mutated(
             return restamped(post, [invented_secret(rng), *secrets], stamp_s)
         case "unknown_version":
             return _with(post, SIGNATURE, post.headers.get(SIGNATURE, "").replace("v1,", "v2,"))
-    raise ValueError(f"{kind!r} is no way to change a callback: choose one of {', '.join(CONTENT_KINDS)}")
+    raise ArgumentError(f"{quoted(kind)} is no way to change a callback: choose one of {', '.join(CONTENT_KINDS)}")
 
 
 def restamped(post: CallbackRequest, secrets: Sequence[str], stamp_s: int) -> CallbackRequest:

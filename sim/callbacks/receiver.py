@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypedDict, Unpack
 
-from leyden.arguments import check_count
+from leyden.arguments import check_count, checked_list
 from leyden.callbacks.behaviour import Window, behaviour_row, described
 from leyden.callbacks.callback_rows import BehaviourRow, ReceiverRow, ReplyRow, ReplyRuleRow
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.replies import Reply, ReplySpec, reply_resource, stored_reply, word_of
 from leyden.distributions import DistributionText
-from leyden.errors import ClosedError
+from leyden.errors import ArgumentError, ClosedError
 from leyden.repr_tables import html_grid
 from leyden.server.callbacks.signing import check_secret
+from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 
 _SHOWN = 10  # callbacks in a notebook
@@ -71,8 +72,8 @@ class Receiver:
         `leyden.callbacks.replies`, such as `TIMEOUT`, or its text, `"timeout"`. `ValueError` for anything else.
         """
         if isinstance(script, (str, Reply)) or not isinstance(script, Iterable):
-            raise ValueError(f"{script!r} is not a list of replies: write answers([{script!r}])")
-        return self._changed(script=[stored_reply(reply) for reply in script])
+            raise ArgumentError(f"{quoted(script)} is not a list of replies: write answers([{quoted(script)}])")
+        return self._changed(script=[stored_reply(reply) for reply in checked_list("script", script)])
 
     def always(self, reply: ReplySpec) -> Receiver:
         """Set the response when there is no script. Raises `ValueError` like `answers`."""
@@ -156,7 +157,7 @@ class Receiver:
             try:
                 check_secret(secret)
             except ValueError as error:
-                raise ValueError(f"secret: {error}, or None") from None
+                raise ArgumentError(f"secret: {error}, or None") from None
         return self._changed(secret=secret)
 
     @property

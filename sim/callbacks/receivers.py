@@ -37,9 +37,11 @@ from leyden.callbacks.replies import (
     is_acknowledged,
     stored_reply,
 )
+from leyden.errors import ArgumentError
 from leyden.rng import RandomStream
 from leyden.server.contract.types import CallbackRule
 from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clock, EventJournal
+from leyden.server.printable import quoted
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
@@ -128,7 +130,7 @@ class Receivers:
         """Raise `ValueError` for an event that no callback of the contract has."""
         known = {name for rule in (self._rules or {}).values() for name in rule.delivery.events.values()}
         if event is not None and (not isinstance(event, str) or (known and event not in known)):
-            raise ValueError(f"event={event!r} is not an event of the spec: {hint(event, sorted(known))}")
+            raise ArgumentError(f"event={quoted(event)} is not an event of the spec: {hint(event, sorted(known))}")
 
     def inbox(self, name: str) -> Inbox:
         """The callbacks that the receiver has received."""

@@ -8,8 +8,10 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 from leyden.callbacks.callback_rows import ReplyRow
+from leyden.errors import ArgumentError
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, redirect_note
 from leyden.server.ports import CallbackResponse
+from leyden.server.printable import quoted
 from leyden.server.timestamps import parse_duration
 
 TIMEOUT, RESET, REFUSED, UNRESOLVED, TLS, PROTOCOL = "timeout", "reset", "refused", "unresolved", "tls", "protocol"
@@ -96,7 +98,7 @@ def parse_reply(value: Any) -> ReplySpec:
     if isinstance(value, dict):
         for name in value:
             if name not in _NAMES:
-                raise ValueError(f"a reply has no {str(name)[:60]!r}: give some of {', '.join(_NAMES)}")
+                raise ArgumentError(f"a reply has no {quoted(str(name)[:60])}: give some of {', '.join(_NAMES)}")
         reply = Reply(**value)
     stored_reply(reply)
     return reply if isinstance(reply, Reply | str) else int(reply)
@@ -109,23 +111,27 @@ def stored_reply(spec: ReplySpec) -> ReplyRow:
         reply = Reply(error=reply.lower() if reply.lower() in WORDS else reply)
     elif not isinstance(reply, Reply):
         reply = Reply(status=reply)
-    if reply.error is not None and reply.error not in WORDS:
-        raise ValueError(f"{reply.error!r} is not a reply: give a status, a Reply or one of {', '.join(sorted(WORDS))}")
+    if reply.error is not None and (not isinstance(reply.error, str) or reply.error not in WORDS):
+        raise ArgumentError(
+            f"{quoted(reply.error)} is not a reply: give a status, a Reply or one of {', '.join(sorted(WORDS))}"
+        )
     if type(reply.status) is not int or not 200 <= reply.status <= 599:
-        raise ValueError(f"{reply.status!r} is not a final HTTP status: give a whole number from 200 to 599")
+        raise ArgumentError(f"{quoted(reply.status)} is not a final HTTP status: give a whole number from 200 to 599")
     if reply.size is not None and (type(reply.size) is not int or not 0 <= reply.size <= LONGEST_BODY):
-        raise ValueError(f"{reply.size!r} is not a body size: give 0 to {LONGEST_BODY} bytes")
+        raise ArgumentError(f"{quoted(reply.size)} is not a body size: give 0 to {LONGEST_BODY} bytes")
     if reply.commits is not None and type(reply.commits) is not bool:
-        raise ValueError(f"commits is {reply.commits!r}: give true, false, or leave it out")
+        raise ArgumentError(f"commits is {quoted(reply.commits)}: give true, false, or leave it out")
     if not isinstance(reply.body, str) or not isinstance(reply.headers, Mapping):
-        raise ValueError("a reply's body is a text and its headers are an object of texts")
+        raise ArgumentError("a reply's body is a text and its headers are an object of texts")
     if not all(isinstance(text, str) for pair in reply.headers.items() for text in pair):
-        raise ValueError("the names and values of a reply's headers are texts")
+        raise ArgumentError("the names and values of a reply's headers are texts")
     if not isinstance(reply.delay, str | float | int | timedelta):
-        raise ValueError(f'{reply.delay!r} is not a delay: give a number of seconds or a text such as "2s"')
+        raise ArgumentError(f'{quoted(reply.delay)} is not a delay: give a number of seconds or a text such as "2s"')
     delay_ms = parse_duration(reply.delay)
     if delay_ms < 0:
-        raise ValueError(f"a receiver cannot answer {reply.delay!r} before it is asked: give a delay of 0 or more")
+        raise ArgumentError(
+            f"a receiver cannot answer {quoted(reply.delay)} before it is asked: give a delay of 0 or more"
+        )
     word_fields: _WordFields = {} if reply.error is None else _WORD_FIELDS[reply.error]
     plain: ReplyRow = {
         "status": reply.status,

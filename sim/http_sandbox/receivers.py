@@ -8,8 +8,9 @@ from datetime import timedelta
 from typing import Any, Protocol, Self
 from urllib.parse import quote
 
-from leyden.errors import ApiError
+from leyden.errors import ApiError, ArgumentError
 from leyden.http_sandbox.requests import OverHttp
+from leyden.server.printable import quoted
 
 ReplyOver = int | str | Mapping[str, Any] | Any  # a status, a word, the fields of a reply, or a `Reply`
 
@@ -37,7 +38,7 @@ class HttpReceiver(OverHttp):
         """Set the responses to the next callbacks, as `Receiver.answers`. Raises `ValueError` for what is no list, and
         `ApiError` for what is no reply."""
         if isinstance(script, (str, Mapping)) or is_dataclass(script) or not isinstance(script, Iterable):
-            raise ValueError(f"{script!r:.80} is not a list of replies: write answers([{script!r:.80}])")
+            raise ArgumentError(f"{quoted(script, 80)} is not a list of replies: write answers([{quoted(script, 80)}])")
         return self._put(answers=[_reply(one) for one in script])
 
     def always(self, reply: ReplyOver) -> Self:

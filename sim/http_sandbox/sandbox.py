@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 
 from leyden.arguments import checked_path, checked_text, span_ms, whole_number
 from leyden.delivery_replays import DeliveryReplays
-from leyden.errors import ApiError, ForkError
+from leyden.errors import ApiError, ArgumentError, ForkError
 from leyden.http_sandbox.receivers import HttpReceiver
 from leyden.http_sandbox.requests import OverHttp, ask, not_of_leyden
 from leyden.http_sandbox.resources import (
@@ -38,6 +38,7 @@ from leyden.http_sandbox.resources import (
     wire_value,
 )
 from leyden.json_files import shown, write_private
+from leyden.server.printable import quoted
 from leyden.server.timestamps import parse_iso, to_iso
 
 _PAGE = 1_000
@@ -111,7 +112,9 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         for path, item in self.ask("GET", "/openapi.json")["paths"].items():
             if any(isinstance(one, dict) and one.get("operationId") == operation_id for one in item.values()):
                 return str(path)
-        raise ValueError(f"the specification of {self.url} has no operation {operation_id!r}: see /openapi.json")
+        raise ArgumentError(
+            f"the specification of {self.url} has no operation {quoted(operation_id)}: see /openapi.json"
+        )
 
     def pages(self, target: str, **filters: Any) -> Iterator[Any]:
         """The rows of a list of the service or the control plane, page after page."""
@@ -143,7 +146,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         if events is None:
             return self._advance({"until": until}) if until in ("idle", "next_event") else self.advance(until)
         if until != "idle":
-            raise ValueError(f"run({until!r}, events={events}) has two ends: give one of them")
+            raise ArgumentError(f"run({quoted(until)}, events={events}) has two ends: give one of them")
         count = whole_number("events", events, 0)
         fired: list[dict[str, Any]] = []
         while len(fired) < count and (found := self._advance({"until": "next_event"})):

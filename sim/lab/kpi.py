@@ -11,6 +11,7 @@ from math import isnan, nan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leyden.arguments import Spelled, checked_share, span_from, whole_number
+from leyden.errors import ArgumentError
 from leyden.extras import require
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
 from leyden.lab.kpi_rows import KpiRows, Selection, amount_bands
@@ -20,6 +21,7 @@ from leyden.server.callbacks.attempts import DeliverySummary
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
 from leyden.server.charges.rows import ChargeSummary
 from leyden.server.contract.types import LifecycleTable
+from leyden.server.printable import quoted
 from leyden.server.timestamps import MAX_INSTANT_MS, to_iso
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class Kpi(Spelled):
 
     def __init__(self, world: World, *, since_ms: int | None = None, until_ms: int | None = None) -> None:
         if since_ms is not None and until_ms is not None and until_ms < since_ms:
-            raise ValueError(f"until={to_iso(until_ms)} is before since={to_iso(since_ms)}: exchange them")
+            raise ArgumentError(f"until={to_iso(until_ms)} is before since={to_iso(since_ms)}: exchange them")
         self._world = world
         self._since_ms = since_ms
         self._until_ms = until_ms
@@ -320,8 +322,8 @@ def _window_starts(span: str | float | timedelta, created: list[int]) -> range:
     span_ms = span_from("span", span, least_ms=1)
     starts = range(min(created) // span_ms * span_ms, max(created) + 1, span_ms) if created else range(0, 0, span_ms)
     if len(starts) > _MAX_WINDOWS:
-        raise ValueError(
-            f"span={span!r} makes {len(starts)} windows, and at most {_MAX_WINDOWS} fit: give a longer one"
+        raise ArgumentError(
+            f"span={quoted(span)} makes {len(starts)} windows, and at most {_MAX_WINDOWS} fit: give a longer one"
         )
     return starts
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from leyden.arguments import ALL_MSAT, checked_list, whole_number
+from leyden.errors import ArgumentError
 from leyden.lightning.payer.payment_rows import PaymentSummary
 from leyden.server.callbacks.attempts import DeliverySummary
 from leyden.server.charges.rows import ChargeSummary
+from leyden.server.printable import quoted
 from leyden.server.timestamps import MAX_INSTANT_MS
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def amount_bands(bounds_msat: Sequence[int] | None) -> Callable[[int], int]:
     given = checked_list("bounds_msat", bounds_msat)
     bounds = [whole_number("bounds_msat", bound, 1, ALL_MSAT) for bound in given]
     if bounds != sorted(set(bounds)):
-        raise ValueError(f"bounds_msat={bounds!r:.200}: give each bound once, in ascending order")
+        raise ArgumentError(f"bounds_msat={quoted(bounds, 200)}: give each bound once, in ascending order")
     starts = [0, *bounds]
     return lambda amount_msat: starts[bisect_right(bounds, amount_msat)]
 

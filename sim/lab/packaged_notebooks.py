@@ -27,6 +27,7 @@ from typing import Any
 import leyden.notebooks
 from leyden.errors import NotebookError
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
+from leyden.server.printable import quoted
 
 REFRESH = "python -m leyden.lab.packaged_notebooks --refresh"
 _MARKER = re.compile(r"# %%(?: \[(markdown)\])?(?: tags=(\[.*\]))?")
@@ -64,7 +65,9 @@ def read_source(text: str) -> list[Cell]:
             continue
         marker = _MARKER.fullmatch(line)
         if marker is None:
-            raise NotebookError(f"line {number}: {line!r} is not a marker: write # %%, # %% [markdown] or # %% tags=[]")
+            raise NotebookError(
+                f"line {number}: {quoted(line)} is not a marker: write # %%, # %% [markdown] or # %% tags=[]"
+            )
         if kind:
             cells.append(Cell(kind, _source(kind, lines, number), tags))
         elif "".join(lines).strip():
@@ -77,7 +80,7 @@ def _source(kind: str, lines: list[str], number: int) -> str:
     if kind == MARKDOWN:
         loose = [line for line in lines if line.strip() and not line.startswith("#")]
         if loose:
-            raise NotebookError(f"before line {number}: {loose[0]!r} in a text cell: start the line with #")
+            raise NotebookError(f"before line {number}: {quoted(loose[0])} in a text cell: start the line with #")
         lines = [line.removeprefix("#").removeprefix(" ") for line in lines]
     text = "\n".join(lines).strip("\n")
     if not text:
@@ -174,7 +177,7 @@ def _selected_sources(names: Sequence[str]) -> Iterator[Path]:
     known = {source.stem: source for source in sources}
     for name in names:
         if Path(name).stem not in known:
-            raise NotebookError(f"{name!r} is not one of the notebooks {', '.join(known)}")
+            raise NotebookError(f"{quoted(name)} is not one of the notebooks {', '.join(known)}")
     return iter([known[Path(name).stem] for name in names] if names else sources)
 
 

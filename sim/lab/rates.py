@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, NamedTuple
 
-from leyden.arguments import MAX_SPAN_MS, span_from
+from leyden.arguments import MAX_SPAN_MS, real_number, span_from
 from leyden.distributions import Distribution, split_outside
-from leyden.errors import DistributionError
+from leyden.errors import ArgumentError, DistributionError
+from leyden.server.printable import quoted
 from leyden.server.timestamps import parse_iso
 from leyden.world.traffic.arrivals import DAY_MS, WEEK_MS, pieces
 
@@ -51,7 +52,7 @@ def arrival_process(rate: Any) -> Distribution:
         raise DistributionError("rate: a sum of more than 20 rates is not read: put them into a mapping of instants")
     has_steps = any(factor[0] == "steps" for term in terms for factor in term)
     if not points and not has_steps and not any(piece for _, _, piece in pieces(terms, 0.0, float(WEEK_MS))):
-        raise DistributionError(f"rate: {rate!r:.80} is 0 at every time, so no customer would arrive")
+        raise DistributionError(f"rate: {quoted(rate, 80)} is 0 at every time, so no customer would arrive")
     return ["mixed", terms, points]
 
 
@@ -62,12 +63,11 @@ def per_minute(value: Any) -> float:
         if found is not None and not float(found[1]):
             return 0.0
         return _MINUTE_MS / _gap_ms(value)
-    try:
-        number = float("nan") if isinstance(value, (bool, bytes)) else float(value)
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not (isfinite(number) and 0 <= number <= _MINUTE_MS / _LEAST_GAP_MS):
-        raise DistributionError(f"rate: {value!r:.60} is no number of customers per minute: give 0 or more, or a text")
+    number = real_number(value)
+    if number is None or not (isfinite(number) and 0 <= number <= _MINUTE_MS / _LEAST_GAP_MS):
+        raise DistributionError(
+            f"rate: {quoted(value, 60)} is no number of customers per minute: give 0 or more, or a text"
+        )
     return number
 
 
@@ -103,15 +103,17 @@ def _add(rate: Any, terms: list[Any], points: list[Any]) -> None:
                 points.append(factors[0].point)
                 continue
             if any(factor.point is not None for factor in factors):
-                raise DistributionError(f"rate: {term!r} multiplies instants: add every(...) and burst(...) instead")
+                raise DistributionError(
+                    f"rate: {quoted(term)} multiplies instants: add every(...) and burst(...) instead"
+                )
             if sum(factor.is_rate for factor in factors) != 1:
                 raise DistributionError(
-                    f"rate: {term!r} needs one rate and only one: write for example 30/min * daily(8:1, 22:0) * "
+                    f"rate: {quoted(term)} needs one rate and only one: write for example 30/min * daily(8:1, 22:0) * "
                     "weekly(mon-fri:1, sat:3)"
                 )
             terms.append([factor.cycle for factor in factors])
     else:
-        raise DistributionError(f"rate: {rate!r:.60} has no unit of time: write for example {_FORMS}")
+        raise DistributionError(f"rate: {quoted(rate, 60)} has no unit of time: write for example {_FORMS}")
 
 
 def _factor(text: str, whole: str) -> _Factor:
@@ -152,7 +154,7 @@ def _steps(rates: Mapping[str, Any]) -> list[Any]:
         raise DistributionError("rate: the instants are not in ascending order: sort them, each once")
     values = [per_minute(value) / _MINUTE_MS for value in rates.values()]
     if not any(values):
-        raise DistributionError(f"rate: {dict(rates)!r:.80} is 0 at every time, so no customer would arrive")
+        raise DistributionError(f"rate: {quoted(dict(rates), 80)} is 0 at every time, so no customer would arrive")
     return ["steps", instants, values]
 
 
@@ -163,12 +165,12 @@ def _gap_ms(text: str) -> float:
     unit = _UNITS.get(found[2], found[2])
     gap_ms = _span_ms(unit if unit[:1].isdigit() else f"1{unit}") / float(found[1])
     if not _LEAST_GAP_MS <= gap_ms <= MAX_SPAN_MS:
-        raise DistributionError(f"rate: {text!r:.60} is out of bounds: give one in 1000 years to 1000000/ms")
+        raise DistributionError(f"rate: {quoted(text, 60)} is out of bounds: give one in 1000 years to 1000000/ms")
     return gap_ms
 
 
 def _unreadable(text: str) -> DistributionError:
-    return DistributionError(f"rate: {text!r:.80} cannot be read: write one of {_FORMS}")
+    return DistributionError(f"rate: {quoted(text, 80)} cannot be read: write one of {_FORMS}")
 
 
 def _bounded(number: float, text: str) -> float:
@@ -193,7 +195,7 @@ def _weighted(parts: list[str], starts: Callable[[str], list[int]], example: str
         except DistributionError:
             raise
         except ValueError:
-            raise DistributionError(f"rate: {part!r} is not {example}") from None
+            raise DistributionError(f"rate: {quoted(part)} is not {example}") from None
     if not all(0 <= each < 1e9 for each in weights.values()):
         raise DistributionError("rate: weights are 0 or more")
     return weights
@@ -210,7 +212,7 @@ def _weekdays(parts: list[str]) -> dict[int, float]:
     def starts(when: str) -> list[int]:
         found = _WEEKDAYS.fullmatch(when.lower())
         if found is None:
-            raise ValueError(when)
+            raise ArgumentError(when)
         first, last = _DAYS.index(found[1]), _DAYS.index(found[2] or found[1])
         hour_ms = _hour_ms(found[3]) if found[3] else 0
         return [(first + day) % 7 * DAY_MS + hour_ms for day in range((last - first) % 7 + 1)]

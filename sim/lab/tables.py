@@ -31,14 +31,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from leyden.arguments import is_utf8
+from leyden.errors import ArgumentError
 from leyden.lab.table_rows import COUNT, FLAG, MSAT, SHARE, TABLES, TIME, Row, states_of
+from leyden.server.printable import quoted
 from leyden.world.world import World
 
 
 def frame(world: World, name: str) -> pd.DataFrame:
     """The table of this name. Raises `ValueError` when there is none."""
     if not isinstance(name, str) or name not in TABLES:
-        raise ValueError(f"there is no table {name!r}: choose one of {', '.join(TABLES)}")
+        raise ArgumentError(f"there is no table {quoted(name)}: choose one of {', '.join(TABLES)}")
     return frame_of(world, name, TABLES[name].rows(world))
 
 
@@ -60,10 +63,10 @@ def facts_of(journal: pd.DataFrame, kind: str) -> pd.DataFrame:
     A fact with the name of one of these gets `fact_` before it. Raises `ValueError`, with the kinds that there are, for
     any other.
     """
-    own = journal[journal["kind"] == kind] if isinstance(kind, str) else journal[:0]
+    own = journal[journal["kind"] == kind] if isinstance(kind, str) and is_utf8(kind) else journal[:0]
     if own.empty:
         kinds = ", ".join(sorted(journal["kind"].unique())) or "no events yet"
-        raise ValueError(f"the journal has no event {kind!r:.60}: it has {kinds}")
+        raise ArgumentError(f"the journal has no event {quoted(kind, 60)}: it has {kinds}")
     about = own[["world", "sequence", "at", "subject"]].reset_index(drop=True)
     facts = pd.DataFrame([json.loads(text) for text in own["facts"]], index=about.index)
     return about.join(facts.rename(columns={name: f"fact_{name}" for name in about.columns}))

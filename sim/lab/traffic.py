@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import checked_share, span_from, whole_number
+from leyden.arguments import checked_share, is_utf8, real_number, span_from, whole_number
 from leyden.distributions import (
     Distribution,
     Reader,
@@ -19,12 +19,13 @@ from leyden.distributions import (
     value_distribution,
     word_distribution,
 )
-from leyden.errors import DistributionError, PayerError
+from leyden.errors import ArgumentError, DistributionError, PayerError
 from leyden.lab.rates import arrival_process, per_minute
 from leyden.lightning.payer.payment_requests import request_kind
 from leyden.repr_tables import html_table
 from leyden.rng import RandomStream
 from leyden.samples import drawn_expiry, drawn_msat, drawn_seconds, plain_rate, plain_values
+from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 from leyden.world.interrupts import interrupts
 from leyden.world.traffic.requests import Refusal
@@ -175,6 +176,7 @@ def plain_arguments(world: World, given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("count", "payers"):
         if given[name] is not None and not isinstance(given[name], (str, Sequence, Mapping)):
             plain[name] = _checked(whole_number, name, given[name], 1)
+    _check_types(given)
     plain["returning"] = _returning(given["returning"])
     parameters = inspect.signature(traffic).parameters
     return {name: value for name, value in plain.items() if name == "rate" or value != parameters[name].default}
@@ -192,13 +194,11 @@ def start_traffic(world: World, plain: Mapping[str, Any]) -> Traffic:
     limit = None if given["count"] is None else _checked(whole_number, "count", given["count"], 1)
     duration, description, callback_url = given["duration"], given["description"], given["callbackUrl"]
     span_ms = None if duration is None else _checked(span_from, "duration", duration, least_ms=1)
-    if not isinstance(description, str):
-        raise DistributionError(f"description: {description!r} is not a text: give the description of the Charges")
-    if callback_url is not None and not isinstance(callback_url, str):
-        raise DistributionError(f"callbackUrl: {callback_url!r:.60} is not a text: give a URL or None")
+    _check_types(given)
     _check_fields(world, callbackUrl=callback_url, description=description)
     if given["amount"] is None and to is None:
         raise DistributionError('amount: None is not a distribution: give one such as "lognorm(250000, 1)"')
+    return_after = _quantity(given, "return_after")
     settings: TrafficSettings = {
         "arrivals": arrival_process(given["rate"]),
         "amount": None if given["amount"] is None else _quantity(given, "amount"),
@@ -211,10 +211,9 @@ def start_traffic(world: World, plain: Mapping[str, Any]) -> Traffic:
         "description": description,
         "to": to,
         "returning": given["returning"],
-        "return_after": _quantity(given, "return_after") if given["returning"] else None,
+        "return_after": return_after if given["returning"] else None,
         "arguments": {name: _shown(given[name]) for name in _SHOWN if name in plain or name in _ALWAYS_SHOWN},
     }
-    _quantity(given, "return_after")
     with world.exclusive():
         ends_at = None if span_ms is None else world.clock.now() + span_ms
         row = world.traffic.start(settings, ends_at=ends_at, limit=limit)
@@ -247,13 +246,27 @@ def _shown(value: Any) -> str:
     return f"{len(value)} values" if isinstance(value, list | dict) and len(value) > 5 else str(value)
 
 
+def _check_types(given: Mapping[str, Any]) -> None:
+    """Raise `DistributionError` for arguments that are read nowhere else, before they are compared."""
+    for name, mend in (("description", "give the description of the Charges"), ("callbackUrl", "give a URL or None")):
+        value = given[name]
+        if not isinstance(value, str) and not (value is None and name == "callbackUrl"):
+            raise DistributionError(f"{name}: {quoted(value, 60)} is not a text: {mend}")
+        if value is not None and not is_utf8(value):
+            raise DistributionError(f"{name}: {quoted(value, 60)} has half a character, a surrogate: {mend}")
+    if not isinstance(given["behaviours"], (str, Mapping)):
+        raise DistributionError(
+            f"behaviours: {quoted(given['behaviours'], 60)} is not a choice: give a text, or a mapping to weights"
+        )
+    if given["to"] is not None and not isinstance(given["to"], str):
+        shown = quoted(given["to"], 60)
+        raise DistributionError(f"to: {shown} cannot be paid: give a Static Charge, an LNURL or a Lightning address")
+
+
 def _weight(name: str, value: Any) -> float:
-    try:
-        number = float("nan") if isinstance(value, (bool, str, bytes)) else float(value)
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not 0 <= number <= 1e9:
-        raise DistributionError(f"{name}: {value!r:.60} is not a weight: give 0 or more, at most 1000000000")
+    number = real_number(value)
+    if number is None or not 0 <= number <= 1e9:
+        raise DistributionError(f"{name}: {quoted(value, 60)} is not a weight: give 0 or more, at most 1000000000")
     return number
 
 
@@ -267,8 +280,6 @@ def _returning(value: Any) -> float:
 def _target(world: World, plain: Mapping[str, Any]) -> str:
     """The LNURL or the Lightning address that `to` names. Raises `DistributionError` when nobody can pay it."""
     to = plain["to"]
-    if not isinstance(to, str):
-        raise DistributionError(f"to: {to!r:.60} cannot be paid: give a Static Charge, an LNURL or a Lightning address")
     for name in ("expiresIn", "description", "callbackUrl"):
         if name in plain:
             raise DistributionError(
@@ -320,7 +331,7 @@ def _check_fields(world: World, **fields: Any) -> None:
     wrong = () if body is None else body.rule.validator.iter_errors({k: v for k, v in fields.items() if v is not None})
     for name in (str(error.instance_path[0]) for error in wrong if error.instance_path):
         mend = 'write for example "http://shop.localhost/paid"' if name == "callbackUrl" else "give another text"
-        raise DistributionError(f"{name}: the service refuses {fields[name]!r}: {mend}")
+        raise DistributionError(f"{name}: the service refuses {quoted(fields[name])}: {mend}")
 
 
 def behaviour_distribution(value: str | Mapping[str, float]) -> Distribution:
@@ -331,5 +342,5 @@ def behaviour_distribution(value: str | Mapping[str, float]) -> Distribution:
 
 def _behaviour(text: str) -> str:
     if text not in BEHAVIOURS:
-        raise ValueError(f"there is no {text!r}: choose from {', '.join(BEHAVIOURS)}")
+        raise ArgumentError(f"there is no {quoted(text)}: choose from {', '.join(BEHAVIOURS)}")
     return text

@@ -18,6 +18,7 @@ from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receiver import Receiver
 from leyden.callbacks.replies import Reply, reply_resource, stored_reply
+from leyden.errors import ArgumentError
 from leyden.extras import is_installed
 from leyden.json_files import MAX_DEPTH
 from leyden.lab.actions.action_log import as_json
@@ -28,6 +29,7 @@ from leyden.sandbox.resources import Resource, StaticCharge, warn_about_ignored
 from leyden.sandbox.session import Session
 from leyden.sandbox.time.spans import Span
 from leyden.sandbox.views import table
+from leyden.server.printable import quoted
 from leyden.server.spelling import closest
 from leyden.world.event_journal import Entry
 from leyden.world.world import World
@@ -99,15 +101,17 @@ class Collection:
             found = self.table
             for name in key:
                 if not isinstance(name, str) or name not in found.columns:
-                    raise ValueError(f"{name!r} is no column of sb.{self._name}.table: {hint(name, found.columns)}")
+                    raise ArgumentError(
+                        f"{quoted(name)} is no column of sb.{self._name}.table: {hint(name, found.columns)}"
+                    )
             return found[key]
         if not isinstance(key, str):
-            raise TypeError(
-                f"{key!r} is not an id: ids are texts; the first one is list(...)[0], the newest list(...)[-1]"
+            raise ArgumentError(
+                f"{quoted(key)} is not an id: ids are texts; the first one is list(...)[0], the newest list(...)[-1]"
             )
         if (column := self._column(key)) is not None:
             what = "column" if column == key else "field"
-            raise TypeError(f"{key!r} is a {what}, not an id: use sb.{self._name}.table[{column!r}]")
+            raise ArgumentError(f"{quoted(key)} is a {what}, not an id: use sb.{self._name}.table[{quoted(column)}]")
         resource = self._kind(self._session, key)
         resource.data  # noqa: B018  raises for an unknown id
         return resource
@@ -174,12 +178,12 @@ class FaultList:
         Raises `ValueError` for a fault that could never apply, `TypeError` for a field that `FaultSpec` does not have.
         """
         if unknown := sorted(where.keys() - _FAULT_FIELDS):
-            raise TypeError(f"a fault has no field {unknown[0]}: its fields are {', '.join(_FAULT_FIELDS)}")
+            raise ArgumentError(f"a fault has no field {unknown[0]}: its fields are {', '.join(_FAULT_FIELDS)}")
         world = self._session.world
         charge_id = _charge_id(world, charge)
         for name, value in where.items():
             if not isinstance(value, (str, Real, timedelta, Sequence, NoneType)):
-                raise TypeError(f"{name}={value!r:.60} is no text, number or list: give one, or leave it out")
+                raise ArgumentError(f"{name}={quoted(value, 60)} is no text, number or list: give one, or leave it out")
         named = as_json({**where, **({} if charge_id is None else {"charge": charge_id})})
         with self._session.record("fault", method="add", args=[kind], named=named), world.exclusive():
             return fault_resource(world.faults.add(FaultSpec(kind, charge=charge_id, **where)))
@@ -321,7 +325,7 @@ class RecordedReceiver(Receiver):
 def recorded_network(session: Session) -> Network:
     """The Lightning network of a sandbox, whose changes are recorded. Raises `ValueError` when payments are direct."""
     if session.world.engine is None:
-        raise ValueError("payments are direct here: create the sandbox with network='scale-free:400'")
+        raise ArgumentError("payments are direct here: create the sandbox with network='scale-free:400'")
     from leyden.sandbox.networks import SandboxNetwork
 
     return SandboxNetwork(session)
@@ -363,8 +367,8 @@ def _charge_id(world: World, charge: Any) -> str | None:
             world.store.table(name).row(charge_id) is not None for name in ("charges", "static_charges")
         )
     if not found:
-        raise ValueError(
-            f"charge={charge!r} is not a Charge or a Static Charge of this sandbox: give one, or its id, such as"
+        raise ArgumentError(
+            f"charge={quoted(charge)} is not a Charge or a Static Charge of this sandbox: give one, or its id, such as"
             " charge=list(sb.charges)[-1]"
         )
     return cast(str, charge_id)
@@ -374,7 +378,7 @@ def _as_json(value: Any, depth: int = 0) -> Any:
     """The arguments of a receiver's method as JSON values. Raises `ValueError` for lists in lists in lists."""
     if isinstance(value, (list, tuple)):
         if depth > MAX_DEPTH:
-            raise ValueError(f"{value!r:.40} ... nests deeper than {MAX_DEPTH} levels: give a list of replies")
+            raise ArgumentError(f"{quoted(value, 40)} ... nests deeper than {MAX_DEPTH} levels: give a list of replies")
         return [_as_json(one, depth + 1) for one in value]
     if isinstance(value, timedelta):
         return value.total_seconds()

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from leyden.arguments import check_milliseconds, checked_list, checked_path, checked_seed, checked_text
 from leyden.devserver.control.handlers import control_handlers
-from leyden.errors import StoreError
+from leyden.errors import ArgumentError, StoreError
 from leyden.extras import require
 from leyden.lab.actions.action_log import ActionLog
 from leyden.rng import RandomStreams
-from leyden.sandbox.session import RECORDED, Session
+from leyden.sandbox.session import Session, is_recorded
 from leyden.sandbox.time.spans import Instant, Span, instant_ms
 from leyden.server.callbacks.egress import Egress, parse_timeout
 from leyden.server.contract.types import Contract
+from leyden.server.printable import quoted
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
 from leyden.world.config import WorldConfig, chosen_network, read_network, world_config
@@ -47,11 +48,11 @@ def open_session(
 ) -> Session:
     """The session for the arguments of `Sandbox`. Raises what `Sandbox` raises; the store is then closed."""
     overlays, egress_allow = checked_list("overlays", overlays), checked_list("egress_allow", egress_allow)
-    if network is not None and not isinstance(network, str) and not hasattr(network, "dump"):
-        raise TypeError(f'network={network!r:.60} is no network: give a text, such as "line:4", or a Graph')
-    network = read_network(network, f"network={network!r:.60}")
+    if network is not None and not isinstance(network, str) and not hasattr(network, "is_drawn"):
+        raise ArgumentError(f'network={quoted(network, 60)} is no network: give a text, such as "line:4", or a Graph')
+    network = read_network(network, f"network={quoted(network, 60)}")
     if conditions is not None:
-        require(f"conditions={conditions!r}", "scipy", "network")
+        require(f"conditions={quoted(conditions, 60)}", "scipy", "network")
         from leyden.lightning.engine_factory import with_conditions
 
         network = with_conditions(network, conditions)
@@ -66,7 +67,7 @@ def open_session(
             checked_path(name, each)
     seed = None if seed is None else checked_seed(seed)
     Egress(
-        "none" if egress in (None, RECORDED) else egress, allow=egress_allow
+        "none" if egress is None or is_recorded(egress) else egress, allow=egress_allow
     )  # raises for what is not valid, before a store is opened
     check_milliseconds(start, LAST_MS)
     start_ms = None if start is None else checked_start(instant_ms(start, clamp=True), start)

@@ -7,11 +7,13 @@ from dataclasses import fields as fields_of
 from typing import Any
 
 from leyden.arguments import checked_text
+from leyden.errors import ArgumentError
 from leyden.lab.actions.action_log import as_json
 from leyden.lightning.payer.payer_rules import SHORT_NAMES, PayerRow, PayerSpec, payer_resource
 from leyden.repr_tables import html_resources
 from leyden.sandbox.resources import StaticCharge
 from leyden.sandbox.session import Session
+from leyden.server.printable import quoted
 
 _FIELDS = tuple(field.name for field in fields_of(PayerSpec))
 
@@ -37,12 +39,13 @@ class PayerList:
         if unknown := sorted(where.keys() - _FIELDS):
             meant = SHORT_NAMES.get(unknown[0])
             mend = f"its fields are {', '.join(_FIELDS)}" if meant is None else f"did you mean {meant}?"
-            raise TypeError(f"a payer has no field {unknown[0]}: {mend}")
+            raise ArgumentError(f"a payer has no field {unknown[0]}: {mend}")
         static_id = static_charge.id if isinstance(static_charge, StaticCharge) else static_charge
         world = self._session.world
-        if static_id is not None and world.service.static_charges.static_charges.row(static_id) is None:
-            raise ValueError(
-                f"static_charge={static_charge!r} is not a Static Charge of this sandbox: give one, or its id"
+        rows = world.service.static_charges.static_charges
+        if static_id is not None and (not isinstance(static_id, str) or rows.row(static_id) is None):
+            raise ArgumentError(
+                f"static_charge={quoted(static_charge)} is not a Static Charge of this sandbox: give one, or its id"
             )
         named = as_json({**where, **({} if static_id is None else {"static_charge": static_id})})
         with self._session.record("payer", method="add", args=[], named=named), world.exclusive():

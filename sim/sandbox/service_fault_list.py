@@ -7,6 +7,7 @@ from dataclasses import fields as fields_of
 from typing import Any
 
 from leyden.arguments import checked_text
+from leyden.errors import ArgumentError
 from leyden.lab.actions.action_log import as_json
 from leyden.repr_tables import html_resources
 from leyden.sandbox.session import Session
@@ -38,7 +39,7 @@ class ServiceFaultList:
         Raises `ValueError` for a fault that could never apply, `TypeError` for a field that the spec does not have.
         """
         if unknown := sorted(where.keys() - _FIELDS):
-            raise TypeError(f"a service fault has no field {unknown[0]}: its fields are {', '.join(_FIELDS)}")
+            raise ArgumentError(f"a service fault has no field {unknown[0]}: its fields are {', '.join(_FIELDS)}")
         world = self._session.world
         until_ms = None if until is None else instant_ms(until)
         named = as_json(where if until_ms is None else {**where, "until": to_iso(until_ms)})

@@ -13,12 +13,13 @@ import orjson
 from leyden.arguments import checked_list, checked_text, refuse_copy
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.transport import RecordedNetwork
-from leyden.errors import ApiError, ClosedError, Problem, ResponseLost, StorageUnavailable
+from leyden.errors import ApiError, ArgumentError, ClosedError, Problem, ResponseLost, StorageUnavailable
 from leyden.lab.actions.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, ActionRecorder
 from leyden.lab.progress import Progress
 from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.printable import quoted
 from leyden.server.system.http_client.background_transport import BackgroundTransport
 from leyden.world.components import CONTROL_PATH
 from leyden.world.interrupts import interrupts
@@ -36,6 +37,11 @@ RECORDED = "recorded"  # the egress mode of a script: nothing is sent, and `resp
 _HEADERS_LEFT_OUT = frozenset({b"host", b"user-agent", b"accept-encoding", b"connection", b"content-length"})
 MOVE_PATH = f"{CONTROL_PATH}/clock/advance"
 _FIRST_ID = re.compile(rb'"id":"([^"]{1,64})"')
+
+
+def is_recorded(egress: Any) -> bool:
+    """Whether an egress mode is that of a script. (A value of another library may have no truth value.)"""
+    return isinstance(egress, str) and egress == RECORDED
 
 
 class Session:
@@ -110,7 +116,8 @@ class Session:
     def set_egress(self, egress: str | None, allow: Sequence[str] = ()) -> None:
         """Replace the egress policy; None keeps the mode. Raises `ValueError` as the constructor."""
         allowed = checked_list("egress_allow", allow)
-        Egress("none" if egress in (None, RECORDED) else egress, allow=allowed)  # raises before anything is changed
+        mode = "none" if egress is None or is_recorded(egress) else egress
+        Egress(mode, allow=allowed)  # raises before anything is changed
         self._egress, self._egress_allow = egress or self._egress, allowed
         self.connect_network(self._egress or ("loopback" if self._own else "none"), *self._own)
 
@@ -356,9 +363,9 @@ def _header_bytes(headers: Headers) -> tuple[Header, ...]:
     pairs = list(headers.items()) if isinstance(headers, Mapping) else checked_list("headers", headers)
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
-            raise TypeError(f"headers: {pair!r:.60} is no header: give a name and a value, both texts")
+            raise ArgumentError(f"headers: {quoted(pair, 60)} is no header: give a name and a value, both texts")
         if not all(text.isprintable() and ord(max(text, default=" ")) < 256 for text in pair):
-            raise ValueError(f"headers: {pair!r:.60} has characters that no header has: give those of Latin-1")
+            raise ArgumentError(f"headers: {quoted(pair, 60)} has characters that no header has: give those of Latin-1")
     return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
 
 
@@ -367,11 +374,14 @@ def _json_bytes(fields: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:
+        for name in fields if isinstance(fields, Mapping) else ():
+            if not isinstance(name, str):
+                raise ArgumentError(f"body: the name {quoted(name, 60)} is no text: give the names of fields") from None
         for name, value in fields.items() if isinstance(fields, Mapping) else [("body", fields)]:
             try:
                 orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
             except TypeError:
-                raise TypeError(f"{name}={value!r:.60} {_json_mend(value)}") from None
+                raise ArgumentError(f"{name}={quoted(value, 60)} {_json_mend(value)}") from None
         raise
 
 

@@ -6,11 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from leyden.arguments import check_milliseconds
+from leyden.errors import ArgumentError
 from leyden.extras import require
 from leyden.lab.charts.plots import Plots
 from leyden.lab.kpi import Kpi
 from leyden.sandbox.session import Session
 from leyden.sandbox.time.spans import Instant, instant_ms
+from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
@@ -95,12 +97,12 @@ class Views:
 
     def table(self, name: str) -> DataFrame:
         """One of the tables, by its name. Raises `ValueError` with the names for an unknown one."""
-        return table(self.world, name, f"sb.{name}")
+        return table(self.world, name, f"sb.{quoted(name, 60)[1:-1]}")
 
     def diff(self, other: Views) -> DataFrame:
         """The rows and fields that differ: `table`, `id`, `field`, and the values `here` and `there`."""
         if not isinstance(other, Views):
-            raise TypeError(f"{other!r:.60} is no sandbox: give a sandbox, for example a fork")
+            raise ArgumentError(f"{quoted(other, 60)} is no sandbox: give a sandbox, for example a fork")
         return diff(self.world, other.world)
 
     @property

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from leyden.arguments import checked_text, payer_name, span_from, whole_msat
-from leyden.errors import PayerError
+from leyden.errors import ArgumentError, PayerError
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.payer.payment_scripts import check_outcome
@@ -19,6 +19,7 @@ from leyden.sandbox.collections import recorded_network
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
 from leyden.sandbox.session import Session
 from leyden.sandbox.time.spans import Span
+from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 
 _SHOWN = 5
@@ -57,7 +58,9 @@ class Wallet:
             assert not isinstance(what, Charge)
             return self.scan(what, amount=amount, outcome=outcome, delay=delay)
         if type(late) is not bool:
-            raise PayerError(f"late={late!r:.60} is neither true nor false: give late=True to pay an expired invoice")
+            raise PayerError(
+                f"late={quoted(late, 60)} is neither true nor false: give late=True to pay an expired invoice"
+            )
         return self._schedule("pay", request, amount, outcome, delay, late, charge=_resource_id(what))
 
     def scan(
@@ -163,7 +166,9 @@ def _payment_request(what: Any) -> str:
     if isinstance(what, str):
         return what
     if not isinstance(what, Charge | StaticCharge):
-        raise TypeError(f"{what!r} cannot be paid: give a Charge, a Static Charge or the text of a payment request")
+        raise ArgumentError(
+            f"{quoted(what)} cannot be paid: give a Charge, a Static Charge or the text of a payment request"
+        )
     return what.request
 
 

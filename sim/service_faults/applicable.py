@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 
+from leyden.errors import ArgumentError
 from leyden.server.contract.types import Operation
 
 _KEY = "idempotency-key"
@@ -38,7 +39,7 @@ def check_applicable(
         _refuse(operations, operation_id, f"a path like {path}", _listed(one.path for one, _ in of_method))
     if not any(applies_to(kind, one, name) for one, name in of_path):
         possible = _listed(f"{name} {one.path}" for one, name in every if applies_to(kind, one, name))
-        raise ValueError(f"{kind} changes no response to these requests: it applies to {possible}")
+        raise ArgumentError(f"{kind} changes no response to these requests: it applies to {possible}")
 
 
 def _methods(operation: Operation) -> list[str]:
@@ -48,9 +49,9 @@ def _methods(operation: Operation) -> list[str]:
 
 def _refuse(operations: Mapping[str, Operation], operation_id: str | None, what: str, possible: str) -> None:
     if operation_id is None:
-        raise ValueError(f"no operation of the service has {what}: choose one of {possible}")
+        raise ArgumentError(f"no operation of the service has {what}: choose one of {possible}")
     operation = operations[operation_id]
-    raise ValueError(
+    raise ArgumentError(
         f"{operation_id} is {operation.method.upper()} {operation.path} and never has {what}: leave out one of the two"
     )
 

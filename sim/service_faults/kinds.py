@@ -8,7 +8,9 @@ from fnmatch import fnmatchcase
 from typing import Any, TypedDict
 
 from leyden.arguments import rule_span_ms, seconds
+from leyden.errors import ArgumentError
 from leyden.server.contract.types import Operation
+from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 from leyden.service_faults.applicable import applies_to, check_applicable
 
@@ -109,34 +111,36 @@ class ServiceFaultSpec:
         if self.method is not None:
             _one_of("method", self.method, _METHODS)
         if self.path is not None and not isinstance(self.path, str):
-            raise ValueError(f"path is {self.path!r:.80}: give a text, in which * is any text")
+            raise ArgumentError(f"path is {quoted(self.path, 80)}: give a text, in which * is any text")
         for name, flag in (("after_commit", self.after_commit), ("marked", self.marked)):
             if type(flag) is not bool:
-                raise ValueError(f"{name} is {flag!r:.80}: give true or false")
+                raise ArgumentError(f"{name} is {quoted(flag, 80)}: give true or false")
         if kind != ERROR and (self.status, self.body, self.retry_after) != (None, None, None):
-            raise ValueError(f"{kind} takes no status, body and retry_after: they are options of error")
+            raise ArgumentError(f"{kind} takes no status, body and retry_after: they are options of error")
         if self.status is not None and (type(self.status) is not int or self.status not in STATUSES):
-            raise ValueError(f"the status {self.status!r} is not possible: choose one of {_listed(STATUSES)}")
+            raise ArgumentError(f"the status {quoted(self.status)} is not possible: choose one of {_listed(STATUSES)}")
         if self.body is not None:
             _one_of("body", self.body, BODIES)
         if self.after_commit and kind not in (ERROR, RESET):
-            raise ValueError(f"{kind} always takes effect after the request was processed: leave out after_commit")
+            raise ArgumentError(f"{kind} always takes effect after the request was processed: leave out after_commit")
         if self.value is not None and (kind != "wrong_content_type" or not _is_header_text(self.value)):
-            raise ValueError(
+            raise ArgumentError(
                 f"value is a content type of 1 to {_LONGEST_VALUE} printable ASCII characters for wrong_content_type:"
                 " leave it out otherwise"
             )
         if type(self.probability) not in (int, float) or not 0 < self.probability <= 1:
-            raise ValueError(f"probability is {self.probability!r}: give a number above 0, 1 at most")
+            raise ArgumentError(f"probability is {quoted(self.probability)}: give a number above 0, 1 at most")
         if self.until is not None and self.until <= now:
-            raise ValueError(f"until is {to_iso(self.until)}, and it is {to_iso(now)}: give a later instant")
+            raise ArgumentError(f"until is {to_iso(self.until)}, and it is {to_iso(now)}: give a later instant")
         if self.path is not None and "=" in self.path.partition("?")[2]:
-            raise ValueError(
-                f"path is {self.path[:100]!r}, and a path has no query: leave out what follows its ?, or write *"
+            raise ArgumentError(
+                f"path is {quoted(self.path[:100])}, and a path has no query: leave out what follows its ?, or write *"
             )
         check_applicable(operations, kind, self.operation, self.method, self.path)
         if self.value is not None and self.value.partition(";")[0].strip().lower() in _MEDIA_TYPES:
-            raise ValueError(f"{self.value} is a content type that responses have: give another one, such as text/html")
+            raise ArgumentError(
+                f"{self.value} is a content type that responses have: give another one, such as text/html"
+            )
         _at_least_one("nth", self.nth)
         _at_least_one("count", self.count)
         status = None if kind != ERROR else self.status or 503
@@ -171,12 +175,14 @@ class ServiceFaultSpec:
         if self.delay is None:
             return DELAYS.get(self.kind)
         if self.kind not in DELAYS:
-            raise ValueError(f"{self.kind} takes no delay: leave it out")
+            raise ArgumentError(f"{self.kind} takes no delay: leave it out")
         delay_ms = rule_span_ms("delay", self.delay)
         shortest_ms = 1_000 if self.kind in _OF_DATE else 1
         if delay_ms < shortest_ms:
             unit = "1 s, the unit of Date" if self.kind in _OF_DATE else "1 ms"
-            raise ValueError(f"delay is {self.delay!r}, so {self.kind} would change nothing: give {unit}, or more")
+            raise ArgumentError(
+                f"delay is {quoted(self.delay)}, so {self.kind} would change nothing: give {unit}, or more"
+            )
         return delay_ms
 
 
@@ -222,8 +228,8 @@ def service_fault_resource(row: ServiceFaultRow) -> dict[str, Any]:
 
 
 def _one_of(what: str, name: object, known: Collection[str]) -> None:
-    if name not in known:
-        raise ValueError(f"there is no {what} {str(name)[:60]!r}: choose one of {_listed(known)}")
+    if not isinstance(name, str) or name not in known:
+        raise ArgumentError(f"there is no {what} {quoted(name, 60)}: choose one of {_listed(known)}")
 
 
 def _listed(values: Collection[object]) -> str:
@@ -233,7 +239,7 @@ def _listed(values: Collection[object]) -> str:
 def _at_least_one(what: str, number: int | None) -> None:
     if (number is None and what == "nth") or (number is not None and (type(number) is not int or number < 1)):
         mend = "" if what == "nth" else ", or None for every one"
-        raise ValueError(f"{what} is {number!r}: give a whole number from 1{mend}")
+        raise ArgumentError(f"{what} is {quoted(number)}: give a whole number from 1{mend}")
 
 
 def _is_header_text(value: object) -> bool:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, NamedTuple
 
-from leyden.errors import ActionLogError
+from leyden.arguments import real_number
+from leyden.errors import ActionLogError, ArgumentError
 from leyden.json_files import MAX_DEPTH, WRONG_DATA
 from leyden.lab.actions.action_schema import SAVED_ACTION_LOG
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
-from leyden.server.printable import printable
+from leyden.server.printable import printable, quoted
 from leyden.server.timestamps import parse_duration
 from leyden.world.interrupts import interrupts
 from leyden.world.time.clock import Fired
@@ -251,17 +252,17 @@ def as_json(value: Any, depth: int = 0) -> Any:
     """A value as JSON values, durations in seconds. Raises `TypeError` for what has no JSON form,
     and for what nests deeper than a file that is read may."""
     if depth > MAX_DEPTH:
-        raise TypeError(f"{value!r:.40} ... nests deeper than {MAX_DEPTH} levels: give a flat value")
+        raise ArgumentError(f"{quoted(value, 40)} ... nests deeper than {MAX_DEPTH} levels: give a flat value")
     if isinstance(value, timedelta):
         return parse_duration(value) / 1_000
     if type(value) in _SCALARS:
         return value
     if isinstance(value, Integral):  # numpy's, for example
         return int(value)
-    if isinstance(value, Real):
-        return float(value)
+    if (number := real_number(value)) is not None:
+        return number
     if isinstance(value, Mapping):
         return {str(key): as_json(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [as_json(item, depth + 1) for item in value]
-    raise TypeError(f"{value!r} has no JSON form: give plain numbers, texts, lists and mappings")
+    raise ArgumentError(f"{quoted(value)} has no JSON form: give plain numbers, texts, lists and mappings")

@@ -19,8 +19,10 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
+from leyden.errors import ArgumentError
 from leyden.lab.drawings.svg import BAD, COLOURS, GOOD, OPEN, OTHER, WAIT
 from leyden.lab.drawings.text_metrics import clean
+from leyden.server.printable import quoted
 
 SIZE = (7.2, 3.8)  # inches
 SERIES = tuple(COLOURS[tone] for tone in (OPEN, WAIT, GOOD, BAD, OTHER))
@@ -61,7 +63,7 @@ def axes(ax: Axes | None) -> Axes:
         ax.set_prop_cycle(color=SERIES)
         return ax
     if not isinstance(ax, Axes):
-        raise TypeError(f"ax={ax!r:.60} is no Axes of matplotlib: give one, or leave it out")
+        raise ArgumentError(f"ax={quoted(ax, 60)} is no Axes of matplotlib: give one, or leave it out")
     return ax
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from leyden.errors import ArgumentError
 from leyden.lightning.network.network_tables import BalanceRow, balances_of, htlcs_of
 from leyden.world.world import World
 
@@ -56,7 +57,7 @@ def liquidity_history(world: World) -> list[Liquidity]:
     because the journal starts anew. Raises `ValueError` when payments are direct.
     """
     if world.engine is None:
-        raise ValueError("payments are direct here: create the sandbox with network='scale-free:400'")
+        raise ArgumentError("payments are direct here: create the sandbox with network='scale-free:400'")
     own = {row["channel"]: row for row in balances_of(world.payments, "shop")}
     shop = next((row["node"] for row in own.values()), "shop")
     changes: list[_Change] = []

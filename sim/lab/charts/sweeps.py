@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leyden.errors import SweepError
 from leyden.extras import require
 from leyden.lab.sweeps.comparisons import PARAMETERS, estimates
+from leyden.server.printable import quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,12 +42,13 @@ def plot_sweep(
     """
     require("plot_sweep()", "matplotlib", "lab")
     if not isinstance(metric, str):
-        raise SweepError(f"metric={metric!r:.60}: give the name of one metric of the sweep")
+        raise SweepError(f"metric={quoted(metric, 60)}: give the name of one metric of the sweep")
     found = estimates(runs, [metric], confidence=confidence)
     named = {"x": x, **{name: value for name, value in (("by", by), ("facet", facet)) if value is not None}}
     columns = {name: _column(runs, name, column) for name, column in named.items()}
     if len(set(named.values())) < len(named):
-        raise SweepError(f"{' and '.join(f'{name}={value!r}' for name, value in named.items())}: name each column once")
+        given = " and ".join(f"{name}={quoted(value)}" for name, value in named.items())
+        raise SweepError(f"{given}: name each column once")
     if ax is not None and facet is not None:
         raise SweepError("ax= is one panel: leave it out, or leave out facet=")
     points = [
@@ -61,11 +63,11 @@ def _column(runs: pd.DataFrame, name: str, column: Any) -> dict[int, Any]:
     """The value of a column in each scenario. Raises `SweepError`."""
     if not isinstance(column, str) or column not in runs.columns:
         known = ", ".join(map(str, runs.attrs.get(PARAMETERS) or runs.columns))
-        raise SweepError(f"{name}={column!r:.60} is no column of the sweep: its parameters are {known}")
+        raise SweepError(f"{name}={quoted(column, 60)} is no column of the sweep: its parameters are {known}")
     values = {}
     for scenario, rows in runs.groupby("scenario", sort=True)[column]:
         if rows.map(str).nunique() != 1:
-            raise SweepError(f"{name}={column!r} has several values in a scenario: give a parameter of the sweep")
+            raise SweepError(f"{name}={quoted(column)} has several values in a scenario: give a parameter of the sweep")
         values[int(scenario)] = rows.iloc[0]
     return values
 

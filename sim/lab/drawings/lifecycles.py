@@ -15,6 +15,7 @@ from leyden.lab.drawings.text_metrics import clean, mermaid_text, text_width
 from leyden.server.charges.lifecycle import CREATION
 from leyden.server.docs.lifecycle_diagram import TakenTransitions, lifecycle_svg
 from leyden.server.html import Html, text
+from leyden.server.printable import quoted
 from leyden.world.world import World
 
 _TOP = 62
@@ -32,7 +33,9 @@ def lifecycle(world: World, resource: str, resource_id: str | None = None) -> Dr
     """
     lifecycles = world.service.contract.lifecycles
     if not isinstance(resource, str) or resource not in lifecycles:
-        raise DrawingError(f"{resource!r} has no lifecycle: the specification has one for {' and '.join(lifecycles)}")
+        raise DrawingError(
+            f"{quoted(resource)} has no lifecycle: the specification has one for {' and '.join(lifecycles)}"
+        )
     rows = world.service.charges.charges if resource == "Charge" else world.service.static_charges.static_charges
     table = lifecycles[resource]
     if resource_id is None:
@@ -41,7 +44,9 @@ def lifecycle(world: World, resource: str, resource_id: str | None = None) -> Dr
     else:
         row = rows.row(resource_id)
         if row is None:
-            raise DrawingError(f"there is no {resource} {resource_id!r} in this world: give the id of an existing one")
+            raise DrawingError(
+                f"there is no {resource} {quoted(resource_id)} in this world: give the id of an existing one"
+            )
         status = row["status"]
         taken, noted = _of_one(transitions_of(world, resource, resource_id, row), row)
         title = f"{_resource_name(resource, 1)} {resource_id}"

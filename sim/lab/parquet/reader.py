@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leyden.arguments import Spelled, checked_path
+from leyden.errors import ArgumentError
 from leyden.extras import require
 from leyden.json_files import InputError
 from leyden.lab.parquet.layout import AT_THE_END, FORMER_NAMES, JOURNAL, ORDER, PORTIONED, REST, part_name
 from leyden.lab.parquet.writer import read_manifest
 from leyden.lab.table_rows import column_names
+from leyden.server.printable import quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +58,7 @@ class RecordedRun(Spelled):
         """The Parquet files of a table, in the order of time. Raises `ValueError` for an unknown table, `InputError`
         when a file is missing."""
         if name not in self.tables:
-            raise ValueError(f"there is no table {name!r}: choose one of {', '.join(self.tables)}")
+            raise ArgumentError(f"there is no table {quoted(name)}: choose one of {', '.join(self.tables)}")
         parts = 0 if name in AT_THE_END else self._manifest["parts"]
         names = [*(part_name(number) for number in range(1, parts + 1)), REST]
         files = [self._directory / name / file for file in names]

@@ -17,6 +17,7 @@ from leyden.lab.tables import frame_of
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.deliveries import PENDING
+from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.world import World
@@ -109,7 +110,9 @@ class RunWriter:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as error:
-            raise InputError(f"spill={str(self._directory)!r:.60} is no directory ({error}): give another") from None
+            raise InputError(
+                f"spill={quoted(str(self._directory), 60)} is no directory ({error}): give another"
+            ) from None
         if not path.exists():
             if any(self._directory.iterdir()):
                 raise InputError(f"{self._directory} has other files: give a new directory")
@@ -201,7 +204,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or not all(isinstance(found.get(name), int) for name in numbers):
         raise InputError(f"{path} is not of a run with spill=: give the directory of one")
     if found.get("format") != FORMAT or not isinstance(found.get("states"), dict):
-        raise InputError(f"{path} has the format {found.get('format')!r}: this version of Leyden reads {FORMAT}")
+        raise InputError(f"{path} has the format {quoted(found.get('format'))}: this version of Leyden reads {FORMAT}")
     return found
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from leyden.errors import SweepError
+from leyden.arguments import checked_list
+from leyden.errors import ArgumentError, SweepError
 from leyden.extras import require
 from leyden.lab.sweeps.intervals import checked_confidence, count_for_width, interval
 from leyden.lab.sweeps.runs import OK
+from leyden.server.printable import quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +73,9 @@ def compare(
     """
     confidence = checked_confidence(confidence)
     if width is not None and not (isinstance(width, (int, float)) and width > 0):
-        raise ValueError(f"width={width!r}: give the wanted width of the interval, above 0, in the unit of the metric")
+        raise ArgumentError(
+            f"width={quoted(width)}: give the wanted width of the interval, above 0, in the unit of the metric"
+        )
     names, parameters = _checked(runs, metrics)
     number = _baseline(runs, baseline, parameters)
     base = runs[runs["scenario"] == number]
@@ -111,12 +115,14 @@ def _checked(runs: pd.DataFrame, metrics: Iterable[str] | None) -> tuple[list[st
             raise SweepError("the DataFrame names no metric that is a number: give metrics=[...], names of its columns")
         return names, parameters
     if isinstance(metrics, str) or not isinstance(metrics, Iterable):
-        raise SweepError(f"metrics={metrics!r:.60}: give a list of names, for example metrics=[{metrics!r:.60}]")
-    names = list(metrics)
+        raise SweepError(
+            f"metrics={quoted(metrics, 60)}: give a list of names, for example metrics=[{quoted(metrics, 60)}]"
+        )
+    names = list(checked_list("metrics", metrics))
     for name in names:
-        if name not in columns:
+        if not isinstance(name, str) or name not in columns:
             known = ", ".join(returned or map(str, columns))
-            raise SweepError(f"the sweep has no metric {name!r}: it has {known}")
+            raise SweepError(f"the sweep has no metric {quoted(name)}: it has {known}")
         if runs[name].dtype.kind not in "biuf":
             raise SweepError(f"the metric {name} is no number in every run: its values are {runs[name].dtype}")
     return names, parameters
@@ -127,21 +133,27 @@ def _baseline(runs: pd.DataFrame, baseline: int | Mapping[str, Any], parameters:
     if isinstance(baseline, Mapping):
         unknown = next((name for name in baseline if name not in (parameters or runs.columns)), None)
         if unknown is not None:
-            raise SweepError(f"baseline: the sweep has no parameter {unknown!r}: it has {', '.join(parameters)}")
+            raise SweepError(f"baseline: the sweep has no parameter {quoted(unknown)}: it has {', '.join(parameters)}")
         wanted = [
             number
             for number, found in runs.groupby("scenario", sort=True)
-            if all(found[name].iloc[0] == value for name, value in baseline.items())
+            if all(_is_equal(found[name].iloc[0], value) for name, value in baseline.items())
         ]
     else:
-        wanted = [number for number in runs["scenario"].unique() if number == baseline]
+        wanted = [number for number in runs["scenario"].unique() if _is_equal(number, baseline)]
     if len(wanted) != 1:
         count = len(wanted) or "no"
         raise SweepError(
-            f"baseline={baseline!r:.100} is that of {count} scenarios: give the number of one, or parameters that only"
+            f"baseline={quoted(baseline)} is that of {count} scenarios: give the number of one, or parameters that only"
             " one has"
         )
     return int(wanted[0])
+
+
+def _is_equal(ours: Any, given: Any) -> bool:
+    """Whether two values are equal. A comparison with a value of another library may have no truth value."""
+    same = ours == given
+    return same is True or (getattr(same, "ndim", None) == 0 and bool(same))
 
 
 def _values(found: pd.DataFrame, metric: str) -> dict[int, float]:

@@ -8,6 +8,9 @@ from math import inf, isfinite, nan, sqrt
 from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
+from leyden.errors import ArgumentError
+from leyden.server.printable import quoted
+
 _MOST = 10**9
 
 
@@ -31,7 +34,7 @@ def checked_confidence(confidence: object) -> float:
     """The confidence level, between 0 and 1. Raises `ValueError`."""
     if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 < confidence < 1:
         return float(confidence)
-    raise ValueError(f"confidence={confidence!r}: give a number between 0 and 1, such as 0.95")
+    raise ArgumentError(f"confidence={quoted(confidence)}: give a number between 0 and 1, such as 0.95")
 
 
 def interval(values: Sequence[float], confidence: float) -> Interval:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from typing import Any
 
+from leyden.errors import ArgumentError
 from leyden.lab.sweeps.runs import SweepRow, SweepRun, perform_run, row_of
+from leyden.server.printable import quoted
 
 # The approximate start-up time of the processes: less work than this is done faster without them.
 _POOL_START_S = 2.0
+_MAX_WORKERS = 1_000
 
 NumberedRun = tuple[int, SweepRun]
 OnRow = Callable[[int, SweepRow], None]
@@ -22,8 +25,10 @@ def perform_runs(
     if executor is not None:
         _submit_runs(fn, runs, executor, on_row)
         return
-    if workers is not None and (type(workers) is not int or workers < 1):
-        raise ValueError(f"workers={workers!r}: give a whole number from 1, or None for one on each core")
+    if workers is not None and (type(workers) is not int or not 1 <= workers <= _MAX_WORKERS):
+        raise ArgumentError(
+            f"workers={quoted(workers, 60)}: give a whole number from 1 to {_MAX_WORKERS}, or None for one on each core"
+        )
     rest = list(runs)
     parallel = workers != 1 and (workers or _cores()) > 1
     in_process = workers is None or not parallel

@@ -9,7 +9,9 @@ from math import isnan
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypedDict
 
+from leyden.errors import ArgumentError
 from leyden.lab.sweeps.identity import Identity
+from leyden.server.printable import quoted
 from leyden.server.version import VERSION
 
 # The columns of every sweep; parameters and metrics come between the fourth and the fifth.
@@ -97,10 +99,10 @@ def perform_run(fn: Callable[..., Any], run: SweepRun) -> SweepRow:
     try:
         answer = fn(Scenario(**run.params, seed=run.seed, replication=run.replication))
         if not isinstance(answer, Mapping):
-            raise TypeError(f"the function returned {answer!r:.60}: return a dict of metrics")
+            raise ArgumentError(f"the function returned {quoted(answer, 60)}: return a dict of metrics")
         clash = sorted(set(map(str, answer)) & {*COLUMNS, *run.params})
         if clash:
-            raise ValueError(f"the metric {clash[0]} has the name of another column: rename it")
+            raise ArgumentError(f"the metric {clash[0]} has the name of another column: rename it")
         metrics = {str(name): as_json(value) for name, value in answer.items()}
     except Exception as raised:
         error = f"{type(raised).__name__}: {raised}"

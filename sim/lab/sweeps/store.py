@@ -62,7 +62,11 @@ class SweepStore:
 
     def _read(self) -> int:
         """Read the file; return the number of bytes in complete lines."""
-        if not self.path.exists():
+        try:
+            is_new = not self.path.exists()
+        except OSError as error:  # its name is too long
+            raise StoreError(f"{shown(self.path)} cannot be read: {error.strerror}; choose another store=") from None
+        if is_new:
             return 0
         data = _SWEEP_ROW.content(self.path)
         whole = data.rfind(b"\n") + 1

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import checked_path, checked_text
+from leyden.arguments import checked_flag, checked_list, checked_path, checked_text, shortened, whole_number
 from leyden.errors import SweepError
 from leyden.extras import require
 from leyden.lab.progress import bar, is_wanted
@@ -17,6 +17,7 @@ from leyden.lab.sweeps.identity import Identity
 from leyden.lab.sweeps.intervals import checked_confidence, count_for_width, interval
 from leyden.lab.sweeps.runs import COLUMNS, OK, Scenario, SweepRow, SweepRun, as_json, function_key, run_key, seed_for
 from leyden.lab.sweeps.store import SweepStore
+from leyden.server.printable import quoted
 from leyden.server.version import VERSION
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 log = logging.getLogger("leyden")
+MAX_REPLICATIONS = 1_000_000
 
 
 def grid(**params: Iterable[Any]) -> list[Scenario]:
@@ -35,8 +37,8 @@ def grid(**params: Iterable[Any]) -> list[Scenario]:
     scenarios = [Scenario()]
     for name, values in params.items():
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-            raise SweepError(f"{name}={values!r} is one value: write {name}=[{values!r}]")
-        listed = list(values)
+            raise SweepError(f"{name}={quoted(values)} is one value: write {name}=[{quoted(values)}]")
+        listed = list(checked_list(name, values))
         if not listed:
             raise SweepError(f"{name} has no values, so there is no scenario: give at least one")
         scenarios = [Scenario(**vars(scenario), **{name: value}) for scenario in scenarios for value in listed]
@@ -94,8 +96,11 @@ def sweep(
     for package in ("pandas", "loky", "tqdm"):
         require("sweep()", package, "lab")
     if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise SweepError(f"executor={executor!r:.60} takes no runs: give a concurrent.futures.Executor, or None")
+        raise SweepError(f"executor={quoted(executor, 60)} takes no runs: give a concurrent.futures.Executor, or None")
     path = None if store is None else checked_path("store", store)
+    if progress is not None:
+        checked_flag("progress", progress)
+    seed = whole_number("seed", seed)
     confidence = checked_confidence(confidence)
     wanted = _checked_width(width, at_most, replications)
     listed = _listed(scenarios)
@@ -151,20 +156,22 @@ def _checked_width(width: Mapping[str, float] | None, at_most: int, replications
         return {}
     if not isinstance(width, Mapping) or not width:
         raise SweepError(
-            f'width={width!r:.60}: write for example width={{"conversion": 0.02}}, for a metric of the sweep'
+            f'width={quoted(width, 60)}: write for example width={{"conversion": 0.02}}, for a metric of the sweep'
         )
     for name, value in width.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-            raise SweepError(f"width: {name}={value!r}: give a number above 0, in the unit of the metric")
+            raise SweepError(f"width: {name}={quoted(value)}: give a number above 0, in the unit of the metric")
     if type(replications) is int and replications < 2:
         raise SweepError("replications=1 has no interval: give at least 2 with width, better 10")
     if type(at_most) is not int or (type(replications) is int and at_most < replications):
-        raise SweepError(f"at_most={at_most!r}: give a whole number that is not below replications")
+        raise SweepError(f"at_most={quoted(at_most)}: give a whole number that is not below replications")
+    if at_most > MAX_REPLICATIONS:
+        raise SweepError(f"at_most={shortened(at_most)}: give at most {MAX_REPLICATIONS}")
     return width
 
 
 def _not_returned(name: str, known: Iterable[str]) -> SweepError:
-    return SweepError(f"width: the function returned no number {name!r}: it returned {', '.join(sorted(known))}")
+    return SweepError(f"width: the function returned no number {quoted(name)}: it returned {', '.join(sorted(known))}")
 
 
 def _more_replications(
@@ -223,8 +230,8 @@ def _kind(values: list[Any]) -> str:
 
 def _listed(scenarios: Iterable[Scenario | Mapping[str, Any]]) -> list[Scenario | Mapping[str, Any]]:
     if isinstance(scenarios, (str, Mapping)) or not isinstance(scenarios, Iterable):
-        raise SweepError(f"scenarios={scenarios!r:.60} is no list: write for example grid(expiresIn=[60, 300])")
-    return list(scenarios)
+        raise SweepError(f"scenarios={quoted(scenarios, 60)} is no list: write for example grid(expiresIn=[60, 300])")
+    return list(checked_list("scenarios", scenarios))
 
 
 def _runs(
@@ -234,16 +241,21 @@ def _runs(
     seed: int,
     version: str,
 ) -> list[SweepRun]:
-    if type(replications) is not int or replications < 1:
-        raise SweepError(f"replications={replications!r}: give a whole number from 1")
+    if type(replications) is not int or not 1 <= replications <= MAX_REPLICATIONS:
+        shown = shortened(replications) if type(replications) is int else quoted(replications)
+        raise SweepError(f"replications={shown}: give a whole number from 1 to {MAX_REPLICATIONS}")
     if not callable(fn):
-        raise SweepError(f"{fn!r} cannot be called: give a function of one scenario that returns a dict of metrics")
+        raise SweepError(
+            f"{quoted(fn)} cannot be called: give a function of one scenario that returns a dict of metrics"
+        )
     text = function_key(fn)
     checked_text("version", version)
     runs = []
     for number, scenario in enumerate(scenarios):
         if not isinstance(scenario, Mapping) and not hasattr(scenario, "__dict__"):
-            raise SweepError(f"{scenario!r:.60} is no scenario: give mappings, or write grid(expiresIn=[60, 300])")
+            raise SweepError(
+                f"{quoted(scenario, 60)} is no scenario: give mappings, or write grid(expiresIn=[60, 300])"
+            )
         params = dict(scenario) if isinstance(scenario, Mapping) else dict(vars(scenario))
         _check_names(params)
         kept = {name: as_json(value) for name, value in params.items()}

@@ -47,6 +47,7 @@ from leyden.lightning.engine.network_conditions import IDEAL, REALISTIC, Network
 from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
 from leyden.lightning.topology.liquidity import SHAPES, LiquidityFunction
 from leyden.lightning.topology.placement import PAYER_PLACES, SHOP_PLACES
+from leyden.server.printable import quoted
 from leyden.server.spelling import closest
 
 PRESETS: Mapping[str, NetworkConditions] = {"ideal": IDEAL, "realistic": REALISTIC}
@@ -66,11 +67,12 @@ def network_conditions(options: str) -> NetworkConditions:
             found = PRESETS[part]
         elif is_given and name in _READERS:
             field, reader = _READERS[name]
-            found = replace(found, **{field: reader(name, value)})
+            changed: dict[str, Any] = {field: reader(name, value)}
+            found = replace(found, **changed)
         else:
             near = closest(name, [*_READERS, *PRESETS])
             mend = f"did you mean {near}" if near else f"choose from {', '.join([*PRESETS, *_READERS])}"
-            raise GraphError(f"conditions: {part!r:.60} is none: {mend}; a value follows =, as in uptime=0.9")
+            raise GraphError(f"conditions: {quoted(part, 60)} is none: {mend}; a value follows =, as in uptime=0.9")
     return found
 
 
@@ -79,7 +81,9 @@ def condition_text(options: ConditionOptions) -> str:
     if isinstance(options, Mapping):
         options = ",".join(f"{name}={_shown(name, value)}" for name, value in options.items() if not callable(value))
     if not isinstance(options, str):
-        raise GraphError(f'conditions={options!r:.60} is none: give "ideal", "realistic" or "uptime=0.9,outage=2h"')
+        raise GraphError(
+            f'conditions={quoted(options, 60)} is none: give "ideal", "realistic" or "uptime=0.9,outage=2h"'
+        )
     network_conditions(options)
     return options
 
@@ -118,7 +122,9 @@ def _number(least: str, most: str) -> Callable[[str, str], float]:
         except InvalidOperation:
             value = Decimal("NaN")
         if not (value.is_finite() and Decimal(least) <= value <= Decimal(most)):
-            raise GraphError(f"conditions: {name}={text[:40]!r} is out of bounds: give a number from {least} to {most}")
+            raise GraphError(
+                f"conditions: {name}={quoted(text[:40])} is out of bounds: give a number from {least} to {most}"
+            )
         return float(value)
 
     return read

@@ -24,6 +24,7 @@ from leyden.lightning.failure_codes import FAILURE_NAMES, FINAL_NODE_CODES, FORW
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 from leyden.server.errors import StoreError
 from leyden.server.ports import Clock, EventJournal
+from leyden.server.printable import quoted
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
@@ -68,8 +69,8 @@ class Interceptors:
         `times` is how often it acts (None: always). Raises `InterceptError`.
         """
         engine = self._engine
-        if kind not in KINDS:
-            raise InterceptError(f"kind is one of {', '.join(KINDS)}, not {kind!r}")
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise InterceptError(f"kind is one of {', '.join(KINDS)}, not {quoted(kind)}")
         if (kind == "fail") != (code is not None) or (kind == "delay") != (delay_ms is not None):
             raise InterceptError("fail takes a code, delay a delay; the others take neither")
         if code is not None and code not in FAILURE_NAMES:
@@ -78,7 +79,7 @@ class Interceptors:
             raise InterceptError("a delay is more than 0 and at most two weeks")
         for name, number in (("hop", hop), ("channel", channel), ("times", times)):
             if number is not None and (type(number) is not int or abs(number) > MAX_COUNT):
-                raise InterceptError(f"{name}={number!r:.60} is not a whole number: give for example {name}=1")
+                raise InterceptError(f"{name}={quoted(number, 60)} is not a whole number: give for example {name}=1")
         if hop is not None and not -MAX_HOPS <= hop <= MAX_HOPS:
             raise InterceptError(f"there is no hop {hop}: a route has at most {MAX_HOPS}, and -1 is the receiver")
         if kind == "drop" and hop == 0:
@@ -124,13 +125,13 @@ class Interceptors:
             for field, fits in checks.items():
                 if not fits:
                     value = row[field]  # type: ignore[literal-required]
-                    raise StoreError(f"the table interceptors, row {row['id'][:60]!r}: {field} is {value}")
+                    raise StoreError(f"the table interceptors, row {quoted(row['id'][:60])}: {field} is {value}")
 
     def remove(self, interceptor_id: str) -> None:
         """Remove an interceptor. Raises `InterceptError` for an unknown id."""
         row = self.rows.row(interceptor_id)
         if row is None:
-            raise InterceptError(f"there is no interceptor {interceptor_id!r}: see the list of interceptors")
+            raise InterceptError(f"there is no interceptor {quoted(interceptor_id)}: see the list of interceptors")
         self.rows.delete(interceptor_id)
         self._journal.note("interceptor_removed", interceptor_id)
         if row["kind"] == "offline":

@@ -12,6 +12,7 @@ from leyden.lightning.engine.channel_operations import close_channel, open_chann
 from leyden.lightning.engine.interceptor_row import InterceptorRow
 from leyden.lightning.network.network_tables import on_chain_msat, outages_of
 from leyden.lightning.payer.routed_payments import RoutedPayments
+from leyden.server.printable import quoted
 
 Span = str | float | timedelta
 
@@ -43,7 +44,7 @@ class NetworkOperations:
         """
         payments = self.payments
         if not isinstance(name, str):
-            raise GraphError(f'{name!r} is not the name of a node: give a text, such as "shop" or "n5"')
+            raise GraphError(f'{quoted(name)} is not the name of a node: give a text, such as "shop" or "n5"')
         if name == "shop":
             return payments.shop
         if payments.has_node(name) or payments.rows.find("payer", name):
@@ -148,7 +149,7 @@ class NetworkOperations:
         """
         payment = where.get("payment")
         if payment is not None and (not isinstance(payment, str) or self.payments.rows.row(payment) is None):
-            raise InterceptError(f"payment={payment!r} is not a payment of this sandbox: give one, or its id")
+            raise InterceptError(f"payment={quoted(payment)} is not a payment of this sandbox: give one, or its id")
         now = self.payments.now_ms()
         from_ms = now + after_ms
         return self.payments.interceptors.add(

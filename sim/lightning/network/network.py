@@ -14,6 +14,7 @@ from leyden.lightning.network.control_operations import ChannelRow, NetworkOpera
 from leyden.lightning.network.network_tables import on_chain_msat
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import DEFAULT_POLICY, MAX_FEE
+from leyden.server.printable import quoted
 
 _NAMES_SHOWN = 5
 
@@ -103,7 +104,9 @@ class Network:
     def remove(self, interceptor_id: str) -> None:
         """Remove an interceptor. Raises `InterceptError`."""
         if not isinstance(interceptor_id, str):
-            raise InterceptError(f"interceptor_id={interceptor_id!r:.60} is no id: give a text such as intercept-1")
+            raise InterceptError(
+                f"interceptor_id={quoted(interceptor_id, 60)} is no id: give a text such as intercept-1"
+            )
         with self.record_action(".remove", [interceptor_id], {}):
             self.operations.payments.interceptors.remove(interceptor_id)
 
@@ -263,7 +266,7 @@ def code_of(code: int | str | None) -> int | None:
     found = {name: number for number, name in FAILURE_NAMES.items()}.get(code)
     if found is None:
         raise InterceptError(
-            f"{code!r} is not a failure code of BOLT 4: give one of {', '.join(sorted(FAILURE_NAMES.values()))}"
+            f"{quoted(code)} is not a failure code of BOLT 4: give one of {', '.join(sorted(FAILURE_NAMES.values()))}"
         )
     return found
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict
 
-from leyden.arguments import rule_span_ms, seconds
+from leyden.arguments import rule_span_ms, seconds, whole_msat
 from leyden.errors import PaymentError
 from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.money import parse_msat
+from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 
 NEVER, TWICE = "never", "twice"
@@ -75,10 +76,10 @@ class PayerSpec:
 
     def row(self, rule_id: str, now: int) -> PayerRow:
         """The row of the rule. Raises `ValueError`, with what to do instead, for a rule that is not possible."""
-        if self.outcome not in RULE_OUTCOMES:
-            raise PaymentError(f"outcome is one of {', '.join(RULE_OUTCOMES)}, not {str(self.outcome)[:60]!r}")
-        if self.failure not in FAILURES:
-            raise PaymentError(f"failure is one of {', '.join(FAILURES)}, not {str(self.failure)[:60]!r}")
+        if not isinstance(self.outcome, str) or self.outcome not in RULE_OUTCOMES:
+            raise PaymentError(f"outcome is one of {', '.join(RULE_OUTCOMES)}, not {quoted(self.outcome, 60)}")
+        if not isinstance(self.failure, str) or self.failure not in FAILURES:
+            raise PaymentError(f"failure is one of {', '.join(FAILURES)}, not {quoted(self.failure, 60)}")
         times = {"delay": self.delay, "before_expiry": self.before_expiry, "after_expiry": self.after_expiry}
         given = [name for name, value in times.items() if value is not None]
         if len(given) > 1:
@@ -86,17 +87,17 @@ class PayerSpec:
         if given and self.outcome == NEVER:
             raise PaymentError(f"a payer that never pays takes no {given[0]}: leave it out")
         if type(self.share) not in (int, float) or not 0 < self.share <= 1:
-            raise PaymentError(f"share is {self.share!r}: give a number above 0, 1 at most")
+            raise PaymentError(f"share is {quoted(self.share)}: give a number above 0, 1 at most")
         if self.count is not None and (type(self.count) is not int or self.count < 1):
-            raise PaymentError(f"count is {self.count!r}: give a whole number from 1, or None for every one")
+            raise PaymentError(f"count is {quoted(self.count)}: give a whole number from 1, or None for every one")
         for name, pattern in (("description", self.description), ("internal_id", self.internal_id)):
             if pattern is not None and not isinstance(pattern, str):
-                raise PaymentError(f"{name} is {pattern!r:.80}: give a text, in which * is any text")
+                raise PaymentError(f"{name} is {quoted(pattern, 80)}: give a text, in which * is any text")
         if not isinstance(self.payer, str) or not 1 <= len(self.payer.strip()) <= _LONGEST_TEXT:
-            raise PaymentError(f"{self.payer!r:.80} is not the name of a payer: give a text")
+            raise PaymentError(f"{quoted(self.payer, 80)} is not the name of a payer: give a text")
         return {
             "id": rule_id,
-            "amount_msat": None if self.amount is None else parse_msat(str(self.amount)),
+            "amount_msat": None if self.amount is None else _amount_msat(self.amount),
             "description": self.description,
             "internal_id": self.internal_id,
             "static_charge": self.static_charge,
@@ -125,6 +126,10 @@ _FIELDS = {
 SHORT_NAMES = {"after": "delay"}
 
 
+def _amount_msat(amount: Any) -> int:
+    return parse_msat(amount) if isinstance(amount, str) else whole_msat("amount", amount)
+
+
 def payer_spec(fields: Mapping[str, Any]) -> PayerSpec:
     """A rule from the fields of the API."""
     return PayerSpec(**{_FIELDS.get(name, name): value for name, value in fields.items()})
@@ -144,8 +149,8 @@ def payer_spec_of(text: str) -> PayerSpec:
     for part in text.split(","):
         name, equals, value = part.strip().partition("=")
         if not equals or name not in names:
-            raise PaymentError(f"{part.strip()[:60]!r} is no part of a payer's rule: write NAME=VALUE, with one of"
-                               f" {', '.join(names)}")  # fmt: skip
+            mend = f"write NAME=VALUE, with one of {', '.join(names)}"
+            raise PaymentError(f"{quoted(part.strip()[:60])} is no part of a payer's rule: {mend}")
         name = SHORT_NAMES.get(name, name)
         if name in fields:
             raise PaymentError(f"{name} is given twice: give it once")
@@ -156,7 +161,7 @@ def payer_spec_of(text: str) -> PayerSpec:
         if "count" in fields:
             fields["count"] = int(fields["count"])
     except ValueError:
-        raise PaymentError(f"{text[:80]!r} has a share or a count that is no number") from None
+        raise PaymentError(f"{quoted(text[:80])} has a share or a count that is no number") from None
     spec = payer_spec(fields)
     spec.row("", 0)
     return spec

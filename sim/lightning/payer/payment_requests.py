@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 from leyden.errors import PayerError
 from leyden.lightning.bolt11.codec import Bolt11, decode
 from leyden.server.charges.lnurl import LnurlError, decode_lnurl
+from leyden.server.printable import quoted
 
 Fetch = Callable[[str], Mapping[str, Any]]
 IdentifierOf = Callable[[str], str | None]
@@ -34,8 +35,8 @@ def request_kind(text: str) -> str:
     if bare.startswith("ln"):
         return "bolt11"
     raise PayerError(
-        f"{text[:40]!r} is neither a BOLT11 invoice nor an LNURL nor a Lightning address: give a text that begins with "
-        "lnbcrt or lnurl1, or name@host"
+        f"{quoted(text[:40])} is neither a BOLT11 invoice nor an LNURL nor a Lightning address: give a text that "
+        "begins with lnbcrt or lnurl1, or name@host"
     )
 
 
@@ -106,7 +107,9 @@ def fetch_pay_request(
                 raise _unknown_address(address[0], [str(identifier)]) from None
             raise
     if pay_request.get("tag") != "payRequest":
-        raise PayerError(f"this LNURL is a {pay_request.get('tag')!r}, not a payRequest: only payRequest is supported")
+        raise PayerError(
+            f"this LNURL is a {quoted(pay_request.get('tag'))}, not a payRequest: only payRequest is supported"
+        )
     if address is not None and not _is_here(address[2], base_url):
         _check_identifier(pay_request, address[0])
     return pay_request

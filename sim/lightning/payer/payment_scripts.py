@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leyden.errors import PaymentError
 from leyden.lightning.payer.payment_rows import PaymentScript
+from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 
 OUTCOMES = ("settle", "hold", "incomplete", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
@@ -43,7 +44,7 @@ def build_script(
     if not 1 <= parts <= min(MAX_PARTS, sent_msat):
         raise PaymentError(f"parts must be 1 to {MAX_PARTS}, and no more than the msat sent, not {parts}")
     if failure not in FAILURES:
-        raise PaymentError(f"failure is one of {', '.join(FAILURES)}, not {failure!r}")
+        raise PaymentError(f"failure is one of {', '.join(FAILURES)}, not {quoted(failure)}")
     if outcome == "wrong_secret":
         payment_secret = bytes(byte ^ 0xFF for byte in payment_secret)
     return {
@@ -58,8 +59,8 @@ def build_script(
 
 def check_outcome(outcome: str) -> None:
     """Raise `PaymentError` for what is no script of a payer."""
-    if outcome not in OUTCOMES:
-        raise PaymentError(f"outcome is one of {', '.join(OUTCOMES)}, not {outcome!r:.60}")
+    if not isinstance(outcome, str) or outcome not in OUTCOMES:
+        raise PaymentError(f"outcome is one of {', '.join(OUTCOMES)}, not {quoted(outcome, 60)}")
 
 
 def amount_to_send(outcome: str, invoice_msat: int | None, given_msat: int | None) -> int:

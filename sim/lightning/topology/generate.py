@@ -13,6 +13,7 @@ import numpy.typing as npt
 from leyden.errors import GraphError
 from leyden.lightning.topology.graph import Graph, Ints, assemble
 from leyden.lightning.topology.liquidity import LND_SCALE_SAT, UNIFORM, balances
+from leyden.server.printable import quoted
 
 Floats = npt.NDArray[np.float64]
 Ends = tuple[Ints, Ints]
@@ -45,11 +46,11 @@ def generate(what: str, seed: int, liquidity: str = UNIFORM, scale_sat: float = 
     shape, _, size = what.partition(":")
     if shape not in SHAPES or not (size.isascii() and size.isdigit()):
         known = ", ".join(f"{shape}:N" for shape in SHAPES)
-        raise GraphError(f"network={what!r:.80} is not a network: give direct, or one of {known}")
+        raise GraphError(f"network={quoted(what, 80)} is not a network: give direct, or one of {known}")
     nodes = int(size)
     least = 10 if shape == "scale-free" else 6 if shape == "hub" else 2
     if not least <= nodes <= MAX_NODES:
-        raise GraphError(f"network={what!r}: {shape} has {least} to {MAX_NODES} nodes")
+        raise GraphError(f"network={quoted(what)}: {shape} has {least} to {MAX_NODES} nodes")
     rng = np.random.default_rng(seed)
     a, b = SHAPES[shape](nodes, rng)
     return _with_channels(nodes, a, b, rng, shape, (liquidity, scale_sat))

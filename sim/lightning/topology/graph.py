@@ -13,6 +13,7 @@ from jsonschema_rs import Draft4Validator
 from leyden.arguments import ALL_MSAT
 from leyden.errors import GraphError
 from leyden.json_files import DocumentKind
+from leyden.server.printable import quoted
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -179,7 +180,7 @@ def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, sho
     if not ends:
         raise GraphError("a network needs at least one channel: give [(a, b, capacity_sat), ...]")
     if shop is not None and shop not in numbers:
-        raise GraphError(f"the shop {shop!r} has no channel: it must be one of the nodes of the edges")
+        raise GraphError(f"the shop {quoted(shop)} has no channel: it must be one of the nodes of the edges")
     sides = [_both_sides(name, [row[place] for row in fields]) for place, name in enumerate(_FIELDS)]
     return assemble(
         list(numbers),

@@ -6,10 +6,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from leyden.arguments import span_ms
-from leyden.errors import ClockError
+from leyden.errors import ArgumentError, ClockError
 from leyden.sandbox.session import Session
 from leyden.sandbox.time.scheduled_actions import Action, Scheduled, ScheduledActions, due_ms, period_ms
 from leyden.sandbox.time.spans import FiredEvents, Instant, Span, advance, advance_to, event_count, run, target_ms
+from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
 
@@ -40,6 +41,8 @@ class TimeMethods:
         `journal_hash`, are the same. Raises `InputError` for a directory with other files; needs `leyden[lab]`.
         """
         self._actions.check_not_running()
+        if not isinstance(until, str):
+            span_ms(until)  # raises before it is compared: a value of another library may have no truth value
         if spill is not None:
             from leyden.sandbox.time.spilled_runs import run_spilling  # it needs pandas
 
@@ -121,7 +124,9 @@ class TimeMethods:
     def cancel(self, scheduled: Scheduled) -> bool:
         """Remove an action that `at` or `every` has returned; whether it was still ahead. Raises `TypeError`."""
         if not isinstance(scheduled, Scheduled):
-            raise TypeError(f"scheduled={scheduled!r:.60} is no scheduled action: give what at or every returned")
+            raise ArgumentError(
+                f"scheduled={quoted(scheduled, 60)} is no scheduled action: give what at or every returned"
+            )
         return self._actions.cancel(scheduled)
 
     # Inside

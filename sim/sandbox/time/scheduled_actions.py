@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leyden.arguments import span_from
-from leyden.errors import ClockError
+from leyden.errors import ArgumentError, ClockError
 from leyden.sandbox.time.spans import Instant, Span, instant_ms
+from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 from leyden.world.time.clock import LAST_MS
 
@@ -45,7 +46,9 @@ class ScheduledActions:
     def add(self, action: Action, at_ms: int, period_ms: int | None = None) -> Scheduled:
         """Schedule an action. Raises `TypeError` for what cannot be called."""
         if not callable(action):
-            raise TypeError(f"{action!r:.60} is no action: give a function of the sandbox, such as lambda sb: ...")
+            raise ArgumentError(
+                f"{quoted(action, 60)} is no action: give a function of the sandbox, such as lambda sb: ..."
+            )
         self._count += 1
         row = self._rows[self._count] = Scheduled(self._count, action, at_ms, period_ms)
         return row
@@ -83,7 +86,9 @@ class ScheduledActions:
     def check_not_running(self) -> None:
         """Raise `ClockError` within an action: it happens at one instant."""
         if self._running is not None:
-            raise ClockError(f"{self._running!r} cannot move time: schedule another action for later, with sb.at(...)")
+            raise ClockError(
+                f"{quoted(self._running)} cannot move time: schedule another action for later, with sb.at(...)"
+            )
 
     def copy(self) -> ScheduledActions:
         """The same actions, for a fork."""
@@ -100,10 +105,10 @@ def due_ms(when: Instant, now_ms: int) -> int:
     try:
         at_ms = instant_ms(when)
     except ValueError as error:
-        raise ValueError(f'{error}; or a time of the day, such as "12:00"') from None
+        raise ArgumentError(f'{error}; or a time of the day, such as "12:00"') from None
     if not now_ms <= at_ms <= LAST_MS:
-        raise ValueError(f"{to_iso(at_ms)} has passed, or is after the end of time: it is {to_iso(now_ms)}, and time "
-                         "ends with the year 2999")  # fmt: skip
+        is_now = f"it is {to_iso(now_ms)}, and time ends with the year 2999"
+        raise ArgumentError(f"{to_iso(at_ms)} has passed, or is after the end of time: {is_now}")
     return at_ms
 
 

@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 from numbers import Integral
 
 from leyden.arguments import check_milliseconds, shortened, span_ms, whole_number
+from leyden.errors import ArgumentError
 from leyden.repr_tables import html_grid
 from leyden.sandbox.session import Session
+from leyden.server.printable import quoted
 from leyden.server.timestamps import MAX_INSTANT_MS, parse_iso, to_iso
 from leyden.world.time.clock import LAST_MS, Fired
 
@@ -20,8 +22,8 @@ def instant_ms(when: Instant, *, clamp: bool = False) -> int:
     """An instant in milliseconds since the epoch. Raises `TypeError` or `ValueError` for anything else; with `clamp` an
     instant outside the years 1970 to 9999 is the nearest of these years instead."""
     if isinstance(when, bool) or not isinstance(when, (str, Integral, datetime)):
-        raise TypeError(
-            f"{when!r} is not an instant: give an ISO 8601 text, a datetime with a zone, or epoch milliseconds"
+        raise ArgumentError(
+            f"{quoted(when)} is not an instant: give an ISO 8601 text, a datetime with a zone, or epoch milliseconds"
         )
     if isinstance(when, datetime):
         return parse_iso(when.isoformat(), clamp=clamp)
@@ -30,7 +32,7 @@ def instant_ms(when: Instant, *, clamp: bool = False) -> int:
     instant = int(when)
     nearest = min(max(0, instant), MAX_INSTANT_MS)
     if nearest != instant and not clamp:
-        raise ValueError(f"{shortened(instant)} ms lies outside the years 1970 to 9999")
+        raise ArgumentError(f"{shortened(instant)} ms lies outside the years 1970 to 9999")
     return nearest
 
 
@@ -70,7 +72,7 @@ def run(session: Session, until: Span, events: int | None) -> list[Fired]:
 def event_count(until: Span, events: int) -> int:
     """The number of events to run. Raises `ValueError` for one below zero, and for a second end."""
     if until != "idle":
-        raise ValueError(f"run({until!r}, events={events}) has two ends: give one of them")
+        raise ArgumentError(f"run({quoted(until)}, events={events}) has two ends: give one of them")
     return whole_number("events", events, 0)
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from leyden.errors import ClockError
+from leyden.arguments import real_number
+from leyden.errors import ArgumentError, ClockError
+from leyden.server.printable import quoted
 from leyden.world.interrupts import interrupts
 from leyden.world.time.timers import Entry, Hold, Timer, Timers, whole_ms
 
@@ -31,15 +33,14 @@ Enough = Callable[[], bool]
 class VirtualClock:
     """Whole milliseconds over a heap of plain-data events (`leyden.server.ports.Clock`), for one sandbox.
 
-    At one instant events run by priority, then in the order in which they were set; the clock shows an
-    event's own instant while it runs. An event that raises has not happened: its timer is set again, and a frozen clock
-    returns to the instant before: that of the last event that has happened, or of the start of the move. An interrupt
-    (Ctrl-C) ends a run between two events.
+    At one instant events run by priority, then in the order in which they were set; the clock shows an event's own
+    instant while it runs. An event that raises has not happened: its timer is set again, and a frozen clock returns to
+    the instant of the last event that happened, or of the start of the move. An interrupt ends a run between events.
 
     `rate` makes the clock live: sandbox seconds per real second, read from `real_clock` (milliseconds, injected). A
     live clock never shows an instant past an event that has not run yet: `catch_up()` runs what is due.
-    `event_context` is entered for each event, to make its writes one commit. `hold` keeps time at an instant.
-    `instant_limit` bounds the events of one instant, so that one which re-schedules itself cannot hang the run.
+    `event_context` is entered for each event, to make its writes one commit. `hold` keeps time at an instant, and
+    `instant_limit` bounds its events, so that one which re-schedules itself cannot hang the run.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class VirtualClock:
     def advance(self, by_ms: int) -> list[Fired]:
         """Move time on by `by_ms` and run what falls due. Raises `ValueError` when that is negative."""
         if whole_ms(by_ms, "by_ms") < 0:
-            raise ValueError(f"time can't go backwards: {by_ms} ms is negative; fork the sandbox earlier instead")
+            raise ArgumentError(f"time can't go backwards: {by_ms} ms is negative; fork the sandbox earlier instead")
         return self.advance_to(self.now() + by_ms)
 
     def advance_to(self, when_ms: int) -> list[Fired]:
@@ -154,7 +155,7 @@ class VirtualClock:
     def run_events(self, count: int) -> list[Fired]:
         """Run the next `count` events, or all if there are fewer. Raises `ValueError` for no whole number from 0."""
         if type(count) is not int or count < 0:
-            raise ValueError(f"{count!r} events cannot run: give a whole number from 0")
+            raise ArgumentError(f"{quoted(count)} events cannot run: give a whole number from 0")
         fired: list[Fired] = []
         while len(fired) < count and (due := self._next_stop()) is not None:
             self._sweep(due, fired.append, lambda: len(fired) >= count)
@@ -193,8 +194,8 @@ class VirtualClock:
     def set_rate(self, rate: float) -> None:
         """Let time run at `rate` sandbox seconds per real second from now on. Raises `ValueError` below zero,
         `ClockError` when the clock has no real clock to read."""
-        if not 0 <= rate < float("inf"):
-            raise ValueError(f"time can't go backwards: the rate must be 0 (frozen) or more, not {rate}")
+        if (real := real_number(rate)) is None or not 0 <= real < float("inf"):
+            raise ArgumentError(f"time can't go backwards: the rate must be 0 (frozen) or more, not {quoted(rate)}")
         if rate and self._real_clock is None:
             raise ClockError("a live clock needs a real clock to read: VirtualClock(start_ms, rate=1, real_clock=...)")
         now, self._rate = self.now(), rate
@@ -226,10 +227,9 @@ class VirtualClock:
         return fired
 
     def add_elapsed(self, span_ms: int) -> None:
-        """Add `span_ms` to a live clock: time that passed unobserved. What fell due in it runs with the next
-        `catch_up()`, each event at its own instant. Raises `ValueError` when it is negative."""
-        if span_ms < 0:
-            raise ValueError(f"time can't go backwards: {span_ms} ms cannot be added")
+        """Add `span_ms`, 0 or more, to a live clock: time that passed unobserved. `catch_up()` runs what fell due."""
+        if whole_ms(span_ms, "span_ms") < 0:
+            raise ArgumentError(f"time can't go backwards: {span_ms} ms cannot be added")
         self._base += span_ms
 
     @property

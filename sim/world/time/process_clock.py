@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from leyden.errors import ClockError
+from leyden.errors import ArgumentError, ClockError
+from leyden.server.printable import quoted
 from leyden.server.timestamps import parse_iso
 from leyden.world.time.clock import LAST_MS, VirtualClock
 
@@ -39,12 +40,12 @@ def process_clock(clock: str, start: object) -> RealClock | None:
 
     Raises `ValueError` for another word, and for a start that is not the process's.
     """
-    if clock == "virtual":
+    if isinstance(clock, str) and clock == "virtual":
         return None
-    if clock != "process":
-        raise ValueError(f"clock is 'virtual' (paused until you move it) or 'process', not {clock!r}")
+    if not isinstance(clock, str) or clock != "process":
+        raise ArgumentError(f"clock is 'virtual' (paused until you move it) or 'process', not {quoted(clock)}")
     if start is not None:
-        raise ValueError("clock='process' starts at the process's present: leave start out, or freeze that instant")
+        raise ArgumentError("clock='process' starts at the process's present: leave start out, or freeze that instant")
     from leyden.server.system.clock import SystemClock
 
     return SystemClock().now
@@ -77,7 +78,7 @@ def requested_start(text: str | None, now_ms: int | None) -> int | None:
 def checked_start(start_ms: int, given: object) -> int:
     """An instant at which a clock may start. Raises `ValueError`, with the value that the user gave, for another."""
     if not FIRST_MS <= start_ms <= LAST_MS:
-        raise ValueError(f"{given!r} is not a start: the clock has times from 1971 to the end of 2999")
+        raise ArgumentError(f"{quoted(given)} is not a start: the clock has times from 1971 to the end of 2999")
     return start_ms
 
 

@@ -6,6 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import Any, NamedTuple, Protocol
 
+from leyden.errors import ArgumentError
+from leyden.server.printable import quoted
+
 
 class Timer(NamedTuple):
     """An event that is due at `due_ms`. Timers order as tuples: by instant, then priority, then sequence number."""
@@ -186,7 +189,8 @@ def whole_ms(value: int, name: str) -> int:
     `leyden.server.timestamps`.
     """
     if type(value) is not int:
-        raise TypeError(
-            f"{name} is whole milliseconds, not {value!r}: parse texts and spans with leyden.server.timestamps first"
+        raise ArgumentError(
+            f"{name} is whole milliseconds, not {quoted(value)}: parse texts and spans with leyden.server.timestamps"
+            " first"
         )
     return value

@@ -1,0 +1,66 @@
+"""Errors of commands are one line, whatever paths and values they quote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leyden import Sandbox
+from leyden.__main__ import main
+from leyden.errors import ForkError, LeydenError
+
+HOSTILE = "no\nsuch\x1b[31m\u2028file.json"
+COMMANDS = (
+    ["serve", "--spec", HOSTILE],
+    ["serve", "--overlay", HOSTILE],
+    ["serve", "--network", HOSTILE],
+    ["serve", "--seed", HOSTILE],
+    ["serve", "--start", HOSTILE],
+    ["serve", "--egress-allow", HOSTILE],
+    ["serve", "--autopay", HOSTILE],
+    ["serve", "--port", HOSTILE],
+    ["replay", HOSTILE],
+    ["load", HOSTILE],
+    ["fuzz", "--spec", HOSTILE],
+    ["fuzz", "http://127.0.0.1:9", "--adapter", HOSTILE],
+    ["adapter", "--check", HOSTILE],
+    ["conformance", "--spec", HOSTILE],
+    ["receiver-check", HOSTILE],
+    ["client-check", "--", HOSTILE],
+    ["listen", HOSTILE],
+    [HOSTILE],
+    ["table", HOSTILE],
+    ["charge", "--url", HOSTILE],
+)
+
+
+@pytest.mark.parametrize("given", COMMANDS, ids=lambda given: " ".join(given)[:30].encode("unicode_escape").decode())
+def test_an_error_that_quotes_a_text_with_line_feeds_is_one_line(
+    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        status = main(given)
+    except SystemExit as end:
+        status = int(end.code or 0)
+    text = capsys.readouterr().err
+    assert status in (1, 2, 3)
+    assert text.endswith("\n")
+    assert len(text.splitlines()) == 1, text
+    assert text[:-1].isprintable()
+
+
+def test_an_error_of_the_python_api_that_quotes_a_path_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / HOSTILE).write_text("{}")
+    for path in (tmp_path / HOSTILE, tmp_path / "no\nother"):
+        with pytest.raises(ForkError) as refused:
+            Sandbox.load(path)
+        assert str(refused.value).isprintable()
+
+
+def test_a_long_text_of_an_error_keeps_its_start_and_its_mend() -> None:
+    text = str(LeydenError(f"name={'x' * 100_000} is not possible: give another"))
+    assert len(text) < 1_100
+    assert text.startswith("name=xxx")
+    assert text.endswith("is not possible: give another")
