@@ -12,10 +12,11 @@ import argparse
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import maximum_flow
+from scipy.sparse import coo_array, csr_array  # type: ignore[import-untyped]
+from scipy.sparse.csgraph import maximum_flow  # type: ignore[import-untyped]
 
 from leyden import Sandbox
+from leyden.lightning.payer.routed_payments import RoutedPayments
 
 PLACES = {
     "as by default": "",
@@ -32,6 +33,7 @@ def largest_flows(nodes: int, seed: int, conditions: str) -> Iterator[int]:
     """The most (sat) that each of some wallets can send to the shop."""
     with Sandbox(seed=seed, network=f"scale-free:{nodes}", conditions=f"ideal{conditions}") as sandbox:
         payments, graph = sandbox.world.payments, sandbox.network.graph
+        assert isinstance(payments, RoutedPayments)
         spendable = np.maximum(graph.local_msat - np.repeat(graph.reserve_msat, 2), 0) // 1_000
         spendable = np.minimum(spendable, 2**31 - 1).astype(np.int32)
         size = len(graph.names)
