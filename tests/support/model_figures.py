@@ -33,6 +33,7 @@ def row_of_liquidity(nodes: int, seeds: int, shape: str, amount_sat: int) -> str
                 attempts.append(len(row["attempts"]))
                 firsts += bool(row["attempts"]) and row["attempts"][0]["status"] == "settled"
                 if payment.outcome == "SUCCEEDED":
+                    assert row["resolved_at"] is not None
                     seconds.append((row["resolved_at"] - row["created_at"]) / 1_000)
     return (
         f"| {shape} | {amount_sat:,} | {firsts / payments:.2f} | {len(seconds) / payments:.2f} | "

@@ -167,7 +167,7 @@ def _milliseconds(name: str, text: str) -> float:
 _OFFLINE_CODES = {
     FAILURE_NAMES[code]: code for code in (FailureCode.UNKNOWN_NEXT_PEER, FailureCode.TEMPORARY_CHANNEL_FAILURE)
 }
-_READERS: Mapping[str, tuple[str, Callable[[str, str], float | str]]] = {
+_READERS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "uptime": ("up_share", _number("0.001", "1")),
     "shop_uptime": ("shop_up_share", _number("0.001", "1")),
     "outage": ("mean_down_ms", _milliseconds),

@@ -4,9 +4,9 @@
 scale-free network has 10 to 50 channels, as somebody has who wants to be paid. `payers` is `funded`, the default: nodes
 that have at least 1,000,000 sat of their own and two channels; or `random`: any node but the shop's.
 
-The chance that a payment has a way in `scale-free:1000` with uniform liquidity, in any number of parts, without fees and
-limits of HTLCs; 4,000 pairs for each line (20 wallets in each of 200 networks), by `python -m tests.support.way_chances
---seeds 200`:
+The chance that a payment has a way in `scale-free:1000` with uniform liquidity, in any number of parts, without fees
+and limits of HTLCs; 4,000 pairs for each line (20 wallets in each of 200 networks), by
+`python -m tests.support.way_chances --seeds 200`:
 
 | placement                 | 1,000 sat | 10,000 sat | 100,000 sat | 1,000,000 sat |
 |---------------------------|-----------|------------|-------------|---------------|
