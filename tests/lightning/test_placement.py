@@ -13,6 +13,7 @@ from leyden.errors import GraphError
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import from_edges
 from tests.lightning.test_graph_files import describegraph
+from tests.support.hosted import Hosted, in_server
 from tests.support.way_chances import chances
 
 NETWORK = "scale-free:200"
@@ -102,3 +103,25 @@ def test_the_chances_that_a_payment_has_a_way_are_those_of_the_documentation() -
     default, between_random = (chances(1_000, seeds, place)[100_000] for place in ("", ",shop=random,payers=random"))
     assert default[0] / default[1] > 0.98
     assert 0.25 < between_random[0] / between_random[1] < 0.55
+
+
+def test_a_server_has_the_sandbox_of_the_same_text_and_the_exported_file_is_that_of_python() -> None:
+    text = f"{NETWORK},liquidity=bimodal,shop=random,payers=random,offline_code=temporary_channel_failure"
+
+    async def scenario(server: Hosted) -> None:
+        box = await server.ok("POST", "/sandbox/v1/sandboxes", {"network": text, "seed": 4})
+        assert box["network"] == text
+        world = server.world(box)
+        with Sandbox(seed=4, network=text) as sandbox:
+            graph = sandbox.network.graph
+            assert world.engine.graph.local_msat.tolist() == graph.local_msat.tolist()
+            assert world.payments.shop == sandbox.world.payments.shop
+            assert [world.payments.node_of(name) for name in "abc"] == [
+                sandbox.world.payments.node_of(name) for name in "abc"
+            ]
+        saved = await server.ok("GET", f"/sandbox/v1/sandboxes/{box['id']}/export")
+        with Sandbox.from_snapshot(saved) as copy:
+            assert copy.network.graph.local_msat.tolist() == world.engine.graph.local_msat.tolist()
+            assert copy.world.payments.shop == world.payments.shop
+
+    in_server(scenario)
