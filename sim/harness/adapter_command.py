@@ -12,7 +12,7 @@ from typing import Any
 from leyden.harness.command import HarnessError
 from leyden.harness.constants import NO_KEY
 from leyden.harness.session.session import encoded
-from leyden.harness.targets.adapter import ADAPTER_METHODS, Adapter, adapter_method, load_adapter
+from leyden.harness.targets.adapter import ADAPTER_METHODS, Adapter, adapter_attribute, adapter_method, load_adapter
 from leyden.harness.targets.served import ExternalService
 from leyden.json_files import InputError
 from leyden.server.printable import printable
@@ -82,7 +82,7 @@ def _call(loaded: object | None, words: Sequence[str]) -> int:
     object in a line, anything else as JSON."""
     name, *arguments = words or [""]
     if name == "callback_url":
-        print(getattr(loaded, name, ""))
+        print(adapter_attribute(loaded, name) or "")
         return 0
     method = adapter_method(loaded, name) if name in ADAPTER_METHODS else None
     if method is None:
@@ -104,7 +104,7 @@ class _Check:
     def __init__(self, target: ExternalService, loaded: object | None) -> None:
         self._target = target
         self._adapter = loaded
-        self._url = getattr(loaded, "callback_url", None)
+        self._url = adapter_attribute(loaded, "callback_url")
 
     def results(self) -> Iterator[tuple[str, str]]:
         """For each method its name and `ok`, `wrong` or `absent` with the reason."""

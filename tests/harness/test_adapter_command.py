@@ -88,3 +88,33 @@ def test_a_method_is_called_by_a_script(tmp_path: Path, capsys: pytest.CaptureFi
         assert main(["adapter", "--call", os.fspath(path), *words]) == 0
     assert capsys.readouterr().out.splitlines() == ["1.5", "whsec_x", '{"headers": {"a": "http://x"}, "body": "body"}']
     assert main(["adapter", "--call", os.fspath(path), "pay", "x"]) == 2
+
+
+ATTRIBUTES_THAT_RAISE = (
+    "class Adapter:\n    @property\n    def pay(self): raise RuntimeError('no\\nwallet')\n",
+    "class Adapter:\n    @property\n    def callback_url(self): raise OSError('no address')\n",
+    "class Adapter:\n    def __getattr__(self, name): raise ValueError(name)\n",
+    "class Adapter:\n    def __getattr__(self, name): return 1 / 0\n",
+    "def __getattr__(name): raise RuntimeError(name)\n",
+    "import sys\nclass Other:\n    def __getattr__(self, name): raise KeyError(name)\nadapter = Other()\n",
+    "raise SystemExit(3)\n",
+)
+
+
+@pytest.mark.parametrize("source", ATTRIBUTES_THAT_RAISE)
+@pytest.mark.parametrize("command", ["fuzz", "conformance", "check", "call"])
+def test_an_adapter_whose_attribute_raises_is_refused_in_one_line(
+    source: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "shop.py"
+    path.write_text(source)
+    words = {
+        "fuzz": ["fuzz", "http://127.0.0.1:9", "--adapter", str(path), "--seconds", "1"],
+        "conformance": ["conformance", "http://127.0.0.1:9", "--adapter", str(path)],
+        "check": ["adapter", "--check", str(path), "http://127.0.0.1:9"],
+        "call": ["adapter", "--call", str(path), "pay", "x"],
+    }
+    assert main(words[command]) == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1, error
+    assert "correct the" in error

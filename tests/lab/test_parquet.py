@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pandas as pd
 import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 
 import leyden
@@ -210,3 +211,51 @@ def test_files_that_are_missing_or_damaged(tmp_path: Path) -> None:
         _ = leyden.read(tmp_path).charges
     manifest = orjson.loads((tmp_path / "run.json").read_bytes())
     assert manifest["parts"] >= 2
+
+
+def test_a_file_of_another_table_is_refused_by_its_columns(tmp_path: Path) -> None:
+    sb = shop()
+    sb.run("20m", spill=tmp_path / "run")
+    run = leyden.read(tmp_path / "run")
+    for name in run.tables:
+        run.table(name)
+        for other in run.tables:
+            if other == name:
+                continue
+            own, foreign = run.files(name)[-1], run.files(other)[-1]
+            kept = own.read_bytes()
+            own.write_bytes(foreign.read_bytes())
+            with pytest.raises(InputError) as refused:
+                run.table(name)
+            text = str(refused.value)
+            assert str(own) in text
+            assert f"no file of the table {name}" in text
+            assert "put the file of the table" in text
+            own.write_bytes(kept)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda found: found.drop_columns(["id"]), "has no column 'id'"),
+        (lambda found: found.drop_columns(["row"]), "has no column 'row'"),
+        (lambda found: found.rename_columns({"status": "a\nb"}), "has the column 'a\\nb'"),
+        (lambda found: found.set_column(1, "amount_msat", [["x"] * len(found)]), "has another type in the column"),
+    ],
+)
+def test_a_file_with_other_columns_or_types_is_refused(change: Any, what: str, tmp_path: Path) -> None:
+    sb = shop()
+    sb.run("20m", spill=tmp_path / "run")
+    run = leyden.read(tmp_path / "run")
+    file = run.files("charges")[0]
+    found = pyarrow.parquet.read_table(file)
+    if "another type" in what:
+        place = found.schema.get_field_index("amount_msat")
+        found = found.set_column(place, "amount_msat", [["x"] * len(found)])
+    else:
+        found = change(found)
+    pyarrow.parquet.write_table(found, file)
+    with pytest.raises(InputError) as refused:
+        run.charges  # noqa: B018
+    assert what in str(refused.value)
+    assert str(refused.value).isprintable()

@@ -18,7 +18,7 @@ from leyden.harness.model.rules import LINK_EXPIRY_S, instant, iso
 from leyden.harness.runs.inbox import check_inbox
 from leyden.harness.runs.run import Run
 from leyden.harness.steps import Step, StepImpossible
-from leyden.harness.targets.adapter import ADAPTER_METHODS, adapter_method
+from leyden.harness.targets.adapter import ADAPTER_METHODS, adapter_attribute, adapter_method
 from leyden.harness.targets.served import ExternalService
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT
 
@@ -97,7 +97,7 @@ class ExternalRun(Run):
             return False
         if body.get("expiresIn") in (1, 2) and not self.target.tells_time:
             return False
-        address = getattr(self.target.adapter, "callback_url", None)
+        address = adapter_attribute(self.target.adapter, "callback_url")
         if address and str(body.get("callbackUrl", "")).startswith("http://r"):
             step = {**step, "body": {**body, "callbackUrl": address}}
         if step.get("idempotency_key"):

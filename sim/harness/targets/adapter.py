@@ -75,9 +75,19 @@ ADAPTER_METHODS: Mapping[str, str] = {
 
 
 def adapter_method(adapter: object | None, name: str) -> Callable[..., Any] | None:
-    """The method of an adapter; None if it has none of this name."""
-    found = getattr(adapter, name, None)
+    """The method of an adapter; None if it has none of this name. Raises as `adapter_attribute`."""
+    found = adapter_attribute(adapter, name)
     return found if callable(found) else None
+
+
+def adapter_attribute(adapter: object | None, name: str) -> Any:
+    """The attribute of an adapter; None if it has none of this name. Raises `InputError` when reading it raises: a
+    property or a `__getattr__` is a user's program."""
+    try:
+        return getattr(adapter, name, None)
+    except Exception as error:
+        why = printable(f"{type(error).__name__}: {error}"[:300])
+        raise InputError(f"the adapter's attribute {name} cannot be read: {why}; correct the adapter") from error
 
 
 def load_adapter(text: str) -> object | None:
@@ -102,9 +112,11 @@ def load_adapter(text: str) -> object | None:
         name = name or next((one for one in _NAMES if hasattr(module, one)), _NAMES[0])
         found = getattr(module, name)
         adapter: object = found() if isinstance(found, type) else found
-    except Exception as error:  # the module is a user's program
+    except (Exception, SystemExit) as error:  # the module is a user's program
         why = printable(f"{type(error).__name__}: {error}")
         raise InputError(f"the adapter {printable(text)!r} cannot be imported: {why}; correct the module") from error
+    for each in ("callback_url", *ADAPTER_METHODS):
+        adapter_attribute(adapter, each)  # raises before anything is sent
     return adapter
 
 

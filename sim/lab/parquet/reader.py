@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from leyden.arguments import Spelled, checked_path
 from leyden.errors import ArgumentError
 from leyden.extras import require
-from leyden.json_files import InputError
+from leyden.json_files import InputError, shown
 from leyden.lab.parquet.layout import AT_THE_END, FORMER_NAMES, JOURNAL, ORDER, PORTIONED, REST, part_name
 from leyden.lab.parquet.writer import read_manifest
+from leyden.lab.table_columns import columns
 from leyden.lab.table_rows import column_names
 from leyden.server.printable import quoted
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow
 
 
 class RecordedRun(Spelled):
@@ -76,8 +78,12 @@ class RecordedRun(Spelled):
         import pyarrow
         import pyarrow.parquet
 
+        files = self.files(name)
         try:
-            portions = [pyarrow.parquet.read_table(file) for file in self.files(name)]
+            for file in files:
+                with pyarrow.parquet.ParquetFile(file) as found:
+                    _check_schema(name, file, found.schema_arrow, found.metadata.num_rows)
+            portions = [pyarrow.parquet.read_table(file) for file in files]
         except (OSError, pyarrow.ArrowException) as error:
             raise InputError(f"a file of {self._directory / name} cannot be read ({error})") from None
         frame: pd.DataFrame = pyarrow.concat_tables(portions, promote_options="permissive").to_pandas()
@@ -95,6 +101,41 @@ class RecordedRun(Spelled):
 
     def __repr__(self) -> str:
         return f"<Run in {self._directory}: seed {self.seed}, {self.start} to {self.now or 'an interruption'}>"
+
+
+def _check_schema(name: str, file: Path, schema: pyarrow.Schema, rows: int) -> None:
+    """Raise `InputError` when a file does not have the columns of this table, with their types. A file of an earlier
+    version may have other names and not all columns, and one without rows any types."""
+    known = {ORDER: "Int64", **dict.fromkeys(FORMER_NAMES.get(name, ()), "str")}
+    own = [column for column in columns() if column.table == name]
+    known |= {column.name: column.dtype for column in own}
+    present = {FORMER_NAMES.get(name, {}).get(column, column) for column in schema.names}
+    unknown = [column for column in schema.names if column not in known]
+    missing = [column for column in (ORDER, *(one.name for one in own if one.is_key)) if column not in present]
+    wrong = [one.name for one in schema if rows and one.name in known and not _fits(one.type, known[one.name])]
+    faults = (("has the column", unknown), ("has no column", missing), ("has another type in the column", wrong))
+    for what, found in faults:
+        if found:
+            mend = f"put the file of the table {name} there, or read the directory that the run wrote"
+            raise InputError(f"{shown(file)} is no file of the table {name}: it {what} {quoted(found[0])}; {mend}")
+
+
+def _fits(kind: pyarrow.DataType, dtype: str) -> bool:
+    """Whether a column of a file can be a column of this dtype of pandas. One without values may have any type."""
+    import pyarrow.types as types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    fits = {
+        "str": is_text,
+        "category": is_text,
+        "Int64": types.is_integer(kind),
+        "float64": types.is_floating(kind) or types.is_integer(kind),
+        "boolean": types.is_boolean(kind),
+        "datetime64[ms, UTC]": types.is_timestamp(kind),
+    }
+    return types.is_null(kind) or fits[dtype]
 
 
 def _present(name: str, frame: pd.DataFrame) -> pd.DataFrame:
