@@ -94,6 +94,8 @@ SNAPSHOT_SCHEMA = _object(
     optional=("leyden", "network"),
 )
 
+MAX_MEMBERS = 200_000
+_HOLDERS = (dict, list, tuple)
 SAVED_SANDBOX = DocumentKind(
     "saved sandbox",
     ForkError,
@@ -105,12 +107,28 @@ SAVED_SANDBOX = DocumentKind(
 
 def check_saved_sandbox(snapshot: Mapping[str, Any], where: str) -> None:
     """Raise `ForkError` for a snapshot that the schema does not permit, or with a value that cannot be shown or saved
-    again: an integer of more than 64 bits, a text that is not UTF-8."""
+    again: an integer of more than 64 bits, a text that is not UTF-8. An object has at most `MAX_MEMBERS`: to validate
+    more, and to name what is wrong with them, would let nobody else work for seconds."""
+    if (members := _most_members(snapshot)) > MAX_MEMBERS:
+        raise SAVED_SANDBOX.refusal(where, f"an object has {members} members, and at most {MAX_MEMBERS} are read")
     SAVED_SANDBOX.check(snapshot, where)
     for name in SNAPSHOT_SCHEMA["properties"]:  # the action log has its own checks
         found = _not_writable(snapshot.get(name), f"/{name}")
         if found is not None:
             raise SAVED_SANDBOX.refusal(where, f"{found[0][:100]}: {found[1]}")
+
+
+def _most_members(snapshot: Any) -> int:
+    """The largest number of members of an object in a snapshot."""
+    most, waiting = 0, [snapshot]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            most = max(most, len(value))
+            waiting.extend(one for one in value.values() if isinstance(one, _HOLDERS))
+        else:
+            waiting.extend(one for one in value if isinstance(one, _HOLDERS))
+    return most
 
 
 def _not_writable(value: Any, place: str) -> tuple[str, str] | None:

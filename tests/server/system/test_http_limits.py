@@ -414,7 +414,7 @@ def test_a_signal_ends_the_server_whatever_is_open(number: signal.Signals, tmp_p
         assert served.wait(20) == 0
         for connection in opened:
             connection.close()
-    assert "1 request: no complete response within 3 s of the signal to stop; answered 503" in printed.read_text()
+    assert "1 request: no complete response within 2 s of the signal to stop; answered 503" in printed.read_text()
     assert "task" not in printed.read_text()
     with process("--data", data) as (_, url):
         status, charges = answer(lambda: dial_url(url), GET + KEY + b"\r\n")

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -223,3 +224,28 @@ sys.exit(main(["serve", "--port", "0", "--data", sys.argv[3]]))
                 check=False,
             )
             assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), (module, number)
+
+
+def test_the_waits_of_a_stop_leave_time_for_a_busy_machine_within_five_seconds() -> None:
+    assert http_server._GRACE_S + 2 * http_server._FLUSH_S <= 3.5
+
+
+def test_an_advance_that_waits_for_a_hanging_receiver_ends_well_before_five_seconds() -> None:
+    with ExitStack() as opened, process("--rate", "0") as (served, url):
+        receiver = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        callback = f"http://127.0.0.1:{receiver.getsockname()[1]}/hook"
+        client, answers = Client(url), []
+        client.ok(
+            "POST", "/v0/charges", {"amount": "1000", "description": "tea", "expiresIn": 60, "callbackUrl": callback}
+        )
+        moving = threading.Thread(
+            target=lambda: answers.append(client("POST", "/sandbox/v1/clock/advance", {"by": "1h"})[0])
+        )
+        moving.start()
+        opened.enter_context(receiver.accept()[0])  # it never answers
+        started = time.monotonic()
+        served.send_signal(signal.SIGTERM)
+        assert served.wait(END_S) == 0
+        assert time.monotonic() - started < 4
+        moving.join(END_S)
+        assert answers == [503]
