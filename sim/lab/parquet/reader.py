@@ -135,7 +135,7 @@ def _fits(kind: pyarrow.DataType, dtype: str) -> bool:
         "boolean": types.is_boolean(kind),
         "datetime64[ms, UTC]": types.is_timestamp(kind),
     }
-    return types.is_null(kind) or fits[dtype]
+    return bool(types.is_null(kind) or fits[dtype])
 
 
 def _present(name: str, frame: pd.DataFrame) -> pd.DataFrame:
