@@ -111,14 +111,15 @@ def execute(node: Any) -> Any:
             client.execute(env=environment)
         except CellExecutionError as error:
             [failed, *_] = [cell["source"] for cell in node["cells"] if _raised(cell)]
-            raise NotebookError(f"a cell fails with {error.ename}: {error.evalue}\n\n{failed}") from None
+            first = quoted(failed.partition("\n")[0])
+            raise NotebookError(f"the cell {first} fails with {error.ename}: {error.evalue}") from None
     for cell in node["cells"]:
         if "outputs" in cell:
             # A widget lives in a kernel, and its view has a random id.
             cell["outputs"] = [output for output in cell["outputs"] if _WIDGET not in output.get("data", {})]
         for output in cell.get("outputs", ()):
             if output.get("name") == "stderr":
-                raise NotebookError(f"a cell writes to stderr:\n{output['text']}")
+                raise NotebookError(f"a cell writes to stderr: {output['text']}")
             shown = output.get("metadata", {})
             for name in [name for name in shown if not name.startswith("image/")]:  # the size of an image stays
                 del shown[name]
