@@ -14,6 +14,7 @@ from leyden.sandbox.session import Session
 from leyden.sandbox.time.spans import Instant, instant_ms
 from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
+from leyden.world.interrupts import interrupts
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -155,7 +156,8 @@ def table(world: World, name: str, what: str) -> DataFrame:
     """A table by its name. `what` needs pandas, says the error when it is missing."""
     require(what, "pandas", "lab")
     # Not at the top: pandas takes longer to import than most sandboxes run.
-    from leyden.lab.tables import frame
+    with interrupts.deferred():
+        from leyden.lab.tables import frame
 
     with world.exclusive():
         return frame(world, name)
@@ -164,7 +166,8 @@ def table(world: World, name: str, what: str) -> DataFrame:
 def diff(here: World, there: World) -> DataFrame:
     """The differences between two worlds. Needs pandas."""
     require("sb.diff()", "pandas", "lab")
-    from leyden.lab.diff import diff
+    with interrupts.deferred():
+        from leyden.lab.diff import diff
 
     with here.exclusive(), there.exclusive():
         return diff(here, there)

@@ -83,6 +83,16 @@ class DeferredInterrupts:
             self.pending = False
             self._former(SIGINT, None)
 
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Inside, an interrupt waits until the end: for imports, because a package that is imported in part, such as
+        numpy, cannot be imported again in this process."""
+        self.enter()
+        try:
+            yield
+        finally:
+            self.leave()
+
     def set_stops(self, stops: bool) -> None:
         """From now on an interrupt may end the outermost change between two events, or not. No effect further in."""
         if self._depth == 1 and get_ident() == self._main:

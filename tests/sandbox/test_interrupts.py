@@ -542,3 +542,41 @@ def test_an_interrupted_program_ends(tmp_path: Path) -> None:
     assert "KeyboardInterrupt" in done.stderr
     with Sandbox(data=tmp_path / "data") as sandbox:
         assert 0 < len(sandbox.charges) < 50
+
+
+# Interrupts the import of a package: Ctrl-C at its first module that is found.
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from leyden import Sandbox
+
+class Interrupting(MetaPathFinder):
+    done = False
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1] and not self.done:
+            self.done = True
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupting())
+sandbox = Sandbox(seed=7)
+sandbox.charges.create(amount="1000", description="tea")
+call = {"spill": lambda: sandbox.run("10m", spill=sys.argv[3]), "table": lambda: sandbox.charges.table,
+        "diff": lambda: sandbox.diff(sandbox)}[sys.argv[2]]
+try:
+    call()
+except KeyboardInterrupt:
+    print("interrupted")
+call()
+"""
+
+
+@pytest.mark.parametrize("package", ["numpy._core.multiarray", "pandas._libs.tslibs.dtypes", "pyarrow.lib"])
+@pytest.mark.parametrize("call", ["spill", "table", "diff"])
+def test_an_interrupt_while_pandas_is_imported_leaves_it_usable(package: str, call: str, tmp_path: Path) -> None:
+    if call != "spill" and package.startswith("pyarrow"):
+        package = "pandas.core.frame"
+    words = [sys.executable, "-c", INTERRUPTED_IMPORT, package, call, str(tmp_path / "run")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")

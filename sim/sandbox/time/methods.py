@@ -12,6 +12,7 @@ from leyden.sandbox.time.scheduled_actions import Action, Scheduled, ScheduledAc
 from leyden.sandbox.time.spans import FiredEvents, Instant, Span, advance, advance_to, event_count, run, target_ms
 from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
+from leyden.world.interrupts import interrupts
 from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
 
 
@@ -44,7 +45,8 @@ class TimeMethods:
         if not isinstance(until, str):
             span_ms(until)  # raises before it is compared: a value of another library may have no truth value
         if spill is not None:
-            from leyden.sandbox.time.spilled_runs import run_spilling  # it needs pandas
+            with interrupts.deferred():
+                from leyden.sandbox.time.spilled_runs import run_spilling  # it needs pandas
 
             is_span = events is None and until not in ("idle", "next_event")
             with self._move_progress(span_ms(until)) if is_span else self._run_progress(events):
