@@ -67,8 +67,8 @@ runs["group"] = pd.Categorical(runs["think_time"].map(names), categories=list(cu
 plot_sweep(runs, "conversion", x="expires_s", by="group")
 
 # %% [markdown]
-# The vertical lines are the 95 % confidence intervals of the means, over the replications. In every group a longer
-# expiry stops helping at some point: customers who have not paid by then do not pay at all.
+# The vertical lines are the 95 % confidence intervals of the means, over the replications. Where customers pay
+# fast, a longer expiry soon stops helping: those who have not paid by then do not pay at all.
 
 # %% [markdown]
 # ## The cost of a long expiry

@@ -13,7 +13,9 @@ from leyden import Sandbox, compare, estimates, grid, plot_sweep, sweep
 
 # %% tags=["parameters"]
 seed = 0
-rate = "daily(10/h, 0:1, 8:3, 12:8, 14:3, 17:6, 21:1)"  # ten customers an hour on average, most of them at noon
+rate = (
+    "daily(10/h, 0:1, 8:3, 12:8, 14:3, 17:6, 21:1)"  # ten customers an hour on average, most at noon and in the evening
+)
 outage_h = 2
 starts_h = [3, 12, 17]  # when the outage begins, UTC
 patience_s = 600  # of a customer who has paid
@@ -119,8 +121,8 @@ plot_sweep(runs, "hours", x="start_h", by="replay")
 # the hour as the traffic does. A replay cannot help those who waited while the server was down, but it ends their wait
 # when it is back.
 #
-# What does the replay save? `compare` takes the difference pair by pair, with the same customers, so that its interval
-# is narrower than those above.
+# What does the replay save? `compare` takes the difference pair by pair, with the same customers, so that what
+# differs between days leaves the interval.
 
 # %%
 saved = pd.concat(

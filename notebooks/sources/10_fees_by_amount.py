@@ -134,9 +134,9 @@ table["shown"] = [
 table.pivot(index="amount_sat", columns="metric", values="shown")[["success", "fee_ppm", "parts"]]
 
 # %% [markdown]
-# Small amounts always arrive. Their fee is high in proportion, because most channels take one satoshi whatever the
-# amount is. From about 100,000 sat on, channels lack balance: wallets divide the amount, many parts fail, and routes
-# that are left cost more. The intervals of large amounts are wide, because few of them arrive, and whether they do
-# depends on balances that nobody knows.
+# Small amounts always arrive, and their fee is higher in proportion. From about 100,000 sat on, channels lack
+# balance: wallets divide the amount, and many parts fail. Ten payments of 400,000 sat are also more than the shop can
+# receive in most of these networks, so that the last of them fail whatever the route is. The intervals of large
+# amounts are wide, because few of them arrive, and whether they do depends on balances that nobody knows.
 #
 # **Try it.** Take more replications on all cores (`workers = None`), or your own node's graph.

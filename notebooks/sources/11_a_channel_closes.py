@@ -145,9 +145,9 @@ pd.Series(
 )
 
 # %% [markdown]
-# It matters: the intervals of the conversion and of the revenue are below 0. But the mean hides two kinds of days. On
-# most of them the other two channels take every payment; on a few they have so little balance for the shop that it
-# loses half of its customers or more. What decides is not the size of the channel that closes, but what the others can
-# still receive, and `sb.network["shop"].channels` shows that before noon.
+# It matters: the intervals of the conversion and of the revenue are below 0. But the mean hides how much days
+# differ. On most of them the other two channels take as many payments; on a few they have so little balance for the
+# shop that it loses half of its customers or more. What decides is not the size of the channel that closes, but what
+# the others can still receive, and `sb.network["shop"].channels` shows that before noon.
 #
 # **Try it.** Let the shop answer at 12:10: `sb.network["node 7"].open_channel("shop", 2_000_000_000)`.

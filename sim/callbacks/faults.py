@@ -250,6 +250,12 @@ class Faults:
         """The attempts in flight that were dropped and have yet to time out, by delivery id and number."""
         return frozenset(attempt_of(row["post"]) for row in self._waiting if not row["is_copy"])
 
+    def waiting(self, delivery_id: str) -> list[tuple[int, int, bool]]:
+        """What faults have scheduled for the attempts of a delivery: the instant (ms), the number of the attempt, and
+        whether a copy of it is sent then; otherwise it times out, because it was dropped."""
+        rows = [(row, attempt_of(row["post"])) for row in self._waiting]
+        return sorted((row["due_at"], number, row["is_copy"]) for row, (of, number) in rows if of == delivery_id)
+
     def is_dropped(self, delivery_id: str, attempt: int) -> bool:
         """Whether a fault has dropped this attempt, so that it was never sent."""
         hit = self.hit(delivery_id, attempt)

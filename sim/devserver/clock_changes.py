@@ -81,7 +81,8 @@ def opened_texts(saved: Mapping[str, Any], rate: float, now_ms: int) -> list[str
         )
     elif stopped_ms >= _LONG_STOP_MS:
         texts.append(f"by the system clock the server was stopped for {span_text(stopped_ms)}: what fell due runs")
-    ahead_ms = saved["now"] + max(0, int(stopped_ms * rate)) - now_ms
+    # `VirtualClock.resume_from`: until now the clock has run at its saved rate.
+    ahead_ms = saved["now"] + max(0, int(stopped_ms * saved["rate"])) - now_ms
     if rate == 1 and ahead_ms >= _WORTH_SAYING_MS:  # that it is behind, `shown_notes` says
         texts.append(f"the sandbox's clock is {span_text(ahead_ms)} ahead of the system clock; {_MEND}")
     return texts

@@ -262,7 +262,8 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
 
 
 async def _role(client: ControlClient, received: Mapping[str, Any]) -> str:
-    """The role of a message in its delivery: an attempt, or a copy that a fault sent, with its webhook-id."""
+    """The role of a message in its delivery: an attempt, or a copy that a fault sent, with its webhook-id. An id without
+    a delivery is that of a fault (`duplicate_new_id`), or its delivery ended with a reset, or was removed."""
     attempt = f"attempt {received['attempt']}"
     webhook_id = received["headers"].get("webhook-id", "")
     if received["copy"]:
@@ -271,7 +272,7 @@ async def _role(client: ControlClient, received: Mapping[str, Any]) -> str:
         try:
             await client.ask("GET", f"/deliveries/{webhook_id}")
         except NotThere:
-            return f"copy of {attempt}, webhook-id {webhook_id} of no delivery"
+            return f"{attempt}, webhook-id {webhook_id} of no delivery that there is now"
     return attempt
 
 

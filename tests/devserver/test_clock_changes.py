@@ -118,6 +118,13 @@ def test_a_sandbox_that_is_ahead_says_so_and_returns_to_the_system_clock(tmp_pat
         assert len(client.ok("GET", "/v0/charges")["data"]) == 2
 
 
+def test_the_time_of_a_stop_counts_at_the_saved_rate() -> None:
+    saved = {"now": 5_000_000, "rate": 60.0, "time_base": [5_000_000, 5_000_000]}
+    [text] = opened_texts(saved, 1.0, 5_000_000 + 10_000)
+    assert text.startswith("the sandbox's clock is 9 minutes 50 seconds ahead of the system clock")
+    assert opened_texts({**saved, "rate": 1.0}, 1.0, 5_000_000 + 10_000) == []
+
+
 @pytest.mark.parametrize("rate", ["1", "0"])
 def test_the_clock_does_not_go_back_while_something_later_is_open(tmp_path: Path, rate: str) -> None:
     with served(tmp_path, 400 * DAY_MS, "--rate", rate) as (client, _, _):

@@ -94,7 +94,7 @@ def begun(process: Process) -> None:
         ("simultaneous", "copy of attempt 1, webhook-id {}, "),
         ("duplicate", "copy of attempt 1, webhook-id {}, "),
         ("redeliver", "copy of attempt 1, webhook-id {}, "),
-        ("duplicate_new_id", "copy of attempt 1, webhook-id {} of no delivery, "),
+        ("duplicate_new_id", "attempt 1, webhook-id {} of no delivery that there is now, "),
     ],
 )
 def test_a_copy_that_a_fault_sends_is_named_as_a_copy_with_its_id(kind: str, role: str) -> None:

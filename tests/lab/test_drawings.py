@@ -379,6 +379,8 @@ def test_an_attempt_that_was_never_sent_is_no_arrow() -> None:
     sandbox.advance("2s")
     assert arrows(sandbox, charge.id) == []
     assert "callback 1 is dropped by a fault" in timeline(sandbox.world, charge.id).text
+    assert re.search(r"09:00:15[.]000  service +callback 1 times out", timeline(sandbox.world, charge.id).text)
+    assert re.search(r"dropped +09:00:00[.]000", schedule(sandbox.world).text)
     sandbox.advance("15s")
     assert "callback 1: timeout  after 15 s" in timeline(sandbox.world, charge.id).text
     assert [line for line in arrows(sandbox, charge.id) if "callback 1" in line] == []
@@ -386,7 +388,23 @@ def test_an_attempt_that_was_never_sent_is_no_arrow() -> None:
     sandbox.wallet("ana").pay(blocked)
     sandbox.run()
     assert arrows(sandbox, blocked.id) == []
-    assert "callback 1: blocked" in timeline(sandbox.world, blocked.id).text
+    assert re.search(r"callback 1: blocked  (?!· blocked)", timeline(sandbox.world, blocked.id).text)
+
+
+def test_a_copy_that_is_blocked_is_no_arrow_and_a_later_one_is_scheduled() -> None:
+    sandbox = Sandbox(seed=7, start=START)
+    sandbox.faults.add("simultaneous")
+    blocked = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://127.0.0.1:1/paid")
+    sandbox.wallet("ana").pay(blocked)
+    sandbox.run()
+    assert arrows(sandbox, blocked.id) == []
+    assert "copy: blocked" in timeline(sandbox.world, blocked.id).text
+    sandbox.faults.add("redeliver", delay="1h")
+    later = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(later)
+    sandbox.advance("1m")
+    assert re.search("copy is due +by a fault", timeline(sandbox.world, later.id).text)
+    assert "nothing is scheduled" not in timeline(sandbox.world, later.id).text
 
 
 @pytest.mark.parametrize("kind", ["duplicate", "simultaneous", "duplicate_new_id"])

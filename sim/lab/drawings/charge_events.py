@@ -6,6 +6,7 @@ A world that is reopened from a directory has the same rows, so it draws the sam
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -216,8 +217,9 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     for number, attempt in enumerate(attempts, 1):
         rank, words = (6, row["sequence"], number), f"callback {number}"
         more, opens = (f"{row['event']} to {row['url']}", key) if number == 1 else ("", None)
-        result, closes = (f" · {_result(row, number)}", key) if over and number == len(attempts) else ("", None)
         response, tone = response_of(attempt)
+        result, closes = (f" · {_result(row, number)}", key) if over and number == len(attempts) else ("", None)
+        result = "" if result == f" · {response}" else result
         is_dropped = world.faults.is_dropped(row["id"], number)
         source = CALLBACK if attempt.status is not None or attempt.error in _FROM_RECEIVERS else SERVICE
         target = SERVICE if is_dropped or attempt.error in _UNSENT else CALLBACK
@@ -251,7 +253,9 @@ def _result(row: DeliveryRow, attempts: int) -> str:
 def _journal_events(world: World, deliveries: list[DeliveryRow]) -> Iterator[Event]:
     """Events that leave no row of their own."""
     urls = {row["id"]: row["url"] for row in deliveries}
-    for entry in world.journal.entries() if urls else ():
+    entries = list(world.journal.entries()) if urls else []
+    unsent = Counter(_copy_of(entry) for entry in entries if entry.kind == "copy_not_sent")
+    for entry in entries:
         url, rank = urls.get(_text(entry.facts, "delivery")) or urls.get(entry.subject), (5.5, entry.sequence)
         if url is not None and entry.kind == "fault_hit":
             words, more = f"fault: {_text(entry.facts, 'fault')}", f"applies to callback {entry.facts.get('attempt')}"
@@ -259,7 +263,16 @@ def _journal_events(world: World, deliveries: list[DeliveryRow]) -> Iterator[Eve
         elif url is not None and entry.kind == "callback_replayed":
             yield Event(entry.at_ms, rank, SERVICE, SERVICE, "replay", "the message is sent again", OTHER)
         elif url is not None and entry.kind in _COPIES:
-            yield _copy_event(entry, host_of(url))
+            event = _copy_event(entry, host_of(url))
+            if entry.kind == "copy_started" and unsent[_copy_of(entry)]:
+                unsent[_copy_of(entry)] -= 1
+                event = event._replace(target=SERVICE, text="copy is due")
+            yield event
+
+
+def _copy_of(entry: Entry) -> tuple[str, str]:
+    """The fault and the delivery of a journal entry about a copy."""
+    return entry.subject, _text(entry.facts, "delivery")
 
 
 def _copy_event(entry: Entry, host: str) -> Event:
@@ -300,6 +313,11 @@ def _scheduled_events(
             words = f"callback {AttemptLog(delivery).attempt_count + 1} is due"
             rank, host = (6, delivery["sequence"]), host_of(delivery["url"])
             yield Event(delivery["due_at"], rank, SERVICE, CALLBACK, words, delivery["event"], OPEN, host)
+        for due_ms, number, is_copy in world.faults.waiting(delivery["id"]):
+            host = host_of(delivery["url"])
+            target, words = (CALLBACK, "copy is due") if is_copy else (SERVICE, f"callback {number} times out")
+            more, tone = ("by a fault", OTHER) if is_copy else ("a fault has dropped it", WAIT)
+            yield Event(due_ms, (6, delivery["sequence"], number), SERVICE, target, words, more, tone, host)
 
 
 def host_of(url: str) -> str:

@@ -135,7 +135,11 @@ def _attempt_marks(world: World, row: DeliveryRow) -> _Marks:
     operations = world.service.contract.operations.values()
     rule = next(each.delivery for one in operations for each in one.callbacks if each.name == row["rule"])
     attempts = AttemptLog(row).attempts()[row.get("replayed_from", 0) :]
-    marks = [_attempt_mark(attempt) for attempt in attempts]
+    first_number = row.get("replayed_from", 0) + 1
+    marks = [
+        _attempt_mark(attempt, is_dropped=world.faults.is_dropped(row["id"], number))
+        for number, attempt in enumerate(attempts, first_number)
+    ]
     counted = sum(attempt.error != LOST for attempt in attempts)
     following = rule.delays_ms[counted:]
     if row["due_at"] is not None:
@@ -148,9 +152,9 @@ def _attempt_marks(world: World, row: DeliveryRow) -> _Marks:
     return _Marks(marks[first : first + _MAX_MARKS], first, max(0, len(marks) - first - _MAX_MARKS))
 
 
-def _attempt_mark(attempt: Attempt) -> _Mark:
+def _attempt_mark(attempt: Attempt, *, is_dropped: bool) -> _Mark:
     if attempt.ended_at is None:
-        return _Mark("", "sent", clock_time(attempt.at), WAIT)
+        return _Mark("", "dropped" if is_dropped else "sent", clock_time(attempt.at), WAIT)
     answer, tone = response_of(attempt)
     return _Mark("", answer, clock_time(attempt.at), tone, hollow=False)
 
