@@ -34,7 +34,7 @@ sb.liquidity()
 # %%
 customers = {"rate": rate, "amount": amount, "patience": "5m", "payers": 200}
 sb.traffic(**customers, duration=f"{minutes}m")
-sb.run(f"{minutes + 10}m")  # until all payments have ended
+sb.run(f"{minutes + 10}m")  # until nearly all payments have ended
 sb.plot.liquidity()
 
 # %% [markdown]
@@ -44,7 +44,7 @@ sb.plot.liquidity()
 sb.plot.conversion("2m")
 
 # %% [markdown]
-# For a quarter of an hour payments work, then within minutes no payment succeeds, without any warning to the shop. The
+# For a quarter of an hour payments work, then within minutes hardly any succeeds, without any warning to the shop. The
 # rest in the channels is the reserve, one per cent of each, which cannot be spent.
 
 # %%
