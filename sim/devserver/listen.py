@@ -77,6 +77,15 @@ class Cursor:
         self.unread = sum(max(0, one["received"] - self.read.get(one["name"], one["restored"])) for one in inboxes)
         self.is_behind = False
 
+    def reached(self, name: str, number: int) -> None:
+        """Say how many messages of an inbox before this number are no longer there: the server keeps its latest ones
+        only."""
+        lost = number - self.read[name] - 1
+        if lost > 0:
+            count = "a message" if lost == 1 else f"{lost} messages"
+            print(f"{name}: {count} removed before they could be forwarded (leyden serve --keep)", flush=True)
+            self.read[name] = number - 1
+
     def forwarded(self, name: str, number: int) -> None:
         """Note that this message of an inbox is forwarded."""
         self.read[name] = number
@@ -252,8 +261,10 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
                 return  # the list is that of the former run
             secrets = [entry["secret"] for entry in (await client.ask("GET", "/webhook-secret"))["secrets"]]
             if not page["posts"]:
+                cursor.reached(name, inbox["received"] + 1)
                 break
             for received in page["posts"]:
+                cursor.reached(name, received["number"])
                 cursor.forwarded(name, received["number"])
                 response = await deliver(
                     transport, forwarded_request(received, url, secrets, system_time_ms() // 1_000)

@@ -265,6 +265,25 @@ def test_a_reset_that_loses_messages_is_named(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "The sandbox was reset or restored: forwarding what it receives now\n"
 
 
+def test_messages_that_the_server_removed_before_they_were_read_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    class Keep:
+        """The answers of a server that has removed what the inbox received."""
+
+        async def ask(self, method: str, path: str, body: object = None) -> object:
+            if path.startswith("/inboxes?"):
+                return {"data": [{"name": "shop", "run": 1, "received": 9, "restored": 0}], "next": None}
+            return {"run": 1, "posts": []} if "shop" in path else {"secrets": []}
+
+    cursor = Cursor(1, {"shop": 3})
+    cursor.reached("shop", 4)
+    assert capsys.readouterr().out == ""
+    cursor.reached("shop", 6)
+    assert capsys.readouterr().out.startswith("shop: 2 messages removed before they could be forwarded")
+    asyncio.run(_forward_new(cast(ControlClient, Keep()), HttpTransport(), "http://localhost:3000/", cursor))
+    assert capsys.readouterr().out.startswith("shop: 4 messages removed before they could be forwarded")
+    assert cursor.read == {"shop": 9}
+
+
 def test_an_inbox_that_a_reset_deletes_does_not_end_it() -> None:
     class Reset:
         """The answers of a sandbox that is reset between two requests."""
