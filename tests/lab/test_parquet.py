@@ -108,6 +108,17 @@ def test_columns_that_an_earlier_version_named_otherwise_are_read(tmp_path: Path
     assert run.htlcs["charge_id"].isna().all()
 
 
+def test_what_a_run_with_files_returns_and_its_figures_say_where_the_rows_are(tmp_path: Path) -> None:
+    sb = shop()
+    fired = sb.run(spill=tmp_path)
+    assert repr(fired) == f"the events are in the journal of leyden.read({str(tmp_path)!r})"
+    assert "the events are in the journal of leyden.read(" in fired._repr_html_()
+    removed = len(leyden.read(tmp_path).charges)
+    assert repr(sb.kpi).startswith(
+        f"Kpi of the charges created from the start until now, without {removed} that were removed from the sandbox\n"
+    )
+
+
 def test_the_facts_of_a_run_are_columns(tmp_path: Path) -> None:
     plain, sb = shop(), shop()
     plain.run()

@@ -51,7 +51,7 @@ class TimeMethods:
             is_span = events is None and until not in ("idle", "next_event")
             with self._move_progress(span_ms(until)) if is_span else self._run_progress(events):
                 run_spilling(self, until, events, spill)
-            return FiredEvents()
+            return FiredEvents(kept_in=spill)
         if events is None and until not in ("idle", "next_event"):
             return self.advance(until)
         with self._run_progress(events):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from numbers import Integral
+from pathlib import Path
 
 from leyden.arguments import check_milliseconds, shortened, span_ms, whole_number
 from leyden.errors import ArgumentError
@@ -37,15 +39,27 @@ def instant_ms(when: Instant, *, clamp: bool = False) -> int:
 
 
 class FiredEvents(list[Fired]):
-    """The events that fired, in order. The repr shows the first five, and a notebook shows the number of each kind."""
+    """The events that fired, in order. The repr shows the first five, and a notebook shows the number of each kind.
+
+    `kept_in` is the directory of a run that writes what has ended to files. Its events are not here, but in the journal
+    there.
+    """
+
+    def __init__(self, events: Iterable[Fired] = (), *, kept_in: str | Path | None = None) -> None:
+        super().__init__(events)
+        self._kept_in = kept_in
 
     def __repr__(self) -> str:
+        if self._kept_in is not None:
+            return f"the events are in the journal of leyden.read({str(self._kept_in)!r})"
         lines = [f"  {to_iso(one.at_ms)} {one.kind} {one.key}" for one in self[:5]]
         more = [f"  and {len(self) - 5} more"] if len(self) > 5 else []
         return "\n".join([f"{len(self)} events" + ":" * bool(lines), *lines, *more])
 
     def _repr_html_(self) -> str:
         """The number of events of each kind, with the first and the last instant."""
+        if self._kept_in is not None:
+            return html_grid((), (), caption=repr(self))
         kinds = Counter(one.kind for one in self)
         first = {one.kind: to_iso(one.at_ms) for one in reversed(self)}
         last = {one.kind: to_iso(one.at_ms) for one in self}
