@@ -3,7 +3,6 @@ accepted, or refused by one error of Leyden in one line."""
 
 from __future__ import annotations
 
-import inspect
 import traceback
 from contextlib import suppress
 from dataclasses import fields
@@ -24,7 +23,7 @@ from leyden.errors import ApiError, LeydenError
 from leyden.lightning.payer.payer_rules import PayerSpec
 from leyden.server.printable import printable, quoted
 from leyden.service_faults.kinds import ServiceFaultSpec
-from tests.sandbox.test_wrong_types import RIGHT, Subject, metrics
+from tests.sandbox.test_wrong_types import Subject, metrics, wrong_calls
 
 MOST = 1_200  # characters of an error's text
 
@@ -77,18 +76,6 @@ HOSTILE = (
 WORDS = {"what": "LNURL"}
 
 
-def calls(method: Any) -> Any:
-    """Each parameter of a call with each value: its name, the value, and the arguments."""
-    several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    parameters = {name: one for name, one in inspect.signature(method).parameters.items() if one.kind not in several}
-    needed = {name: RIGHT[name] for name, one in parameters.items() if one.default is one.empty and name in RIGHT}
-    for name in parameters:
-        for value in HOSTILE:
-            given = {**needed, name: value}
-            positional = [one for one in given if parameters[one].kind is inspect.Parameter.POSITIONAL_ONLY]
-            yield name, value, [given.pop(one) for one in positional], given
-
-
 class WholeApi(Subject):
     """All that `Subject` has, and the calls that no object of a sandbox has."""
 
@@ -129,7 +116,7 @@ def test_a_value_of_another_library_is_refused_by_an_error_of_leyden_or_accepted
     monkeypatch.chdir(tmp_path)
     subject = WholeApi()
     faults = []
-    for parameter, value, positional, named in calls(subject.calls[name]):
+    for parameter, value, positional, named in wrong_calls(subject.calls[name], HOSTILE):
         shown = f"{name}({parameter}={quoted(value, 40)})"
         try:
             subject.calls[name](*positional, **named)

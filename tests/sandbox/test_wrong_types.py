@@ -7,7 +7,7 @@ import inspect
 import math
 import os
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,13 +96,15 @@ def metrics(scenario: Any) -> dict[str, int]:
     return {"m": 1}
 
 
-def wrong_calls(call: Callable[..., Any]) -> Iterator[tuple[str, Any, list[Any], dict[str, Any]]]:
-    """Each parameter with each wrong value: its name, the value, and the arguments of the call."""
+def wrong_calls(
+    call: Callable[..., Any], values: Iterable[Any]
+) -> Iterator[tuple[str, Any, list[Any], dict[str, Any]]]:
+    """Each parameter with each of these values: its name, the value, and the arguments of the call."""
     several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     parameters = {name: one for name, one in inspect.signature(call).parameters.items() if one.kind not in several}
     needed = {name: RIGHT[name] for name, one in parameters.items() if one.default is one.empty and name in RIGHT}
     for name in parameters:
-        for value in WRONG:
+        for value in values:
             given = {**needed, name: value}
             positional = [one for one in given if parameters[one].kind is inspect.Parameter.POSITIONAL_ONLY]
             yield name, value, [given.pop(one) for one in positional], given
@@ -142,7 +144,7 @@ def test_a_value_of_a_wrong_type_is_refused_in_words_or_accepted(
     monkeypatch.chdir(tmp_path)
     subject = Subject()
     faults = []  # lines of text: a parameter, a value, and what is wrong with the error
-    for parameter, value, positional, named in wrong_calls(subject.calls[name]):
+    for parameter, value, positional, named in wrong_calls(subject.calls[name], WRONG):
         shown = f"{name}({parameter}={value!r:.40})"
         try:
             subject.calls[name](*positional, **named)

@@ -1,6 +1,6 @@
 """Payment sessions: each splits a payment into shards, finds routes and retries after failures.
 
-Limits are LND's; what it is true of is in `sim/lightning/README.md`.
+The limits are LND's; `sim/lightning/README.md` says what is not.
 """
 
 from __future__ import annotations
