@@ -276,7 +276,10 @@ def _payments(
     from leyden.world.persistence.network_state import NetworkState
 
     key = streams.secret("wallets")
-    payments = RoutedPayments(store, clock, node, rng, journal, engine=engine, shop=shop, key=key)
+    background = streams.stream("background")
+    payments = RoutedPayments(
+        store, clock, node, rng, journal, engine=engine, shop=shop, key=key, background=background
+    )
     return payments, NetworkState(store, payments) if store.is_durable else None
 
 

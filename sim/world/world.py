@@ -70,7 +70,6 @@ class World:
         self.label = label
         self.lock = threading.RLock()
         self._responded = threading.Condition(self.lock)  # notified when a response from the network was recorded
-        # What each thread that moves time calls before it waits.
         self._movers: dict[int, Sequence[Callable[[], None]]] = {}  # what each calls before it waits
         self._exclusive = PresentTransaction(self.lock, lambda: self._components.transaction)
         self.network_log: NetworkLog | None = None
@@ -137,9 +136,9 @@ class World:
         self.run_notes = components.notes
 
     def _resume(self, *, is_restored: bool = False) -> None:
-        """Continue from what the store has: the clock's instant, every timer, and the time that a live clock missed;
-        that time passes, with all that fell due in it, at the next look at the clock. In a world that `is_restored` the
-        payers are rows of its snapshot."""
+        """Continue from what the store has: the clock's instant, every timer, and the time that a live clock missed,
+        which passes at the next look at the clock. In a world that `is_restored` the payers are rows of its snapshot.
+        """
         config, saved, state = self.config, self.saved(self.store), self._components.state
         # Until every timer is set again, the rows about time and random streams stay as they are.
         self.store.pre_commit_hook = self._components.before_commit if saved is None else None
@@ -154,6 +153,8 @@ class World:
                 projects.rotate_secret(config.project, config.webhook_secret)
             if config.payers is not None and not is_restored:
                 self.payers.set_option(config.payers)
+            if saved is None and not is_restored:
+                self.payments.begin()
         if saved is None:
             return
         self.service.resume(self.faults.open_attempts | self.receivers.open_attempts)
@@ -389,8 +390,7 @@ class World:
     def rebuild(self, config: WorldConfig, tables: Snapshot | Store | None = None) -> None:
         """Erase everything and build the parts anew, over the rows of `tables` if they are given. The API keys stay.
         Inside of `exclusive()`: nothing happens in the former parts after the commit."""
-        if self._before_reset is None:
-            self._before_reset = self._components
+        self._before_reset = self._before_reset or self._components
         keys = self.service.projects.key_rows()
         self.store.drop_tables()
         self.store.load(tables or {})

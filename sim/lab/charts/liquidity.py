@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _OF_NODES = ("drained", "rebalanced")
-
+_SENT = ("shop_spent", "shop_swapped_out")
 
 _Change = tuple[int, int, int]  # an instant (ms), and how much more is inbound and outbound from then on
 
@@ -54,7 +54,8 @@ def liquidity_history(world: World) -> list[Liquidity]:
     It follows from the initial balances, the HTLCs and the events of channels. The journal does not say which channels
     a drain or a rebalance of *another* node changed. Such changes in the shop's channels are shown at the instant of
     the last such event. Changes before a directory of `data` was opened again are shown at the first event after that,
-    because the journal starts anew. Raises `ValueError` when payments are direct.
+    because the journal starts anew, and the fees that the shop earned with background payments at the last instant.
+    Raises `ValueError` when payments are direct.
     """
     if world.engine is None:
         raise ArgumentError("payments are direct here: create the sandbox with network='scale-free:400'")
@@ -82,6 +83,11 @@ def liquidity_history(world: World) -> list[Liquidity]:
             changes.append((at_ms, moved, -moved))
         elif kind == "rebalanced":
             changes.append((at_ms, facts["fee_msat"], -facts["fee_msat"]))
+        elif kind in _SENT:
+            sent_msat = facts["amount_msat"] + facts["fees_msat"]
+            changes.append((at_ms, sent_msat, -sent_msat))
+    if world.engine.background.succeeded:
+        unknown_ms = now_ms
     changes += _moved(world, own, closed)
     first = [row for channel, row in own.items() if channel not in opened]
     inbound = sum(row["capacity_msat"] - row["before_msat"] for row in first)

@@ -9,6 +9,7 @@ import numpy as np
 from leyden.errors import GraphError
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
+from leyden.lightning.routing.pathfinding import LiquidityBound, Route
 from leyden.lightning.topology.graph import DEFAULT_POLICY, Ints
 
 _MAX_ATTEMPTS = 16
@@ -79,28 +80,59 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
         if outgoing is None:
             continue
         bounds = {edge: bound for edge, bound in excluded.items() if edge != outgoing}
-        for _ in range(_MAX_ATTEMPTS):
-            found, _hint = engine.router.route(
-                node, policies.source[back], amount_msat,
-                spendable_msat=lambda edge, outgoing=outgoing: engine.spendable_msat(edge) if edge == outgoing else 0,  # type: ignore[misc]
-                bounds=bounds, fee_limit_msat=amount_msat,
-            )  # fmt: skip
-            if found is None:
-                break
-            circle = policies.route([*found.edges, back], amount_msat)
-            hops = list(zip(circle.edges, circle.amounts, strict=True))
-            failing = next((edge for edge, amount in hops if not _can_forward(engine, edge, amount)), None)
-            if failing is None:
-                for edge, amount in hops:
-                    engine.move_balance(edge, amount)
-                return circle.edges, circle.amounts[0] - amount_msat
-            if failing in (outgoing, back):
-                break
-            bounds[failing] = (0, amount_msat, engine.now, engine.now)
+        ends = (node, policies.source[back])
+        circle = _sent(engine, ends, amount_msat, bounds, amount_msat, first=(outgoing,), last=(back,))
+        if circle is not None:
+            return circle.edges, circle.amounts[0] - amount_msat
     raise GraphError(
         f"no circle carries {amount_msat} msat: it needs a channel with that much on the node's side, another with "
         "that much on the peer's, and a route between the two: give a smaller amount"
     )
+
+
+def send_at_once(engine: Engine, payer: int, target: int, amount_msat: int, fee_limit_msat: int) -> int | None:
+    """Send an amount from a node to another. It takes no time: routes that would fail are skipped, as by a payer that
+    can wait. Returns the fee (msat); None if no route carries the amount, or the payer gave up.
+    """
+    route = _sent(engine, (payer, target), amount_msat, {}, fee_limit_msat)
+    return None if route is None else route.amounts[0] - amount_msat
+
+
+def _sent(
+    engine: Engine,
+    ends: tuple[int, int],
+    amount_msat: int,
+    bounds: dict[int, LiquidityBound],
+    fee_limit_msat: int,
+    *,
+    first: tuple[int, ...] = (),
+    last: tuple[int, ...] = (),
+) -> Route | None:
+    """Move an amount over a route from one of the ends to the other and over the edges `last`. It starts with an edge
+    of `first`, if there are any. Returns the route; None if none was found in `_MAX_ATTEMPTS`.
+
+    An edge that cannot forward becomes a bound of those that are searched with."""
+    for _ in range(_MAX_ATTEMPTS):
+        found, _hint = engine.router.route(
+            *ends,
+            amount_msat,
+            spendable_msat=lambda edge: engine.spendable_msat(edge) if not first or edge in first else 0,
+            bounds=bounds,
+            fee_limit_msat=fee_limit_msat,
+        )
+        if found is None:
+            return None
+        route = engine.policies.route([*found.edges, *last], amount_msat)
+        hops = list(zip(route.edges, route.amounts, strict=True))
+        failing = next((edge for edge, amount in hops if not _can_forward(engine, edge, amount)), None)
+        if failing is None:
+            for edge, amount in hops:
+                engine.move_balance(edge, amount)
+            return route
+        if failing in first or failing in last:
+            return None
+        bounds[failing] = (0, amount_msat, engine.now, engine.now)
+    return None
 
 
 def _appended(column: Ints, more: list[int]) -> Ints:
@@ -113,7 +145,10 @@ def _can_forward(engine: Engine, edge: int, amount: int) -> bool:
         policies.htlc_min_msat[edge] <= amount <= policies.htlc_max_msat[edge]
         and engine.slots[edge] < MAX_ACCEPTED_HTLCS
     )
-    return fits and amount <= engine.spendable_msat(edge) and engine.conditions.is_up(policies.target[edge], engine.now)
+    is_online = engine.conditions.is_up(policies.target[edge], engine.now) and (
+        engine.outage is None or engine.outage(None, edge) is None
+    )
+    return fits and is_online and amount <= engine.spendable_msat(edge)
 
 
 def opened_since(engine: Engine, channels: int) -> list[list[int]]:

@@ -28,6 +28,11 @@ shop               the receiving node: random (any node), largest (that with the
 payers             where wallets are: funded, on nodes with at least 1,000,000 sat of their own in two channels or more
                    (without it, too), or random, on any node but the shop's. Chances that a payment has a way are in
                    `leyden.lightning.topology.placement`
+background         payments an hour between nodes that wallets may be on, as `payers` says; never the shop's (0)
+background_amount  their median in sat, 1 to 10**9; log-normal, with a standard deviation of 1 of the logarithm (50000)
+spending           the share of what the shop was paid that it spends at the end of the hour, 0 to 1 (0)
+swap               the shop swaps out at the end of an hour if it can receive less than this share of its capacity, 0 to
+                   0.5, and can then receive half of it (0)
 liquidity_scale    of bimodal: the sat by which the density of a side's balance falls to 1/e, 1 to 10**12 (300000)
 
 In brackets: the value in realistic conditions. They are assumptions, not measurements of the public network.
@@ -183,6 +188,10 @@ _READERS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "shop": ("shop", _shop),
     "payers": ("payers", _payers),
     "liquidity_scale": ("liquidity_scale_sat", _number("1", "1000000000000")),
+    "background": ("background_per_hour", _number("0", "1000000")),
+    "background_amount": ("background_amount_sat", _number("1", "1000000000")),
+    "spending": ("spending_share", _number("0", "1")),
+    "swap": ("swap_share", _number("0", "0.5")),
 }
 
 

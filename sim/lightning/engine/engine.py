@@ -6,6 +6,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
+from leyden.lightning.engine.background_state import BackgroundState
 from leyden.lightning.engine.channels import Channels
 from leyden.lightning.engine.forwarding_checks import (
     LEAST_BLOCKS,
@@ -33,8 +34,8 @@ from leyden.lightning.topology.graph import Graph
 ReceiverDecision = tuple[str, int, str]
 # What an interceptor does at one hop: ("fail", code, reason), ("drop", 0, reason) or ("delay", ms, ""); None: nothing.
 InterceptHandler = Callable[[Shard, int], tuple[str, int, str] | None]
-# Until when an interceptor keeps a message about a shard from an edge (None: it does not).
-OutageHandler = Callable[[Shard, int], int | None]
+# Until when an interceptor keeps a message about a payment (None: one without a row) from an edge (None: it does not).
+OutageHandler = Callable[[str | None, int], int | None]
 
 # The status of a shard that waits: at a node; for one that is offline; for the expiry, because a node never answers;
 # for the chain.
@@ -53,7 +54,7 @@ class Engine(Channels):
     # All that a commit may change by assignment; items of lists and dictionaries are recorded one by one.
     recorded_fields = (
         "now", "event_count", "shard_count", "graph", "policies", "router", "balance", "initial_balance", "slots",
-        "in_flight", "capacity", "reserve", "closed", "force_closed",
+        "in_flight", "capacity", "reserve", "closed", "force_closed", "background",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +75,7 @@ class Engine(Channels):
         self.intercept: InterceptHandler | None = None
         self.outage: OutageHandler | None = None
         self.has_outages: Callable[[], bool] = lambda: False
+        self.background = BackgroundState()
         self.shards: dict[int, Shard] = {}
         self.shard_count = 0
 
@@ -316,7 +318,7 @@ class Engine(Channels):
     def _offline_until(self, shard: Shard, edge: int) -> int | None:
         """Until when a message about a shard cannot pass an edge, as far as is known; None if it can. The conditions
         say nothing of the payer's own node: who pays is online."""
-        found = None if self.outage is None else self.outage(shard, edge)
+        found = None if self.outage is None else self.outage(shard.owner.id, edge)
         conditions, now, policies = self.conditions, self.now, self.policies
         asked = [policies.target[edge]] if edge == shard.edges[0] else [policies.source[edge], policies.target[edge]]
         for node in asked:

@@ -54,6 +54,13 @@ class Network:
         return described(self.engine.conditions.parameters)
 
     @property
+    def background(self) -> dict[str, int]:
+        """What background traffic did: payments that `succeeded` and `failed`, and the amounts (msat) that the shop
+        spent and swapped out, `spent_msat` and `swapped_msat`; see `leyden.lightning.payer.background_traffic`."""
+        state = self.engine.background._asdict()
+        return {name: state[name] for name in ("succeeded", "failed", "spent_msat", "swapped_msat")}
+
+    @property
     def offline(self) -> list[str]:
         """The names of the nodes that are offline now, by the conditions or by an interceptor. The conditions do not
         stop the payments of the node's own wallets; an interceptor does."""
@@ -124,7 +131,7 @@ class Network:
         return (
             f"Network of {len(self)} nodes and {self.graph.channels} channels, {total // 1_000} sat, "
             f"{in_flight_msat} msat in flight\n{self._origin()}  shop: {self['shop']!r}\n"
-            f"  conditions: {self.conditions}\n{self._force_closed()}"
+            f"  conditions: {self.conditions}\n{self._force_closed()}{self._background()}"
             f"  offline now: {f'{len(offline)} of {len(self)} nodes: {named}' if offline else 'no node'}"
         )
 
@@ -136,6 +143,15 @@ class Network:
         on_chain = sum(on_chain_msat(self.engine, edge, height) for c in channels for edge in (2 * c, 2 * c + 1))
         named = ", ".join(map(str, channels[:_NAMES_SHOWN])) + (", ..." if len(channels) > _NAMES_SHOWN else "")
         return f"  force closed: {len(channels)} of the channels ({named}), {on_chain} msat on the chain\n"
+
+    def _background(self) -> str:
+        done = self.background
+        if not any(done.values()):
+            return ""
+        return (
+            f"  background: {done['succeeded']} payments succeeded and {done['failed']} failed; the shop spent"
+            f" {done['spent_msat'] // 1_000} sat and swapped out {done['swapped_msat'] // 1_000} sat\n"
+        )
 
     def _origin(self) -> str:
         if not self.graph.origin:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict
 
 NETWORK_TIMER = "network"
+BACKGROUND_TIMER = "network_background"
 
 
 class SessionRow(TypedDict):
@@ -55,7 +56,7 @@ class NetworkRow(TypedDict):
     """A network without its graph.
 
     `reseeds` are instants with seeds; `opened` are channels as (node, node, capacity, balance of the first, base fee,
-    proportional fee); `force_closed` are closed channels as (channel, edge of the closing node, block height), absent
+    proportional fee); `background` are the fields of `BackgroundState`, absent in former versions; `force_closed` are closed channels as (channel, edge of the closing node, block height), absent
     in former versions; `events` are the shards due at an instant, each with its kind. `mission_control` is by payer:
     the time of the oldest bound, and the bounds as (edge, low, high, time of the success, time of the failure). Former
     versions wrote one time for both.
@@ -68,6 +69,7 @@ class NetworkRow(TypedDict):
     opened: list[tuple[int, int, int, int, int, int]]
     closed: list[int]
     force_closed: NotRequired[list[tuple[int, int, int]]]
+    background: NotRequired[tuple[int | None, int | None, int, int, int, int, int]]
     balance: list[int]
     sessions: list[SessionRow]
     shards: list[ShardRow]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
+from leyden.lightning.engine.background_state import BackgroundState
 from leyden.lightning.engine.channel_operations import open_channel, opened_since
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.event_queue import EventQueue
@@ -62,6 +63,7 @@ def engine_row(engine: Engine) -> dict[str, Any]:
         "opened": opened_since(engine, engine.initial_channels),
         "closed": sorted(engine.closed),
         "force_closed": [[channel, *close] for channel, close in sorted(engine.force_closed.items())],
+        "background": list(engine.background),
     }
 
 
@@ -105,6 +107,7 @@ def restore_network(
     for at, seed in saved["reseeds"][len(engine.reseeds) :]:
         engine.now = at
         engine.reseed(seed, secret)
+    engine.background = BackgroundState(*saved.get("background", ()))
     engine.now, engine.event_count, engine.shard_count = saved["now"], saved["event_count"], saved["shard_count"]
     if isinstance(saved["balance"], dict):
         for edge, amount_msat in saved["balance"].items():

@@ -162,6 +162,9 @@ class Payments:
             self._end(row, FAILED, "CANCELED", "the payment was cancelled before it reached the receiver")
         return self._existing_row(payment_id)
 
+    def begin(self) -> None:
+        """Start what a new world starts by itself: of direct payments, nothing."""
+
     def resume(self) -> None:
         """Set the timers of the payments that have not ended, after the store was opened."""
         for status in (_IN_FLIGHT, HELD):

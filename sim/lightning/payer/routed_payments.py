@@ -11,6 +11,7 @@ from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, HtlcResolution
 from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES
+from leyden.lightning.payer.background_traffic import BackgroundTraffic
 from leyden.lightning.payer.network_checks import check_restored
 from leyden.lightning.payer.network_rows import NETWORK_TIMER
 from leyden.lightning.payer.network_snapshot import dump_network, restore_network
@@ -31,7 +32,8 @@ class RoutedPayments(Payments):
     """`Payments` over a network: the same methods, rows and journal, but each part takes a route and time.
 
     A payer's name is mapped to a node, always the same one for a seed; a node's name to that node. `shop` is the number
-    of the node that has `node`'s invoices, `key` 32 bytes that depend on the seed.
+    of the node that has `node`'s invoices, `key` 32 bytes that depend on the seed; `background` gives the draws of the
+    background traffic.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class RoutedPayments(Payments):
         engine: Engine,
         shop: int,
         key: bytes,
+        background: RandomSource,
     ) -> None:
         super().__init__(store, clock, node, random_source, journal)
         self.engine = engine
@@ -63,6 +66,7 @@ class RoutedPayments(Payments):
         self.interceptors = Interceptors(store, clock, journal, engine, shop)
         self.interceptors.on_removed_outage = self._wake_waiting
         clock.on(NETWORK_TIMER, self._run_due_events)
+        self.background = BackgroundTraffic(engine, shop, self._wallet_nodes, clock, background, journal)
 
     def has_node(self, node: str) -> bool:
         """Whether the graph has a node of this name or public key."""
@@ -126,10 +130,15 @@ class RoutedPayments(Payments):
         self.interceptors.check()
         check_restored(self, {row["id"]: row for row in self.rows}, invoices)
 
+    def begin(self) -> None:
+        """Start the background traffic of a new network."""
+        self.background.begin()
+
     def resume(self) -> None:
         """Set the timers of the payments and of the network, after the store was opened."""
         super().resume()
         self._schedule()
+        self.background.resume()
 
     # Time
 
@@ -238,6 +247,7 @@ class RoutedPayments(Payments):
             self._update_attempt(row["id"], shard.number, {**facts, "status": SETTLED, "learned": GOOD})
             row = self._existing_row(row["id"])
             received = row["received_msat"] + shard.amounts[-1]
+            self.background.received(shard.amounts[-1])
             self.rows.put({**row, "received_msat": received, "preimage": invoice["preimage"]})
             return
         final = shard.reporter_hop == len(shard.edges)

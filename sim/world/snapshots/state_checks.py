@@ -7,7 +7,7 @@ from typing import Any
 
 from leyden.callbacks import faults, receivers
 from leyden.lightning.payer import automatic_payments, payments
-from leyden.lightning.payer.network_rows import NETWORK_TIMER
+from leyden.lightning.payer.network_rows import BACKGROUND_TIMER, NETWORK_TIMER
 from leyden.lightning.receiver import invoices
 from leyden.server.callbacks import outbox
 from leyden.server.charges import charges, static_charges
@@ -32,6 +32,7 @@ _TIMER_TABLES: Mapping[str, str | None] = {
     traffic.RETURN_TIMER: "traffic_returns",
     faults.TIMER: None,
     NETWORK_TIMER: None,
+    BACKGROUND_TIMER: None,
 }
 
 

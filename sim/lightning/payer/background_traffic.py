@@ -1,0 +1,150 @@
+"""Background traffic: payments that are not for the shop, and how the shop's money flows back.
+
+Three conditions of the network (`leyden.lightning.engine.condition_texts`) move balances that the payments to the shop
+would only move towards it. `background` payments an hour go between two nodes that wallets may be on, at exponentially
+distributed intervals, with a log-normal amount of the median `background_amount`. At the end of each hour the shop
+pays the share `spending` of what it was paid to such nodes, in at most 16 payments; what finds no route is tried again
+in the next hour. If the share of its capacity that it can receive is below `swap`, it swaps out: it sends what is
+missing to half of its capacity to the node with the most channels, as a swap provider, which pays on the chain (that
+payment is not simulated).
+
+These payments take no time and have no rows. A payer of them looks for routes like any other, skips those that would
+fail, and gives up after 16; a node that is offline forwards nothing. The rates are assumptions: nobody
+publishes how many payments the network forwards.
+"""
+
+from __future__ import annotations
+
+from leyden.lightning.engine.channel_operations import send_at_once
+from leyden.lightning.engine.engine import Engine
+from leyden.lightning.payer.network_rows import BACKGROUND_TIMER
+from leyden.lightning.payer.payment_session import fee_limit
+from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
+
+HOUR_MS = 3_600_000
+SIGMA_LOG = 1.0
+LEAST_MSAT = 1_000_000  # the shop spends and swaps no less than 1,000 sat at once
+_PARTS = 16  # payments in which an hour's amount may be sent
+
+
+class BackgroundTraffic:
+    """The background traffic of one network: its state is `engine.background`, its draws are those of a stream of its
+    own. `nodes` are those between which it pays, without the shop's. Nothing happens unless a condition asks for it.
+    """
+
+    def __init__(
+        self, engine: Engine, shop: int, nodes: list[int], clock: Clock, random: RandomSource, journal: EventJournal
+    ) -> None:
+        self._engine = engine
+        self._shop = shop
+        self._nodes = nodes
+        self._clock = clock
+        self._random = random
+        self._journal = journal
+        clock.on(BACKGROUND_TIMER, self._run)
+
+    def begin(self) -> None:
+        """Start with a new network."""
+        parameters = self._engine.conditions.parameters
+        state = self._engine.background
+        if parameters.background_per_hour > 0 and len(self._nodes) > 1:
+            state = state._replace(next_payment_ms=self._clock.now() + self._interval_ms())
+        if parameters.spending_share > 0 or parameters.swap_share > 0:
+            state = state._replace(next_hour_ms=self._clock.now() + HOUR_MS)
+        if state != self._engine.background:
+            self._engine.before_change()
+            self._engine.background = state
+        self.resume()
+
+    def resume(self) -> None:
+        """Set the timer."""
+        state = self._engine.background
+        due = min((at for at in (state.next_payment_ms, state.next_hour_ms) if at is not None), default=None)
+        if due is not None:
+            self._clock.call_at(due, SETTLEMENT, BACKGROUND_TIMER, "next")
+
+    def received(self, amount_msat: int) -> None:
+        """The shop was paid: it will spend its share of that."""
+        share = self._engine.conditions.parameters.spending_share
+        if share > 0:
+            state = self._engine.background
+            self._engine.before_change()
+            self._engine.background = state._replace(unspent_msat=state.unspent_msat + int(amount_msat * share))
+
+    def _run(self, key: str) -> None:
+        engine, now = self._engine, self._clock.now()
+        engine.before_change()
+        engine.now = max(engine.now, now)
+        state = engine.background
+        if state.next_payment_ms is not None and state.next_payment_ms <= now:
+            self._pay()
+        if state.next_hour_ms is not None and state.next_hour_ms <= now:
+            self._end_hour()
+        self.resume()
+
+    def _interval_ms(self) -> int:
+        mean_ms = HOUR_MS / self._engine.conditions.parameters.background_per_hour
+        return 1 + int(self._random.exponential(mean_ms))
+
+    def _pay(self) -> None:
+        engine, random = self._engine, self._random
+        payer = random.choice(self._nodes)
+        target = random.choice([node for node in self._nodes if node != payer])
+        median_msat = 1_000 * engine.conditions.parameters.background_amount_sat
+        amount_msat = max(1, int(random.lognormal(median_msat, SIGMA_LOG)))
+        is_sent = send_at_once(engine, payer, target, amount_msat, fee_limit(amount_msat)) is not None
+        state = engine.background
+        engine.background = state._replace(
+            next_payment_ms=self._clock.now() + self._interval_ms(),
+            succeeded=state.succeeded + is_sent,
+            failed=state.failed + (not is_sent),
+        )
+
+    # The shop
+
+    def _open_edges(self) -> list[int]:
+        engine = self._engine
+        return [edge for edge in engine.out_edges(self._shop) if edge >> 1 not in engine.closed]
+
+    def _end_hour(self) -> None:
+        engine, state = self._engine, self._engine.background
+        spent_msat = self._send("shop_spent", state.unspent_msat, None) if self._nodes else 0
+        swapped_msat = 0
+        total_msat = sum(engine.capacity[edge >> 1] for edge in self._open_edges())
+        inbound_msat = sum(engine.balance[edge ^ 1] for edge in self._open_edges())
+        if inbound_msat < engine.conditions.parameters.swap_share * total_msat:
+            swapped_msat = self._send("shop_swapped_out", total_msat // 2 - inbound_msat, self._swap_provider())
+        engine.background = state._replace(
+            next_hour_ms=self._clock.now() + HOUR_MS,
+            unspent_msat=state.unspent_msat - spent_msat,
+            spent_msat=state.spent_msat + spent_msat,
+            swapped_msat=state.swapped_msat + swapped_msat,
+        )
+
+    def _swap_provider(self) -> int:
+        """The node with the most channels, but the shop's."""
+        degree = self._engine.graph.degree.tolist()
+        return max((node for node in range(len(degree)) if node != self._shop), key=lambda node: degree[node])
+
+    def _send(self, kind: str, amount_msat: int, target: int | None) -> int:
+        """Send an amount from the shop in few payments, to this node or to random ones; returns what was sent. An
+        amount that finds no route is halved."""
+        sent_msat = fees_msat = payments = 0
+        size_msat = amount_msat
+        for _ in range(_PARTS):
+            size_msat = min(size_msat, amount_msat - sent_msat)
+            if size_msat < LEAST_MSAT:
+                break
+            to = self._random.choice(self._nodes) if target is None else target
+            fee_msat = send_at_once(self._engine, self._shop, to, size_msat, fee_limit(size_msat))
+            if fee_msat is None:
+                size_msat //= 2
+            else:
+                sent_msat, fees_msat, payments = sent_msat + size_msat, fees_msat + fee_msat, payments + 1
+        if amount_msat >= LEAST_MSAT:
+            names = self._engine.graph.names
+            facts = {"amount_msat": sent_msat, "wanted_msat": amount_msat, "fees_msat": fees_msat, "payments": payments}
+            if target is not None:
+                facts["provider"] = names[target]
+            self._journal.note(kind, names[self._shop], **facts)
+        return sent_msat

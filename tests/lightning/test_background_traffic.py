@@ -1,0 +1,193 @@
+"""Background traffic: payments that are not for the shop, and money that flows back from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.errors import GraphError
+from leyden.lab.charts.liquidity import liquidity_history
+from leyden.lightning.topology.graph import Graph, from_edges
+from tests.support.channel_audit import audit
+from tests.support.hosted import Hosted, in_server
+
+NETWORK = "scale-free:60"
+ALL = "ideal,background=240,background_amount=20000,spending=0.5,swap=0.4"
+
+
+def corridor() -> Graph:
+    """Payers behind a hub, and a shop with one channel of 2,000,000 sat, all of which it can receive."""
+    edges = [(f"p{number}", "hub", 50_000_000) for number in range(4)]
+    return from_edges([*edges, ("hub", "shop", 2_000_000)], shop="shop")
+
+
+def emptied(sandbox: Sandbox) -> Sandbox:
+    sandbox.network["shop"].drain(outbound=1.0)
+    return sandbox
+
+
+def facts(sandbox: Sandbox, kind: str) -> Any:
+    """The facts of the only journal entry of this kind."""
+    [entry] = [entry for entry in sandbox.world.journal.entries() if entry.kind == kind]
+    return entry.facts
+
+
+def sold(conditions: str, hours: int) -> list[int]:
+    """The number of payments of 200,000 sat that arrive in each of these hours, of six."""
+    with emptied(Sandbox(seed=5, network=corridor(), conditions=f"ideal,{conditions}".rstrip(","))) as sandbox:
+        found = []
+        for _ in range(hours):
+            charges = [sandbox.charges.create(amount="200000000", description="x", expiresIn=3600) for _ in range(6)]
+            payments = [sandbox.wallet(f"p{number % 4}").pay(charge) for number, charge in enumerate(charges)]
+            sandbox.advance("1h")
+            found.append(sum(payment.outcome == "SUCCEEDED" for payment in payments))
+        return found
+
+
+def test_a_shop_that_spends_or_swaps_does_not_run_dry() -> None:
+    assert sold("", 4) == [6, 3, 0, 0]
+    assert sold("spending=1", 4) == [6, 6, 6, 6]
+    assert sold("swap=0.5", 4) == [6, 4, 4, 4]  # half of the channel, less its reserve
+
+
+def test_what_the_shop_spends_is_its_share_of_what_it_was_paid_and_what_it_swaps_makes_its_channels_even() -> None:
+    with emptied(Sandbox(seed=5, network=corridor(), conditions="ideal,spending=0.5")) as sandbox:
+        before_msat = sandbox.network["shop"].outbound_msat
+        charge = sandbox.charges.create(amount="400000000", description="x", expiresIn=3600)
+        sandbox.wallet("p1").pay(charge)
+        sandbox.advance("1h")
+        spent_msat = sandbox.network.background["spent_msat"]
+        note = facts(sandbox, "shop_spent")
+        assert spent_msat == note["amount_msat"] == note["wanted_msat"] == 200_000_000
+        left_msat = sandbox.network["shop"].outbound_msat
+        assert left_msat == before_msat + 400_000_000 - spent_msat - note["fees_msat"]
+        sandbox.network["shop"].drain(inbound=0.5)
+        sandbox.advance("1h")  # nothing was paid, whatever else has moved
+        assert sandbox.network.background["spent_msat"] == spent_msat
+    with emptied(Sandbox(seed=5, network=corridor(), conditions="ideal,swap=0.5")) as sandbox:
+        for number in range(3):
+            charge = sandbox.charges.create(amount="500000000", description="x", expiresIn=3600)
+            sandbox.wallet(f"p{number}").pay(charge)
+        sandbox.advance("1h")
+        assert sandbox.network["shop"].inbound_msat == 1_000_000_000
+        note = facts(sandbox, "shop_swapped_out")
+        assert note["provider"] == "hub"
+        assert sandbox.network.background["swapped_msat"] == note["amount_msat"]
+
+
+def test_what_finds_no_route_is_spent_in_a_later_hour() -> None:
+    with emptied(Sandbox(seed=5, network=corridor(), conditions="ideal,spending=0.5")) as sandbox:
+        sandbox.wallet("p1").pay(sandbox.charges.create(amount="400000000", description="x", expiresIn=3600))
+        sandbox.advance("1m")
+        sandbox.network["hub"].offline("90m")
+        sandbox.advance("1h")
+        assert facts(sandbox, "shop_spent") == {
+            "amount_msat": 0, "wanted_msat": 200_000_000, "fees_msat": 0, "payments": 0
+        }  # fmt: skip
+        sandbox.advance("1h")
+        assert sandbox.network.background["spent_msat"] == 200_000_000
+
+
+def test_the_chart_of_the_liquidity_has_what_the_shop_sent_at_its_instant() -> None:
+    with emptied(Sandbox(seed=5, network=corridor(), conditions="ideal,spending=0.5,background=60")) as sandbox:
+        sandbox.wallet("p1").pay(sandbox.charges.create(amount="400000000", description="x", expiresIn=3600))
+        sandbox.advance("90m")
+        start_ms = sandbox.world.config.start_ms
+        found = {row.at - start_ms: row for row in liquidity_history(sandbox.world)}
+        before, after = (max(at for at in found if at < 3_600_000), 3_600_000)
+        assert found[before].outbound_msat == 400_000_000
+        assert found[after].outbound_msat == 200_000_000 - facts(sandbox, "shop_spent")["fees_msat"]
+        node = sandbox.network["shop"]
+        last = found[5_400_000]
+        assert (last.inbound_msat, last.outbound_msat) == (node.inbound_msat, node.outbound_msat)
+
+
+def test_background_payments_come_at_their_rate_and_are_in_no_table() -> None:
+    with Sandbox(seed=3, network=NETWORK, conditions="ideal,background=600,background_amount=1000") as sandbox:
+        graph = sandbox.network.graph
+        before = list(sandbox.world.engine.balance)
+        sandbox.advance("10h")
+        done = sandbox.network.background
+        assert 5_600 < done["succeeded"] + done["failed"] < 6_400
+        assert done["succeeded"] > 20 * done["failed"]
+        assert (done["spent_msat"], done["swapped_msat"]) == (0, 0)
+        changed = [edge for edge, msat in enumerate(before) if sandbox.world.engine.balance[edge] != msat]
+        assert len(changed) > graph.channels // 2
+        assert not list(sandbox.world.payments.rows)
+        assert f"background: {done['succeeded']} payments succeeded" in repr(sandbox.network)
+        audit(sandbox.world.engine)
+
+
+def test_without_its_conditions_nothing_of_it_happens() -> None:
+    with Sandbox(seed=3, network=NETWORK) as sandbox:
+        before = list(sandbox.world.engine.balance)
+        sandbox.advance("2d")
+        assert sandbox.world.engine.balance == before
+        assert sandbox.network.background == {"succeeded": 0, "failed": 0, "spent_msat": 0, "swapped_msat": 0}
+        assert "background:" not in repr(sandbox.network)
+        assert "background" not in sandbox.world.streams.snapshot()
+
+
+def state(sandbox: Sandbox) -> Any:
+    return sandbox.journal_hash, sandbox.network.background, sandbox.world.engine.balance
+
+
+def advanced(sandbox: Sandbox) -> Any:
+    with sandbox:
+        sandbox.advance("90m")
+        return state(sandbox)
+
+
+def test_it_is_kept_forked_saved_scripted_and_rolled_back(tmp_path: Path) -> None:
+    with Sandbox(seed=4, network=NETWORK, conditions=ALL, data=tmp_path / "data") as sandbox:
+        sandbox.wallet("ana").pay(sandbox.charges.create(amount="90000000", description="x", expiresIn=3600))
+        sandbox.advance("2h")
+        sandbox.save(tmp_path / "saved.json")
+        names: dict[str, Any] = {}
+        exec(sandbox.script(), names)
+        [scripted] = [value for value in names.values() if isinstance(value, Sandbox)]
+        assert state(scripted) == state(sandbox)
+        fork, reseeded = sandbox.fork(), sandbox.fork(reseed=9)
+        expected = state(sandbox)
+        with pytest.raises(ZeroDivisionError), sandbox.world.exclusive():
+            sandbox.world.payments.background._run("next")
+            raise ZeroDivisionError
+        assert state(sandbox) == expected
+    later = advanced(fork)
+    assert later != expected
+    assert advanced(reseeded)[1:] != later[1:]
+    for copy in (scripted, Sandbox.load(tmp_path / "saved.json"), Sandbox(data=tmp_path / "data")):
+        assert advanced(copy)[1:] == later[1:]
+
+
+def test_a_reset_and_a_snapshot_start_it_anew() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.ok("POST", "/sandbox/v1/sandboxes", {"network": f"{NETWORK},{ALL}", "seed": 4})
+        world = server.world(box)
+        first = None
+        for _ in range(2):
+            world.move(lambda clock: clock.advance(7_200_000))
+            first = first or world.engine.background
+            assert world.engine.background == first
+            assert first.succeeded > 100
+            world.reset(seed=4)
+
+    in_server(scenario)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "text"),
+    [
+        ("background=-1", "background='-1' is out of bounds: give a number from 0 to 1000000"),
+        ("background_amount=0", "background_amount='0' is out of bounds: give a number from 1 to 1000000000"),
+        ("spending=1.1", "spending='1.1' is out of bounds: give a number from 0 to 1"),
+        ("swap=0.6", "swap='0.6' is out of bounds: give a number from 0 to 0.5"),
+        ("backgruond=3", "did you mean background"),
+    ],
+)
+def test_other_values_are_refused(conditions: str, text: str) -> None:
+    with pytest.raises(GraphError, match=text):
+        Sandbox(network="line:9", conditions=conditions)
