@@ -1,7 +1,7 @@
 """How long a shop can go on: success by hours, with and without money that flows back; prints a table.
 
 `python -m tests.support.flow_figures`: a shop in `scale-free:400` under ideal conditions with 60 customers a minute who
-pay 5,000 sat each (log-normal), half of what its channels can receive at the start in about two hours.
+pay 8,000 sat each on average (log-normal, half of them at most 5,000).
 """
 
 from __future__ import annotations
