@@ -137,7 +137,7 @@ def _attempt_marks(world: World, row: DeliveryRow) -> _Marks:
     attempts = AttemptLog(row).attempts()[row.get("replayed_from", 0) :]
     first_number = row.get("replayed_from", 0) + 1
     marks = [
-        _attempt_mark(attempt, is_dropped=world.faults.is_dropped(row["id"], number))
+        _attempt_mark(attempt, is_dropped=world.faults.hits.is_dropped(row["id"], number))
         for number, attempt in enumerate(attempts, first_number)
     ]
     counted = sum(attempt.error != LOST for attempt in attempts)
