@@ -277,6 +277,7 @@ def _delivery(row: DeliveryRow, world: World, *, bodies: bool = True) -> dict[st
         shown["dueAt"] = to_iso(attempt.due_at)
         shown["answeredAt"] = None if attempt.ended_at is None else to_iso(attempt.ended_at)
         shown["fault"] = None if hit is None else hit["kind"]
+        shown["note"] = world.faults.attempt_note(row["id"], shown["number"], attempt)
         if bodies:
             shown["answer"] = attempt.response_body
             shown["answerHeaders"] = attempt.response_headers
