@@ -27,6 +27,7 @@ from leyden.callbacks.fault_kinds import (
     fault_resource,
     fits,
     is_spent,
+    with_idle,
 )
 from leyden.callbacks.mutations import CONTENT_KINDS, SIGNATURE, STAMP, mutated, renamed, resent
 from leyden.callbacks.receivers import is_built_in
@@ -183,9 +184,14 @@ class Faults:
         if fault["kind"] == "burst":
             until = max(now, fault.get("until", until))
             fault = {**fault, "until": until}
+        others = [row for row in self._held if row["fault"] == fault["id"]]
+        if fault["kind"] == "reorder" or (fault["kind"] == "burst" and not others):
+            fault = with_idle(fault, 1)
+        elif fault["kind"] == "burst" and len(others) == 1:
+            fault = with_idle(fault, -1)  # the first is no longer alone
         fault = self._count_hit(fault, delivery["id"], number)
         if fault["kind"] == "burst" and is_spent(fault):
-            self._release([row for row in self._held if row["fault"] == fault["id"]])
+            self._release(others)
             until = now
         self._held.put({"id": delivery["id"], "attempt": number, "fault": fault["id"], "kind": fault["kind"]})
         return until
@@ -372,6 +378,9 @@ class Faults:
         started = attempt_id(post.delivery_id, post.attempt)
         for row in list(self._held):
             if row["kind"] == "reorder" and row["id"] != post.delivery_id:
+                fault = self._faults.row(row["fault"])
+                if fault is not None and not row.get("overtaken_by"):
+                    self._faults.put(with_idle(fault, -1))
                 self._held.put({**row, "overtaken_by": [*row.get("overtaken_by", ()), started]})
 
     def _release(self, held: Sequence[HeldRow]) -> None:

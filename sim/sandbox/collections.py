@@ -209,7 +209,11 @@ class FaultList:
     def __repr__(self) -> str:
         if self._session.is_closed:
             return "sb.faults of a closed sandbox"
-        lines = [f"  {row['kind']}: {row['hits']} of {row['count'] or 'any number of'} hits" for row in self]
+        lines = [
+            f"  {row['kind']}: {row['hits']} of {row['count'] or 'any number of'} hits"
+            f"{row['note'] and ': '}{row['note']}"
+            for row in self
+        ]
         return f"{len(self)} faults" + (":\n" + "\n".join(lines) if lines else ', add one: faults.add("drop")')
 
     def _repr_html_(self) -> str:

@@ -276,7 +276,7 @@ def test_faults_are_added_listed_struck_and_cleared(sandbox: Sandbox) -> None:
     fault = sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "redeliver", "event": "charge.completed", "delay": "2h"})
     assert (fault["hits"], fault["count"], fault["delay"]) == (0, 1, 7_200)
     paid(sandbox)
-    assert listed(sandbox.ask, "/sandbox/v1/faults") == [{**fault, "hits": 1}]
+    assert listed(sandbox.ask, "/sandbox/v1/faults") == [{**fault, "hits": 1, "used": 1}]
     sandbox.run()
     assert len(sandbox.receiver("shop").inbox) == 2
     assert sandbox.ask("DELETE", f"/sandbox/v1/faults/{fault['id']}") == {"cleared": 1}
