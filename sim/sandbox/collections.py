@@ -134,7 +134,7 @@ class Collection:
             else:
                 near = closest(name, [each for each in dir(Collection) if not each.startswith("_")])
                 advice = f"did you mean {near}?" if near else "it has create, table, [id], len and iteration"
-            raise AttributeError(f"sb.{self._name} has no attribute {name}: {advice}", name=name, obj=self)
+            raise AttributeError(f"sb.{self._name} has no attribute {name}: {advice}", name=name)
 
     def __iter__(self) -> Iterator[Any]:
         return iter([self._kind(self._session, each) for each in self._ids()])
