@@ -87,7 +87,8 @@ def _describe(world: World, kind: str, key: str) -> tuple[str, str, str, str, st
         return SERVICE, CALLBACK, f"callback {number}", f"{delivery['event']} to {host_of(delivery['url'])}", OPEN
     if kind in ("payment", "payment_patience") and (row := world.payments.rows.row(key)) is not None:
         verb, tone = ("gives up", WAIT) if kind == "payment_patience" else ("pays", OPEN)
-        return PAYER, PAYER, f"{row['payer']} {verb}", sat(row["amount_msat"] or 0), tone
+        amount = "amount unknown" if row["amount_msat"] is None else sat(row["amount_msat"])
+        return PAYER, PAYER, f"{row['payer']} {verb}", amount, tone
     return _DESCRIPTIONS.get(kind, (SERVICE, SERVICE, kind.replace("_", " "), key, PLAIN))
 
 
