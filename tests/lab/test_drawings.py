@@ -872,3 +872,24 @@ def test_a_text_in_mermaid_is_never_syntax(text: str) -> None:
     plain = re.sub(r"#\d+;", "", escaped)
     assert not set(plain) & set('"`;#<>{}[]|%$@&~*^\\')
     assert not re.search(r"\bend\b", escaped, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("egress", ["none", "loopback", "public"])
+def test_a_schedule_has_no_attempts_after_one_that_is_blocked(egress: str) -> None:
+    rules = {"none": "egress-none", "loopback": "loopback-only", "public": "private-network"}
+    sandbox = Sandbox(seed=7, start=START, egress=egress)
+    url = "http://203.0.113.1/paid" if egress == "loopback" else "http://127.0.0.1:9999/paid"
+    charge = sandbox.charges.create(amount="1000", description="x", expiresIn=60, callbackUrl=url)
+    sandbox.faults.add("delay", delay="1h")
+    sandbox.advance("2m")
+    shown = schedule(sandbox.world).text
+    assert f"due 10:01:00.000 | then blocked {rules[egress]}\n" in f"{shown}\n"
+    assert f"callback 1 is blocked  charge.expired to {url.split('/')[2].split(':')[0]}: {rules[egress]}" in shown
+    assert "later" not in shown
+    assert (
+        f"callback 1 is due and is blocked  charge.expired: {rules[egress]}" in timeline(sandbox.world, charge.id).text
+    )
+    waited = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": charge.id, "timeout": 0})
+    assert "will be blocked, which ends it: " + rules[egress] in waited["note"]
+    waited = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"status": "blocked", "timeout": 0})
+    assert "is due at 2030-01-01T10:01:00.000Z and the clock is paused: advance the clock" in waited["note"]

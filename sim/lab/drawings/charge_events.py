@@ -298,7 +298,11 @@ def _scheduled_events(
         if delivery["status"] == PENDING and delivery["due_at"] is not None:
             words = f"callback {AttemptLog(delivery).attempt_count + 1} is due"
             rank, host = (6, delivery["sequence"]), host_of(delivery["url"])
-            yield Event(delivery["due_at"], rank, SERVICE, CALLBACK, words, delivery["event"], OPEN, host)
+            start = Event(delivery["due_at"], rank, SERVICE, CALLBACK, words, delivery["event"], OPEN, host)
+            if forbidden := world.transport.forbidden_note(delivery["url"]):
+                more = f"{delivery['event']}: {rule_of(forbidden)}"
+                start = start._replace(target=SERVICE, text=f"{words} and is blocked", detail=more, tone=WAIT)
+            yield start
         for due_ms, number, is_copy in world.faults.waiting(delivery["id"]):
             host = host_of(delivery["url"])
             target, words = (CALLBACK, "copy is due") if is_copy else (SERVICE, f"callback {number} times out")
@@ -309,6 +313,11 @@ def _scheduled_events(
 def host_of(url: str) -> str:
     """The short host name of a URL: `shop` for `http://shop.localhost/paid`."""
     return (urlsplit(url).hostname or url).removesuffix(".localhost")
+
+
+def rule_of(note: str) -> str:
+    """The name of the egress rule with which the note of a blocked attempt begins."""
+    return note.partition(":")[0]
 
 
 def _unknown_charge(world: World, charge_id: object) -> DrawingError:
