@@ -104,8 +104,11 @@ class LightningNode(Protocol):
     def issue(self, params: InvoiceParams, /) -> Invoice:
         """Make and sign an invoice that is open from now."""
 
-    def cancel(self, payment_hash: str) -> None:
-        """Cancel an open or accepted invoice and fail its held HTLCs; no effect on a settled or canceled one."""
+    def cancel(self, payment_hash: str, because: str = "") -> None:
+        """Cancel an open or accepted invoice and fail its held HTLCs; no effect on a settled or canceled one.
+
+        `because` completes the sentence "the invoice was closed: ...", which its payers read.
+        """
 
     def on_settled(self, listener: Callable[[SettledInvoice], None]) -> None:
         """Register the listener for settlements. A settlement is final and is reported exactly once."""

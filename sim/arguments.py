@@ -262,7 +262,7 @@ class Spelled:
     if not TYPE_CHECKING:  # a type checker reports these names itself
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(_no_attribute(self, name), name=name, obj=self)
+            raise AttributeError(_no_attribute(self, name), name=name)  # without `obj`: Python would add its own hint
 
         def __setattr__(self, name: str, value: object) -> None:
             if name in self._fields:

@@ -44,6 +44,7 @@ __all__ = [
     "StorageUnavailable",
     "StoreError",
     "SweepError",
+    "UnknownAttempt",
 ]
 
 
@@ -129,6 +130,10 @@ class ResponseLost(LeydenError, ConnectionError):
 
 class SweepError(LeydenError, ValueError):
     """A sweep cannot start; the text says what to give instead."""
+
+
+class UnknownAttempt(LeydenError, LookupError):
+    """No attempt to deliver a callback waits for this recorded response."""
 
 
 def key_refusal(url: str, problem: Any, options: str) -> str:

@@ -64,6 +64,8 @@ class DocumentKind(NamedTuple):
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise self.refusal(where, f"byte {error.start} is not UTF-8") from None
+        if text.startswith("\ufeff"):
+            raise self.refusal(where, "it begins with a byte order mark (the bytes EF BB BF), which JSON does not have")
         if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(text):
             raise self.refusal(where, f"it nests deeper than {MAX_DEPTH} levels")
         try:

@@ -12,8 +12,9 @@ class DeliveryRow(TypedDict):
 
     `url` is the `callbackUrl` of the request that created the resource. `rule` names the spec's callback, `sequence`
     the place among the resource's callbacks. `due_at` is None while an attempt is in flight and after the end.
-    `attempts` is written and read by `AttemptLog`. `replayed_from` is the number of attempts at the last replay.
-    `refused` is set when the receiver answered 410, `endpoint_id` when it differs from `resource_id`.
+    `attempts` is written and read by `AttemptLog`. `replayed_from` is the number of attempts at the last replay,
+    `replays` has the instants of all replays; rows of earlier versions lack it. `refused` is set when the receiver
+    answered 410, `endpoint_id` when it differs from `resource_id`.
     """
 
     id: str
@@ -31,6 +32,7 @@ class DeliveryRow(TypedDict):
     body: str
     attempts: str
     replayed_from: NotRequired[int]
+    replays: NotRequired[list[int]]
     refused: NotRequired[bool]
 
 

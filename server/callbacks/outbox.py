@@ -164,8 +164,9 @@ class Outbox:
         row = self._rows.existing(delivery_id)
         if is_in_flight(row):
             return row
-        due_at = self._clock.now() if when_ms is None else when_ms
-        row = {**row, "status": PENDING, "due_at": due_at, "replayed_from": AttemptLog(row).attempt_count}
+        now, replayed_from = self._clock.now(), AttemptLog(row).attempt_count
+        due_at, replays = now if when_ms is None else when_ms, [*row.get("replays", ()), now]
+        row = {**row, "status": PENDING, "due_at": due_at, "replayed_from": replayed_from, "replays": replays}
         with self._store.commit():
             self._rows.put(row)
             self._journal.note("callback_replayed", delivery_id, resource=row["resource_id"])

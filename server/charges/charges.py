@@ -208,10 +208,11 @@ class ChargeService:
             raise unknown_id()
         return row
 
-    def cancel_outstanding(self, static_charge_id: str) -> None:
-        """Cancel every unpaid invoice of a Static Charge; its Charges stay pending until they expire."""
+    def cancel_outstanding(self, static_charge_id: str, because: str) -> None:
+        """Cancel every unpaid invoice of a Static Charge; its Charges stay pending until they expire. `because` is as
+        in `LightningNode.cancel`."""
         for row in self.outstanding(static_charge_id):
-            self._node.cancel(row["payment_hash"])
+            self._node.cancel(row["payment_hash"], because)
             self.charges.put({**row, "closed": True})
 
     def outstanding(self, static_charge_id: str) -> list[ChargeRow]:

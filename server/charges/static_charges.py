@@ -69,7 +69,7 @@ class StaticChargeService:
         self.guards = {"slot_free": self._slot_free, "slot_unreserved": self._slot_unreserved}
         self.effects = {
             "take_slot": self._take_slot,
-            "cancel_outstanding": lambda draft, at: self._charges.cancel_outstanding(draft["id"]),
+            "cancel_outstanding": self._cancel_outstanding,
             # The Charge of the payment issues the invoice; here the effect only states that one can be requested.
             "issue_invoice": lambda draft, at: None,
         }
@@ -226,6 +226,13 @@ class StaticChargeService:
 
     def _take_slot(self, draft: StaticChargeRow, at: int) -> None:
         draft["slots"] += 1
+
+    def _cancel_outstanding(self, draft: StaticChargeRow, at: int) -> None:
+        because, slots = "its Static Charge accepts no more payments", draft["allowed_slots"]
+        if not self._slot_free(draft, at):
+            used = "its only slot is" if slots == 1 else f"all its {slots} slots are"
+            because = f"another payment took the last slot of its Static Charge: {used} used"
+        self._charges.cancel_outstanding(draft["id"], because)
 
 
 def _fields(body: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from decimal import Decimal
+from math import isinf
 from typing import Any
 
 from leyden.server.errors import NotFound
@@ -19,6 +21,7 @@ _NUMBER = re.compile(
     r"\+?(?P<digits>\d[\d ,_'\u00a0\u202f]{0,30})(?:\.0{1,9})? ?(?P<unit>m?sats?|(?:milli)?satoshis?|msats)?",
     re.I | re.A,
 )
+_EXPONENT = re.compile(r"\+?\d{1,20}(?:\.\d{1,20})?e[+-]?\d{1,2}", re.I | re.A)
 _OF_URL = re.compile(r"\bURL\b")  # and not an LNURL
 # What these name has to exist, and the spec does not say what exists: no candidate is known to be accepted.
 _OF_NAME = re.compile(r"\b(?:event|invoice|operation|snapshot)\b")
@@ -42,6 +45,8 @@ def received(value: Any) -> str:
         return "an object"
     if isinstance(value, list):
         return "an array"
+    if isinstance(value, float) and isinf(value):  # JSON has no infinity: it is a number such as 1e999
+        return "a number that is out of range"
     text = json.dumps(value)
     kind = "" if value is None or isinstance(value, bool) else "the number "
     return kind + (text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...")
@@ -84,8 +89,10 @@ def correction(value: Any, schema: Mapping[str, Any], accepts: Accepts) -> str:
     for candidate, text in _candidates(value, schema, in_msat, in_seconds):
         if accepts(candidate):
             return text.format(shown(candidate) if isinstance(candidate, str) else f"the number {candidate}")
-    if in_msat and isinstance(value, str | float) and re.search(r"\d\.\d", str(value)):
+    if in_msat and isinstance(value, str | float) and re.search(r"\d\.\d(?![\d]*e)", str(value), re.I):
         return "write whole millisatoshis, without a decimal point"
+    if in_msat and isinstance(value, str) and _EXPONENT.fullmatch(value.strip()):
+        return "write all digits, without an exponent"
     if in_msat and str(value).strip().startswith("-"):
         return "an amount has no sign"
     return ""
@@ -108,7 +115,15 @@ def _candidates(value: Any, schema: Mapping[str, Any], in_msat: bool, in_seconds
         return
     bare = value.strip().strip("\"'")
     # A key or a name has no meaning to guess: with "3 000" nobody meant "3000".
-    number = None if "ASCII characters" in schema.get("x-expect", "") else _NUMBER.fullmatch(bare)
+    is_number = "ASCII characters" not in schema.get("x-expect", "")
+    if is_number and bare.isdecimal() and not bare.isascii():
+        bare = "".join(str(int(digit)) for digit in bare)  # the digits of another script
+    if is_number and _EXPONENT.fullmatch(bare):
+        exact = Decimal(bare)
+        if exact == exact.to_integral_value():
+            yield f"{exact:.0f}", "write it without an exponent, {}"
+            yield int(exact), "write it without an exponent, {}"
+    number = _NUMBER.fullmatch(bare) if is_number else None
     if number is not None:
         digits = int(re.sub(r"\D", "", number["digits"]))
         satoshis = (number["unit"] or "m")[0].lower() == "s"

@@ -27,6 +27,9 @@ _CAUSES = (
 _EXACT_TYPES = frozenset({int, bool, type(None)})
 
 
+_WIDE, _WIDE_MARKS = "UTF-16 or UTF-32", (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
+
+
 def _error(detail: str) -> InvalidRequest:
     return InvalidRequest(detail, field_errors=[FieldError(_BODY, detail)])
 
@@ -137,13 +140,19 @@ def parse(body: bytes, *, depth_limit: int) -> Any:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _error(f"the body is not UTF-8 (byte {error.start}): encode it as UTF-8") from None
+        wide = body.startswith(_WIDE_MARKS)
+        what = f"begins with the byte order mark of {_WIDE}" if wide else f"is not UTF-8 (byte {error.start})"
+        raise _error(f"the body {what}: encode it as UTF-8") from None
+    if text.startswith("\ufeff"):
+        raise _error("the body begins with a byte order mark (the bytes EF BB BF): send it without these bytes")
     # Only a body with more brackets than the limit can nest deeper; most bodies skip the check.
     if text.count("{") + text.count("[") > depth_limit and _deeper_than(text, depth_limit):
         raise _error(f"the body nests deeper than {depth_limit} levels: flatten it")
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
+        if "\0" in text[:4]:
+            raise _error(f"the body has a null byte at its start, as in {_WIDE}: encode it as UTF-8") from None
         place = f"line {error.lineno} column {error.colno}"
         raise _error(f"the body is not JSON: {error.msg} at {place}{_received(text, error.pos)}") from None
     except ValueError:

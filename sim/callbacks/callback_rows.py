@@ -141,16 +141,28 @@ class WaitingRow(TypedDict):
     sign_again: bool
 
 
+class HitEventRow(TypedDict):
+    """What happened at the instant `at` to an attempt because of a fault: `event` is a kind of the event journal,
+    `fault` the kind of the fault. `answer` is the status or the error with which a copy ended; otherwise empty."""
+
+    at: int
+    event: str
+    fault: str
+    answer: str
+
+
 class HitRow(TypedDict):
     """Table `fault_hits`, `id` is `<delivery>#<attempt>`: the fault that applied to an attempt, and what was sent
     instead.
 
     `sent` lists headers and bodies; it is empty when nothing was sent and None when the message was left as it was.
+    Rows of earlier versions have no `events`.
     """
 
     id: str
     kind: str
     sent: list[dict[str, Any]] | None
+    events: NotRequired[list[HitEventRow]]
 
 
 def packed(post: CallbackRequest) -> RequestRow:

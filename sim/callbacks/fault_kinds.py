@@ -44,7 +44,8 @@ _LONGEST_VALUE = 100
 class FaultRow(TypedDict):
     """Table `faults`. `count` is None for a fault that applies until it is cleared, `delay_ms` None without a delay.
 
-    `until` is the end of a burst, from its first hit on.
+    `until` is the end of a burst, from its first hit on. `hits` counts the attempts that it took, `idle` those of them
+    on which it has had no effect, because `reorder` or `burst` held them and no other attempt came.
     """
 
     id: str
@@ -60,6 +61,7 @@ class FaultRow(TypedDict):
     hits: int
     created_at: int
     until: NotRequired[int]
+    idle: NotRequired[int]
 
 
 class FaultFieldRefused(ArgumentError):
@@ -154,6 +156,11 @@ def is_spent(fault: FaultRow) -> bool:
     return fault["count"] is not None and fault["hits"] >= fault["count"]
 
 
+def with_idle(fault: FaultRow, change: int) -> FaultRow:
+    """The fault with so many more, or fewer, attempts on which it has had no effect."""
+    return {**fault, "idle": max(0, fault.get("idle", 0) + change)}
+
+
 def fits(fault: FaultRow, delivery: DeliveryRow, number: int) -> bool:
     """Whether the fault matches attempt `number` of this delivery row."""
     return (
@@ -174,12 +181,24 @@ def fault_resource(fault: FaultRow) -> dict[str, Any]:
         "chargeId": fault["charge"],
         "attempt": fault["attempt"],
         "count": fault["count"],
-        "hits": fault["hits"],
+        "hits": fault["hits"] - fault.get("idle", 0),
+        "used": fault["hits"],
+        "note": _note(fault),
         "delay": seconds(fault["delay_ms"]),
         "headers": fault["headers"],
         "value": fault["value"],
         "createdAt": to_iso(fault["created_at"]),
     }
+
+
+def _note(fault: FaultRow) -> str:
+    """What is known about the attempts on which the fault has had no effect."""
+    held, idle = fault["hits"], fault.get("idle", 0)
+    if not idle:
+        return ""
+    those = "it" if held == 1 else f"{idle} of them"
+    without = "has overtaken" if fault["kind"] == "reorder" else "was sent together with"
+    return f"it held {held} attempt{'' if held == 1 else 's'}, and nothing {without} {those}"
 
 
 def _delay_ms(kind: str, delay: str | float | None) -> int | None:

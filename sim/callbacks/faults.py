@@ -9,13 +9,13 @@ from typing import Any, cast
 
 from leyden.callbacks.callback_rows import (
     HeldRow,
-    HitRow,
     WaitingRow,
     attempt_of,
     packed,
     request_id,
     unpacked,
 )
+from leyden.callbacks.fault_hits import DROPPED, FaultHits, attempt_id
 from leyden.callbacks.fault_kinds import (
     CARRYING_KINDS,
     HOLDING_KINDS,
@@ -27,11 +27,13 @@ from leyden.callbacks.fault_kinds import (
     fault_resource,
     fits,
     is_spent,
+    with_idle,
 )
 from leyden.callbacks.mutations import CONTENT_KINDS, SIGNATURE, STAMP, mutated, renamed, resent
 from leyden.callbacks.receivers import is_built_in
 from leyden.errors import ArgumentError
 from leyden.rng import uuid4_from
+from leyden.server.callbacks.attempts import Attempt
 from leyden.server.callbacks.deliveries import ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
@@ -51,6 +53,7 @@ from leyden.server.ports import (
 )
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
+from leyden.server.timestamps import to_iso
 
 __all__ = ["KINDS", "FaultSpec", "Faults", "fault_resource"]
 
@@ -59,7 +62,8 @@ TIMER = "fault"
 _SENDING = frozenset({*CARRYING_KINDS, *CONTENT_KINDS})
 _HOLDING = frozenset(HOLDING_KINDS)
 
-_COPY_KINDS = ResultKinds("copy_answered", "copy_failed", "copy_not_sent")
+COPY_STARTED, COPY_ANSWERED, COPY_NOT_SENT = "copy_started", "copy_answered", "copy_not_sent"
+_COPY_KINDS = ResultKinds(COPY_ANSWERED, "copy_failed", COPY_NOT_SENT)
 
 
 class Faults:
@@ -94,7 +98,7 @@ class Faults:
         self._faults = cast(TypedTable[FaultRow], store.table("faults"))
         self._held = cast(TypedTable[HeldRow], store.table("held_back"))
         self._waiting = cast(TypedTable[WaitingRow], store.table("fault_posts"))
-        self._hits = cast(TypedTable[HitRow], store.table("fault_hits"))
+        self.hits = FaultHits(store, clock)
         clock.on(TIMER, self._on_due)
 
     def connect(self, outbox: Outbox, projects: Projects, charges: TypedTable[ChargeRow]) -> None:
@@ -151,10 +155,6 @@ class Faults:
         """One fault, or None."""
         return self._faults.row(fault_id)
 
-    def hit(self, delivery_id: str, number: int) -> HitRow | None:
-        """The fault that applied to an attempt, or None."""
-        return self._hits.row(_attempt_id(delivery_id, number))
-
     def held(self, delivery_id: str) -> HeldRow | None:
         """The row of an attempt that a fault delays, or None."""
         return self._held.row(delivery_id)
@@ -184,9 +184,14 @@ class Faults:
         if fault["kind"] == "burst":
             until = max(now, fault.get("until", until))
             fault = {**fault, "until": until}
+        others = [row for row in self._held if row["fault"] == fault["id"]]
+        if fault["kind"] == "reorder" or (fault["kind"] == "burst" and not others):
+            fault = with_idle(fault, 1)
+        elif fault["kind"] == "burst" and len(others) == 1:
+            fault = with_idle(fault, -1)  # the first is no longer alone
         fault = self._count_hit(fault, delivery["id"], number)
         if fault["kind"] == "burst" and is_spent(fault):
-            self._release([row for row in self._held if row["fault"] == fault["id"]])
+            self._release(others)
             until = now
         self._held.put({"id": delivery["id"], "attempt": number, "fault": fault["id"], "kind": fault["kind"]})
         return until
@@ -232,12 +237,14 @@ class Faults:
         if post.copied_by is None:
             self._outbox.on_response(post, response)
             if len(self._held):
-                ended = _attempt_id(post.delivery_id, post.attempt)
+                ended = attempt_id(post.delivery_id, post.attempt)
                 self._release([row for row in self._held if ended in row.get("overtaken_by", ())])
             return
         fault_id, _ = post.copied_by
+        event = result_kind(response, _COPY_KINDS)
+        self.hits.copied(post.delivery_id, post.attempt, event, str(response.status or response.error or ""))
         self._journal.note(
-            result_kind(response, _COPY_KINDS),
+            event,
             fault_id,
             delivery=post.delivery_id,
             status=response.status,
@@ -256,10 +263,12 @@ class Faults:
         rows = [(row, attempt_of(row["post"])) for row in self._waiting]
         return sorted((row["due_at"], number, row["is_copy"]) for row, (of, number) in rows if of == delivery_id)
 
-    def is_dropped(self, delivery_id: str, attempt: int) -> bool:
-        """Whether a fault has dropped this attempt, so that it was never sent."""
-        hit = self.hit(delivery_id, attempt)
-        return hit is not None and hit["kind"] == "drop"
+    def attempt_note(self, delivery_id: str, number: int, attempt: Attempt) -> str:
+        """The note of an attempt; of one that was dropped and has yet to time out, when it does."""
+        if attempt.ended_at is not None or not self.hits.is_dropped(delivery_id, number):
+            return attempt.note
+        ends = [due_ms for due_ms, of, is_copy in self.waiting(delivery_id) if of == number and not is_copy]
+        return "; ".join([DROPPED, *(f"it times out at {to_iso(due_ms)}" for due_ms in ends)])
 
     def resume(self) -> None:
         """Set the timers again after a store was opened."""
@@ -296,7 +305,7 @@ class Faults:
             ]
             facts |= _real_time(sent[0].url)
         instead = [] if fault["kind"] == "drop" else facts.get("sent")
-        self._hits.put({"id": _attempt_id(delivery_id, number), "kind": fault["kind"], "sent": instead})
+        self.hits.applied(delivery_id, number, fault["kind"], instead)
         self._journal.note("fault_hit", fault["id"], fault=fault["kind"], **facts)
         return updated
 
@@ -343,8 +352,8 @@ class Faults:
         self._waiting.delete(waiting_id)
         post = unpacked(row["post"])
         if not row["is_copy"]:
-            note = "dropped by a fault: it was never sent"
-            self.on_response(post, CallbackResponse(error="timeout", note=note, latency_ms=post.timeout_ms, sent=False))
+            response = CallbackResponse(error="timeout", note=DROPPED, latency_ms=post.timeout_ms, sent=False)
+            self.on_response(post, response)
             return
         delivery = self._outbox.delivery(post.delivery_id)
         if row["sign_again"] and delivery is not None:
@@ -354,8 +363,9 @@ class Faults:
 
     def _send_copy(self, copy: CallbackRequest) -> None:
         assert copy.copied_by is not None
+        self.hits.copied(copy.delivery_id, copy.attempt, COPY_STARTED)
         self._journal.note(
-            "copy_started",
+            COPY_STARTED,
             copy.copied_by[0],
             delivery=copy.delivery_id,
             headers=dict(copy.headers),
@@ -365,9 +375,12 @@ class Faults:
 
     def _overtake(self, post: CallbackRequest) -> None:
         """Note the start of an attempt. Its end releases the attempts at other deliveries that `reorder` holds back."""
-        started = _attempt_id(post.delivery_id, post.attempt)
+        started = attempt_id(post.delivery_id, post.attempt)
         for row in list(self._held):
             if row["kind"] == "reorder" and row["id"] != post.delivery_id:
+                fault = self._faults.row(row["fault"])
+                if fault is not None and not row.get("overtaken_by"):
+                    self._faults.put(with_idle(fault, -1))
                 self._held.put({**row, "overtaken_by": [*row.get("overtaken_by", ()), started]})
 
     def _release(self, held: Sequence[HeldRow]) -> None:
@@ -385,7 +398,3 @@ def _statuses(schema: Mapping[str, Any]) -> Iterator[str]:
 def _real_time(url: str) -> dict[str, Any]:
     """The fact that names the headers of a message which depend on real time: those to a receiver on the network."""
     return {} if is_built_in(url) else {"realTime": [SIGNATURE, STAMP]}
-
-
-def _attempt_id(delivery_id: str, number: int) -> str:
-    return f"{delivery_id}#{number}"

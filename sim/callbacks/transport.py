@@ -24,6 +24,9 @@ class ExternalTransport(CallbackTransport, Protocol):
     def report_within(self, context: Callable[[], AbstractContextManager[None]]) -> None:
         """Enter `around()` whenever responses are reported: those that arrive together are reported within one."""
 
+    def forbidden_note(self, url: str) -> str:
+        """The note that an attempt to send to `url` would have now; empty when it may be sent."""
+
     async def wait_idle(self) -> None:
         """Wait until every request was answered."""
 
@@ -83,6 +86,10 @@ class RecordedNetwork:
     def receiver_time_s(self, url: str) -> int:
         """The recorded time while a response is reported, else the sandbox's time."""
         return self._now_s() if self._response_time_s is None else self._response_time_s
+
+    def forbidden_note(self, url: str) -> str:
+        """Not known: `respond` gives the responses."""
+        return ""
 
     async def wait_idle(self) -> None:
         """Nothing to wait for: `respond` gives the responses."""
@@ -150,6 +157,13 @@ class TransportRouter:
                 connect_ms = min(post.connect_timeout_ms, timeout_ms)
                 post = post._replace(timeout_ms=timeout_ms, connect_timeout_ms=connect_ms)
             self._to_send.append((post, responded))
+
+    def forbidden_note(self, url: str) -> str:
+        """The note of an attempt to send to `url`, if it would be blocked now; otherwise, and if that is not known,
+        empty."""
+        if is_built_in(url):
+            return ""
+        return self._note_of(url) if self._network is None else self._network.forbidden_note(url)
 
     # Part of a commit (`leyden.server.store.rows.CommitParticipant`)
 

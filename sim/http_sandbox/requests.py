@@ -104,8 +104,8 @@ class OverHttp:
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
             f"{type(self).__name__} has no {name!r}: {_INSTEAD.get(name, '')}leyden.http_sandbox has what HTTP has, and"
-            " the rest is in leyden.Sandbox, in process. HttpSandbox.ask(method, path) sends any other request to the"
-            " server.",
+            " the rest is in leyden.Sandbox, in process; HttpSandbox.ask(method, path) sends any other request to the"
+            " server",
             name=name,
             obj=self,
         )

@@ -125,7 +125,7 @@ def _callbacks(world: World) -> Iterator[Row]:
                 "http_status": attempt.status,
                 "error": attempt.error,
                 "latency_ms": None if attempt.ended_at is None else attempt.latency_ms,
-                "note": attempt.note,
+                "note": world.faults.attempt_note(row["id"], number, attempt),
                 "answer": attempt.response_body,
             }
 

@@ -134,7 +134,7 @@ class Collection:
             else:
                 near = closest(name, [each for each in dir(Collection) if not each.startswith("_")])
                 advice = f"did you mean {near}?" if near else "it has create, table, [id], len and iteration"
-            raise AttributeError(f"sb.{self._name} has no attribute {name}: {advice}", name=name, obj=self)
+            raise AttributeError(f"sb.{self._name} has no attribute {name}: {advice}", name=name)
 
     def __iter__(self) -> Iterator[Any]:
         return iter([self._kind(self._session, each) for each in self._ids()])
@@ -209,7 +209,11 @@ class FaultList:
     def __repr__(self) -> str:
         if self._session.is_closed:
             return "sb.faults of a closed sandbox"
-        lines = [f"  {row['kind']}: {row['hits']} of {row['count'] or 'any number of'} hits" for row in self]
+        lines = [
+            f"  {row['kind']}: {row['hits']} of {row['count'] or 'any number of'} hits"
+            f"{row['note'] and ': '}{row['note']}"
+            for row in self
+        ]
         return f"{len(self)} faults" + (":\n" + "\n".join(lines) if lines else ', add one: faults.add("drop")')
 
     def _repr_html_(self) -> str:

@@ -243,7 +243,8 @@ class Payment:
             return f"Payment({self.id}, of a closed sandbox)"
         row = self.row
         why = f", {row['outcome']}: {row['reason']}" if row["reason"] else ""
-        return f"Payment({row['amount_msat']} msat from {plain(row['payer'])}, {row['status']}{why})"
+        amount = "amount unknown," if row["amount_msat"] is None else f"{row['amount_msat']} msat"
+        return f"Payment({amount} from {plain(row['payer'])}, {row['status']}{why})"
 
     def _repr_html_(self) -> str:
         row: Mapping[str, Any] = self.row

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.arguments import checked_list, checked_text, refuse_copy
+from leyden.arguments import checked_list, checked_text, refuse_copy, whole_number
 from leyden.callbacks.receivers import is_built_in
+from leyden.callbacks.recorded_responses import recorded_id, recorded_response, unknown_attempt
 from leyden.callbacks.transport import RecordedNetwork
 from leyden.errors import ApiError, ArgumentError, ClosedError, Problem, ResponseLost, StorageUnavailable
 from leyden.lab.actions.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, ActionRecorder
@@ -177,24 +178,18 @@ class Session:
         egress mode is `recorded`.
 
         `status` or `error` is the result, `time_s` the receiver's clock in seconds since 1970, `copy` the fault that
-        sent a copy. Raises `LookupError` when no such attempt waits for a response.
+        sent a copy. Raises `UnknownAttempt` when no such attempt waits for a response.
         """
-        network, world = self._network, self.world
-        wanted = "#".join(map(str, (delivery_id, attempt, *(copy or ()))))
-        response = CallbackResponse(
-            status=status,
-            headers=headers or {},
-            body=body.encode("latin-1"),
-            error=error,
-            note=note,
-            latency_ms=latency_ms,
-        )
+        network, world, wanted = self._network, self.world, recorded_id(delivery_id, attempt, copy)
+        given = {"status": status, "error": error, "headers": headers, "body": body}
+        response = recorded_response(**given, note=note, latency_ms=latency_ms)
+        time_s = whole_number("time_s", time_s)
         with world.lock:
             for _ in range(2):
                 if isinstance(network, RecordedNetwork) and network.respond(wanted, response, time_s):
                     return
                 world.catch_up()  # it may be due now
-        raise LookupError(f"no attempt {attempt} of the delivery {delivery_id} waits for a recorded response")
+        raise unknown_attempt(delivery_id, attempt, is_recorded=isinstance(network, RecordedNetwork))
 
     # `leyden.world.world.NetworkLog`
 

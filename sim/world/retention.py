@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from leyden.callbacks.fault_hits import attempt_id
+from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import PENDING
+from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.server.store.table import RowTable
@@ -43,12 +46,13 @@ class Retention:
         self._removed = removed
         self._final = {name: frozenset(table.terminal) for name, table in contract.lifecycles.items()}
         self._invoices = store.table("invoices", key="payment_hash")
+        self._fault_hits = store.table("fault_hits")
         self._kinds = {
             "charges": self._kind("charges", self._is_final("Charge"), self._remove_charge),
             "static_charges": self._kind("static_charges", self._is_final("StaticCharge"), self._remove_static_charge),
             "idempotency": self._kind("idempotency", lambda row: True, self._remove_from("idempotency")),
             "payments": self._kind("payments", _payment_ended, self._remove_from("payments")),
-            "deliveries": self._kind("deliveries", _delivery_ended, self._remove_from("deliveries")),
+            "deliveries": self._kind("deliveries", _delivery_ended, self._remove_delivery),
         }
         self._is_read = False
 
@@ -115,6 +119,11 @@ class Retention:
     def _remove_from(self, name: str) -> Callable[[Row], bool]:
         table = self._store.table(name)
         return lambda row: table.delete(row["id"])
+
+    def _remove_delivery(self, row: Row) -> bool:
+        for number in range(1, AttemptLog(cast(DeliveryRow, row)).attempt_count + 1):
+            self._fault_hits.delete(attempt_id(row["id"], number))
+        return self._kinds["deliveries"].table.delete(row["id"])
 
     def _remove_charge(self, row: Row) -> bool:
         invoice = self._invoices.row(row["payment_hash"])

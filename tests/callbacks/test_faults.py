@@ -295,6 +295,34 @@ def test_a_reordered_callback_without_a_successor_is_sent_after_its_delay(sandbo
     assert [got.at for got in inbox(sandbox)] == [START + 660_000]
 
 
+@pytest.mark.parametrize(("kind", "count"), [("reorder", 1), ("burst", 2), ("burst", None)])
+def test_only_a_held_callback_that_another_one_met_counts_as_a_hit(
+    sandbox: Sandbox, kind: str, count: int | None
+) -> None:
+    without = "has overtaken" if kind == "reorder" else "was sent together with"
+    sandbox.faults.add(kind, count=count, delay="10s")
+    expiring(sandbox, 60)
+    for elapsed in ("61s", "1h"):  # it is held; it was sent
+        sandbox.advance(elapsed)
+        [fault] = sandbox.faults
+        assert (fault["hits"], fault["used"]) == (0, 1)
+        assert fault["note"] == f"it held 1 attempt, and nothing {without} it"
+        assert fault["note"] in repr(sandbox.faults)
+    sandbox.faults.clear()
+    sandbox.faults.add(kind, count=count, delay="10s")
+    for seconds in (60, 61):
+        expiring(sandbox, seconds)
+    sandbox.run()
+    [fault] = sandbox.faults
+    assert (fault["hits"], fault["used"], fault["note"]) == (count or 2, count or 2, "")
+    if count is None:  # its time is over
+        expiring(sandbox)
+        sandbox.run()
+        [fault] = sandbox.ask("GET", "/sandbox/v1/faults")["data"]
+        assert (fault["hits"], fault["used"]) == (2, 3)
+        assert fault["note"] == "it held 3 attempts, and nothing was sent together with 1 of them"
+
+
 def test_a_dropped_callback_does_not_release_a_reordered_one(sandbox: Sandbox) -> None:
     one, two = expiring(sandbox, 60), expiring(sandbox, 61)
     sandbox.faults.add("reorder", charge=one)
@@ -695,6 +723,8 @@ def test_faults_have_a_repr_and_a_resource(sandbox: Sandbox) -> None:
         "attempt": None,
         "count": 1,
         "hits": 0,
+        "used": 0,
+        "note": "",
         "delay": 90.0,
         "headers": None,
         "value": None,

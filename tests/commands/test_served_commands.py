@@ -454,6 +454,13 @@ def test_a_lost_answer_is_one_line(leyden: Leyden, server: Client) -> None:
     assert "service fault" in line
 
 
+def test_a_payment_whose_amount_is_unknown_shows_none(leyden: Leyden) -> None:
+    failed = json.loads(leyden("pay", "lnurl1dp6", "--json").stdout)["id"]
+    assert "amount" not in fields(lines(leyden, "payments", "show", failed))
+    [row] = [line for line in lines(leyden, "payments", "list") if failed in line]
+    assert " 0 " not in row
+
+
 def test_a_payment_that_fails_is_shown_and_ends_with_1(leyden: Leyden) -> None:
     made = fields(lines(leyden, "charges", "create", "--amount", "1000", "--description", "x"))
     for more in ((), ("--json",)):

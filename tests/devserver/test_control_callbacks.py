@@ -116,9 +116,14 @@ def test_an_attempt_that_a_fault_dropped_is_not_said_to_be_in_flight(sandbox: Sa
     sandbox.wallet("ana").pay(charge)
     sandbox.run("1s")
     [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+    never_sent = "dropped by the fault drop: it was never sent"
+    note = f"{never_sent}; it times out at 2030-01-01T09:00:15.000Z"
+    assert delivery["attempts"][0]["note"] == note
+    assert list(sandbox.callbacks.note) == [note]
     with pytest.raises(ApiError, match="was dropped by a fault and has yet to time out: advance the clock"):
         sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
     sandbox.advance("15s")
+    assert only_delivery(sandbox, charge.id)["attempts"][0]["note"] == never_sent
     assert sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")["status"] == "pending"
 
 
@@ -271,7 +276,7 @@ def test_faults_are_added_listed_struck_and_cleared(sandbox: Sandbox) -> None:
     fault = sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "redeliver", "event": "charge.completed", "delay": "2h"})
     assert (fault["hits"], fault["count"], fault["delay"]) == (0, 1, 7_200)
     paid(sandbox)
-    assert listed(sandbox.ask, "/sandbox/v1/faults") == [{**fault, "hits": 1}]
+    assert listed(sandbox.ask, "/sandbox/v1/faults") == [{**fault, "hits": 1, "used": 1}]
     sandbox.run()
     assert len(sandbox.receiver("shop").inbox) == 2
     assert sandbox.ask("DELETE", f"/sandbox/v1/faults/{fault['id']}") == {"cleared": 1}

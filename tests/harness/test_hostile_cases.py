@@ -186,6 +186,7 @@ def test_a_mutated_case_is_read_or_refused_in_one_line_with_its_name(
         (b'{"leydenCase": 1e999}', "out of range"),
         (b'{"leydenCase": ' + b"9" * 10_000 + b"}", "10000 digits"),
         (b'{"leydenCase": "\xff"}', "byte 16 is not UTF-8"),
+        (b"\xef\xbb\xbf{}", "it begins with a byte order mark"),
         (b'{"leydenCase": 2', "line 1"),
         (b'{"leydenCase": true}', "the known formats"),
     ],

@@ -562,6 +562,32 @@ def test_a_reopened_world_draws_from_its_rows(tmp_path: Path) -> None:
         assert "no longer has the transitions of 1 of them" in lifecycle(again.world, "StaticCharge").text
 
 
+@pytest.mark.parametrize("url", ["http://shop.localhost/paid", "http://127.0.0.1:1/paid"])
+def test_the_faults_the_copies_and_the_replays_are_in_the_timeline_of_a_reopened_world(
+    tmp_path: Path, url: str
+) -> None:
+    with Sandbox(seed=7, start=START, data=tmp_path) as sandbox:
+        charge, other = [
+            sandbox.charges.create(amount="1000", description="x", expiresIn=60, callbackUrl=url) for _ in range(2)
+        ]
+        sandbox.faults.add("delay", charge=charge, attempt=1, delay="1m")
+        for kind in ("drop", "duplicate", "redeliver", "simultaneous"):
+            sandbox.faults.add(kind, charge=charge)
+        sandbox.faults.add("reorder", charge=other, delay="10s")
+        sandbox.receiver("shop").answers([500, 503, "timeout"])
+        sandbox.wallet("ana").pay(charge, delay="5s")
+        sandbox.advance("1d")
+        for delivery in sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={charge.id}")["data"]:
+            sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
+            sandbox.advance("2d")
+        ids, before = (charge.id, other.id), [timeline(sandbox.world, one).text for one in (charge.id, other.id)]
+    for kind in ("fault: delay", "fault: drop", "by the fault duplicate", "replay "):
+        assert kind in before[0] or "127.0.0.1" in url, kind
+    assert ("fault: reorder" in before[1], "copy sent" in before[0]) == (True, "shop" in url)
+    with Sandbox(data=tmp_path) as again:
+        assert [timeline(again.world, one).text for one in ids] == before
+
+
 def test_a_charge_that_is_paid_after_a_reopening_shows_its_whole_life(tmp_path: Path) -> None:
     with Sandbox(seed=7, start=START, data=tmp_path) as sandbox:
         charge_id = sandbox.charges.create(amount="1000", description="x", expiresIn=60).id
@@ -846,3 +872,24 @@ def test_a_text_in_mermaid_is_never_syntax(text: str) -> None:
     plain = re.sub(r"#\d+;", "", escaped)
     assert not set(plain) & set('"`;#<>{}[]|%$@&~*^\\')
     assert not re.search(r"\bend\b", escaped, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("egress", ["none", "loopback", "public"])
+def test_a_schedule_has_no_attempts_after_one_that_is_blocked(egress: str) -> None:
+    rules = {"none": "egress-none", "loopback": "loopback-only", "public": "private-network"}
+    sandbox = Sandbox(seed=7, start=START, egress=egress)
+    url = "http://203.0.113.1/paid" if egress == "loopback" else "http://127.0.0.1:9999/paid"
+    charge = sandbox.charges.create(amount="1000", description="x", expiresIn=60, callbackUrl=url)
+    sandbox.faults.add("delay", delay="1h")
+    sandbox.advance("2m")
+    shown = schedule(sandbox.world).text
+    assert f"due 10:01:00.000 | then blocked {rules[egress]}\n" in f"{shown}\n"
+    assert f"callback 1 is blocked  charge.expired to {url.split('/')[2].split(':')[0]}: {rules[egress]}" in shown
+    assert "later" not in shown
+    assert (
+        f"callback 1 is due and is blocked  charge.expired: {rules[egress]}" in timeline(sandbox.world, charge.id).text
+    )
+    waited = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": charge.id, "timeout": 0})
+    assert "will be blocked, which ends it: " + rules[egress] in waited["note"]
+    waited = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"status": "blocked", "timeout": 0})
+    assert "is due at 2030-01-01T10:01:00.000Z and the clock is paused: advance the clock" in waited["note"]

@@ -388,13 +388,13 @@ def test_an_invoice_of_another_node_is_an_error_that_names_it(bench):
 
 def test_a_payment_after_expiry_has_that_reason_however_the_invoice_was_closed(bench):
     expired, cancelled = bench.issue(lasts_ms=60_000), bench.issue(lasts_ms=60_000)
-    bench.node.cancel(cancelled)
+    bench.node.cancel(cancelled, "another payment was faster")
     bench.clock.advance(60_000)
     bench.node.cancel(expired)
     assert bench.send(expired).why == "expired"
     resolution = bench.send(cancelled)
     assert resolution.why == "canceled"
-    assert "nobody waits" in resolution.reason
+    assert "another payment was faster" in resolution.reason
 
 
 # Parts

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +20,7 @@ from standardwebhooks.webhooks import Webhook
 from leyden import Sandbox
 from leyden.callbacks.fault_kinds import KINDS as FAULTS
 from leyden.callbacks.fault_kinds import RATE_LIMIT
-from leyden.errors import ActionLogError, ClosedError
+from leyden.errors import ActionLogError, ArgumentError, ClosedError, UnknownAttempt
 from leyden.http_sandbox import HttpSandbox, create_sandbox
 from leyden.pytest_plugin import LiveServer
 from leyden.sandbox.resources import Charge
@@ -621,5 +623,32 @@ def test_a_run_whose_clock_is_moved_over_http_between_responses_has_no_script(le
 
 
 def test_a_recorded_response_belongs_to_an_attempt() -> None:
-    with Sandbox(egress="recorded") as sandbox, pytest.raises(LookupError, match="no attempt 1"):
+    with Sandbox(egress="recorded") as sandbox, pytest.raises(UnknownAttempt, match="no attempt 1"):
         sandbox.session.respond("00000000-0000-4000-8000-000000000000", 1, status=200)
+    with Sandbox() as sandbox, pytest.raises(UnknownAttempt, match="only a sandbox with egress='recorded'"):
+        sandbox.session.respond("1", 1, error="timeout")
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ({}, "either a status or an error"),
+        ({"status": 200, "error": "timeout"}, "either a status or an error"),
+        ({"status": 99}, "status=99"),
+        ({"status": math.nan}, "status=nan"),
+        ({"error": b"timeout"}, "error="),
+        ({"status": 200, "body": "\u0100"}, "body="),
+        ({"status": 200, "body": None}, "body=None"),
+        ({"status": 200, "headers": "x"}, "headers="),
+        ({"status": 200, "headers": {1: "x"}}, "headers=1"),
+        ({"status": 200, "latency_ms": -1}, "latency_ms=-1"),
+        ({"status": 200, "time_s": 10**400}, "time_s="),
+        ({"status": 200, "note": 5}, "note=5"),
+        ({"status": 200, "copy": 5}, "copy=5"),
+        ({"status": 200, "attempt": 0}, "attempt=0"),
+        ({"status": 200, "delivery_id": None}, "delivery_id=None"),
+    ],
+)
+def test_a_recorded_response_that_no_receiver_gives_is_refused(named: dict[str, Any], words: str) -> None:
+    with Sandbox(egress="recorded") as sandbox, pytest.raises(ArgumentError, match=re.escape(words)):
+        sandbox.session.respond(**{"delivery_id": "1", "attempt": 1, **named})

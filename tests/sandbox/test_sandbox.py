@@ -14,6 +14,7 @@ import pytest
 from leyden import Sandbox
 from leyden.errors import ApiError, ListenError, PayerError
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind
+from leyden.sandbox.resources import Payment
 from tests.support.lists import listed
 from tests.support.served import Client
 
@@ -362,6 +363,16 @@ def test_the_control_api_pays_a_lightning_address(sandbox: Sandbox) -> None:
     for request in ("band@shop.example", f"band@{url.removeprefix('http://')}"):
         payment = sandbox.ask("POST", "/sandbox/v1/payments", {"request": request, "amount": "3000"})
         assert (payment["status"], payment["amount"]) == ("succeeded", "3000")
+
+
+@pytest.mark.parametrize("request_text", ["junk", "lnbcrt1junk", "lnurl1dp6"])
+def test_a_payment_of_a_text_that_cannot_be_read_has_no_amount(sandbox: Sandbox, request_text: str) -> None:
+    payment = sandbox.ask("POST", "/sandbox/v1/payments", {"request": request_text})
+    assert (payment["status"], payment["amount"]) == ("failed", None)
+    assert sandbox.payments["amount_msat"].isna().all()
+    found = sandbox.ask("GET", f"/sandbox/v1/search?text={request_text}")["data"]
+    assert [one["title"] for one in found if one["kind"] == "payment"] == ["amount unknown"]
+    assert "Payment(amount unknown, from" in repr(Payment(sandbox.session, payment["id"]))
 
 
 def test_the_control_api_pays_the_least_amount_by_default(sandbox: Sandbox) -> None:

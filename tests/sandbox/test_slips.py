@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr
+from io import StringIO
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -179,3 +183,13 @@ def test_the_figures_do_not_count_payments_for_charges_of_another_sandbox() -> N
     one.run()
     for figures in (one.kpi, one.kpis(since="2030-01-01T00:00:00Z")):
         assert (figures.created, figures.payments, figures.attempts) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("names", [("snapshots",), ("charges", "creates"), ("charges", "tables")])
+def test_the_uncaught_error_of_a_misspelt_attribute_has_one_hint(sandbox: Sandbox, names: tuple[str, ...]) -> None:
+    with pytest.raises(AttributeError) as failure:
+        attrgetter(".".join(names))(sandbox)
+    with redirect_stderr(StringIO()) as written:
+        sys.__excepthook__(type(failure.value), failure.value, None)
+    shown = written.getvalue()
+    assert shown.lower().count("did you mean") == 1, shown

@@ -43,7 +43,7 @@ class LongPayableNode(Wrapper):
     def issue(self, order: Any) -> Any:
         return self.inner.issue(changed(order, payable_until_ms=order.payable_until_ms + 3_600_000))
 
-    def cancel(self, payment_hash: str) -> None:
+    def cancel(self, payment_hash: str, because: str = "") -> None:
         """No effect."""
 
 

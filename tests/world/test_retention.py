@@ -155,6 +155,14 @@ def test_what_else_grows_with_every_request_is_bounded_too() -> None:
     assert [post["number"] for post in kept.ask("GET", "/sandbox/v1/inboxes/shop")["posts"]] == [6, 7, 8]
 
 
+def test_the_faults_of_a_callback_are_removed_with_it() -> None:
+    kept = Kept(Store.memory())
+    kept.ask("POST", "/sandbox/v1/faults", {"kind": "redeliver", "count": None, "delay": 1})
+    for _ in range(8):
+        kept.paid()
+    assert (kept.rows("deliveries"), kept.rows("fault_hits")) == (KEEP, KEEP)
+
+
 def test_the_journal_shows_its_last_entries_and_the_others_are_counted() -> None:
     kept = Kept(Store.memory())
     kept.paid()

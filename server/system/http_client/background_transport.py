@@ -46,6 +46,10 @@ class BackgroundTransport:
         """Enter `context()` when responses are reported: those that arrive together are reported in one context."""
         self._report_context = context
 
+    def forbidden_note(self, url: str) -> str:
+        """The note that an attempt to send to `url` would have now; empty when it may be sent."""
+        return self.egress.forbidden_note(url)
+
     def receiver_time_s(self, url: str) -> int:
         """The system clock, in seconds since the epoch: a real receiver compares signatures with its own clock."""
         return system_time_ms() // 1_000

@@ -22,7 +22,7 @@ _STATUSES = ("in_flight", "held", "succeeded", "failed")
 _COLUMNS = (
     Column("id", lambda row: row["id"]),
     Column("status", lambda row: row["status"]),
-    Column("amount (msat)", lambda row: f"{int(row['amount']):,}", right=True),
+    Column("amount (msat)", lambda row: "" if row["amount"] is None else f"{int(row['amount']):,}", right=True),
     Column("created", lambda row: utc(row["createdAt"]), needed=False),
     Column("reason", lambda row: row["reason"], shrinks=True, needed=False),
 )

@@ -264,7 +264,7 @@ def _payment(row: PaymentRow) -> dict[str, Any]:
         "id": row["id"],
         "status": row["status"],
         "reason": row["reason"],
-        "amount": str(row["amount_msat"] or 0),
+        "amount": None if row["amount_msat"] is None else str(row["amount_msat"]),
         "paymentHash": row["payment_hash"],
         "request": row["request"],
         "createdAt": to_iso(row["created_at"]),

@@ -78,7 +78,7 @@ class SearchControl:
 
     def _payment(self, row: PaymentRow) -> dict[str, Any]:
         charge = self._world.service.charges.charges.first("payment_hash", row["payment_hash"])
-        title = f"{row['amount_msat'] or 0} msat"
+        title = "amount unknown" if row["amount_msat"] is None else f"{row['amount_msat']} msat"
         return _result(row["id"], title, row["created_at"], row["status"], None if charge is None else charge["id"])
 
 

@@ -35,10 +35,7 @@ _NOT_KEPT: Mapping[str, str] = {
 # Lists that have no rows after it, by the way.
 _EMPTY: Mapping[str, tuple[str, ...]] = {"listSnapshots": (*ENDS, "fork", "import")}
 # Members that may differ after each way, with the place where the document says so.
-# `timeline` is read from the journal, too, which is that of the process.
-_OF_PROCESS = frozenset(
-    {"request_id", "timeline", "omitted", "journalEntries", "journalHash", "notes", "ignoredFields", "lnurlRefused"}
-)
+_OF_PROCESS = frozenset({"request_id", "journalEntries", "journalHash", "notes", "ignoredFields", "lnurlRefused"})
 _OF_RUN = frozenset({"run", "restored"})
 _MAY_DIFFER: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(ENDS, _OF_PROCESS),

@@ -1,18 +1,19 @@
 """The events of one Charge, read from the stored rows: the timeline and the sequence diagram draw them.
 
-A world that is reopened from a directory has the same rows, so it draws the same. The journal adds what leaves no row
-(faults that applied, refusals, replays), as far back as it goes. Events of one instant are ordered by cause and effect.
+A world that is reopened from a directory has the same rows, so it draws the same. The journal adds what leaves no row,
+the refused transitions, as far back as it goes. Events of one instant are ordered by cause and effect.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from leyden.callbacks.fault_hits import APPLIED
+from leyden.callbacks.faults import COPY_ANSWERED, COPY_NOT_SENT, COPY_STARTED
 from leyden.callbacks.replies import PROTOCOL, RESET, TLS, UNRESOLVED
 from leyden.errors import DrawingError
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
@@ -36,7 +37,6 @@ from leyden.server.charges.lifecycle import CREATION
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.contract.types import LifecycleTable
 from leyden.server.docs.tables import span_in_words
-from leyden.world.event_journal import Entry
 from leyden.world.world import World
 
 _MAX_EVENTS, EVENTS_BEFORE_GAP = 64, 40
@@ -44,7 +44,6 @@ _order = attrgetter("at", "rank")
 # Errors of attempts of which nothing was sent, and those in which the receiver was heard.
 _UNSENT = frozenset({BLOCKED, UNRESOLVED})
 _FROM_RECEIVERS = frozenset({RESET, TLS, PROTOCOL})
-_COPIES = frozenset({"copy_started", "copy_answered", "copy_failed", "copy_not_sent"})
 _STATE_TONES = {PAYMENT_SETTLED: GOOD, EXPIRY_REACHED: WAIT, INVOICE_FAILED: BAD, "slots_filled": OTHER}
 
 
@@ -93,7 +92,7 @@ def charge_events(world: World, charge_id: str) -> ChargeEvents:
         *(_invoice_events(invoice) if invoice is not None else ()),
         *(event for place, row in enumerate(payments) for event in _payment_events(world, row, place, invoice)),
         *(event for row in deliveries for event in _delivery_events(world, row)),
-        *_journal_events(world, deliveries),
+        *(event for row in deliveries for event in _fault_events(world, row)),
     ]
     events.sort(key=_order)
     omitted = max(0, len(events) - _MAX_EVENTS)
@@ -220,7 +219,7 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
         response, tone = response_of(attempt)
         result, closes = (f" · {_result(row, number)}", key) if over and number == len(attempts) else ("", None)
         result = "" if result == f" · {response}" else result
-        is_dropped = world.faults.is_dropped(row["id"], number)
+        is_dropped = world.faults.hits.is_dropped(row["id"], number)
         source = CALLBACK if attempt.status is not None or attempt.error in _FROM_RECEIVERS else SERVICE
         target = SERVICE if is_dropped or attempt.error in _UNSENT else CALLBACK
         start = Event(attempt.at, rank, SERVICE, target, words, more, tone, host, opens=opens)
@@ -250,38 +249,25 @@ def _result(row: DeliveryRow, attempts: int) -> str:
     return f"exhausted after {attempts} attempts" if row["status"] == EXHAUSTED else str(row["status"])
 
 
-def _journal_events(world: World, deliveries: list[DeliveryRow]) -> Iterator[Event]:
-    """Events that leave no row of their own."""
-    urls = {row["id"]: row["url"] for row in deliveries}
-    entries = list(world.journal.entries()) if urls else []
-    unsent = Counter(_copy_of(entry) for entry in entries if entry.kind == "copy_not_sent")
-    for entry in entries:
-        url, rank = urls.get(_text(entry.facts, "delivery")) or urls.get(entry.subject), (5.5, entry.sequence)
-        if url is not None and entry.kind == "fault_hit":
-            words, more = f"fault: {_text(entry.facts, 'fault')}", f"applies to callback {entry.facts.get('attempt')}"
-            yield Event(entry.at_ms, rank, CALLBACK, CALLBACK, words, more, OTHER, host_of(url))
-        elif url is not None and entry.kind == "callback_replayed":
-            yield Event(entry.at_ms, rank, SERVICE, SERVICE, "replay", "the message is sent again", OTHER)
-        elif url is not None and entry.kind in _COPIES:
-            event = _copy_event(entry, host_of(url))
-            if entry.kind == "copy_started" and unsent[_copy_of(entry)]:
-                unsent[_copy_of(entry)] -= 1
-                event = event._replace(target=SERVICE, text="copy is due")
-            yield event
-
-
-def _copy_of(entry: Entry) -> tuple[str, str]:
-    """The fault and the delivery of a journal entry about a copy."""
-    return entry.subject, _text(entry.facts, "delivery")
-
-
-def _copy_event(entry: Entry, host: str) -> Event:
-    """The event of a journal entry about the copy that a fault sends."""
-    rank, answer = (6.5, entry.sequence), entry.facts.get("status") or _text(entry.facts, "error")
-    if entry.kind == "copy_started":
-        return Event(entry.at_ms, rank, SERVICE, CALLBACK, "copy sent", "by a fault", OTHER, host)
-    source = CALLBACK if entry.kind == "copy_answered" or answer in _FROM_RECEIVERS else SERVICE
-    return Event(entry.at_ms, rank, source, SERVICE, f"copy: {answer}", "", OTHER, host)
+def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
+    """What faults did to a delivery, and its replays."""
+    host, sequence = host_of(row["url"]), row["sequence"]
+    for place, at in enumerate(row.get("replays", ())):
+        yield Event(at, (5.5, sequence, place), SERVICE, SERVICE, "replay", "the message is sent again", OTHER)
+    happened = list(world.faults.hits.events(row["id"], [one.at for one in AttemptLog(row).attempts()]))
+    unsent = {number for number, event in happened if event["event"] == COPY_NOT_SENT}
+    for place, (number, event) in enumerate(happened):
+        at, fault, answer = event["at"], event["fault"], event["answer"]
+        rank = (6.5, sequence, number, place)
+        if event["event"] == APPLIED:
+            words, more = f"fault: {fault}", f"applies to callback {number}"
+            yield Event(at, (5.5, sequence, number, place), CALLBACK, CALLBACK, words, more, OTHER, host)
+        elif event["event"] == COPY_STARTED:
+            target, words = (SERVICE, "copy is due") if number in unsent else (CALLBACK, "copy sent")
+            yield Event(at, rank, SERVICE, target, words, f"by the fault {fault}", OTHER, host)
+        else:
+            heard = event["event"] == COPY_ANSWERED or answer in _FROM_RECEIVERS
+            yield Event(at, rank, CALLBACK if heard else SERVICE, SERVICE, f"copy: {answer}", "", OTHER, host)
 
 
 def _scheduled_events(
@@ -312,7 +298,11 @@ def _scheduled_events(
         if delivery["status"] == PENDING and delivery["due_at"] is not None:
             words = f"callback {AttemptLog(delivery).attempt_count + 1} is due"
             rank, host = (6, delivery["sequence"]), host_of(delivery["url"])
-            yield Event(delivery["due_at"], rank, SERVICE, CALLBACK, words, delivery["event"], OPEN, host)
+            start = Event(delivery["due_at"], rank, SERVICE, CALLBACK, words, delivery["event"], OPEN, host)
+            if forbidden := world.transport.forbidden_note(delivery["url"]):
+                more = f"{delivery['event']}: {rule_of(forbidden)}"
+                start = start._replace(target=SERVICE, text=f"{words} and is blocked", detail=more, tone=WAIT)
+            yield start
         for due_ms, number, is_copy in world.faults.waiting(delivery["id"]):
             host = host_of(delivery["url"])
             target, words = (CALLBACK, "copy is due") if is_copy else (SERVICE, f"callback {number} times out")
@@ -323,6 +313,11 @@ def _scheduled_events(
 def host_of(url: str) -> str:
     """The short host name of a URL: `shop` for `http://shop.localhost/paid`."""
     return (urlsplit(url).hostname or url).removesuffix(".localhost")
+
+
+def rule_of(note: str) -> str:
+    """The name of the egress rule with which the note of a blocked attempt begins."""
+    return note.partition(":")[0]
 
 
 def _unknown_charge(world: World, charge_id: object) -> DrawingError:

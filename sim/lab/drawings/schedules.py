@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from leyden.lab.drawings.charge_events import host_of, response_of
+from leyden.lab.drawings.charge_events import host_of, response_of, rule_of
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.lanes import WIDTH, LaneRows, mermaid_timeline
 from leyden.lab.drawings.payment_events import CALLBACK, HOPS, NODE, PAYER, SERVICE, Event
@@ -85,10 +85,14 @@ def _describe(world: World, kind: str, key: str) -> tuple[str, str, str, str, st
         return SERVICE, SERVICE, "Static Charge expires", f"“{static['description']}”", WAIT
     if kind == "callback" and (delivery := world.service.outbox.delivery(key)) is not None:
         number = AttemptLog(delivery).attempt_count + 1
-        return SERVICE, CALLBACK, f"callback {number}", f"{delivery['event']} to {host_of(delivery['url'])}", OPEN
+        words, more = f"callback {number}", f"{delivery['event']} to {host_of(delivery['url'])}"
+        if forbidden := world.transport.forbidden_note(delivery["url"]):
+            return SERVICE, SERVICE, f"{words} is blocked", f"{more}: {rule_of(forbidden)}", WAIT
+        return SERVICE, CALLBACK, words, more, OPEN
     if kind in ("payment", "payment_patience") and (row := world.payments.rows.row(key)) is not None:
         verb, tone = ("gives up", WAIT) if kind == "payment_patience" else ("pays", OPEN)
-        return PAYER, PAYER, f"{row['payer']} {verb}", sat(row["amount_msat"] or 0), tone
+        amount = "amount unknown" if row["amount_msat"] is None else sat(row["amount_msat"])
+        return PAYER, PAYER, f"{row['payer']} {verb}", amount, tone
     return _DESCRIPTIONS.get(kind, (SERVICE, SERVICE, kind.replace("_", " "), key, PLAIN))
 
 
@@ -138,7 +142,7 @@ def _attempt_marks(world: World, row: DeliveryRow) -> _Marks:
     attempts = AttemptLog(row).attempts()[row.get("replayed_from", 0) :]
     first_number = row.get("replayed_from", 0) + 1
     marks = [
-        _attempt_mark(attempt, is_dropped=world.faults.is_dropped(row["id"], number))
+        _attempt_mark(attempt, is_dropped=world.faults.hits.is_dropped(row["id"], number))
         for number, attempt in enumerate(attempts, first_number)
     ]
     counted = sum(attempt.error != LOST for attempt in attempts)
@@ -147,6 +151,9 @@ def _attempt_marks(world: World, row: DeliveryRow) -> _Marks:
         pause = following[0] if following else 0
         marks.append(_Mark(_wait(pause), "due", _when(world, row["due_at"]), OPEN))
         following = following[1:]
+        if forbidden := world.transport.forbidden_note(row["url"]):  # the first attempt ends it
+            following = ()
+            marks.append(_Mark("", "then blocked", rule_of(forbidden), WAIT, far=True))
     vary = f"±{rule.jitter * 100:g} %" if rule.jitter else ""
     marks += [_Mark(_wait(pause), "later", vary if pause else "", PLAIN, far=True) for pause in following]
     first = max(0, min(len(attempts) - _BEFORE, len(marks) - _MAX_MARKS))

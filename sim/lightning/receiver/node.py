@@ -138,17 +138,16 @@ class DirectNode:
             invoice.expires_at_s * 1_000,
         )
 
-    def cancel(self, payment_hash: str) -> None:
+    def cancel(self, payment_hash: str, because: str = "") -> None:
         """Cancel an open or held invoice and fail its held parts. No effect on a settled or canceled one.
 
+        `because` completes the sentence "the invoice was closed: ..."; of an expired invoice it says that it expired.
         Raises `UnknownInvoice` for a hash this node never issued.
         """
         row = self.invoices.row(payment_hash)
         if row is not None and self._clock.now() >= row["expires_at"]:
             because = f"it expired at {to_iso(row['expires_at'])}"
-        else:
-            because = "nobody waits for its payment any more"
-        self.invoices.cancel(payment_hash, because)
+        self.invoices.cancel(payment_hash, because or "the service canceled it")
 
     def fail_invoice(self, payment_hash: str, reason: str) -> bool:
         """Fail an invoice, with the payment held on it: it is canceled and reported as failed.

@@ -162,6 +162,27 @@ def test_charges_whose_invoices_the_last_slot_closed_stay_pending_and_expire(san
     assert sorted(charge.status for charge in tips.charges) == ["completed", "expired", "expired"]
 
 
+def test_the_payer_of_a_closed_invoice_reads_what_closed_it(sandbox: Sandbox) -> None:
+    def tips(**fields: Any) -> StaticCharge:
+        return sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", **fields)
+
+    def pay(invoice: str) -> dict[str, Any]:
+        return sandbox.ask("POST", "/sandbox/v1/payments", {"request": invoice})
+
+    raced, lowered = tips(allowedSlots=1), tips(allowedSlots=3)
+    won, lost, two, too_late = (
+        sandbox.ask("GET", f"/lnurlp/{one.id}/invoice?amount=1000")["pr"] for one in (raced, raced, lowered, lowered)
+    )
+    assert (pay(won)["status"], pay(two)["status"]) == ("succeeded", "succeeded")
+    reason = pay(lost)["reason"]
+    assert "another payment took the last slot of its Static Charge: its only slot is used" in reason, reason
+    more = sandbox.ask("GET", f"/lnurlp/{lowered.id}/invoice?amount=1000")["pr"]
+    assert pay(more)["status"] == "succeeded"
+    lowered.update(allowedSlots=2)
+    reason = pay(too_late)["reason"]
+    assert "another payment took the last slot of its Static Charge: all its 2 slots are used" in reason, reason
+
+
 def test_a_held_payment_that_is_cancelled_fails_its_charge(sandbox: Sandbox) -> None:
     url = "http://shop.localhost/paid"
     charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=url)

@@ -69,7 +69,7 @@ function Faults({ network }) {
   const label = html`<span class="faults ${active.length ? "on" : ""}">${active.length === 0 ? "no faults" : `${active.length} ${active.length === 1 ? "fault" : "faults"}`}</span>`;
   return html`<${Popover} label=${label} title="Active faults">
     ${active.length === 0 ? html`<p class="hint">No fault is active.</p>` : html`<ul class="plain">${active.map((one) => html`
-      <li key=${one.fault.id} class="row"><span class="grow"><span class="hint">${one.kind}</span> ${one.text}${one.fault.count > 1 ? html` <span class="hint">${one.fault.hits} of ${one.fault.count}</span>` : ""}</span>
+      <li key=${one.fault.id} class="row"><span class="grow"><span class="hint">${one.kind}</span> ${one.text}${one.fault.count > 1 ? html` <span class="hint">${one.fault.used ?? one.fault.hits} of ${one.fault.count}</span>` : ""}</span>
       <button type="button" class="small" onClick=${() => end(one)}>End</button></li>`)}</ul>
       ${active.length > 1 && html`<button type="button" onClick=${endAll}>End all</button>`}`}
     <${Outcome} of=${action} /></${Popover}>`;

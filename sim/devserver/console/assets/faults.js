@@ -27,6 +27,6 @@ export const faultKinds = [
 
 /** Whether the fault can apply again. */
 export const isActive = (fault) => {
-  const [most, used] = [fault.count ?? fault.times ?? null, fault.hits ?? fault.acted ?? 0];
+  const [most, used] = [fault.count ?? fault.times ?? null, fault.used ?? fault.hits ?? fault.acted ?? 0];
   return most === null || used < most;
 };

@@ -216,7 +216,7 @@ class CallbackControl:
     def _not_replayable(self, row: DeliveryRow) -> str | None:
         """Why the delivery cannot be sent again, or None."""
         if is_in_flight(row):
-            if self._world.faults.is_dropped(row["id"], AttemptLog(row).attempt_count):
+            if self._world.faults.hits.is_dropped(row["id"], AttemptLog(row).attempt_count):
                 return "an attempt of this delivery was dropped by a fault and has yet to time out: advance the clock"
             return "an attempt of this delivery is in flight: wait for its response, then try again"
         if not self._world.service.outbox.has_rule(row):
@@ -273,10 +273,11 @@ def _refusal(pointer: str, detail: str) -> SemanticConflict:
 def _delivery(row: DeliveryRow, world: World, *, bodies: bool = True) -> dict[str, Any]:
     resource = delivery_resource(row, world.service.outbox.signature if bodies else None)
     for shown, attempt in zip(resource["attempts"], AttemptLog(row).attempts(), strict=True):
-        hit = world.faults.hit(row["id"], shown["number"])
+        hit = world.faults.hits.row(row["id"], shown["number"])
         shown["dueAt"] = to_iso(attempt.due_at)
         shown["answeredAt"] = None if attempt.ended_at is None else to_iso(attempt.ended_at)
         shown["fault"] = None if hit is None else hit["kind"]
+        shown["note"] = world.faults.attempt_note(row["id"], shown["number"], attempt)
         if bodies:
             shown["answer"] = attempt.response_body
             shown["answerHeaders"] = attempt.response_headers

@@ -125,7 +125,7 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
         if world.service.outbox is not outbox:
             return ""  # a reset: the caller says so
         if pending is not None:
-            return _of_delivery(world, pending)
+            return _of_delivery(world, pending, wanted["status"])
     service, charge_id = world.service, wanted.get("chargeId")
     if charge_id is None:
         return _of_latest(world, wanted, filters) + await _of_any(world, wanted.get("event"))
@@ -264,11 +264,14 @@ async def _next_pending(world: World, filters: Mapping[str, Any]) -> DeliveryRow
     return next(iter(outbox.rows.page_up(filters, limit=1)), None)  # it waits for another one of its Charge
 
 
-def _of_delivery(world: World, row: DeliveryRow) -> str:
-    """The next step of a pending delivery, and how to reach it."""
+def _of_delivery(world: World, row: DeliveryRow, status: str) -> str:
+    """The next step of a pending delivery, and how to reach it. `status` is the awaited one."""
     if not is_in_flight(row):
         held = world.faults.held(row["id"])
         what = "the next attempt" if held is None else f"an attempt that a fault of the kind {held['kind']} delays,"
+        forbidden = world.transport.forbidden_note(row["url"])
+        if forbidden and status != BLOCKED:
+            return f"{what} of delivery {row['id']} will be blocked, which ends it: {forbidden}"
         return _due(world, f"{what} of delivery {row['id']} is due", row["due_at"] or 0)
     number = AttemptLog(row).attempt_count
     what = f"attempt {number} of delivery {row['id']}"

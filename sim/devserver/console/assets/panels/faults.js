@@ -40,7 +40,7 @@ function Kind({ kind }) {
       <${Outcome} of=${ending} />
       ${list.problem ? html`<${Unavailable} problem=${list.problem} />` : list.rows.length === 0 ? html`<p class="hint">${list.loading ? "Loading…" : "None."}</p>` : html`
       <div class="wide-table" tabindex="0" role="region" aria-label="Faults"><table class="plain" id="faults"><thead><tr><th scope="col">Fault</th><th scope="col">State</th><th scope="col" class="number">Applied</th><th scope="col">Added</th><th scope="col"><span class="unseen">End</span></th></tr></thead>
-        <tbody>${list.rows.map((fault) => html`<tr key=${fault.id}><th scope="row">${kind.words(fault)}</th>
+        <tbody>${list.rows.map((fault) => html`<tr key=${fault.id}><th scope="row">${kind.words(fault)}${fault.note && html` <span class="hint">${fault.note}</span>`}</th>
           <td><${Pill} status=${isActive(fault) ? "active" : "used up"} /></td>
           <td class="number">${grouped(fault.hits ?? fault.acted ?? 0)} of ${limit(fault)}</td><td><time>${fault.createdAt ? instant(fault.createdAt) : ""}</time></td>
           <td><button type="button" class="small" onClick=${() => end(fault)}>${isActive(fault) ? "End" : "Remove"}</button></td></tr>`)}</tbody></table></div>`}</${Section}>

@@ -6,8 +6,10 @@ import { grouped, instant } from "../format.js";
 import { Code, Field, filled, numbers, Outcome, Pill } from "../parts.js";
 import { html, useEffect, useState } from "../ui.js";
 
+const amountOf = ({ amount }) => (amount === null ? "amount unknown" : `${grouped(amount)} msat`);
+
 /** What became of a payment, in one sentence. */
-export const paymentSaid = (payment) => `Payment ${payment.status.replace("_", " ")}: ${payment.reason ?? `${grouped(payment.amount)} msat`}`;
+export const paymentSaid = (payment) => `Payment ${payment.status.replace("_", " ")}: ${payment.reason ?? amountOf(payment)}`;
 
 /** The outcomes that the control plane offers for a payment. */
 function useOutcomes() {
@@ -46,7 +48,7 @@ export function Payments({ payments }) {
   if (!payments.length) return html`<p class="hint">None yet.</p>`;
   const end = (payment, verb, notice) => action.run("POST", `/sandbox/v1/payments/${payment.id}/${verb}`, { notice });
   return html`<ul class="plain cards" id="payments">${payments.map((payment) => html`<li key=${payment.id}>
-      <div class="row"><${Pill} status=${payment.status} /><strong class="amount">${grouped(payment.amount)} msat</strong><time class="hint">${instant(payment.createdAt)}</time>
+      <div class="row"><${Pill} status=${payment.status} /><strong class="amount">${amountOf(payment)}</strong><time class="hint">${instant(payment.createdAt)}</time>
       ${payment.status === "held" && html`<span class="far row"><button type="button" onClick=${() => end(payment, "settle", "The held payment is settled.")}>Settle</button>
         <button type="button" onClick=${() => end(payment, "cancel", "The held payment is cancelled.")}>Cancel</button></span>`}</div>
       ${payment.reason && html`<p class="hint">${payment.reason}</p>`}

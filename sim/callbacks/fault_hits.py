@@ -1,0 +1,68 @@
+"""The attempts to which injected faults applied, and the copies that faults sent: the table `fault_hits`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from leyden.callbacks.callback_rows import HitEventRow, HitRow
+from leyden.server.ports import Clock
+from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
+
+APPLIED = "fault_hit"  # the event of an attempt to which a fault applies; the other events are those of copies
+
+# The note of an attempt that was dropped.
+DROPPED = "dropped by the fault drop: it was never sent"
+
+
+class FaultHits:
+    """The rows of one sandbox. They are kept over a restart, unlike the event journal, which has the same events."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._rows = cast(TypedTable[HitRow], store.table("fault_hits"))
+        self._now = clock.now
+
+    def row(self, delivery_id: str, number: int) -> HitRow | None:
+        """The fault that applied to an attempt, or None."""
+        return self._rows.row(attempt_id(delivery_id, number))
+
+    def is_dropped(self, delivery_id: str, number: int) -> bool:
+        """Whether a fault has dropped this attempt, so that it was never sent."""
+        row = self.row(delivery_id, number)
+        return row is not None and row["kind"] == "drop"
+
+    def applied(self, delivery_id: str, number: int, kind: str, sent: list[dict[str, Any]] | None) -> None:
+        """A fault of this kind applies to an attempt, and `sent` is sent instead, as in `HitRow`. One that delays an
+        attempt may come before another one."""
+        row = self.row(delivery_id, number)
+        events = [*(row.get("events", ()) if row is not None else ()), self._event(APPLIED, kind)]
+        self._rows.put({"id": attempt_id(delivery_id, number), "kind": kind, "sent": sent, "events": events})
+
+    def copied(self, delivery_id: str, number: int, event: str, answer: str = "") -> None:
+        """An event of the copy of an attempt. No effect when the row was removed meanwhile."""
+        row = self.row(delivery_id, number)
+        if row is not None:
+            events = [*row.get("events", ()), self._event(event, row["kind"], answer)]
+            self._rows.put({**row, "events": events})
+
+    def events(self, delivery_id: str, attempts: list[int]) -> Iterator[tuple[int, HitEventRow]]:
+        """The events of a delivery, each with the number of its attempt. `attempts` are the instants of its attempts:
+        a row of an earlier version has none, and of it only the fault is known. The next attempt may be held back."""
+        for number in range(1, len(attempts) + 2):
+            row = self.row(delivery_id, number)
+            if row is None:
+                continue
+            if "events" in row:
+                yield from ((number, event) for event in row["events"])
+            elif number <= len(attempts):
+                at = attempts[number - 1]
+                yield number, {"at": at, "event": APPLIED, "fault": row["kind"], "answer": ""}
+
+    def _event(self, event: str, kind: str, answer: str = "") -> HitEventRow:
+        return {"at": self._now(), "event": event, "fault": kind, "answer": answer}
+
+
+def attempt_id(delivery_id: str, number: int) -> str:
+    """The id of the row of an attempt."""
+    return f"{delivery_id}#{number}"
