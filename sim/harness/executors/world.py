@@ -7,7 +7,7 @@ from typing import Any
 
 from leyden.harness.checks import responses as checks
 from leyden.harness.model.callbacks import Receiver
-from leyden.harness.model.faults import FEWEST, HOLDING, Fault
+from leyden.harness.model.faults import DEFAULT_WAIT_S, FEWEST, HOLDING, Fault
 from leyden.harness.model.records import Charge, Payment, StaticCharge
 from leyden.harness.model.rules import iso
 from leyden.harness.session.session import Session
@@ -124,13 +124,14 @@ def receiver(session: Session, step: Step) -> None:
 
 
 def fault(session: Session, step: Step) -> None:
-    """{"do": "fault", "kind": "drop", "charge"?, "event"?, "attempt"?, "count"?, "operation"?}."""
+    """{"do": "fault", "kind": "drop", "charge"?, "event"?, "attempt"?, "count"?, "operation"?, "delay"?: ms}."""
     kind = step["kind"]
     count = step.get("count", FEWEST.get(kind, 1))
     fields: dict[str, Any] = {"kind": kind, "count": count}
     if kind == "rate_limit":
-        session.model.limits.append((step.get("operation"), count))
-        fields["operation"] = step.get("operation")
+        wait_s = -(-step["delay"] // 1_000) if "delay" in step else DEFAULT_WAIT_S
+        session.model.limits.append((step.get("operation"), count, wait_s))
+        fields |= {"operation": step.get("operation"), "delay": step["delay"] / 1_000 if "delay" in step else None}
     else:
         if "charge" in step:
             fields["chargeId"] = session.resource(step["charge"]).id

@@ -98,7 +98,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "always?": REPLY_SCHEMA,
     },
     "fault": {
-        "kind": _TEXT, "charge?": _TEXT, "event?": _TEXT, "operation?": _OPERATION,
+        "kind": _TEXT, "charge?": _TEXT, "event?": _TEXT, "operation?": _OPERATION, "delay?": _MS,
         "attempt?": {"type": "integer", "minimum": 1, "maximum": 1000},
         "count?": {"type": "integer", "minimum": 1, "maximum": 10**6},
     },
