@@ -53,6 +53,7 @@ Step = TypedDict(
         "then": list["Step"],
         "status": int,
         "check": str,
+        "mistakes": list[str],
         "draw": list[list[str]],  # of a filter: the parameter, the place of a row, which value, the kind of value
     },
     total=False,

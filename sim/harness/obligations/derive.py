@@ -13,6 +13,7 @@ from leyden.harness.obligations.changes import change_obligations
 from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.kept import kept_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
+from leyden.harness.obligations.control.refusals import control_refusal_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, setup_obligation
 from leyden.harness.obligations.deliveries import delivery_obligations
@@ -73,6 +74,7 @@ def _derived() -> Iterator[Obligation]:
         long_list_obligations(),
         durability_obligations(),
         control_list_obligations(),
+        control_refusal_obligations(),
         replay_obligations(),
         kept_obligations(),
         clock_obligations(),

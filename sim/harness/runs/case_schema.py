@@ -11,6 +11,7 @@ from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
 from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
 from leyden.harness.control.list_checks import PLACES
+from leyden.harness.control.refusal_checks import MISTAKES
 from leyden.harness.control.search_checks import COUNTS, KINDS
 from leyden.harness.control.state_checks import WAYS
 from leyden.harness.model.requests import OPERATIONS
@@ -143,6 +144,10 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "control_kept": {
         "how": {"enum": list(WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "then?": _STEPS_WITHIN, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
+    },
+    "control_refused": {
+        "operation": _NAME, "mistakes": {"type": "array", "items": {"enum": list(MISTAKES)}, "minItems": 1},
+        "method?": {"enum": ["HEAD"]},
     },
     "control_clock": {"steps": _STEPS_WITHIN},
     "passes": {"by": {"type": "integer", "minimum": 0, "maximum": _MAX_MS}},
