@@ -19,6 +19,7 @@ from leyden.harness.obligations.counts import count_obligations, jitter_obligati
 from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations
 from leyden.harness.obligations.idempotency import idempotency_obligations
+from leyden.harness.obligations.idempotent_fields import idempotent_field_obligations
 from leyden.harness.obligations.long_lists import long_list_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
@@ -69,6 +70,7 @@ def _derived() -> Iterator[Obligation]:
         reply_obligations(),
         fault_obligations(),
         idempotency_obligations(),
+        idempotent_field_obligations(),
         change_obligations(),
         delivery_obligations(),
         long_list_obligations(),
