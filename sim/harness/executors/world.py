@@ -195,8 +195,9 @@ def _check_spare_keys(session: Session) -> None:
 
 
 def replay(session: Session, step: Step) -> None:
-    """{"do": "replay", "charge": "c1", "offset"?: ms}: send the delivery about a Charge again; an offset below 0 names
-    a past instant, which is refused."""
+    """{"do": "replay", "charge": "c1", "offset"?: ms, "how"?: "delay"}: send the delivery about a Charge again, now or
+    at an instant that is so far from now; one below 0 has passed, which is refused. With "delay" the time is given as
+    seconds."""
     charge = session.charge(step["charge"])
     if charge.delivery is None:
         raise StepImpossible("there is no delivery about the Charge")
@@ -207,8 +208,11 @@ def replay(session: Session, step: Step) -> None:
             response, 409, "not_possible", "replay", f"replay in the past of the delivery about {charge.label}"
         )
         return
-    replayed = session.model.outbox.replay(charge.delivery)
-    response = session.control("POST", f"/deliveries/{charge.delivery.id}/replay")
+    offset = step.get("offset")
+    when = None if offset is None else session.model.now + offset
+    replayed = session.model.outbox.replay(charge.delivery, when)
+    body = None if when is None else {"delay": offset / 1_000} if step.get("how") == "delay" else {"at": iso(when)}
+    response = session.control("POST", f"/deliveries/{charge.delivery.id}/replay", body)
     where = f"replay of the delivery about {charge.label}"
     if replayed:
         checks.status(response, 200, "callback_contract", "replay", where)

@@ -105,7 +105,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     },
     "rotate": {},
     "spare_key": {},
-    "replay": {"charge": _TEXT, "offset?": _MS},
+    "replay": {"charge": _TEXT, "offset?": _MS, "how?": {"enum": ["delay"]}},
     "reset": {},
     "compact": {},
     "restart": {"how?": {"enum": [*RESTARTS]}, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
@@ -139,7 +139,8 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     },
     "control_replay": {
         "body": _OBJECT, "draw?": _DRAW, "count?": {"type": "integer", "minimum": 1, "maximum": 200},
-        "delay?": {"type": "integer", "minimum": 1, "maximum": _MAX_MS},
+        "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS}, "how?": {"enum": ["at", "delay"]},
+        "every?": {"type": "integer", "minimum": 1, "maximum": 1_000},
     },
     "control_kept": {
         "how": {"enum": list(WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
