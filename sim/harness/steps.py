@@ -53,6 +53,8 @@ Step = TypedDict(
         "then": list["Step"],
         "status": int,
         "check": str,
+        "mistakes": list[str],
+        "every": int,  # of the rows that are chosen, from the newest
         "draw": list[list[str]],  # of a filter: the parameter, the place of a row, which value, the kind of value
     },
     total=False,

@@ -85,6 +85,17 @@ def _named(text: str, ignored: Sequence[str], known: Sequence[str], where: str) 
             raise ContractViolation("echo", rule, place, "did-you-mean or always", text)
 
 
+def named_in(text: str) -> list[dict[str, str]]:
+    """The names in a `Leyden-Ignored`, with what was probably meant, as the event journal has them."""
+    found, at = [], 0
+    while at < len(text) and (item := _ITEM.match(text, at)) is not None and item[1] != "more":
+        given = {name: _decoded(value) for name, value in _PARAMETER.findall(item[2])}
+        meant = {"didYouMean": given.get("did-you-mean"), "always": given.get("always")}
+        found.append({"name": _decoded(item[1]), **{name: value for name, value in meant.items() if value is not None}})
+        at = item.end()
+    return found
+
+
 def _to_be_named(ignored: Sequence[str], known: Sequence[str], observed: Sequence[str]) -> list[str]:
     """At most eight of the names, in the order of the request: first those that are similar to a known name, then those
     that are `observed` (they may be similar to a known name, too), then the first of the others."""

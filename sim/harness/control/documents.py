@@ -27,6 +27,8 @@ class ControlOperation(NamedTuple):
     success: Mapping[str, Any]
     statuses: tuple[int, ...]
     examples: tuple[Any, ...]
+    has_body: bool = False
+    example_path: str = ""  # with the examples of its parameters
 
     @property
     def source(self) -> str:
@@ -100,11 +102,16 @@ def operations_in(document: Mapping[str, Any]) -> Iterator[ControlOperation]:
             responses = {int(status): resolved(document, response) for status, response in one["responses"].items()}
             media = next(response for status, response in responses.items() if status < 300).get("content", {})
             body = resolved(document, one.get("requestBody", {})).get("content", {}).get("application/json", {})
+            example_path = path
+            for each in given:
+                if each["in"] == "path":
+                    example_path = example_path.replace(f"{{{each['name']}}}", str(each.get("example", "x")))
             yield ControlOperation(
                 one["operationId"], method.upper(), path, one.get("description", ""),
                 {each["name"]: each for each in given if each["in"] == "query"},
                 media.get("application/json", {}).get("schema", {}), tuple(responses),
-                tuple(each["value"] for each in body.get("examples", {}).values()),
+                tuple(each["value"] for each in body.get("examples", {}).values()), "requestBody" in one,
+                example_path,
             )  # fmt: skip
 
 

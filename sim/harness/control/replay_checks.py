@@ -21,7 +21,8 @@ _BUILT_IN = ".localhost"
 
 def check_replay(host: Host, step: Mapping[str, Any]) -> None:
     """{"do": "control_replay", "body": {"status": "delivered"}, "draw"?: [["event", "first", "same"]], "count"?: ids,
-    "delay"?: ms}: replay the deliveries that match; with a `count` so many ids instead."""
+    "every"?: n, "delay"?: ms, "how"?: "at"}: replay the deliveries that match; with a `count` so many ids instead, of
+    each n-th delivery from the newest. Later: after the delay or, with `how`, at this instant."""
     of = list_named(DELIVERIES)
     before = host.full(of)
     if not before:
@@ -34,14 +35,16 @@ def check_replay(host: Host, step: Mapping[str, Any]) -> None:
     chosen = [row for row in before if all(meaning and meaning(host, row, value) for meaning, value in meanings)]
     chosen = [row for row in reversed(chosen) if not _is_in_flight(row)]
     if "count" in step:
-        chosen = chosen[: step["count"]]
+        # By ids in an order of one's own, with others between them that are not chosen.
+        every = step.get("every", 1)
+        chosen = (chosen if every == 1 else chosen[::-1][:: every])[: step["count"]]
         body = {"ids": [row["id"] for row in chosen]}
         if not chosen:
             raise StepImpossible("no delivery can be replayed")
     received = _received(host)
-    if "delay" in step:
-        body["delay"] = step["delay"] / 1_000
     now = host.read("/sandbox/v1/clock")["now"]
+    if "delay" in step:
+        body |= {"at": _later(now, step["delay"])} if step.get("how") == "at" else {"delay": step["delay"] / 1_000}
     answer = host.ask("POST", _PATH, body)
     host.forget()
     where = f"replay of {body if 'count' not in step else len(chosen)}"
@@ -51,7 +54,7 @@ def check_replay(host: Host, step: Mapping[str, Any]) -> None:
     found = answer.json
     if (found["replayed"], found["ids"]) != (len(ids), ids[:_MOST_IDS]):
         raise violation(where, [len(ids), ids[:3]], [found["replayed"], found["ids"][:3]])
-    if "delay" in step:
+    if step.get("delay"):
         _check_scheduled(host, before, set(ids), _later(now, step["delay"]), where)
         for by in (step["delay"] - 1, 1):
             if by:
@@ -59,8 +62,8 @@ def check_replay(host: Host, step: Mapping[str, Any]) -> None:
             host.forget()
             if by == step["delay"] - 1:
                 _check_scheduled(host, before, set(ids), _later(now, step["delay"]), f"{where}, a millisecond before")
-    _check_sent(host, before, chosen, where, alone="delay" not in step)
-    _check_received(host, received, chosen, where, alone="delay" not in step)
+    _check_sent(host, before, chosen, where, alone=not step.get("delay"))
+    _check_received(host, received, chosen, where, alone=not step.get("delay"))
 
 
 def _is_in_flight(row: Row) -> bool:
@@ -117,7 +120,11 @@ def _check_received(host: Host, before: Counter[str], chosen: Sequence[Row], whe
     sent: Counter[tuple[str, str]] = Counter()
     for name in names:
         posts = host.read(f"/sandbox/v1/inboxes/{name}?limit=1000&after={before[name]}")["posts"]
-        sent.update((name, post["headers"]["webhook-id"]) for post in posts)
+        observed = [post["headers"]["webhook-id"] for post in posts]
+        sent.update((name, one) for one in observed)
+        expected = [row["id"] for row in chosen if _inbox_of(row) == name]
+        if (ordered := [one for one in observed if one in {*expected}]) != expected:
+            raise violation(f"{where}: posts of {name}, in the order of sending", expected[:4], ordered[:4])
     if not alone:
         sent = Counter({key: count for key, count in sent.items() if key in wanted})
     if sent != wanted:

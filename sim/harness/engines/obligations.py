@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
 
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
+from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.runs.cases import Case, CaseResult, play
 from leyden.harness.targets.target import Target
 from leyden.rng import RandomStream, RandomStreams
 
-_VARIED = ("fault-fields", "in-flight", "between-pages", "rows")
-_FIRST, _LAST = 0.6, 1.5
+# How early the cases of a setup come, by the start of its name: the share of them that is played is the share of all
+# cases, divided by this. Setups whose cases are short, or have many obligations, come first.
+_WEIGHTS: Mapping[str, float] = {
+    "rows": 0.35, "lists": 0.3, "restarted-lists": 0.2, "empty": 0.6, "control-empty": 0.3, "keys": 0.4, "slots": 0.5,
+    "pages": 0.8, "long": 0.2, "control-deliveries": 0.4, "fault": 1.6, "kill": 1.2, "reset": 1.2,
+}  # fmt: skip
 UNCHECKED = "obligations of the documents: their answers depend on everything that the service has"
 
 
@@ -23,21 +29,30 @@ def declared_obligations() -> tuple[str, ...]:
     return tuple(one.id for one in all_obligations())
 
 
-def _ordered(cases: Sequence[Case], stream: RandomStream) -> list[Case]:
-    """The cases in a random order that mixes the setups: after a share of the cases, about this share of each setup has
-    been tested. It is more for setups with many obligations in a case, and less for those that vary one subject
-    often."""
+def _mixed(obligations: Sequence[Obligation], stream: RandomStream) -> list[Obligation]:
+    """The obligations in a random order in which the first of each place and of each kind come before the second ones:
+    the first cases of a setup then test a little of everything."""
+    seen: Counter[tuple[str, str, str]] = Counter()
+    ranked = []
+    for one in sorted(obligations, key=lambda one: stream.below(2**32)):
+        names = ((one.setup, "place", one.place), (one.setup, "kind", one.kind))
+        ranked.append((min(seen[name] for name in names), one))
+        seen.update(names)
+    return [one for _, one in sorted(ranked, key=itemgetter(0))]
+
+
+def _ordered(cases: Sequence[Case]) -> list[Case]:
+    """The cases in an order that mixes the setups: after a share of the cases, about this share of each setup has been
+    tested, or as many times more as its weight says."""
     setups = {one.id: one.setup for one in all_obligations()}
     by_setup: dict[str, list[Case]] = {}
-    asked = {id(case): [step["obligation"] for step in case.steps if "obligation" in step] for case in cases}
-    for case in sorted(cases, key=lambda case: stream.below(2**32)):
-        by_setup.setdefault(setups[asked[id(case)][0]], []).append(case)
+    for case in cases:
+        asked = next(step["obligation"] for step in case.steps if "obligation" in step)
+        by_setup.setdefault(setups[asked], []).append(case)
     placed = []
-    for members in by_setup.values():
-        for place, case in enumerate(members):
-            names = asked[id(case)]
-            weight = _FIRST if len(names) > 1 else _LAST if any(f" {kind}" in names[0] for kind in _VARIED) else 1
-            placed.append((weight * (place + 0.5) / len(members), case))
+    for setup, members in by_setup.items():
+        weight = _WEIGHTS.get(setup, _WEIGHTS.get(setup.partition("-changed")[0], 1))
+        placed += [(weight * (place + 0.5) / len(members), case) for place, case in enumerate(members)]
     return [case for _, case in sorted(placed, key=itemgetter(0))]
 
 
@@ -49,13 +64,13 @@ def run_obligations(config: CampaignConfig, target: Target, overlays: tuple[str,
     if not target.controlled:
         yield CaseResult(Case((), name="obligations"), unchecked={UNCHECKED: None})
         return
-    cases = obligation_cases()
+    part, parts = config.part
+    # The parts of a campaign have seeds that follow each other, and share one order.
+    stream = RandomStreams(config.seed // parts).stream("obligations")
+    cases = obligation_cases(_mixed(all_obligations(), stream))
     if not target.restarts:
         cases = [case for case in cases if not case.disk]
     if overlays is not None:
         cases = [replace(case, overlays=overlays) for case in cases if case.overlays in ((), overlays)]
-    stream = RandomStreams(config.seed).stream("obligations")
-    cases = _ordered(cases, stream)
-    part, parts = config.part
-    for case in islice(cases[part::parts], config.examples):
+    for case in islice(_ordered(cases)[part::parts], config.examples):
         yield play(replace(case, seed=config.seed + 1), target)

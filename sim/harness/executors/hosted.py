@@ -11,6 +11,7 @@ from leyden.errors import MissingExtra
 from leyden.harness.control.clock_checks import check_clock
 from leyden.harness.control.host import Host
 from leyden.harness.control.list_checks import check_list
+from leyden.harness.control.refusal_checks import check_refused
 from leyden.harness.control.replay_checks import check_replay
 from leyden.harness.control.search_checks import check_counts, check_search
 from leyden.harness.control.state_checks import check_kept
@@ -75,6 +76,12 @@ def control_kept(session: Session, step: Step) -> None:
         return started[-1]
 
     check_kept(new_server, step)
+
+
+def control_refused(session: Session, step: Step) -> None:
+    """{"do": "control_refused", "operation": "addFault", "mistakes": ["key", "accept"], "method"?: "HEAD"}: a request
+    with these mistakes, which change nothing (`leyden.harness.control.refusal_checks`)."""
+    check_refused(hosted(session), step)
 
 
 def passes(session: Session, step: Step) -> None:

@@ -9,6 +9,7 @@ from leyden.harness.checks import responses as checks
 from leyden.harness.executors.world import restart
 from leyden.harness.generators.odd_requests import ODD_REQUESTS
 from leyden.harness.model.dates import instant_of
+from leyden.harness.model.faults import DEFAULT_WAIT_S
 from leyden.harness.model.http import SentRequest
 from leyden.harness.session.answers import send
 from leyden.harness.session.observe import check_list, check_wallet
@@ -119,7 +120,7 @@ def odd(session: Session, step: Step) -> None:
         if not session.target.controlled:
             session.unchecked["429: only the control plane can cause it"] = None
             raise StepImpossible("the target has no control plane")
-        session.model.limits.append((operation, 1))
+        session.model.limits.append((operation, 1, DEFAULT_WAIT_S))
         session.control_ok("POST", "/faults", {"kind": "rate_limit", "operation": operation})
     keys = {"own": ("apikey", session.target.keys[PROJECT]), "capitals": ("APIKEY", session.target.keys[PROJECT]),
             "wrong": ("apikey", "unknown"), "empty": ("apikey", "")}  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from leyden.harness.checks import responses as checks
 from leyden.harness.model.callbacks import Receiver
-from leyden.harness.model.faults import FEWEST, HOLDING, Fault
+from leyden.harness.model.faults import DEFAULT_WAIT_S, FEWEST, HOLDING, Fault
 from leyden.harness.model.records import Charge, Payment, StaticCharge
 from leyden.harness.model.rules import iso
 from leyden.harness.session.session import Session
@@ -124,13 +124,14 @@ def receiver(session: Session, step: Step) -> None:
 
 
 def fault(session: Session, step: Step) -> None:
-    """{"do": "fault", "kind": "drop", "charge"?, "event"?, "attempt"?, "count"?, "operation"?}."""
+    """{"do": "fault", "kind": "drop", "charge"?, "event"?, "attempt"?, "count"?, "operation"?, "delay"?: ms}."""
     kind = step["kind"]
     count = step.get("count", FEWEST.get(kind, 1))
     fields: dict[str, Any] = {"kind": kind, "count": count}
     if kind == "rate_limit":
-        session.model.limits.append((step.get("operation"), count))
-        fields["operation"] = step.get("operation")
+        wait_s = -(-step["delay"] // 1_000) if "delay" in step else DEFAULT_WAIT_S
+        session.model.limits.append((step.get("operation"), count, wait_s))
+        fields |= {"operation": step.get("operation"), "delay": step["delay"] / 1_000 if "delay" in step else None}
     else:
         if "charge" in step:
             fields["chargeId"] = session.resource(step["charge"]).id
@@ -194,8 +195,9 @@ def _check_spare_keys(session: Session) -> None:
 
 
 def replay(session: Session, step: Step) -> None:
-    """{"do": "replay", "charge": "c1", "offset"?: ms}: send the delivery about a Charge again; an offset below 0 names
-    a past instant, which is refused."""
+    """{"do": "replay", "charge": "c1", "offset"?: ms, "how"?: "delay"}: send the delivery about a Charge again, now or
+    at an instant that is so far from now; one below 0 has passed, which is refused. With "delay" the time is given as
+    seconds."""
     charge = session.charge(step["charge"])
     if charge.delivery is None:
         raise StepImpossible("there is no delivery about the Charge")
@@ -206,8 +208,11 @@ def replay(session: Session, step: Step) -> None:
             response, 409, "not_possible", "replay", f"replay in the past of the delivery about {charge.label}"
         )
         return
-    replayed = session.model.outbox.replay(charge.delivery)
-    response = session.control("POST", f"/deliveries/{charge.delivery.id}/replay")
+    offset = step.get("offset")
+    when = None if offset is None else session.model.now + offset
+    replayed = session.model.outbox.replay(charge.delivery, when)
+    body = None if when is None else {"delay": offset / 1_000} if step.get("how") == "delay" else {"at": iso(when)}
+    response = session.control("POST", f"/deliveries/{charge.delivery.id}/replay", body)
     where = f"replay of the delivery about {charge.label}"
     if replayed:
         checks.status(response, 200, "callback_contract", "replay", where)

@@ -111,11 +111,11 @@ class Outbox:
         else:
             self._schedule(delivery)
 
-    def replay(self, delivery: Delivery) -> bool:
-        """Send a delivery again, now [replay]. Returns False while an attempt is in flight."""
+    def replay(self, delivery: Delivery, when: int | None = None) -> bool:
+        """Send a delivery again, now or later [replay]. Returns False while an attempt is in flight."""
         if delivery.is_in_flight:
             return False
-        delivery.status, delivery.due_at = "pending", self._timeline.now
+        delivery.status, delivery.due_at = "pending", self._timeline.now if when is None else when
         delivery.replayed_from = len(delivery.attempts)
         self._changed(delivery.charge)
         self._schedule(delivery)

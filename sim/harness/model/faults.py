@@ -16,6 +16,7 @@ FAULT_DELAYS_MS = {
     "duplicate_new_id": 1_000,
     "redeliver": 86_400_000,
 }
+DEFAULT_WAIT_S = 30  # in the Retry-After of a `rate_limit` without a delay
 HOLDING = ("delay", "reorder", "burst")  # the delivery is held before it is sent
 FEWEST = {"burst": 2}  # the smallest count of the kinds that need more than one message
 COPYING = ("duplicate", "duplicate_new_id", "simultaneous", "redeliver")

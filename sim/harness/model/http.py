@@ -26,6 +26,8 @@ _LIMIT = re.compile(r"-?[0-9]{1,18}")
 _CURSOR = re.compile(r"[0-9a-f]{16}")
 _PARAMETER = re.compile(r';\s*([^\s;="]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)', re.ASCII)
 MAX_PAGE, DEFAULT_PAGE = 1_000, 100  # [lists]
+LIMITED = "too_many_requests"
+CHALLENGE = 'ApiKey header="apikey"'  # of a 401 [statuses]
 MAX_ERRORS = 20  # names of fields
 _STATES = {
     "listCharges": ("pending", "completed", "expired", "error"),
@@ -150,7 +152,7 @@ class HttpModel:
                 return ExpectedAnswer(401, "unauthorized")
             project = known
         if self._model.limited(one.name) is not None:
-            return ExpectedAnswer(429, "too_many_requests")
+            return ExpectedAnswer(429, LIMITED)
         if one.has_body and not is_json_type(request.header("content-type") or ""):
             return ExpectedAnswer(415, "unsupported_media_type")
         accept = request.header("accept")

@@ -69,7 +69,8 @@ class Model:
         )
         self.ledger = ModelLedger(self.timeline, interpretation, self.outbox, self._mark_changed)
         self.secrets: dict[str, list[tuple[str, int | None]]] = {}
-        self.limits: list[tuple[str | None, int]] = []
+        self.limits: list[tuple[str | None, int, int]] = []  # operation, requests, seconds
+        self.retry_after_s = 0  # of the latest 429
         self._responses: dict[tuple[str, str, str], tuple[str, int, bytes]] = {}
 
     @property
@@ -91,9 +92,10 @@ class Model:
 
     def limited(self, operation: str) -> ExpectedResponse | None:
         """The 429 if a fault refuses this request; the fault is counted as applied."""
-        for index, (limited, left) in enumerate(self.limits):
+        for index, (limited, left, wait_s) in enumerate(self.limits):
             if limited in (None, operation) and left:
-                self.limits[index] = (limited, left - 1)
+                self.limits[index] = (limited, left - 1, wait_s)
+                self.retry_after_s = wait_s
                 return ExpectedResponse(429, "too_many_requests", "statuses")
         return None
 

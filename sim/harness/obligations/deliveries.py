@@ -16,6 +16,7 @@ _AGAIN: Step = {"do": "restart"}
 def delivery_obligations() -> Iterator[Obligation]:
     """Replays of deliveries about rotations of the secret, and a callback for each change of state and for no other."""
     yield from _replays()
+    yield from _later()
     yield from _events()
     yield from _endpoints()
 
@@ -35,6 +36,28 @@ def _replays() -> Iterator[Obligation]:
         steps += [{"do": "replay", "charge": "c1", "offset": offset} for offset in (-1, -1_000)]
         case = f"{reply}, {rotations} rotations{', restarts' if restarts else ''}"
         yield Obligation("chargeUpdated", "replay-after-rotation", case, source, tuple(steps), setup="replay-changed")
+
+
+def _later() -> Iterator[Obligation]:
+    """A replay at an instant and after a delay, of a delivery in each state: nothing is sent before; another replay
+    changes the time; a restart keeps it."""
+    source = "sandbox.openapi.yaml#/components/schemas/ReplayTime"
+    for number, (reply, how, offset) in enumerate(product((200, 500, 410, "timeout"), ("at", "delay"),
+                                                          (0, 1, 999, 5_000, _DAY_MS))):  # fmt: skip
+        given: Step = {} if how == "at" else {"how": how}  # type: ignore[typeddict-item]
+        restart: list[Step] = [{"do": "restart", "how": ("kill", "close", "snapshot")[number % 3]}]
+        again = restart if number % 2 else []
+        steps: list[Step] = [{"do": "receiver", "host": "r1.inbox", "answers": [reply, 500, 200]}]
+        steps += [_charge("c1"), {"do": "fail", "charge": "c1"}, {"do": "advance", "by": 16_000}]
+        steps += [{"do": "replay", "charge": "c1", "offset": offset, **given}, *again]
+        steps += [{"do": "advance", "by": offset - 1}] if offset else []
+        steps += [{"do": "advance", "by": 1}, {"do": "advance", "by": 30_000}, *again]
+        steps += [{"do": "replay", "charge": "c1", "offset": 90_000, **given}, {"do": "advance", "by": 1_000}]
+        steps += [{"do": "replay", "charge": "c1", "offset": offset, **given}, *again, {"do": "advance", "by": offset}]
+        steps += [{"do": "replay", "charge": "c1", "offset": 600_000, **given}, {"do": "replay", "charge": "c1"}]
+        steps += [{"do": "advance", "by": 7 * _DAY_MS}]
+        yield Obligation("replayDelivery", "replay-later", f"{reply} {how} {offset} ms", source, tuple(steps),
+                         setup="later-changed")  # fmt: skip
 
 
 def _charge(label: str, **body: object) -> Step:

@@ -13,11 +13,13 @@ from leyden.harness.obligations.changes import change_obligations
 from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.kept import kept_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
+from leyden.harness.obligations.control.refusals import control_refusal_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, setup_obligation
 from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations
 from leyden.harness.obligations.idempotency import idempotency_obligations
+from leyden.harness.obligations.idempotent_fields import idempotent_field_obligations
 from leyden.harness.obligations.long_lists import long_list_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
@@ -68,11 +70,13 @@ def _derived() -> Iterator[Obligation]:
         reply_obligations(),
         fault_obligations(),
         idempotency_obligations(),
+        idempotent_field_obligations(),
         change_obligations(),
         delivery_obligations(),
         long_list_obligations(),
         durability_obligations(),
         control_list_obligations(),
+        control_refusal_obligations(),
         replay_obligations(),
         kept_obligations(),
         clock_obligations(),

@@ -4,6 +4,7 @@ after any commit of a step."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any, cast
 
 from leyden.harness.conformance.conformance import scenarios_of
@@ -22,6 +23,8 @@ _READS = frozenset({"get", "wallet", "list", "odd", "verify", "pay_request", "pa
 _WHOLE = _READS | {"restart", "fault", "receiver", "request", "fill", "follow"}
 # Between restarts that are in every case, those that say more, but cost more.
 _WAYS = ("close", "snapshot", "kill", "compact", "kill", "twice", "snapshot", "torn")
+# After these the service goes on where it was.
+_RESUMING = ("close", "kill", "compact", "torn", "snapshot", "twice")
 _PASSES: Step = {"do": "advance", "by": 1_000, "how": "python"}  # nothing but time
 
 
@@ -38,14 +41,16 @@ def durability_obligations() -> Iterator[Obligation]:
                 yield _compacted(name, steps, overlays)
             if number % 3 == 0 and not any(step["do"] == "rotate" for step in steps):
                 yield _reset(name, steps, number, overlays)
-            if group in {"charges", "static charges", "lists"}:
+            if group in {"charges", "static charges", "lists", "callbacks"}:
                 yield _killed(name, steps)
             number += 1
     for number, one in enumerate([*sequence_obligations()][::12]):
         yield _restarted(one.id, one.steps, number, ())
     for number, one in enumerate([*fault_obligations()][::8]):
         yield _restarted(one.id, one.steps, number, ())
+    yield from _slots()
     yield from _lists()
+    yield from _tables()
     yield _history()
 
 
@@ -79,6 +84,68 @@ def _compacted(name: str, steps: Sequence[Step], overlays: tuple[str, ...]) -> O
     found = [static, compact, *steps[:half], kill, compact, *steps[half:], changes, kill, _PASSES, kill]
     return Obligation("compaction", "during", name, _SOURCE, tuple(found), setup="compaction-changed",
                       overlays=overlays)  # fmt: skip
+
+
+def _slots() -> Iterator[Obligation]:
+    """The invoices of a Static Charge that is full: they stay cancelled after a restart of each kind, when slots are
+    added, too, and their Charges expire at their own times."""
+    for number, (overlay, how, slots) in enumerate(product(("", "reserve-on-issue", "count-on-settle"), RESTARTS, (1, 2))):
+        if how not in _RESUMING:
+            continue
+        again: Step = {"do": "restart", "how": how}
+        body: Any = {**_TIPS, "allowedSlots": slots, "expiresIn": 500, "callbackUrl": "http://r1.inbox.localhost/"}
+        found: list[Step] = [{"do": "create_static", "as": "s", "body": body}]
+        found += [{"do": "invoice", "static": "s", "as": f"c{n}", "amount": "1000"} for n in range(slots + 3)]
+        found += [{"do": "pay", "as": "held", "charge": f"c{slots}", "outcome": "hold"}]
+        found += [{"do": "pay", "as": f"p{n}", "charge": f"c{n}"} for n in range(slots)]
+        found += [again, {"do": "pay", "as": "late", "charge": f"c{slots + 1}"}]
+        found += [{"do": "invoice", "static": "s", "as": "more", "amount": "1000"}, {"do": "pay_request", "static": "s"}]
+        found += [{"do": "patch", "static": "s", "body": {"allowedSlots": slots + 1}}, again]
+        found += [{"do": "pay", "as": "later", "charge": f"c{slots + 2}"}]
+        found += [{"do": "invoice", "static": "s", "as": "new", "amount": "1000"}, again]
+        found += [{"do": "settle", "payment": "held"}, {"do": "pay", "as": "pnew", "charge": "new"}]
+        found += [{"do": "verify", "charge": f"c{n}"} for n in range(slots + 3)]
+        if number % 2:
+            found.append({"do": "fail", "charge": f"c{slots + 2}"})
+        for label in (f"c{slots + 1}", "s"):
+            found += [{"do": "advance", "to": ["expiry", label], "offset": -1}, again,
+                      {"do": "advance", "to": ["expiry", label], "offset": 0}, again]  # fmt: skip
+        case = f"{slots} slots, {how}{f', {overlay}' if overlay else ''}"
+        yield Obligation("restart", "full Static Charge", case, _SOURCE, tuple(found), setup="full-changed",
+                         overlays=(overlay,) if overlay else ())  # fmt: skip
+
+
+def _tables() -> Iterator[Obligation]:
+    """Tables of about as many rows as a compaction writes in one step: rows that change while it is under way, or while
+    its last rows are written, and kills in it; then all pages and some filters."""
+    for number, (of, count) in enumerate(product(("charges", "statics", "children"), (127, 129, 258))):
+        label = f"{of}{count}"
+        body = {"expiresIn": 3_600, "internalId": "old"} if of != "children" else {}
+        key = {"idempotency_key": "k"}
+        keyed: Step = {"do": "create_charge", "as": "keyed", "body": {"amount": "1000", "description": "x"}, **key}  # type: ignore[typeddict-item]
+        found: list[Step] = [{"do": "create_static", "as": "t", "body": _TIPS}, keyed]
+        found += [cast("Step", {"do": "fill", "of": of, "count": count, "as": label, "static": "t", "body": body})]
+        found += [{"do": "compact"}]
+        resource = "static" if of == "statics" else "charge"
+        for place in (0, count // 2, count - 1):
+            name = f"{label}_{place}"
+            found += [{"do": "patch", "static": name, "body": {"internalId": "new"}} if resource == "static" else
+                      {"do": "pay", "as": f"p{place}", "charge": name}]  # fmt: skip
+        found += [{"do": "restart", "how": ("kill", "torn")[number % 2]}] if number % 3 else []
+        found += [{"do": "compact"}]
+        # More commits than the steps of the compaction, each of which changes a row that it has written.
+        for turn in range(12):
+            place = turn * count // 12 + 1
+            name = f"{label}_{place}"
+            found += [{"do": "patch", "static": name, "body": {"internalId": f"{turn}"}} if resource == "static" else
+                      {"do": "fail", "charge": name}]  # fmt: skip
+        found += [{"do": "restart", "how": ("kill", "close", "compact")[number % 3]}, keyed]
+        operation = {"charges": "listCharges", "statics": "listStaticCharges", "children": "listStaticChargeCharges"}[of]
+        one = next(each for each in operations_of() if each.name == operation)
+        for query in ({"limit": "90"}, {"internalId": "new"}, {"internalId": "old", "limit": "1000"},
+                      {"status": "active" if of == "statics" else "error"}):  # fmt: skip
+            found.append({"do": "pages", "target": target_of(one, query).replace("{s1}", "{t}"), "headers": [KEY]})
+        yield Obligation("compaction", "large table", f"{count} {of}", _SOURCE, tuple(found), setup="tables-changed")
 
 
 def _history() -> Obligation:

@@ -11,6 +11,7 @@ from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
 from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
 from leyden.harness.control.list_checks import PLACES
+from leyden.harness.control.refusal_checks import MISTAKES
 from leyden.harness.control.search_checks import COUNTS, KINDS
 from leyden.harness.control.state_checks import WAYS
 from leyden.harness.model.requests import OPERATIONS
@@ -98,13 +99,13 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "always?": REPLY_SCHEMA,
     },
     "fault": {
-        "kind": _TEXT, "charge?": _TEXT, "event?": _TEXT, "operation?": _OPERATION,
+        "kind": _TEXT, "charge?": _TEXT, "event?": _TEXT, "operation?": _OPERATION, "delay?": _MS,
         "attempt?": {"type": "integer", "minimum": 1, "maximum": 1000},
         "count?": {"type": "integer", "minimum": 1, "maximum": 10**6},
     },
     "rotate": {},
     "spare_key": {},
-    "replay": {"charge": _TEXT, "offset?": _MS},
+    "replay": {"charge": _TEXT, "offset?": _MS, "how?": {"enum": ["delay"]}},
     "reset": {},
     "compact": {},
     "restart": {"how?": {"enum": [*RESTARTS]}, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
@@ -138,11 +139,16 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     },
     "control_replay": {
         "body": _OBJECT, "draw?": _DRAW, "count?": {"type": "integer", "minimum": 1, "maximum": 200},
-        "delay?": {"type": "integer", "minimum": 1, "maximum": _MAX_MS},
+        "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS}, "how?": {"enum": ["at", "delay"]},
+        "every?": {"type": "integer", "minimum": 1, "maximum": 1_000},
     },
     "control_kept": {
         "how": {"enum": list(WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "then?": _STEPS_WITHIN, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
+    },
+    "control_refused": {
+        "operation": _NAME, "mistakes": {"type": "array", "items": {"enum": list(MISTAKES)}, "minItems": 1},
+        "method?": {"enum": ["HEAD"]},
     },
     "control_clock": {"steps": _STEPS_WITHIN},
     "passes": {"by": {"type": "integer", "minimum": 0, "maximum": _MAX_MS}},

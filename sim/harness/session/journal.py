@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from leyden.harness.checks import responses as checks
+from leyden.harness.checks.headers import named_in
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.http import match_path
 from leyden.harness.model.records import Delivery, Payment
@@ -66,7 +67,7 @@ def check_journal(session: Session) -> None:
         kind, facts = one["kind"], one["facts"]
         if kind == "request":
             if session.target.shared or facts["status"] != 401:
-                requests.append([one["subject"], facts["status"]])
+                requests.append([one["subject"], facts["status"], facts.get("ignored", [])])
         elif kind in _LIFECYCLE:
             by_subject.setdefault(("lifecycle", one["subject"]), []).append([one["at"], kind, facts["status"]])
         elif kind in _DELIVERIES:
@@ -96,12 +97,13 @@ def _read(session: Session) -> list[Any]:
 
 
 def _recorded(session: Session) -> list[list[Any]]:
-    """The requests that the journal has: all but reads of the control plane, OPTIONS, and those of no operation.
+    """The requests that the journal has: all but reads of the control plane, OPTIONS, and those of no operation; each
+    with the names that its response says were ignored [request-bodies].
 
     A served Leyden has a sandbox for each API key, so there the requests with the second key are not in this journal.
     """
     found = []
-    for (method, target, headers, _), status in session.sent:
+    for (method, target, headers, _), status, ignored in session.sent:
         path = unquote(target.partition("?")[0])
         keys = [value for name, value in headers if name.lower() == "apikey"]
         if not session.target.shared and session.target.keys[SECOND_PROJECT] in keys:
@@ -111,7 +113,7 @@ def _recorded(session: Session) -> list[list[Any]]:
         else:
             is_recorded = any(match_path(one, path) is not None for one in OPERATIONS.values()) and method != "OPTIONS"
         if is_recorded and status != 413 and (session.target.shared or status != 401):
-            found.append([f"{method} {path}"[:200], status])
+            found.append([f"{method} {path}"[:200], status, named_in(ignored)])
     return found
 
 

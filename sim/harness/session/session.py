@@ -12,7 +12,7 @@ from leyden.harness.checks import headers
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.charges import CoverageItem, row_name
-from leyden.harness.model.http import known_names, names_in, unused_key
+from leyden.harness.model.http import CHALLENGE, known_names, names_in, unused_key
 from leyden.harness.model.model import ExpectedResponse, Model
 from leyden.harness.model.records import Charge, Delivery, Payment, StaticCharge
 from leyden.harness.model.requests import OPERATIONS, Operation
@@ -71,7 +71,7 @@ class Session:
         self.hashes: dict[str, Charge] = {}
         self.delivery_cache: dict[str, list[Any]] = {}
         self.checked_requests: dict[str, int] = {}
-        self.sent: list[tuple[Request, int]] = []
+        self.sent: list[tuple[Request, int, str]] = []  # with what the answer says that it ignored
         self.requests_seen: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self.retry_offsets: list[float] = []
@@ -172,8 +172,10 @@ class Session:
         names: dict[str, str | None] = {}
         if one.wallet and status != 413:
             names["access-control-allow-origin"] = "*"
-        if status in {401, 429}:
-            names["www-authenticate" if status == 401 else "retry-after"] = None
+        if status == 401:
+            names["www-authenticate"] = CHALLENGE
+        if status == 429:
+            names["retry-after"] = str(self.model.retry_after_s)
         if "idempotent-replayed" in response.headers:
             names["idempotent-replayed"] = "true"  # whether it is due depends on the earlier requests
         ignored: tuple[str, ...] = ()
@@ -199,7 +201,7 @@ class Session:
         self.last = (request, Response(0, {}, b""))
         response = self.target.send(method, path, headers, body)
         self.last = (request, response)
-        self.sent.append((request, response.status))
+        self.sent.append((request, response.status, response.headers.get("leyden-ignored", "")))
         if self._records:
             self.exchanges.append(Exchange(request, response, self.model.now))
         if response.status >= 400:

@@ -45,14 +45,20 @@ def replay_obligations() -> Iterator[Obligation]:
         for step in steps:
             yield asked(_case(step), **step)
             yield asked(f"{_case(step)}, later", **step, delay=_DELAY_MS)
+            yield asked(f"{_case(step)}, at an instant", **step, how="at", delay=_DELAY_MS)
     for first, second in combinations(values, 2):
         for one in values[first]:
             for other in values[second]:
                 draw = [*one.get("draw", ()), *other.get("draw", ())]
                 step = {"body": {**one.get("body", {}), **other.get("body", {})}, **({"draw": draw} if draw else {})}
                 yield asked(_case(step), **step)
-    for count in _IDS:
+    for number, count in enumerate(_IDS):
         yield asked(f"{count} ids", body={}, count=count)
+        for every, how, delay in ((2, "at", _DELAY_MS + number), (1, "at", 1), (3, "delay", 61_000), (2, "at", 0)):
+            case = f"{count} ids of every {every}, {how} {delay} ms"
+            yield asked(case, body={}, count=count, every=every, how=how, delay=delay)
+    for how, delay in (("at", 0), ("at", 1), ("delay", 0), ("at", 86_400_000)):
+        yield asked(f"all, {how} {delay} ms", body={}, how=how, delay=delay)
 
 
 def _case(step: Mapping[str, Any]) -> str:

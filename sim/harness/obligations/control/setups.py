@@ -155,6 +155,7 @@ def delivery_rows() -> tuple[Step, ...]:
 
 # The first step of the cases of a setup.
 CONTROL_SETUPS: Mapping[str, Callable[[], Step]] = {
+    "control-empty": lambda: host(()),
     "control-rows": lambda: host(rows(120)),
     "control-few-rows": lambda: host(rows(21)),
     "control-deliveries": lambda: host(delivery_rows()),

@@ -7,6 +7,7 @@ from typing import Any
 
 from leyden.harness.control.documents import resolved
 from leyden.harness.obligations.obligation import (
+    JSON_TYPE,
     DocumentedOperation,
     Obligation,
     document_of,
@@ -227,6 +228,11 @@ def _listed(one: DocumentedOperation, value: str) -> Step:
     return request_of(listing, target_of(listing, {"internalId": value}))
 
 
+_MANY = (1, 7, 8, 9, 10, 17, 18, 19, 63, 64, 65, 90, 99, 107, 108, 109, 1_007, 1_008)
+_MOST_PARAMETERS = 99  # of a query
+MAX_ERRORS = 20  # that a refusal names
+
+
 def unknown_field_obligations(overlays: tuple[str, ...] = ()) -> Iterator[Obligation]:
     """Every field name of the whole API in each body that does not declare it, and undeclared bodies of each GET."""
     names = dict.fromkeys(_property_names())
@@ -247,16 +253,41 @@ def unknown_field_obligations(overlays: tuple[str, ...] = ()) -> Iterator[Obliga
                     step["headers"] = [*step.get("headers", []), ["Content-Type", "application/json"]]
                 yield Obligation(f"{one.name} body.{shown(name)}", f"unknown-field:{kind}", "", source, (step,),
                                  overlays=overlays)  # fmt: skip
+        yield from _many_unknown_fields(one, overlays)
         if one.body is not None:
             base = {} if one.method == "PATCH" else dict(one.example)
-            for count in (7, 8, 9, 15):
-                body = {**base, **{f"extra{n}": n for n in range(count)}}
-                asked = (request_of(one, body=body),)
-                yield Obligation(f"{one.name} body", "unknown-fields", str(count), source, asked, overlays=overlays)
             yield Obligation(
                 f"{one.name} body.unit", "unknown-field:constant", "", source,
                 (request_of(one, body={**base, "unit": "msats"}),), overlays=overlays,
             )  # fmt: skip
+
+
+def _many_unknown_fields(one: DocumentedOperation, overlays: tuple[str, ...]) -> Iterator[Obligation]:
+    """Numbers of unknown names around what a response names, of one and of several digits, in the body, in the query of
+    a wallet and beside a header with a slip; also with one that is similar to a known name at one end."""
+    base = {} if one.body is None or one.method == "PATCH" else dict(one.example)
+    source = "#/components/headers/LeydenIgnored"
+    typed = request_of(one).get("headers", [])
+    typed = typed if JSON_TYPE in typed else [*typed, JSON_TYPE]
+    known = next((name for name in (() if one.body is None else one.body["properties"]) if name not in base), "")
+    for count in _MANY:
+        names = [f"extra{n}" for n in range(count)]
+        bodies: dict[str, list[str]] = {"": names}
+        if known and not overlays:
+            bodies |= {"similar first": [_snake(known), *names], "similar last": [*names[:60], _snake(known)]}
+        for case, sent in bodies.items():
+            step = request_of(one, body={**base, **dict.fromkeys(sent, 0)}, headers=typed)
+            yield Obligation(f"{one.name} body", "unknown-fields", f"{count} {case}", source, (step,),
+                             overlays=overlays)  # fmt: skip
+        if overlays:
+            if count >= MAX_ERRORS - 1:
+                return
+            continue
+        step = request_of(one, body={**base, **dict.fromkeys(names, 0)}, headers=[*typed, ["X-Idempotency-Key", "1"]])
+        yield Obligation(f"{one.name} body", "unknown-fields", f"{count} and a header", source, (step,))
+        if not one.secured and count < _MOST_PARAMETERS:
+            step = request_of(one, target_of(one, "&".join(f"{name}=1" for name in names)))
+            yield Obligation(f"{one.name} query", "unknown-fields", str(count), source, (step,))
 
 
 def _snake(name: str) -> str:

@@ -1,0 +1,94 @@
+"""Obligations of Idempotency-Key: each field of a body changed alone, also one that the service ignores, and the header
+at the operations that ignore it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from leyden.harness.obligations.obligation import (
+    JSON_TYPE,
+    KEY,
+    DocumentedOperation,
+    Obligation,
+    operations_of,
+    request_of,
+)
+from leyden.harness.steps import Step
+
+_HOOK = "http://r1.inbox.localhost/hook"
+# A value of each field, and others that a request could have in its place. `K` is replaced by a text of the obligation.
+_VALUES: Mapping[str, tuple[Any, ...]] = {
+    "amount": ("2000", "2001", "20000", "1000"),
+    "minAmount": ("2000", "2001", "1000"),
+    "maxAmount": ("3000", "3001", "30000"),
+    "description": ("tea", "tea ", "Tea", ""),
+    "internalId": ("a", "A", "b", "", None),
+    "callbackUrl": (_HOOK, f"{_HOOK}/", f"{_HOOK}?a=1", _HOOK.replace("r1", "r2"), "", None),
+    "expiresIn": (60, 61, 600, 0, "", None),
+    "successMessage": ("thanks", "Thanks", "", None),
+    "allowedSlots": (2, 3, 0, "", None),
+    "identifier": ("K@shop.example", "K@shop.test", "other-K@shop.example", "", None),
+}
+# Names that the operations do not know: those of responses and of other services, and some that look like nothing.
+_IGNORED = ("unit", "id", "status", "createdAt", "slots", "currency", "metadata", "callback_url", "Amount", "_x", "",
+            "a.b", "idempotencyKey")  # fmt: skip
+
+
+def idempotent_field_obligations() -> Iterator[Obligation]:
+    """Whatever changes in the body, it is another request; the first one is still repeated afterwards."""
+    for one in operations_of():
+        keyed = any(each["name"] == "Idempotency-Key" for each in one.parameters)
+        if not keyed:
+            yield from _where_ignored(one)
+            continue
+        assert one.body is not None
+        fields = one.body["properties"]
+        for name in fields:
+            if name not in _VALUES:
+                yield Obligation(f"{one.name} header.Idempotency-Key", "changed-field", name, one.source, ())
+                continue
+            for number, other in enumerate(_VALUES[name][1:]):
+                yield _changed(one, name, f"value {number}", {name: other})
+            yield _changed(one, name, "absent", {}, without=name)
+            yield _changed(one, name, "added", {}, first_without=name)
+        for name in _IGNORED:
+            yield _changed(one, name, "added, which is ignored", {name: "x"})
+            yield _changed(one, name, "null, which is ignored", {name: None})
+
+
+def _changed(
+    one: DocumentedOperation, name: str, case: str, change: Mapping[str, Any], *, without: str = "",
+    first_without: str = "",
+) -> Obligation:  # fmt: skip
+    assert one.body is not None
+    key = re.sub(r"[^a-z0-9]", "-", f"{one.name}-{name}-{case}".lower())
+    body = {field: _filled(_VALUES[field][0], key) for field in one.body["properties"] if field in _VALUES}
+    other = {**body, **{field: _filled(value, key) for field, value in change.items()}}
+    other.pop(without, None)
+    if without in one.body.get("required", ()) or first_without in one.body.get("required", ()):
+        first_without = ""  # it would be refused, and is another request anyway
+    body.pop(first_without, None)
+    headers = [KEY, JSON_TYPE, ["Idempotency-Key", key]]
+    first, second = (request_of(one, body=each, headers=headers) for each in (body, other))
+    place = f"{one.name} header.Idempotency-Key"
+    return Obligation(place, "changed-field", f"{name} {case}", one.source, (first, second, first, second),
+                      setup="empty")  # fmt: skip
+
+
+def _filled(value: Any, key: str) -> Any:
+    return value.replace("K", key) if isinstance(value, str) and "@" in value else value
+
+
+def _where_ignored(one: DocumentedOperation) -> Iterator[Obligation]:
+    """Two requests with one key at an operation that does not declare it: both are done."""
+    if one.body is None:
+        return
+    headers = [KEY, JSON_TYPE, ["Idempotency-Key", "one"]]
+    steps: list[Step] = []
+    for name in [each for each in one.body["properties"] if each in _VALUES and each != "identifier"]:
+        for value in _VALUES[name][:2]:
+            steps.append(request_of(one, body={name: value}, headers=headers))
+    steps.append(steps[0])
+    yield Obligation(f"{one.name} header.Idempotency-Key", "ignored-key", "", one.source, tuple(steps))
