@@ -28,6 +28,10 @@ shop               the receiving node: random (any node), largest (that with the
 payers             where wallets are: funded, on nodes with at least 1,000,000 sat of their own in two channels or more
                    (without it, too), or random, on any node but the shop's. Chances that a payment has a way are in
                    `leyden.lightning.topology.placement`
+payer              how payers learn and choose routes; what is modelled of each is in `leyden.lightning.payer_models`
+                   leyden       as without it: this simulation's own (`sim/lightning/README.md`)
+                   lnd          as LND with its default estimator (a priori)
+                   lnd-bimodal  as LND with its bimodal estimator
 liquidity_scale    of bimodal: the sat by which the density of a side's balance falls to 1/e, 1 to 10**12 (300000)
 
 In brackets: the value in realistic conditions. They are assumptions, not measurements of the public network.
@@ -45,6 +49,7 @@ from leyden.arguments import span_from
 from leyden.errors import GraphError
 from leyden.lightning.engine.network_conditions import IDEAL, REALISTIC, NetworkConditions
 from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
+from leyden.lightning.routing.payer_names import LEYDEN, PAYER_NAMES
 from leyden.lightning.topology.liquidity import SHAPES, LiquidityFunction
 from leyden.lightning.topology.placement import PAYER_PLACES, SHOP_PLACES
 from leyden.server.printable import quoted
@@ -151,6 +156,12 @@ def _payers(name: str, text: str) -> str:
     return text
 
 
+def _payer(name: str, text: str) -> str:
+    if text not in PAYER_NAMES:
+        raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {', '.join(PAYER_NAMES)}")
+    return "" if text == LEYDEN else text
+
+
 def _offline_code(name: str, text: str) -> int:
     if text not in _OFFLINE_CODES:
         raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {' or '.join(_OFFLINE_CODES)}")
@@ -182,6 +193,7 @@ _READERS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "liquidity": ("liquidity", _liquidity),
     "shop": ("shop", _shop),
     "payers": ("payers", _payers),
+    "payer": ("payer", _payer),
     "liquidity_scale": ("liquidity_scale_sat", _number("1", "1000000000000")),
 }
 

@@ -33,8 +33,8 @@ from leyden.lightning.topology.graph import Graph
 ReceiverDecision = tuple[str, int, str]
 # What an interceptor does at one hop: ("fail", code, reason), ("drop", 0, reason) or ("delay", ms, ""); None: nothing.
 InterceptHandler = Callable[[Shard, int], tuple[str, int, str] | None]
-# Until when an interceptor keeps a message about a shard from an edge (None: it does not).
-OutageHandler = Callable[[Shard, int], int | None]
+# Until when an interceptor keeps a message about a payment from an edge (None: it does not).
+OutageHandler = Callable[[Any, int], int | None]
 
 # The status of a shard that waits: at a node; for one that is offline; for the expiry, because a node never answers;
 # for the chain.
@@ -316,7 +316,7 @@ class Engine(Channels):
     def _offline_until(self, shard: Shard, edge: int) -> int | None:
         """Until when a message about a shard cannot pass an edge, as far as is known; None if it can. The conditions
         say nothing of the payer's own node: who pays is online."""
-        found = None if self.outage is None else self.outage(shard, edge)
+        found = None if self.outage is None else self.outage(shard.owner.id, edge)
         conditions, now, policies = self.conditions, self.now, self.policies
         asked = [policies.target[edge]] if edge == shard.edges[0] else [policies.source[edge], policies.target[edge]]
         for node in asked:

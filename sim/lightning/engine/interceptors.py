@@ -153,8 +153,8 @@ class Interceptors:
         """Whether an interceptor takes a node or a channel offline."""
         return len(self.rows) > 0 and any(row["kind"] == "offline" for row in self.rows)
 
-    def offline_until(self, shard: Shard, edge: int) -> int | None:
-        """Until when (ms) a message about a shard cannot pass an edge, because a node or the channel is offline; None
+    def offline_until(self, payment_id: str, edge: int) -> int | None:
+        """Until when (ms) a message about a payment cannot pass an edge, because a node or the channel is offline; None
         if it can. Interceptors for one hop, or for some of the HTLCs, act on what is offered and on nothing else."""
         now, policies, found = self._clock.now(), self._engine.policies, None
         for row in self.rows:
@@ -162,7 +162,7 @@ class Interceptors:
                 row["kind"] == "offline"
                 and row["hop"] is row["times"] is None
                 and (row["from_ms"] or 0) <= now < (_FOREVER if row["until_ms"] is None else row["until_ms"])
-                and row["payment"] in (None, shard.owner.id)
+                and row["payment"] in (None, payment_id)
                 and row["channel"] in (None, edge >> 1)
                 and row["node"] in (None, policies.source[edge], policies.target[edge])
             ):

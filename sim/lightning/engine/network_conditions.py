@@ -45,7 +45,8 @@ class NetworkConditions:
     `PERIOD_BLOCKS` blocks, at uniformly distributed times: the time between two is close to exponential.
     `offline_code` is the failure code of a node whose next one is offline. `liquidity` is the shape in which balances
     are drawn, with its scale (empty: uniform, and only for a graph that has none). `shop` and `payers` say where these
-    are, as in `leyden.lightning.topology.placement` (empty: where they are by default).
+    are, as in `leyden.lightning.topology.placement` (empty: where they are by default). `payer` is the implementation
+    after which payers work, as in `leyden.lightning.payer_models` (empty: this simulation's own).
     """
 
     hop_median_ms: float = 120.0
@@ -63,6 +64,7 @@ class NetworkConditions:
     liquidity_scale_sat: float = LND_SCALE_SAT
     shop: str = ""
     payers: str = ""
+    payer: str = ""
 
 
 REALISTIC = NetworkConditions()
