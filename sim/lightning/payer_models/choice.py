@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from leyden.lightning.engine.engine import Engine
+from leyden.lightning.payer_models.ldk import LdkPayer
 from leyden.lightning.payer_models.lnd import LndPayer
 from leyden.lightning.payer_models.lnd_estimators import BimodalEstimator
 from leyden.lightning.payer_models.payer_model import PayerModel
 from leyden.lightning.routing.mission_control import MissionControl
-from leyden.lightning.routing.payer_names import LND, LND_BIMODAL
+from leyden.lightning.routing.payer_names import LDK, LND, LND_BIMODAL
 
 
 def payer_model(engine: Engine) -> PayerModel | None:
@@ -19,6 +20,8 @@ def payer_model(engine: Engine) -> PayerModel | None:
         return LndPayer(engine)
     if name == LND_BIMODAL:
         return LndPayer(engine, BimodalEstimator())
+    if name == LDK:
+        return LdkPayer(engine)
     return None
 
 
