@@ -78,12 +78,12 @@ def state_of(world: World) -> dict[str, Any]:
 
 class NetworkWalk:
     """A walk of one seed. With `folder` the world is kept there, and can be reopened; without, it can be replaced by a
-    fork. `actions` are the actions so far."""
+    fork. `conditions` are those of the network. `actions` are the actions so far."""
 
-    def __init__(self, seed: int, folder: Path | None) -> None:
+    def __init__(self, seed: int, folder: Path | None, conditions: str = "") -> None:
         self.rng = Random(seed)
         self.folder = folder
-        self.network = self.rng.choice(NETWORKS)
+        self.network = self.rng.choice(NETWORKS) + (f",{conditions}" if conditions else "")
         self.keep = self.rng.choice(KEEPS)
         self.world = open_world(None if folder is None else folder / "kept", self.network, seed, self.keep)
         self.actions: list[object] = [(seed, self.network, self.keep, folder is not None)]

@@ -28,6 +28,12 @@ shop               the receiving node: random (any node), largest (that with the
 payers             where wallets are: funded, on nodes with at least 1,000,000 sat of their own in two channels or more
                    (without it, too), or random, on any node but the shop's. Chances that a payment has a way are in
                    `leyden.lightning.topology.placement`
+payer              how payers learn and choose routes; what is modelled of each is in `leyden.lightning.payer_models`
+                   leyden       as without it: this simulation's own (`sim/lightning/README.md`)
+                   lnd          as LND with its default estimator (a priori)
+                   lnd-bimodal  as LND with its bimodal estimator
+                   ldk          as LDK with its probabilistic scorer
+                   cln          as Core Lightning's xpay, with routes from askrene
 background         payments an hour between nodes that wallets may be on, as `payers` says; never the shop's (0)
 background_amount  their median in sat, 1 to 10**9; log-normal, with a standard deviation of 1 of the logarithm (50000)
 spending           the share of what the shop was paid that it spends at the end of the hour, 0 to 1 (0)
@@ -50,6 +56,7 @@ from leyden.arguments import span_from
 from leyden.errors import GraphError
 from leyden.lightning.engine.network_conditions import IDEAL, REALISTIC, NetworkConditions
 from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
+from leyden.lightning.routing.payer_names import LEYDEN, PAYER_NAMES
 from leyden.lightning.topology.liquidity import SHAPES, LiquidityFunction
 from leyden.lightning.topology.placement import PAYER_PLACES, SHOP_PLACES
 from leyden.server.printable import quoted
@@ -156,6 +163,12 @@ def _payers(name: str, text: str) -> str:
     return text
 
 
+def _payer(name: str, text: str) -> str:
+    if text not in PAYER_NAMES:
+        raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {', '.join(PAYER_NAMES)}")
+    return "" if text == LEYDEN else text
+
+
 def _offline_code(name: str, text: str) -> int:
     if text not in _OFFLINE_CODES:
         raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {' or '.join(_OFFLINE_CODES)}")
@@ -187,6 +200,7 @@ _READERS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "liquidity": ("liquidity", _liquidity),
     "shop": ("shop", _shop),
     "payers": ("payers", _payers),
+    "payer": ("payer", _payer),
     "liquidity_scale": ("liquidity_scale_sat", _number("1", "1000000000000")),
     "background": ("background_per_hour", _number("0", "1000000")),
     "background_amount": ("background_amount_sat", _number("1", "1000000000")),

@@ -155,7 +155,8 @@ class Interceptors:
 
     def offline_until(self, payment_id: str | None, edge: int) -> int | None:
         """Until when (ms) a message about a payment, or one without a row, cannot pass an edge, because a node or the
-        channel is offline; None if it can. Interceptors for one hop, or for some of the HTLCs, act on what is offered and on nothing else."""
+        channel is offline; None if it can. Interceptors for one hop, or for some of the HTLCs, act on what is offered
+        and on nothing else."""
         now, policies, found = self._clock.now(), self._engine.policies, None
         for row in self.rows:
             if (

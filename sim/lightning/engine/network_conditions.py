@@ -45,8 +45,9 @@ class NetworkConditions:
     `PERIOD_BLOCKS` blocks, at uniformly distributed times: the time between two is close to exponential.
     `offline_code` is the failure code of a node whose next one is offline. `liquidity` is the shape in which balances
     are drawn, with its scale (empty: uniform, and only for a graph that has none). `shop` and `payers` say where these
-    are, as in `leyden.lightning.topology.placement` (empty: where they are by default). Background traffic is in
-    `leyden.lightning.payer.background_traffic`.
+    are, as in `leyden.lightning.topology.placement` (empty: where they are by default). `payer` is the implementation
+    after which payers work, as in `leyden.lightning.payer_models` (empty: this simulation's own). Background traffic is
+    in `leyden.lightning.payer.background_traffic`.
     """
 
     hop_median_ms: float = 120.0
@@ -64,6 +65,7 @@ class NetworkConditions:
     liquidity_scale_sat: float = LND_SCALE_SAT
     shop: str = ""
     payers: str = ""
+    payer: str = ""
     background_per_hour: float = 0.0
     background_amount_sat: float = 50_000.0
     spending_share: float = 0.0

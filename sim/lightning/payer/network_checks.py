@@ -52,7 +52,8 @@ def check_saved(engine: Engine, saved: Mapping[str, Any]) -> None:
     shards = {row["id"] for row in saved["shards"]}
     if any(number not in shards for _, items in saved["events"] for _, number in items):
         raise StoreError("network/events has one of a shard that is not in network/shards")
-    for payer, _, bounds in saved["mission_control"]:
+    own_payers = not engine.conditions.parameters.payer  # others check what they load
+    for payer, _, bounds in saved["mission_control"] if own_payers else ():
         if payer not in nodes or any(edge not in edges for edge, *_ in bounds):
             raise StoreError(f"network/mission_control has a node or an edge that does not exist: {there}")
     balance = saved["balance"]

@@ -59,7 +59,8 @@ class NetworkRow(TypedDict):
     proportional fee); `background` are the fields of `BackgroundState`, absent in former versions; `force_closed` are closed channels as (channel, edge of the closing node, block height), absent
     in former versions; `events` are the shards due at an instant, each with its kind. `mission_control` is by payer:
     the time of the oldest bound, and the bounds as (edge, low, high, time of the success, time of the failure). Former
-    versions wrote one time for both.
+    versions wrote one time for both. Payers as in LND, LDK and Core Lightning have facts of other lengths
+    (`leyden.lightning.payer_models.payer_model`).
     """
 
     now: int
@@ -74,4 +75,4 @@ class NetworkRow(TypedDict):
     sessions: list[SessionRow]
     shards: list[ShardRow]
     events: list[tuple[int, list[tuple[str, int]]]]
-    mission_control: list[tuple[int, int, list[tuple[int, int, int, int, int] | tuple[int, int, int, int]]]]
+    mission_control: list[tuple[int, int, list[tuple[int, int, int, int, int] | tuple[int, int, int, int] | list[int]]]]

@@ -14,6 +14,8 @@ from leyden.lightning.engine.on_chain import ForceClose
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.payer.network_checks import FORMER_RECEIVER_EDGE, check_closed, check_saved
 from leyden.lightning.payer.payment_session import PaymentSession
+from leyden.lightning.payer_models.choice import restored_knowledge
+from leyden.lightning.payer_models.payer_model import PayerModel
 from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.undo_log import UndoLog
@@ -40,7 +42,7 @@ def fork_engine(engine: Engine) -> Engine:
 
 
 def dump_network(
-    engine: Engine, sessions: Mapping[Any, PaymentSession], mission_control: MissionControl
+    engine: Engine, sessions: Mapping[Any, PaymentSession], mission_control: MissionControl | PayerModel
 ) -> dict[str, Any]:
     """The state of a network as JSON values, without the graph. Copies the balances."""
     return {
@@ -91,7 +93,7 @@ def events_row(at_ms: int, items: tuple[Shard, ...]) -> list[Any]:
 
 def restore_network(
     engine: Engine, saved: Mapping[str, Any], secret: Callable[[str], bytes]
-) -> tuple[dict[Any, PaymentSession], MissionControl]:
+) -> tuple[dict[Any, PaymentSession], MissionControl | PayerModel]:
     """Restore a new engine of the same graph, or one from `fork_engine`, to the state `saved`, whose `balance` is a
     list by edge, or a dictionary of the edges that differ from the graph.
 
@@ -135,4 +137,4 @@ def restore_network(
     for at_ms, items in saved["events"]:
         for _, number in items:
             engine.queue.push(at_ms, engine.shards[number])
-    return sessions, MissionControl.restore(engine, saved["mission_control"], engine.capacity)
+    return sessions, restored_knowledge(engine, saved["mission_control"])

@@ -1,6 +1,6 @@
 """Payment sessions: each splits a payment into shards, finds routes and retries after failures.
 
-The limits are LND's; `sim/lightning/README.md` says what is not.
+The limits are LND's unless a payer model has others; `sim/lightning/README.md` says what is not.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import CHANNEL_FAILURES, POLICY_FAILURES, FailureCode
 from leyden.lightning.payer.payment_scripts import FAILURES, MAX_PARTS
+from leyden.lightning.payer_models.choice import payer_model
+from leyden.lightning.payer_models.payer_model import PayerModel
 from leyden.lightning.routing.mission_control import FailureInterpretation, MissionControl, interpret_failure
-from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, SearchHint
+from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, Route, SearchHint
 from leyden.lightning.undo_log import Recorded
 
 MIN_SHARD_MSAT = 10_000_000
@@ -65,7 +67,8 @@ class PaymentSession(Recorded):
 
 
 class PaymentSessions:
-    """The payment sessions of one engine; every payer has learned different things.
+    """The payment sessions of one engine; every payer has learned different things. With the condition `payer` they
+    learn and choose as an implementation does (`model`).
 
     `reuse_hints` keeps what a search found for the next attempt. Without it attempts are slower and depend only on what
     a snapshot contains. `on_attempt` is called with a shard that was sent, `on_attempt_end` with one that came back and
@@ -75,11 +78,24 @@ class PaymentSessions:
     def __init__(self, engine: Engine, *, reuse_hints: bool = True) -> None:
         self.engine = engine
         self.mission_control = MissionControl(engine)
+        self.model = payer_model(engine)
         self._reuse_hints = reuse_hints
         self.on_attempt: Callable[[Shard], None] | None = None
         self.on_attempt_end: Callable[[Shard, FailureInterpretation | None], None] | None = None
         self.on_end: Callable[[PaymentSession], None] | None = None
         engine.on_return = self._returned
+
+    @property
+    def knowledge(self) -> MissionControl | PayerModel:
+        """What the payers know."""
+        return self.mission_control if self.model is None else self.model
+
+    @knowledge.setter
+    def knowledge(self, knowledge: MissionControl | PayerModel) -> None:
+        if isinstance(knowledge, PayerModel):
+            self.model = knowledge
+        else:
+            self.mission_control, self.model = knowledge, None
 
     def start(self, session: PaymentSession, amounts: list[int] | None = None) -> PaymentSession:
         """Start a session, with parts of these amounts (msat) if given; the session may split them further."""
@@ -87,7 +103,11 @@ class PaymentSessions:
         if engine.recording:
             engine.before_change()
             engine.record_object(session)
-        self._send(session, amounts or [session.amount_msat])
+        if self.model is None:
+            self._send(session, amounts or [session.amount_msat])
+        else:
+            self.model.begin(session)
+            self._send_by(self.model, session, amounts or [session.amount_msat])
         if not session.parts_in_flight:
             self._end_if_done(session)
         return session
@@ -158,13 +178,7 @@ class PaymentSessions:
                 if not self._reuse_hints:
                     session.hint = None
             if route is not None:
-                session.attempt_count += 1
-                session.parts_in_flight += 1
-                session.fees_msat += route.amounts[0] - amount
-                expiry = engine.block_height() + session.final_cltv_blocks
-                shard = engine.send(session, session.attempt_count - 1, route, expiry, session.latency_seed)
-                if self.on_attempt is not None:
-                    self.on_attempt(shard)
+                self._offer(session, route)
                 continue
             if not session.attempt_count and not self._can_pay(session):
                 session.pending_outcome = INSUFFICIENT_BALANCE
@@ -174,6 +188,37 @@ class PaymentSessions:
                 session.pending_outcome = NO_ROUTE
                 return
             waiting += [amount - half, half]
+
+    def _send_by(self, model: PayerModel, session: PaymentSession, waiting: list[int]) -> None:
+        """Send these amounts on the routes that a model chooses."""
+        while waiting and session.pending_outcome is None:
+            if session.gives_up_at is not None and self.engine.now >= session.gives_up_at:
+                session.pending_outcome = TIMEOUT
+                return
+            amount = waiting.pop()
+            routes = model.routes(session, amount) if session.attempt_count < session.max_attempts else []
+            for route in routes:
+                self._offer(session, route)
+            if routes:
+                continue
+            if not model.can_pay(session, amount):
+                session.pending_outcome = INSUFFICIENT_BALANCE
+                return
+            half = amount // 2
+            is_whole = half < session.min_shard_msat
+            if not model.halves or is_whole or session.parts_in_flight + len(waiting) + 2 > session.max_parts:
+                session.pending_outcome = NO_ROUTE
+                return
+            waiting += [amount - half, half]
+
+    def _offer(self, session: PaymentSession, route: Route) -> None:
+        session.attempt_count += 1
+        session.parts_in_flight += 1
+        session.fees_msat += route.amounts[0] - route.amounts[-1]
+        expiry = self.engine.block_height() + session.final_cltv_blocks
+        shard = self.engine.send(session, session.attempt_count - 1, route, expiry, session.latency_seed)
+        if self.on_attempt is not None:
+            self.on_attempt(shard)
 
     def _returned(self, shard: Shard) -> None:
         """The result of a shard is back at the payer."""
@@ -187,17 +232,25 @@ class PaymentSessions:
             session.received_msat += amount
             # With the preimage the payment has succeeded: no more shards are sent.
             session.pending_outcome = SUCCEEDED
-            self.mission_control.report_success(session.payer, shard.edges, shard.amounts, engine.capacity, engine.now)
+            if self.model is None:
+                known = self.mission_control
+                known.report_success(session.payer, shard.edges, shard.amounts, engine.capacity, engine.now)
+            else:
+                self.model.succeeded(session, shard)
             if self.on_attempt_end is not None:
                 self.on_attempt_end(shard, None)
         else:
             session.fees_msat -= shard.amounts[0] - amount
-            interpretation = self._report_failure(session, shard)
+            model = self.model
+            interpretation = self._report_failure(session, shard) if model is None else model.failed(session, shard)
             retry = interpretation.retried and session.pending_outcome is None
             if self.on_attempt_end is not None:
                 self.on_attempt_end(shard, interpretation._replace(retried=retry))
-            if retry:
+            if retry and model is None:
                 self._send(session, [amount])
+            elif retry:
+                assert model is not None
+                self._send_by(model, session, [amount])
             elif session.pending_outcome is None:
                 session.pending_outcome = REFUSED if shard.code == _DETAILS else ERROR
         if not session.parts_in_flight:

@@ -20,6 +20,7 @@ from leyden.lightning.payer.payment_scripts import FAILURES, NO_ROUTE_LEFT, part
 from leyden.lightning.payer.payment_session import EXTRA_CLTV_BLOCKS, PaymentSession, PaymentSessions
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.payer.wallet_nodes import wallet_nodes
+from leyden.lightning.payer_models.payer_model import PayerModel
 from leyden.lightning.receiver.node import DirectNode
 from leyden.lightning.routing.mission_control import GOOD, FailureInterpretation, MissionControl
 from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
@@ -111,17 +112,17 @@ class RoutedPayments(Payments):
     # Snapshots
 
     @property
-    def mission_control(self) -> MissionControl:
+    def mission_control(self) -> MissionControl | PayerModel:
         """What the payers know about channels."""
-        return self._sessions.mission_control
+        return self._sessions.knowledge
 
     def snapshot(self) -> dict[str, Any]:
         """The state of the network and of its payers as JSON values."""
-        return dump_network(self.engine, self.open_sessions, self._sessions.mission_control)
+        return dump_network(self.engine, self.open_sessions, self._sessions.knowledge)
 
     def restore(self, saved: Mapping[str, Any], secret: Callable[[str], bytes]) -> None:
         """Restore a snapshot, on a network that was not used yet. Raises `StoreError` as `restore_network` does."""
-        sessions, self._sessions.mission_control = restore_network(self.engine, saved, secret)
+        sessions, self._sessions.knowledge = restore_network(self.engine, saved, secret)
         self.open_sessions.update(sessions)
 
     def check(self) -> None:

@@ -1,0 +1,1 @@
+"""Payers as in LND, LDK and Core Lightning: what each learns, and how it chooses routes."""

@@ -1,0 +1,302 @@
+"""The payer of LND: mission control, and the cheapest path by fees, time locks and probability.
+
+Read from lightningnetwork/lnd at commit 90ea05d5a7f9239ede8eb4e2f36d9a66c39e67d5, by file:
+
+routing/missioncontrol_state.go     what a result changes; a lower failure is not raised again within a minute
+routing/result_interpretation.go    which pairs a failure code concerns
+routing/missioncontrol.go           a policy failure of a pair gets a second chance once a minute
+routing/pathfind.go                 attempt cost 100 sat + 1,000 ppm, divided by the probability of the path; 15 parts
+                                    per billion of the amount for each block; no path below the probability 0.01
+routing/unified_edges.go, routing/bandwidth.go    the payer's own channels count with what they can send now
+routing/payment_session.go          half the amount when there is no path; a padding of 3 blocks
+
+Two things are this network's: a channel is chosen, and not a pair of nodes (nodes here forward over no other channel to
+the same peer), and a route has at most 20 hops, where LND adds up the sizes of payloads. Inbound fees do not exist.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from leyden.lightning.engine.engine import Engine
+from leyden.lightning.engine.shard import Shard
+from leyden.lightning.failure_codes import POLICY_FAILURES, FailureCode
+from leyden.lightning.payer_models.lnd_estimators import NEVER, AprioriEstimator, Estimator, PairResult
+from leyden.lightning.payer_models.payer_model import FailedShard, PayerModel, Session
+from leyden.lightning.routing.mission_control import GOOD, NOTHING, FailureInterpretation
+from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, Route
+from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
+
+_MINUTE_MS = 60_000
+MIN_SECOND_CHANCE_MS = MIN_FAILURE_RELAX_MS = _MINUTE_MS
+RISK_FACTOR_BILLIONTHS = 15
+
+Pair = tuple[int, int]
+
+
+class PathCosts(NamedTuple):
+    """What an attempt costs by itself (msat, and millionths of the amount), and the least probability of a path."""
+
+    attempt_msat: int = 100_000
+    attempt_ppm: int = 1_000
+    min_probability: float = 0.01
+
+
+class Interpretation(NamedTuple):
+    """Of a result: by pair the amount (msat) and whether it succeeded; the node that failed, if one did; the pair of a
+    policy failure; whether another attempt may succeed; what the analyst reads."""
+
+    pairs: dict[Pair, tuple[int, bool]]
+    failed_node: int | None
+    policy_pair: Pair | None
+    retried: bool
+    learned: str
+
+
+class _Label(NamedTuple):
+    """The best path found from a node to the receiver."""
+
+    distance: int
+    weight: int
+    received_msat: int  # what the node has to receive
+    blocks: int
+    probability: float
+    edge: int
+    hops: int
+
+
+class LndPayer(PayerModel):
+    """All payers of a network, each with a mission control of its own.
+
+    A fact is a `PairResult` and the time of the pair's last second chance; its key is `from node * nodes + to node`.
+    """
+
+    fact_length = 5
+    halves = True
+
+    def __init__(self, engine: Engine, estimator: Estimator | None = None, costs: PathCosts | None = None) -> None:
+        super().__init__(engine)
+        self.estimator: Estimator = estimator or AprioriEstimator()
+        self._costs = costs or PathCosts()
+        self._nodes = len(engine.graph.names)
+
+    def last_key(self) -> int:
+        """As in `PayerModel`."""
+        return self._nodes * self._nodes
+
+    # Mission control
+
+    def result_of(self, payer: int, pair: Pair) -> PairResult:
+        """What a payer remembers of a pair."""
+        fact = self.facts(payer).get(self._key(pair))
+        return PairResult() if fact is None else PairResult(*fact[:4])
+
+    def results_by_node(self, payer: int) -> dict[int, dict[int, PairResult]]:
+        """All that a payer remembers, by the first node of the pair."""
+        found: dict[int, dict[int, PairResult]] = {}
+        for key, fact in self.facts(payer).items():
+            from_node, to_node = divmod(key, self._nodes)
+            found.setdefault(from_node, {})[to_node] = PairResult(*fact[:4])
+        return found
+
+    def report(self, payer: int, pair: Pair, amount_msat: int, succeeded: bool, at_ms: int) -> None:
+        """Apply one result of a pair; an amount of 0 is a failure at any amount."""
+        before = self.result_of(payer, pair)
+        success, failure = before.success_msat, before.failure_msat
+        if succeeded:
+            if before.failure_at != NEVER and amount_msat >= failure:
+                failure = amount_msat + 1
+            self._set(payer, pair, PairResult(max(success, amount_msat), failure, at_ms, before.failure_at))
+            return
+        is_recent = before.failure_at != NEVER and at_ms - before.failure_at < MIN_FAILURE_RELAX_MS
+        if amount_msat > failure and is_recent:
+            return  # results may arrive out of order
+        if not amount_msat:
+            success = 0
+        elif amount_msat <= success:
+            success = amount_msat - 1
+        self._set(payer, pair, PairResult(success, amount_msat, before.success_at, at_ms))
+
+    def second_chance(self, payer: int, pair: Pair, at_ms: int) -> bool:
+        """Whether a policy failure of this pair is forgiven: once a minute."""
+        fact = self.facts(payer).get(self._key(pair), (*PairResult(), NEVER))
+        if fact[4] != NEVER and at_ms - fact[4] <= MIN_SECOND_CHANCE_MS:
+            return False
+        self.set_fact(payer, self._key(pair), (*fact[:4], at_ms))
+        return True
+
+    def fail_node(self, payer: int, node: int, at_ms: int) -> None:
+        """All pairs of a node that the payer has used fail at any amount."""
+        for key in list(self.facts(payer)):
+            if node in divmod(key, self._nodes):
+                self._set(payer, divmod(key, self._nodes), PairResult(failure_at=at_ms))
+
+    def apply(self, payer: int, interpretation: Interpretation, at_ms: int) -> bool:
+        """Learn from a result; False for a policy failure that got a second chance, from which nothing is learned."""
+        if interpretation.policy_pair is not None and self.second_chance(payer, interpretation.policy_pair, at_ms):
+            return False
+        if interpretation.failed_node is not None:
+            self.fail_node(payer, interpretation.failed_node, at_ms)
+        for pair, (amount_msat, succeeded) in interpretation.pairs.items():
+            self.report(payer, pair, amount_msat, succeeded, at_ms)
+        return True
+
+    def _key(self, pair: Pair) -> int:
+        return pair[0] * self._nodes + pair[1]
+
+    def _set(self, payer: int, pair: Pair, result: PairResult) -> None:
+        chance = self.facts(payer).get(self._key(pair), (NEVER,))[-1]
+        self.set_fact(payer, self._key(pair), (*result, chance))
+
+    # Results
+
+    def succeeded(self, session: Session, shard: Shard) -> None:
+        """As in `PayerModel`."""
+        pairs = {pair: (amount, True) for pair, amount in zip(self._pairs(shard), shard.amounts, strict=True)}
+        self.apply(session.payer, Interpretation(pairs, None, None, False, GOOD), self.engine.now)
+
+    def failed(self, session: Session, shard: Shard) -> FailureInterpretation:
+        """As in `PayerModel`."""
+        found = interpret(self._pairs(shard), shard)
+        learned = found.learned if self.apply(session.payer, found, self.engine.now) else NOTHING
+        return FailureInterpretation(found.retried, learned)
+
+    def _pairs(self, shard: FailedShard) -> list[Pair]:
+        policies = self.engine.policies
+        return [(policies.source[edge], policies.target[edge]) for edge in shard.edges]
+
+    # Routes
+
+    def routes(self, session: Session, amount_msat: int) -> list[Route]:
+        """As in `PayerModel`: one route for the whole amount."""
+        edges = self.find_path(session, amount_msat)
+        return [] if edges is None else [self.engine.policies.route(edges, amount_msat)]
+
+    def find_path(self, session: Session, amount_msat: int) -> list[int] | None:
+        """The edges of the path with the least distance; None without one that is probable enough.
+
+        The search goes from the receiver to the payer. The distance of a path is the sum of its fees and time lock
+        costs, and the attempt cost divided by its probability: a path that was improved is expanded again.
+        """
+        engine, policies = self.engine, self.engine.policies
+        source, payer, target = policies.source, session.payer, session.target
+        results, estimator, now = self.results_by_node(session.payer), self.estimator, engine.now
+        attempt_cost = self._costs.attempt_msat + amount_msat * self._costs.attempt_ppm // 1_000_000
+        most_received = amount_msat + session.fee_limit_msat - session.fees_msat
+        most_blocks = MAX_CLTV_BLOCKS - session.final_cltv_blocks
+        labels: dict[int, _Label] = {}
+        heap: list[tuple[int, float, int, int, _Label]] = []
+        label, node, serial = _Label(0, 0, amount_msat, 0, 1.0, -1, 0), target, 0
+        while True:
+            sent = label.received_msat
+            for edge in engine.router.costs.incoming.edges_of(node) if sent <= most_received else ():
+                origin = source[edge]
+                if origin == target or not policies.htlc_min_msat[edge] <= sent <= policies.htlc_max_msat[edge]:
+                    continue
+                known = results.get(origin, _NO_RESULTS)
+                fee = blocks = 0
+                if origin == payer:
+                    if self.local_msat(session, edge) < sent:
+                        continue
+                    chance = estimator.local_pair(now, known, node)
+                elif policies.disabled[edge]:
+                    continue
+                else:
+                    chance = estimator.pair(now, known, node, sent, engine.capacity[edge >> 1])
+                    fee = policies.base_msat[edge] + sent * policies.ppm[edge] // 1_000_000
+                    blocks = policies.cltv_delta[edge]
+                chance *= label.probability
+                if not chance or chance < self._costs.min_probability or label.blocks + blocks > most_blocks:
+                    continue
+                weight = label.weight + fee + sent * blocks * RISK_FACTOR_BILLIONTHS // 1_000_000_000
+                distance = int(weight + attempt_cost / chance)
+                best = labels.get(origin)
+                if best is not None and (
+                    distance > best.distance or (distance == best.distance and chance <= best.probability)
+                ):
+                    continue
+                if label.hops == MAX_HOPS:
+                    continue
+                found = _Label(distance, weight, sent + fee, label.blocks + blocks, chance, edge, label.hops + 1)
+                labels[origin] = found
+                serial += 1
+                heappush(heap, (distance, -chance, serial, origin, found))
+            while heap:
+                _, _, _, node, label = heappop(heap)
+                if labels[node] is label:
+                    break
+            else:
+                return None
+            if node == payer:
+                break
+        edges = []
+        while node != target:
+            edges.append(labels[node].edge)
+            node = policies.target[edges[-1]]
+        return edges
+
+
+_NO_RESULTS: dict[int, PairResult] = {}
+_ONION_CODES = frozenset({0x8000 | 0x4000 | code for code in (4, 5, 6)})  # BADONION | PERM | 4 to 6
+_OUTGOING_CODES = _ONION_CODES | {FailureCode.UNKNOWN_NEXT_PEER, FailureCode.PERMANENT_CHANNEL_FAILURE}
+
+
+def interpret(pairs: list[Pair], shard: FailedShard) -> Interpretation:
+    """What LND reads from a failure: `pairs` are those of the route. The node at `reporter_hop` reported it; 0 is the
+    payer."""
+    at, code, last = shard.reporter_hop, shard.code, len(pairs)
+    found: dict[Pair, tuple[int, bool]] = {}
+
+    def fail(hop: int) -> None:
+        found[pairs[hop]] = found[pairs[hop][::-1]] = (0, False)
+
+    def succeed(hops: int) -> None:
+        for hop in range(hops):
+            found[pairs[hop]] = (shard.amounts[hop], True)
+
+    def result(retried: bool, learned: str, node: int | None = None, policy: Pair | None = None) -> Interpretation:
+        return Interpretation(found, node, policy, retried, learned)
+
+    def node_failed(retried: bool, learned: str, policy: Pair | None = None) -> Interpretation:
+        fail(at - 1)
+        if at < last:
+            fail(at)
+        return result(retried, learned, pairs[at - 1][1], policy)
+
+    if not at:
+        # The payer's own node: what it knows of its channels has changed meanwhile.
+        return result(True, NOTHING)
+    if at == last:
+        if code in (FailureCode.FINAL_INCORRECT_CLTV_EXPIRY, FailureCode.FINAL_INCORRECT_HTLC_AMOUNT) and last > 1:
+            fail(last - 1)
+            succeed(last - 1)
+            return result(True, "last pair")
+        if code in (FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, FailureCode.MPP_TIMEOUT):
+            succeed(last)
+            return result(code == FailureCode.MPP_TIMEOUT, GOOD)
+        failed = node_failed(False, "receiver")
+        succeed(last - 1)
+        return failed
+    if code == FailureCode.TEMPORARY_CHANNEL_FAILURE:
+        found[pairs[at]] = (shard.amounts[at], False)
+        succeed(at)
+        return result(True, "that direction fails for this amount")
+    if code == FailureCode.CHANNEL_DISABLED:
+        fail(at)
+        succeed(at)
+        return result(True, "that pair fails at any amount", policy=pairs[at])
+    if code in _OUTGOING_CODES:
+        fail(at)
+        return result(True, "that pair fails at any amount")
+    if code in POLICY_FAILURES:
+        if at == 1:
+            return node_failed(True, "reporter", pairs[at])
+        fail(at - 1)
+        succeed(at - 1)
+        return result(True, "incoming pair", policy=pairs[at])
+    if code == FailureCode.EXPIRY_TOO_SOON and at > 1:
+        for hop in range(at):
+            fail(hop)
+        return result(True, "all pairs up to the reporter")
+    return node_failed(True, "reporter")

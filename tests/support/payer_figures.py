@@ -1,0 +1,107 @@
+"""What payers as in LND, LDK and Core Lightning make of the same networks, beside this simulation's own.
+
+    python -m tests.support.payer_figures [--nodes 1000] [--seeds 10] [--conditions ideal] [--seconds 240]
+
+In each network wallets of the default placement pay the shop's node an amount, one after the other, three minutes
+apart. The networks, the wallets and the latencies are the same for all payers. A row whose time is up shows how many
+payments it has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from hashlib import sha256
+from statistics import median
+from typing import NamedTuple
+
+from leyden.lightning.engine_factory import engine_for
+from leyden.lightning.payer.payment_session import SUCCEEDED, PaymentSession, PaymentSessions
+from leyden.lightning.payer.wallet_nodes import wallet_nodes
+from leyden.lightning.routing.payer_names import PAYER_NAMES
+from tests.support.set_receiver import fail_incomplete_sets, receive_sets
+
+AMOUNTS_SAT = (10_000, 100_000, 1_000_000)
+PAYMENTS = 10
+START_MS = 1_893_488_400_000  # 2030-01-01 09:00 UTC
+PAUSE_MS, PATIENCE_MS = 180_000, 60_000
+
+
+class Paid(NamedTuple):
+    """One payment: whether it succeeded, its attempts, its fees (millionths of the amount) and its time."""
+
+    succeeded: bool
+    attempts: int
+    fee_ppm: float
+    seconds: float
+
+
+def payments_of(network: str, seed: int, amount_sat: int) -> Iterator[Paid]:
+    """Payments in one network, by wallets of different nodes."""
+    engine, shop = engine_for(network, START_MS, lambda name: sha256(f"{seed} {name}".encode()).digest())
+    wallets = wallet_nodes(engine, shop)
+    receive_sets(engine)
+    sessions = PaymentSessions(engine, reuse_hints=False)
+    ended: dict[int, int] = {}
+    sessions.on_end = lambda session: ended.update({session.id: engine.now})
+    for number in range(PAYMENTS):
+        start_ms = START_MS + number * PAUSE_MS
+        engine.run(start_ms)
+        payer = wallets[int.from_bytes(sha256(f"{seed} {number}".encode()).digest()[:8], "big") % len(wallets)]
+        session = PaymentSession(number, payer, shop, amount_sat * 1_000)
+        session.gives_up_at = start_ms + PATIENCE_MS
+        sessions.start(session)
+        while session.outcome is None and (due := engine.next_event_ms()) is not None:
+            engine.run(min(due, start_ms + PATIENCE_MS))
+            if due > start_ms + PATIENCE_MS:
+                sessions.give_up(session)
+                break
+        while session.outcome is None and engine.next_event_ms() is None and fail_incomplete_sets(engine):
+            engine.run(engine.next_event_ms() or engine.now)
+        engine.run(start_ms + PAUSE_MS - 1)
+        yield Paid(
+            session.outcome == SUCCEEDED,
+            session.attempt_count,
+            session.fees_msat * 1_000 / amount_sat,
+            (ended.get(number, engine.now) - start_ms) / 1_000,
+        )
+
+
+def row_of(payer: str, nodes: int, seeds: int, conditions: str, amount_sat: int, until: float) -> str:
+    """One row of the table; no network is started after the instant `until` of the process's clock."""
+    paid: list[Paid] = []
+    for seed in range(seeds):
+        if paid and time.monotonic() > until:
+            break
+        paid += payments_of(f"scale-free:{nodes},{conditions},payer={payer}", seed, amount_sat)
+    good = [each for each in paid if each.succeeded]
+    return (
+        f"| {payer} | {amount_sat:,} | {len(paid)} | {len(good) / len(paid):.2f} | "
+        f"{sum(each.attempts for each in paid) / len(paid):.1f} | "
+        f"{sum(each.attempts == 1 for each in good) / len(paid):.2f} | "
+        f"{median([each.fee_ppm for each in good] or [0]):.0f} | "
+        f"{sum(each.fee_ppm for each in good) / max(1, len(good)):.0f} | "
+        f"{median([each.seconds for each in good] or [0]):.1f} |"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1_000)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--conditions", default="ideal")
+    parser.add_argument("--seconds", type=float, default=240, help="the most that the whole table may take")
+    parser.add_argument("--payers", nargs="*", default=PAYER_NAMES, choices=PAYER_NAMES)
+    options = parser.parse_args()
+    print("| payer | sat | payments | success | attempts | success at once | ppm, median | ppm, mean | s, median |")
+    print("|---" * 9 + "|")
+    rows = [(payer, amount) for amount in AMOUNTS_SAT for payer in options.payers]
+    for payer, amount_sat in rows:
+        until = time.monotonic() + options.seconds / len(rows)
+        print(row_of(payer, options.nodes, options.seeds, options.conditions, amount_sat, until), flush=True)
+
+
+if __name__ == "__main__":
+    main()
