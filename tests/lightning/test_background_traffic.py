@@ -10,6 +10,7 @@ import pytest
 from leyden import Sandbox
 from leyden.errors import GraphError
 from leyden.lab.charts.liquidity import liquidity_history
+from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import Graph, from_edges
 from tests.support.channel_audit import audit
 from tests.support.hosted import Hosted, in_server
@@ -141,6 +142,15 @@ def advanced(sandbox: Sandbox) -> Any:
         return state(sandbox)
 
 
+def roll_back_a_payment(sandbox: Sandbox) -> None:
+    """A background payment, and then an error in the same commit. The error is raised here, too."""
+    payments = sandbox.world.payments
+    assert isinstance(payments, RoutedPayments)
+    with sandbox.world.exclusive():
+        payments.background._run("next")
+        raise ZeroDivisionError
+
+
 def test_it_is_kept_forked_saved_scripted_and_rolled_back(tmp_path: Path) -> None:
     with Sandbox(seed=4, network=NETWORK, conditions=ALL, data=tmp_path / "data") as sandbox:
         sandbox.wallet("ana").pay(sandbox.charges.create(amount="90000000", description="x", expiresIn=3600))
@@ -152,9 +162,8 @@ def test_it_is_kept_forked_saved_scripted_and_rolled_back(tmp_path: Path) -> Non
         assert state(scripted) == state(sandbox)
         fork, reseeded = sandbox.fork(), sandbox.fork(reseed=9)
         expected = state(sandbox)
-        with pytest.raises(ZeroDivisionError), sandbox.world.exclusive():
-            sandbox.world.payments.background._run("next")
-            raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError):
+            roll_back_a_payment(sandbox)
         assert state(sandbox) == expected
     later = advanced(fork)
     assert later != expected

@@ -7,7 +7,7 @@ pay 8,000 sat each on average (log-normal, half of them at most 5,000).
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
@@ -28,21 +28,21 @@ def success(seed: int, conditions: str, hours: int) -> pd.Series:
         return payments["outcome"].eq("SUCCEEDED").groupby(hour).mean()
 
 
-def table(seeds: Iterable[int], hours: int, shown: Iterable[int]) -> str:
-    """A row for each of `CONDITIONS`, with the mean over the seeds in these hours."""
-    seeds, shown = list(seeds), list(shown)
-    lines = ["| conditions | " + " | ".join(f"hour {hour}" for hour in shown) + " |", "|---" * (1 + len(shown)) + "|"]
+def table(seeds: Iterable[int], hours: int) -> Iterator[str]:
+    """The lines of a table: a row for each of `CONDITIONS`, with the mean over the seeds in each hour."""
+    seeds, shown = list(seeds), range(1, hours + 1)
+    yield "| conditions | " + " | ".join(f"hour {hour}" for hour in shown) + " |"
+    yield "|---" * (1 + hours) + "|"
     for conditions in CONDITIONS:
         runs = [success(seed, conditions, hours) for seed in seeds]
         means = [sum(run.iloc[hour - 1] for run in runs) / len(runs) for hour in shown]
-        lines.append(f"| {conditions or 'ideal alone'} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |")
-    return "\n".join(lines)
+        yield f"| {conditions or 'ideal alone'} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |"
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--hours", type=int, default=12)
+    parser.add_argument("--hours", type=int, default=6)
     arguments = parser.parse_args()
-    hours = arguments.hours
-    print(table(range(arguments.seeds), hours, sorted({1, hours // 3, 2 * hours // 3, hours})))
+    for line in table(range(arguments.seeds), arguments.hours):
+        print(line, flush=True)

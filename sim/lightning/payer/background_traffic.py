@@ -3,8 +3,8 @@
 Three conditions of the network (`leyden.lightning.engine.condition_texts`) move balances that the payments to the shop
 would only move towards it. `background` payments an hour go between two nodes that wallets may be on, at exponentially
 distributed intervals, with a log-normal amount of the median `background_amount`. At the end of each hour the shop
-pays the share `spending` of what it was paid to such nodes, in at most 16 payments; what finds no route is tried again
-in the next hour. If the share of its capacity that it can receive is below `swap`, it swaps out: it sends what is
+pays the share `spending` of what it was paid to such nodes, in at most 16 payments and until four find no route; the
+rest is tried again in the next hour. If the share of its capacity that it can receive is below `swap`, it swaps out: it sends what is
 missing to half of its capacity to the node with the most channels, as a swap provider, which pays on the chain (that
 payment is not simulated).
 
@@ -24,7 +24,7 @@ from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
 HOUR_MS = 3_600_000
 SIGMA_LOG = 1.0
 LEAST_MSAT = 1_000_000  # the shop spends and swaps no less than 1,000 sat at once
-_PARTS = 16  # payments in which an hour's amount may be sent
+_PARTS, _FAILURES = 16, 4  # the payments that may send an hour's amount, and those that may find no route
 
 
 class BackgroundTraffic:
@@ -127,22 +127,24 @@ class BackgroundTraffic:
         return max((node for node in range(len(degree)) if node != self._shop), key=lambda node: degree[node])
 
     def _send(self, kind: str, amount_msat: int, target: int | None) -> int:
-        """Send an amount from the shop in few payments, to this node or to random ones; returns what was sent. An
-        amount that finds no route is halved."""
-        sent_msat = fees_msat = payments = 0
+        """Send an amount from the shop in few payments, to this node or to random ones; returns what was sent. None
+        sends more than the shop has in one channel, and an amount that finds no route is halved."""
+        engine = self._engine
+        sent_msat = fees_msat = payments = failures = 0
         size_msat = amount_msat
-        for _ in range(_PARTS):
-            size_msat = min(size_msat, amount_msat - sent_msat)
+        while payments < _PARTS and failures < _FAILURES:
+            largest_msat = max((engine.spendable_msat(edge) for edge in self._open_edges()), default=0)
+            size_msat = min(size_msat, amount_msat - sent_msat, largest_msat)
             if size_msat < LEAST_MSAT:
                 break
             to = self._random.choice(self._nodes) if target is None else target
-            fee_msat = send_at_once(self._engine, self._shop, to, size_msat, fee_limit(size_msat))
+            fee_msat = send_at_once(engine, self._shop, to, size_msat, fee_limit(size_msat))
             if fee_msat is None:
-                size_msat //= 2
+                size_msat, failures = size_msat // 2, failures + 1
             else:
                 sent_msat, fees_msat, payments = sent_msat + size_msat, fees_msat + fee_msat, payments + 1
         if amount_msat >= LEAST_MSAT:
-            names = self._engine.graph.names
+            names = engine.graph.names
             facts = {"amount_msat": sent_msat, "wanted_msat": amount_msat, "fees_msat": fees_msat, "payments": payments}
             if target is not None:
                 facts["provider"] = names[target]

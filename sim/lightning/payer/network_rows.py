@@ -55,10 +55,11 @@ class ShardRow(TypedDict):
 class NetworkRow(TypedDict):
     """A network without its graph.
 
-    `reseeds` are instants with seeds; `opened` are channels as (node, node, capacity, balance of the first, base fee,
-    proportional fee); `background` are the fields of `BackgroundState`, absent in former versions; `force_closed` are closed channels as (channel, edge of the closing node, block height), absent
-    in former versions; `events` are the shards due at an instant, each with its kind. `mission_control` is by payer:
-    the time of the oldest bound, and the bounds as (edge, low, high, time of the success, time of the failure). Former
+    `reseeds` are instants with seeds; `opened` are channels as (node, node, capacity, balance of the first, base
+    fee, proportional fee); `background` are the fields of `BackgroundState`, absent in former versions;
+    `force_closed` are closed channels as (channel, edge of the closing node, block height), absent in former
+    versions; `events` are the shards due at an instant, each with its kind. `mission_control` is by payer: the time
+    of the oldest bound, and the bounds as (edge, low, high, time of the success, time of the failure). Former
     versions wrote one time for both. Payers as in LND, LDK and Core Lightning have facts of other lengths
     (`leyden.lightning.payer_models.payer_model`).
     """
