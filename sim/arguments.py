@@ -12,6 +12,7 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leyden.errors import CopyError
 from leyden.server.errors import ArgumentError, LeydenError
 from leyden.server.printable import quoted
 from leyden.server.spelling import closest
@@ -248,10 +249,10 @@ def check_milliseconds(value: object, now_ms: int) -> None:
 
 
 def refuse_copy(value: object, _protocol: object = None) -> Any:
-    """The `__reduce_ex__` of what belongs to a sandbox, which `copy` and `pickle` call. Raises `TypeError`."""
+    """The `__reduce_ex__` of what belongs to a sandbox, which `copy` and `pickle` call. Raises `CopyError`."""
     name = type(value).__name__.lower()
     what = "a sandbox" if name == "sandbox" else f"the {name} of a sandbox"
-    raise TypeError(f"{what} cannot be copied or pickled: copy the sandbox with fork(), or keep it with save(path)")
+    raise CopyError(f"{what} cannot be copied or pickled: copy the sandbox with fork(), or keep it with save(path)")
 
 
 class Spelled:

@@ -25,6 +25,7 @@ __all__ = [
     "ClockError",
     "ClosedError",
     "ContractError",
+    "CopyError",
     "DistributionError",
     "DrawingError",
     "ForkError",
@@ -45,6 +46,7 @@ __all__ = [
     "StoreError",
     "SweepError",
     "UnknownAttempt",
+    "UnknownCallback",
 ]
 
 
@@ -83,6 +85,10 @@ class DrawingError(LeydenError, ValueError):
 
 class ForkError(LeydenError):
     """A sandbox cannot be forked, saved, loaded or restored; the text says why, and what to do instead."""
+
+
+class CopyError(ForkError, TypeError):
+    """What belongs to a sandbox was given to `copy` or `pickle`; the text says what to do instead."""
 
 
 class GraphError(LeydenError, ValueError):
@@ -134,6 +140,10 @@ class SweepError(LeydenError, ValueError):
 
 class UnknownAttempt(LeydenError, LookupError):
     """No attempt to deliver a callback waits for this recorded response."""
+
+
+class UnknownCallback(LeydenError, IndexError):
+    """An inbox has no callback at this place; the text says how many it has."""
 
 
 def key_refusal(url: str, problem: Any, options: str) -> str:

@@ -7,6 +7,7 @@ from hashlib import blake2b, sha256
 from math import cos, exp, log, pi, sqrt
 from typing import TypeVar
 
+from leyden.errors import ArgumentError
 from leyden.server.ports import RandomSource
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ class RandomStream:
     def bytes(self, count: int) -> bytes:
         """`count` random bytes: one draw for every 64 or part of them. Raises `ValueError` below zero."""
         if count < 0:
-            raise ValueError(f"cannot draw {count} bytes")
+            raise ArgumentError(f"cannot draw {count} bytes")
         if count <= _BLOCK:
             return self._draw()[:count]
         return b"".join(self._draw() for _ in range(-(-count // _BLOCK)))[:count]
@@ -73,7 +74,7 @@ class RandomStream:
         are below 2**-448.
         """
         if bound < 1:
-            raise ValueError(f"nothing lies in [0, {bound}): the bound must be at least 1")
+            raise ArgumentError(f"nothing lies in [0, {bound}): the bound must be at least 1")
         blocks = bound.bit_length() // (8 * _BLOCK) + 1
         span = 1 << (8 * _BLOCK * blocks)
         fair = span - span % bound

@@ -9,7 +9,9 @@ from typing import Any, cast, overload
 
 import orjson
 
+from leyden.arguments import whole_number
 from leyden.callbacks.callback_rows import PostRow, ReceivedFields
+from leyden.errors import ArgumentError, UnknownCallback
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import to_iso
@@ -130,10 +132,16 @@ class Inbox(Sequence[Received]):
         deleted = self.total - len(self)
         numbers = range(deleted + 1, self.total + 1)
         if isinstance(place, slice):
+            for bound in (place.start, place.stop, place.step):
+                if bound is not None:
+                    whole_number("a bound of a slice", bound)
+            if place.step == 0:
+                raise ArgumentError("the step of a slice is 0: give another one")
             return [self._posts.received(self._name, number) for number in numbers[place]]
+        place = whole_number("place", place)
         if not -len(self) <= place < len(self):
             stored = f"{len(self)} callbacks" if len(self) else _EMPTY
-            raise IndexError(f"there is no callback {place} in the inbox of {self._name!r}, which holds {stored}")
+            raise UnknownCallback(f"there is no callback {place} in the inbox of {self._name!r}, which holds {stored}")
         return self._posts.received(self._name, numbers[place])
 
     def after(self, number: int, limit: int) -> Iterator[tuple[int, Received]]:

@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from leyden.arguments import checked_choice, checked_list, checked_text
 from leyden.errors import LeydenError
 from leyden.harness.conformance.conformance import GROUPS, grouped_cases
 from leyden.harness.constants import API_KEY
+from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.cases import play
 from leyden.harness.targets.served import target_at
 from leyden.harness.targets.target import InProcess, Target
@@ -91,12 +93,15 @@ def conformance(
     `target` is the base URL of a served Leyden with a paused clock, or with `adapter` of another implementation; None
     is a sandbox in this process, or the URL that the test gives to `check`. The sandbox of `api_key` is reset for each
     case. `second_api_key` is that of another project. `adapter` is `file.py`, `module:object` or `none`. `overlays` are
-    those that the target is served with.
+    those that the target is served with. Raises `ArgumentError` for arguments of other types and unknown overlays.
     """
+    target = None if target is None else checked_text("target", target)
+    api_key, second_api_key = checked_text("api_key", api_key), checked_text("second_api_key", second_api_key)
+    adapter, names = checked_text("adapter", adapter), checked_list("overlays", overlays)
+    for name in names:
+        checked_choice("overlays", name, OVERLAYS)
     group: Any = [
-        pytest.param(
-            ConformanceGroup(name, target, api_key, second_api_key, adapter, tuple(overlays)), id=name.replace(" ", "-")
-        )
+        pytest.param(ConformanceGroup(name, target, api_key, second_api_key, adapter, names), id=name.replace(" ", "-"))
         for name in GROUPS
     ]
     return pytest.mark.parametrize("group", group)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from http.client import HTTPException, IncompleteRead
 from typing import Any, NoReturn
 from urllib.error import HTTPError, URLError
+from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
 
-from leyden.errors import ApiError, LeydenError, ResponseLost
+from leyden.arguments import checked_text
+from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost
+from leyden.server.printable import quoted
 
+_METHOD, _TARGET, _TOKEN = re.compile("[A-Za-z]{1,20}"), re.compile("/[!-~]*"), re.compile("[ -~]*")
 _TIMEOUT_S = 60  # longer than any wait of the server
 _opener = build_opener(ProxyHandler({}))  # a server for tests is not behind a proxy
 
@@ -18,15 +23,22 @@ _opener = build_opener(ProxyHandler({}))  # a server for tests is not behind a p
 def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]) -> Any:
     """Send one request and return the JSON of its response.
 
-    Raises `LeydenError` if `base` is no URL, no connection is made or the response is not JSON, `ResponseLost` if no
-    complete response comes, and `ApiError` for any status but 2xx.
+    Raises `ArgumentError` for what no request can have, `LeydenError` if `base` is no URL, no connection is made or the
+    response is not JSON, `ResponseLost` if no complete response comes, and `ApiError` for any status but 2xx.
     """
+    if not isinstance(method, str) or not _METHOD.fullmatch(method):
+        raise ArgumentError(f"method={quoted(method, 60)} is no method of HTTP: give one such as GET")
+    if not isinstance(target, str) or not _TARGET.fullmatch(target):
+        raise ArgumentError(
+            f"target={quoted(target, 60)} is no path: begin it with /, and percent-encode other characters than"
+            " printable ASCII"
+        )
     if not base.startswith(("http://", "https://")):  # urllib reads files, too
         raise _no_url(base)
     sent = dict(headers)
     raw = None
     if body is not None:
-        sent["content-type"], raw = "application/json", json.dumps(body).encode()
+        sent["content-type"], raw = "application/json", _encoded(body)
     try:
         with _opener.open(Request(base + target, raw, sent, method=method), timeout=_TIMEOUT_S) as response:
             status, answer = response.status, response.read()
@@ -52,6 +64,41 @@ def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, hea
         return json.loads(answer) if answer else {}
     except (ValueError, RecursionError) as error:
         raise not_of_leyden(base, error) from None
+
+
+def segment(name: str, value: Any) -> str:
+    """A text as a part of a path. Raises `ArgumentError` for anything else."""
+    return quote(checked_text(name, value), safe="")
+
+
+def bearer(token: Any) -> dict[str, str]:
+    """The header of an admin token; none for None. Raises `ArgumentError` for what no header can have."""
+    if token is None:
+        return {}
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        raise ArgumentError("admin_token is no token: give the text of --admin-token, in printable ASCII")
+    return {"authorization": f"Bearer {token}"}
+
+
+def _encoded(body: Any) -> bytes:
+    if not isinstance(body, Mapping):
+        raise ArgumentError(f"body={quoted(body, 60)} is no JSON object: give a dict")
+    try:
+        return json.dumps(dict(body)).encode()
+    except (TypeError, ValueError, RecursionError):
+        name, value = next((one for one in body.items() if not _is_json(dict([one]))), ("body", body))
+        raise ArgumentError(
+            f"{quoted(name, 60) if not isinstance(name, str) else name[:60]}={quoted(value, 60)} cannot be written as"
+            " JSON: give texts, numbers, lists and dicts"
+        ) from None
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def not_of_leyden(base: str, cause: object) -> LeydenError:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, Self
 
-from leyden.arguments import span_from
-from leyden.http_sandbox.requests import OverHttp
-from leyden.server.timestamps import to_iso
+from leyden.arguments import checked_text, shortened, span_from
+from leyden.errors import ArgumentError
+from leyden.http_sandbox.requests import OverHttp, segment
+from leyden.server.printable import quoted
+from leyden.server.timestamps import MAX_INSTANT_MS, to_iso
 
 Span = str | float | timedelta
 Instant = str | int | datetime
@@ -29,7 +31,7 @@ class HttpResource(OverHttp):
 
     def __init__(self, sandbox: Served, path: str, resource_id: str) -> None:
         self._sandbox = sandbox
-        self._path = f"{path}/{resource_id}"
+        self._path = f"{path}/{segment('id', resource_id)}"
         self.id = resource_id
 
     @property
@@ -143,7 +145,7 @@ class HttpRules(OverHttp):
         return added
 
     def _clear(self, rule_id: str | None) -> int:
-        path = self._path if rule_id is None else f"{self._path}/{rule_id}"
+        path = self._path if rule_id is None else f"{self._path}/{segment('id', rule_id)}"
         return int(self._sandbox.ask("DELETE", path)["cleared"])
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -210,11 +212,31 @@ def wire_value(name: str, value: Any) -> Any:
             return value.total_seconds()
         case datetime():
             return value.isoformat()
-        case int() if name == "until":
-            return to_iso(value)
         case int() if name == "amount":
-            return str(value)
-    return value
+            return shortened(value)
+    if name != "until" or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise not_an_instant(value)
+    if not 0 <= value <= MAX_INSTANT_MS:
+        raise ArgumentError(f"{shortened(value)} ms lies outside the years 1970 to 9999")
+    return to_iso(value)
+
+
+def not_an_instant(value: object) -> ArgumentError:
+    """The error for a value that is no instant."""
+    forms = "an ISO 8601 text, a datetime with a zone, or epoch milliseconds"
+    return ArgumentError(f"{quoted(value, 60)} is not an instant: give {forms}")
+
+
+def query_text(name: str, value: Any) -> Any:
+    """A value of a query. Raises `ArgumentError` for what is neither a text nor a number nor a resource."""
+    value = wire_value(name, value)
+    if isinstance(value, str):
+        return checked_text(name, value)
+    if not isinstance(value, int | float):
+        raise ArgumentError(f"{name}={quoted(value, 60)} is no text and no number: give one")
+    return str(value).lower() if isinstance(value, bool) else shortened(value) if isinstance(value, int) else value
 
 
 def _is_given(name: str, value: Any) -> bool:
@@ -242,13 +264,13 @@ class HttpWallet(OverHttp):
         that of the invoice. An expired invoice is paid with `late` only. A payment that fails is a `failed` payment,
         and raises nothing."""
         order: dict[str, Any] = {
-            "request": what if isinstance(what, str) else what.request,
+            "request": _request(what),
             "payer": self.name,
             "outcome": outcome,
             "delay": span_from("delay", delay) / 1_000,
         }
         if amount is not None:
-            order["amount"] = str(amount)
+            order["amount"] = wire_value("amount", amount)
         if comment is not None:
             order["comment"] = comment
         if late:
@@ -266,6 +288,18 @@ class HttpWallet(OverHttp):
     ) -> HttpPayment:
         """Pay a Static Charge, an LNURL or a Lightning address, as `pay` does: without an `amount` the least one."""
         return self.pay(what, amount=amount, outcome=outcome, delay=delay, comment=comment or None)
+
+
+def _request(what: Any) -> Any:
+    """The payment request of a resource, or the text of one."""
+    if isinstance(what, str):
+        return what
+    request = getattr(what, "request", None)
+    if not isinstance(request, str):
+        raise ArgumentError(
+            f"{quoted(what, 60)} cannot be paid: give a Charge, a Static Charge or the text of a payment request"
+        )
+    return request
 
 
 class HttpPayment(OverHttp):

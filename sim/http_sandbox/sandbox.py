@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from leyden.arguments import checked_path, checked_text, span_ms, whole_number
+from leyden.arguments import checked_path, checked_text, payer_name, span_ms, whole_number
 from leyden.delivery_replays import DeliveryReplays
 from leyden.errors import ApiError, ArgumentError, ForkError
 from leyden.http_sandbox.receivers import HttpReceiver
-from leyden.http_sandbox.requests import OverHttp, ask, not_of_leyden
+from leyden.http_sandbox.requests import OverHttp, ask, bearer, not_of_leyden, segment
 from leyden.http_sandbox.resources import (
     HttpCharge,
     HttpCollection,
@@ -35,6 +35,8 @@ from leyden.http_sandbox.resources import (
     HttpWallet,
     Instant,
     Span,
+    not_an_instant,
+    query_text,
     wire_value,
 )
 from leyden.json_files import shown, write_private
@@ -53,24 +55,19 @@ def create_sandbox(server: str, *, admin_token: str | None = None, **order: Any)
     without the token that it needs.
     """
     server = checked_text("server", server).rstrip("/")
-    created = ask(server, "POST", _SANDBOXES, order, _admin(admin_token))
+    created = ask(server, "POST", _SANDBOXES, order, bearer(admin_token))
     try:
         return HttpSandbox(created, admin_token)
-    except (LookupError, TypeError) as error:
-        cause = f"no field {error}" if isinstance(error, KeyError) else error
-        raise not_of_leyden(server, cause) from None
+    except ArgumentError as error:
+        raise not_of_leyden(server, error) from None
 
 
 def delete_sandboxes(server: str, *, admin_token: str | None = None) -> None:
     """Delete every sandbox that was created on the server. Raises as `create_sandbox`."""
-    headers = _admin(admin_token)
+    server, headers = checked_text("server", server).rstrip("/"), bearer(admin_token)
     while listed := ask(server, "GET", f"{_SANDBOXES}?limit={_PAGE}", None, headers)["data"]:
         for sandbox in listed:
             ask(server, "DELETE", f"{_SANDBOXES}/{sandbox['id']}", None, headers)
-
-
-def _admin(token: str | None) -> dict[str, str]:
-    return {} if token is None else {"authorization": f"Bearer {token}"}
 
 
 class HttpSandbox(DeliveryReplays, OverHttp):
@@ -82,13 +79,18 @@ class HttpSandbox(DeliveryReplays, OverHttp):
     """
 
     def __init__(self, created: Mapping[str, Any], admin_token: str | None = None) -> None:
-        self.id: str = created["id"]
-        self.name: str | None = created["name"]
-        self.url: str = created["url"]
-        self.server_url: str = created["serverUrl"]
-        self.api_key: str = created["apiKey"]
-        self.webhook_secret: str = created["webhookSecret"]
-        self.seed: int = created["seed"]
+        try:
+            texts = [created[name] for name in ("id", "url", "serverUrl", "apiKey", "webhookSecret")]
+            self.name: str | None = created["name"]
+            self.seed: int = created["seed"]
+        except (LookupError, TypeError) as error:
+            cause = f"no field {error}" if isinstance(error, KeyError) else "no fields"
+            raise ArgumentError(
+                f"created has {cause}: give the response of the server that created a sandbox"
+            ) from None
+        self.id, self.url, self.server_url, self.api_key, self.webhook_secret = (
+            checked_text("a field of created", text) for text in texts
+        )
         self._admin_token = admin_token
         self.charges = HttpCollection(self, "/v0/charges", HttpCharge)
         self.static_charges = HttpCollection(self, "/v0/static-charges", HttpStaticCharge)
@@ -118,7 +120,10 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
     def pages(self, target: str, **filters: Any) -> Iterator[Any]:
         """The rows of a list of the service or the control plane, page after page."""
-        query: dict[str, Any] = {"limit": _PAGE, **filters}
+        query: dict[str, Any] = {
+            "limit": _PAGE,
+            **{name: query_text(name, value) for name, value in filters.items() if value is not None},
+        }
         while True:
             page = self.ask("GET", f"{target}?{urlencode(query)}")
             yield from page["data"]
@@ -160,6 +165,8 @@ class HttpSandbox(DeliveryReplays, OverHttp):
     def advance_to(self, when: Instant, offset: Span = "0s") -> list[dict[str, Any]]:
         """Move time forward to an instant plus `offset`, which may be negative; returns what fired, in order. A number
         is epoch milliseconds."""
+        if not isinstance(when, (str, int, datetime)):
+            raise not_an_instant(when)
         at_ms = parse_iso(wire_value("until", when)) + span_ms(offset)
         return self._advance({"to": to_iso(at_ms)})
 
@@ -175,7 +182,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
     def wallet(self, name: str) -> HttpWallet:
         """The wallet of a payer, by name."""
-        return HttpWallet(self, name)
+        return HttpWallet(self, payer_name(name))
 
     def payments(self, **filters: Any) -> list[dict[str, Any]]:
         """The payments, oldest first; `filters` are the query parameters of `GET /sandbox/v1/payments`."""
@@ -198,7 +205,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
     @staticmethod
     def _inbox(name: str, after: int) -> str:
-        return f"/sandbox/v1/inboxes/{name}?limit={_PAGE}&after={after}"
+        return f"/sandbox/v1/inboxes/{segment('name', name)}?limit={_PAGE}&after={after}"
 
     # The sandbox as a whole
 
@@ -267,7 +274,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
     def delete(self) -> None:
         """End the sandbox on the server. One that has ended already stays so. Needs the admin token of the server."""
         try:
-            ask(self.server_url, "DELETE", f"{_SANDBOXES}/{self.id}", None, _admin(self._admin_token))
+            ask(self.server_url, "DELETE", f"{_SANDBOXES}/{self.id}", None, bearer(self._admin_token))
         except ApiError as refused:
             if refused.status != 404:
                 raise

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from leyden.errors import ApiError
 from leyden.lab.charge_states import EXPIRY_REACHED, states_entered
 from leyden.lightning.bolt11.codec import Bolt11, decode
 from leyden.lightning.payer.payment_rows import PaymentRow
@@ -209,9 +210,13 @@ class Payment:
 
     @property
     def row(self) -> PaymentRow:
-        """The row of the payment in the simulation's store."""
+        """The row of the payment in the simulation's store. Raises `ApiError` 404 when it has none any more."""
         with self._session.world.exclusive():
-            return self._session.world.payments.rows.existing(self.id)
+            row = self._session.world.payments.rows.row(self.id)
+        if row is None:  # removed, or after a reset or a restore
+            detail = "this sandbox has no payment with this id: list the payments"
+            raise ApiError(404, {"title": "Not found", "status": 404, "detail": detail})
+        return row
 
     @property
     def status(self) -> str:

@@ -8,7 +8,7 @@ from itertools import islice
 from json import JSONEncoder
 from typing import Any, NamedTuple
 
-from leyden.errors import JournalError
+from leyden.errors import ArgumentError, JournalError
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import Clock
 from leyden.server.store.tables.packed import pack, unpack
@@ -52,7 +52,7 @@ class HashedEventJournal:
     def __init__(self, clock: Clock, *, keep: int | None = None) -> None:
         """Raises `ValueError` when `keep` is negative."""
         if keep is not None and keep < 0:
-            raise ValueError(f"a journal cannot keep {keep} entries: give 0 or more, or None for all")
+            raise ArgumentError(f"a journal cannot keep {keep} entries: give 0 or more, or None for all")
         self._now = clock.now
         self._keep = keep
         self._full_chunks: list[_Chunk] = []  # whole chunks, packed and never changed again: forks share them

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import math
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from decimal import Decimal
+from inspect import getmembers_static, signature
+from itertools import product
+from typing import Any
+
 import pytest
 
+from leyden import conformance
 from leyden.errors import LeydenError
-from leyden.http_sandbox import HttpSandbox, create_sandbox
+from leyden.http_sandbox import HttpSandbox, create_sandbox, delete_sandboxes
+from leyden.http_sandbox.resources import HttpCharge
+from leyden.server.printable import quoted
 from tests.support.http_servers import answering, handling
 
 _CREATED = {
@@ -33,3 +46,81 @@ def test_a_page_that_follows_itself_ends_a_list() -> None:
         sandbox = HttpSandbox({**_CREATED, "url": url})
         with pytest.raises(LeydenError, match="a page follows itself"):
             len(sandbox.charges)
+
+
+class Unprintable:
+    """A value whose repr raises."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+_WRONG = (
+    None, "", 10**400, 10**5000, -1, math.nan, b"x", Unprintable(), "\ud800", "a\0b", "one\ntwo", "x" * 5_000, [],
+    {1: 2}, [Unprintable()], {"a": Unprintable()}, True, 1.5, Decimal("1e400"), timedelta(days=1), object, print,
+)  # fmt: skip
+_RIGHT: dict[str, Any] = {
+    "target": "/v0/charges",
+    "method": "GET",
+    "when": 0,
+    "by": "1s",
+    "reply": 200,
+    "script": [200],
+}
+
+
+def given(call: Callable[..., Any], wrong: Any) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+    """For each parameter the arguments of a call in which it has the wrong value."""
+    parameters = list(signature(call).parameters.values())
+    for one in parameters:
+        if one.kind is one.VAR_KEYWORD:
+            named = {"colour": wrong, "amount": wrong, "limit": wrong}
+        else:
+            named = {one.name: wrong}
+        for other in parameters:
+            if other is not one and other.default is other.empty and other.kind is other.POSITIONAL_OR_KEYWORD:
+                named[other.name] = _RIGHT.get(other.name, "x")
+        yield one.name, (), named
+
+
+def test_each_wrong_argument_is_accepted_or_refused_by_an_error_of_leyden() -> None:
+    faults = []
+    page = {"data": [], "next": None, "id": "a", "fired": [], "posts": [], "cleared": 0, "differences": [], "script": {
+        "rules": [], "answers": [], "always": {}}, "replayed": 0, "ids": [], "request": "x"}  # fmt: skip
+    with handling(answering(json.dumps({**_CREATED, **page, "data": page}).encode())) as url:
+        sandbox = HttpSandbox({**_CREATED, "url": url, "serverUrl": url})
+        objects = (
+            sandbox, sandbox.charges, sandbox.faults, sandbox.service_faults, sandbox.payers, sandbox.wallet("ana"),
+            sandbox.receiver("shop"), HttpCharge(sandbox, "/v0/charges", "a"),
+        )  # fmt: skip
+        calls = [
+            (f"{type(one).__name__}.{name}", getattr(one, name))
+            for one in objects
+            for name, _ in getmembers_static(type(one), callable)
+            if (not name.startswith("_") or name == "__getitem__")
+            and name not in {"save", "inbox", "journal", "run", "path"}
+        ]
+        calls += [("conformance", conformance), ("HttpSandbox", HttpSandbox)]
+        for wrong, (name, call) in product(_WRONG, calls):
+            for parameter, places, named in given(call, wrong):
+                try:
+                    call(*places, **named)
+                except LeydenError as error:
+                    if len(str(error).splitlines()) != 1:
+                        faults.append(f"{name}({parameter}={quoted(wrong, 40)}): {str(error)[:200]!r}")
+                except Exception as error:
+                    *_, last = traceback.extract_tb(error.__traceback__)
+                    where = f"{last.filename[-40:]}:{last.lineno}"
+                    faults.append(f"{name}({parameter}={quoted(wrong, 40)}): {type(error).__name__} at {where}")
+    assert not faults, "\n" + "\n".join(faults)
+
+
+@pytest.mark.parametrize("wrong", [None, "", b"x", 5, Unprintable(), "\ud800", "x"])
+def test_what_is_no_url_and_no_token_is_refused(wrong: Any) -> None:
+    for call in (create_sandbox, delete_sandboxes):
+        with pytest.raises(LeydenError, match=r"server|is no base URL"):
+            call(wrong)
+    with handling(answering(json.dumps(_CREATED).encode())) as url:
+        for token in (b"x", 5, Unprintable(), "one\ntwo", "\ud800"):
+            with pytest.raises(LeydenError, match="admin_token is no token"):
+                create_sandbox(url, admin_token=token)  # type: ignore[arg-type]

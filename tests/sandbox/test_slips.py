@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
@@ -12,7 +14,9 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
-from leyden.errors import LeydenError, PayerError
+from leyden.errors import ApiError, LeydenError, PayerError
+from leyden.rng import RandomStreams
+from leyden.world.event_journal import HashedEventJournal
 
 NO: Any = object()
 BODY = {"amount": "1000", "description": "tea"}
@@ -193,3 +197,29 @@ def test_the_uncaught_error_of_a_misspelt_attribute_has_one_hint(sandbox: Sandbo
         sys.__excepthook__(type(failure.value), failure.value, None)
     shown = written.getvalue()
     assert shown.lower().count("did you mean") == 1, shown
+
+
+def test_what_a_restore_removed_and_what_an_inbox_never_had_are_errors_of_leyden(sandbox: Sandbox) -> None:
+    start = sandbox.snapshot()
+    charge = sandbox.charges.create(**BODY, callbackUrl="http://shop.localhost/paid")
+    payment = sandbox.wallet("ana").pay(charge)
+    sandbox.run("1s")
+    inbox = sandbox.receiver("shop").inbox
+    for place in (1, -2, "x", None, b"x", 1.5, True, slice("a", "b"), slice(None, None, 0)):
+        with pytest.raises(LeydenError):
+            inbox[place]  # type: ignore[call-overload]
+    for refused in (copy.copy, copy.deepcopy, pickle.dumps):
+        for one in (sandbox, charge):
+            if (refused, one) != (copy.copy, charge):
+                with pytest.raises(LeydenError, match="cannot be copied or pickled"):
+                    refused(one)
+    sandbox.restore(start)
+    for name in ("row", "status", "outcome"):
+        with pytest.raises(ApiError, match="404 Not found: this sandbox has no payment with this id"):
+            getattr(payment, name)
+    for call in (
+        lambda: RandomStreams(1).stream("x").below(0),
+        lambda: HashedEventJournal(sandbox.world.clock, keep=-1),
+    ):
+        with pytest.raises(LeydenError):
+            call()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from leyden.errors import ArgumentError
 from leyden.lightning.engine.htlc import (
     FAILED,
     FULFILLMENT_DEADLINE_BLOCKS,
@@ -61,16 +62,16 @@ class NodePolicy:
 
     def __post_init__(self) -> None:
         if self.overpay not in {"bolt", "lnd"}:
-            raise ValueError(
+            raise ArgumentError(
                 f"overpay is bolt (refuse more than twice the amount) or lnd (take it), not {self.overpay!r}"
             )
         if self.mpp_timeout_ms < 60_000:
-            raise ValueError(f"mpp_timeout_ms must be at least 60000 (BOLT 4), not {self.mpp_timeout_ms}")
+            raise ArgumentError(f"mpp_timeout_ms must be at least 60000 (BOLT 4), not {self.mpp_timeout_ms}")
         if self.min_final_cltv < 1:
-            raise ValueError(f"min_final_cltv must be at least 1 block, not {self.min_final_cltv}")
+            raise ArgumentError(f"min_final_cltv must be at least 1 block, not {self.min_final_cltv}")
         least = max(_MIN_FINAL_CLTV, self.min_final_cltv)
         if not 1 <= self.hold_margin_blocks < least:
-            raise ValueError(
+            raise ArgumentError(
                 f"hold_margin_blocks must be at least 1 and below {least}, the fewest blocks that a payment arrives "
                 f"with, not {self.hold_margin_blocks}"
             )
@@ -154,7 +155,7 @@ class Invoices:
         Raises `ValueError` for an amount of 0, which no channel carries (BOLT 2).
         """
         if htlc.amount_msat <= 0:
-            raise ValueError(f"HTLC {htlc.id} carries {htlc.amount_msat} msat: a part carries at least 1 msat")
+            raise ArgumentError(f"HTLC {htlc.id} carries {htlc.amount_msat} msat: a part carries at least 1 msat")
         stored = self._table.row(htlc.payment_hash)
         why = self._refusal(stored, htlc)
         if stored is None or why is not None:
