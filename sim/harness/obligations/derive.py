@@ -15,6 +15,7 @@ from leyden.harness.obligations.control.kept import kept_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
+from leyden.harness.obligations.control.secrets import secret_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, setup_obligation
 from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations
@@ -79,6 +80,7 @@ def _derived() -> Iterator[Obligation]:
         control_refusal_obligations(),
         replay_obligations(),
         kept_obligations(),
+        secret_obligations(),
         clock_obligations(),
         (setup_obligation(), jitter_obligation()),
     )

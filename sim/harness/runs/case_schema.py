@@ -150,6 +150,9 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "operation": _NAME, "mistakes": {"type": "array", "items": {"enum": list(MISTAKES)}, "minItems": 1},
         "method?": {"enum": ["HEAD"]},
     },
+    "control_secrets": {
+        "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "disk?": _FLAG, "steps": _STEPS_WITHIN,
+    },
     "control_clock": {"steps": _STEPS_WITHIN},
     "passes": {"by": {"type": "integer", "minimum": 0, "maximum": _MAX_MS}},
     "control_counts": {"check": {"enum": list(COUNTS)}},
