@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.obligations.changes import change_obligations
+from leyden.harness.obligations.control.bounds import keep_obligations
 from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.kept import kept_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
@@ -80,6 +81,7 @@ def _derived() -> Iterator[Obligation]:
         control_refusal_obligations(),
         replay_obligations(),
         kept_obligations(),
+        keep_obligations(),
         secret_obligations(),
         clock_obligations(),
         (setup_obligation(), jitter_obligation()),
