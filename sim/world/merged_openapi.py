@@ -26,28 +26,23 @@ _SEE: Mapping[str, Json] = {
     "seeCallbacks": {"operationId": "listDeliveries", "parameters": {"chargeId": "$response.body#/data/id"}}
 }
 _LINKS: Mapping[tuple[str, str], Mapping[str, Json]] = {
+    # Payments are held, so that the link from a payment to its settling finds one that can be settled; then the Charge
+    # completes. Those of an invoice that a wallet requested arrive at once.
     ("/v0/charges", "post"): {
-        "payIt": _pay(_INVOICE),
         "holdIt": _pay(_INVOICE, outcome="hold"),
         "loseIt": {"operationId": "failCharge", "parameters": _ID, "requestBody": {}, **_WHOLE},
         "letItExpire": {"operationId": "advanceClock", "requestBody": {"to": _END}, **_WHOLE},
         **_SEE,
     },
     ("/v0/static-charges", "post"): {
-        "payIt": _pay(_INVOICE),
+        "holdIt": _pay(_INVOICE, outcome="hold"),
         "leaveOneSlot": {
             "operationId": "updateStaticCharge", "parameters": _ID, "requestBody": {"allowedSlots": 1}, **_WHOLE
         },
         **_SEE,
     },
-    ("/v0/static-charges/{id}", "patch"): {"payIt": _pay(_INVOICE)},
-    ("/lnurlp/{id}/invoice", "get"): {
-        "payIt": _pay("$response.body#/pr"), "holdIt": _pay("$response.body#/pr", outcome="hold")
-    },
-    # The list has held payments alone, see `_HELD`.
-    ("/sandbox/v1/payments", "get"): {
-        "settleIt": {"operationId": "settlePayment", "parameters": {"id": "$response.body#/data/0/id"}}
-    },
+    ("/v0/static-charges/{id}", "patch"): {"holdIt": _pay(_INVOICE, outcome="hold")},
+    ("/lnurlp/{id}/invoice", "get"): {"payIt": _pay("$response.body#/pr")},
 }  # fmt: skip
 # Of the control plane only what makes something happen to a Charge, or shows it: the more a tool has to choose from,
 # the less it gets done; and a fresh world would undo its work, a new key lock it out.
@@ -55,14 +50,6 @@ CONTROL_OPERATIONS = frozenset(
     {"createPayment", "listPayments", "getPayment", "settlePayment", "failCharge", "advanceClock"}
     | {"listDeliveries", "getDelivery"}
 )
-# Links of the control plane that lead to a refusal as often as to a success: whether a payment is held depends on how it
-# was ordered.
-_LEFT_OUT: Mapping[tuple[str, str], frozenset[str]] = {
-    ("/sandbox/v1/payments", "post"): frozenset({"settlePayment"}),
-    ("/sandbox/v1/payments/{id}", "get"): frozenset({"settlePayment"}),
-}
-# The value of the filter that the list of payments has here, so that each of its rows can be settled.
-_HELD = "held"
 # The patterns of what can be paid, as one. By the same pattern in an answer and in a request Schemathesis knows what to
 # fill in.
 _PAYABLE = "^ln(?:bcrt|url1)[0-9a-z]+$"
@@ -96,12 +83,8 @@ def merged(service: Mapping[str, Any], sandbox: Mapping[str, Any]) -> Json:
         for method, operation in _operations(item).items():
             answer = operation["responses"].get("200")
             if answer is not None:
-                left_out = _LEFT_OUT.get((path, method), frozenset())
                 links = {**answer.get("links", {}), **_LINKS.get((path, method), {})}
-                links = {
-                    name: link for name, link in links.items()
-                    if name not in left_out and _target(link, components) in known
-                }  # fmt: skip
+                links = {name: link for name, link in links.items() if _target(link, components) in known}
                 responses = {**operation["responses"], "200": {**answer, "links": links}}
                 linked[method] = {**operation, "responses": responses}
         paths[path] = {**item, **linked}
@@ -164,20 +147,7 @@ def _control_paths(paths: Json, schemas: Json) -> Json:
         content = {"application/json": {"schema": schema, "examples": examples}}
         body = {**operation["requestBody"], "content": content}
         found[path] = {**found[path], "post": {**operation, "requestBody": body}}
-    listing = found.get("/sandbox/v1/payments", {}).get("get")
-    if listing is not None:
-        found["/sandbox/v1/payments"] = {**found["/sandbox/v1/payments"], "get": _held_payments(listing)}
     return found
-
-
-def _held_payments(listing: Json) -> Json:
-    """The list of payments with those alone that can be settled: the filter has one value, and no other filter leaves
-    rows out."""
-    schema = {"type": "string", "enum": [_HELD], "x-expect": _HELD}
-    text = f"Only the payments with this status, which is `{_HELD}` here: those that can be settled."
-    status = {"name": "status", "in": "query", "required": True, "description": text, "schema": schema}
-    pages = [one for one in listing["parameters"] if str(one.get("$ref", "")).endswith("SandboxLimit")]
-    return {**listing, "parameters": [{**status, "example": _HELD}, *pages]}
 
 
 def _payable(schema: Json) -> Json:

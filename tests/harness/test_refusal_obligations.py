@@ -10,9 +10,8 @@ import pytest
 
 from leyden.devserver.control.callbacks.deliveries import CallbackControl
 from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.engines.obligations import _mixed
+from leyden.harness.engines.obligations import _mixed, run_obligations
 from leyden.harness.engines.results import CampaignConfig
-from leyden.harness.engines.obligations import run_obligations
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.runs.cases import play
 from leyden.harness.targets.target import InProcess

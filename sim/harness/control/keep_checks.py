@@ -1,5 +1,5 @@
-"""Checks of `leyden serve --keep N`: what is pending and the last N of each kind that ended stay, as they are without the
-option, and nothing else does."""
+"""Checks of `leyden serve --keep N`: what is pending and the last N of each kind that ended stay as they are without it,
+and nothing else does."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _INBOX = "shop.inbox"
 
 
 def check_keep(make: Callable[[tuple[str, ...]], Host], step: Mapping[str, Any]) -> None:
-    """{"do": "control_keep", "count": N, "steps": [step, ...], "how"?: "kill"}: do the steps at a server without a bound
-    and at one that keeps N, which is restarted afterwards. `make(options)` starts a server."""
+    """{"do": "control_keep", "count": N, "steps": [step, ...], "how"?: "kill"}: do the steps at a server without
+    a bound and at one that keeps N, which is restarted afterwards. `make(options)` starts a server."""
     keep = step["count"]
     whole, kept = make(()), make(("--keep", str(keep)))
     for one in (*step["steps"], *({"do": "commit"},) * _COMMITS):

@@ -19,7 +19,7 @@ _INBOX = "http://signed.localhost/hook"
 
 
 class _Expected:
-    """The secrets, newest first, each with the instant at which it ends, and the keys, each with whether it is valid."""
+    """The secrets, newest first, each with the instant at which it ends, and the keys: whether each is valid."""
 
     def __init__(self, given: str | None) -> None:
         self.given = given
@@ -74,7 +74,9 @@ def _do(host: Host, one: Any, expected: _Expected) -> None:
             # The secret stays; whether an earlier one still signs in the new run is not promised.
             expected.secrets = expected.secrets[:1]
         if target.endswith(("/reset", "/restore")):
-            expected.received = next((row["received"] for row in host.rows("listInboxes") if row["name"] == "signed"), 0)
+            expected.received = next(
+                (row["received"] for row in host.rows("listInboxes") if row["name"] == "signed"), 0
+            )
 
 
 def _check(host: Host, expected: _Expected, where: str) -> None:
