@@ -1,5 +1,5 @@
-"""Checks of `leyden serve --keep N`: what is pending and the last N of each kind that ended stay as they are without it,
-and nothing else does."""
+"""Checks of `leyden serve --keep N`: what is pending and the last N of each kind that ended stay, as they are
+without it, and nothing else does."""
 
 from __future__ import annotations
 
