@@ -26,22 +26,21 @@ _SEE: Mapping[str, Json] = {
     "seeCallbacks": {"operationId": "listDeliveries", "parameters": {"chargeId": "$response.body#/data/id"}}
 }
 _LINKS: Mapping[tuple[str, str], Mapping[str, Json]] = {
-    # Payments are held, so that the link from a payment to its settling finds one that can be settled; then the Charge
-    # completes. Those of an invoice that a wallet requested arrive at once.
     ("/v0/charges", "post"): {
+        "payIt": _pay(_INVOICE),
         "holdIt": _pay(_INVOICE, outcome="hold"),
         "loseIt": {"operationId": "failCharge", "parameters": _ID, "requestBody": {}, **_WHOLE},
         "letItExpire": {"operationId": "advanceClock", "requestBody": {"to": _END}, **_WHOLE},
         **_SEE,
     },
     ("/v0/static-charges", "post"): {
-        "holdIt": _pay(_INVOICE, outcome="hold"),
+        "payIt": _pay(_INVOICE),
         "leaveOneSlot": {
             "operationId": "updateStaticCharge", "parameters": _ID, "requestBody": {"allowedSlots": 1}, **_WHOLE
         },
         **_SEE,
     },
-    ("/v0/static-charges/{id}", "patch"): {"holdIt": _pay(_INVOICE, outcome="hold")},
+    ("/v0/static-charges/{id}", "patch"): {"payIt": _pay(_INVOICE)},
     ("/lnurlp/{id}/invoice", "get"): {"payIt": _pay("$response.body#/pr")},
 }  # fmt: skip
 # Of the control plane only what makes something happen to a Charge, or shows it: the more a tool has to choose from,
