@@ -122,7 +122,7 @@ class Projects:
 
     def rotate_secret(self, project: str, secret: str | None = None) -> str:
         """Give the project a new callback secret, by default a random one, and return it. Until the rotation ends the
-        old secret signs too, as long as it is one of the newest three.
+        old secret signs too, as long as it is one of the newest three. A secret that is given again signs once.
 
         Raises `LookupError` for an unknown project.
         """
@@ -135,7 +135,8 @@ class Projects:
         while secret is None or (secret in {one["secret"] for one in old} and not given):
             secret = self._new_secret()  # after a reset the random stream draws the same secrets again
         new: SecretRow = {"secret": secret, "from_ms": now, "until_ms": None}
-        self.projects.put({**row, "webhook_secrets": [*old, new]})
+        kept = [one for one in old if one["secret"] != secret]
+        self.projects.put({**row, "webhook_secrets": [*kept, new]})
         return secret
 
     def secrets(self, project: str) -> Sequence[SecretRow]:

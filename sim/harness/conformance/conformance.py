@@ -14,6 +14,7 @@ from leyden.harness.conformance.callbacks import callback_scenarios
 from leyden.harness.conformance.charges import charge_scenarios, request_scenarios, static_scenarios
 from leyden.harness.conformance.control import control_scenarios
 from leyden.harness.conformance.lists import list_scenarios
+from leyden.harness.conformance.refusals import refusal_scenarios
 from leyden.harness.conformance.scenario import (
     WEEK_MS,
     Scenarios,
@@ -167,6 +168,7 @@ _NUMBERS = (999, 1000, 1001, 500_000_000, 500_000_001, 1000.5, "1000", True, -10
 # The cases without overlays, in the order of the run.
 GROUPS: Mapping[str, Callable[[], Scenarios]] = {
     "requests": request_scenarios,
+    "refusals": refusal_scenarios,
     "charges": charge_scenarios,
     "static charges": static_scenarios,
     "lists": list_scenarios,

@@ -37,7 +37,7 @@ def check_replay(host: Host, step: Mapping[str, Any]) -> None:
     if "count" in step:
         # By ids in an order of one's own, with others between them that are not chosen.
         every = step.get("every", 1)
-        chosen = (chosen if every == 1 else chosen[::-1][:: every])[: step["count"]]
+        chosen = (chosen if every == 1 else chosen[::-1][::every])[: step["count"]]
         body = {"ids": [row["id"] for row in chosen]}
         if not chosen:
             raise StepImpossible("no delivery can be replayed")

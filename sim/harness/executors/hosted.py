@@ -10,10 +10,12 @@ import orjson
 from leyden.errors import MissingExtra
 from leyden.harness.control.clock_checks import check_clock
 from leyden.harness.control.host import Host
+from leyden.harness.control.keep_checks import check_keep
 from leyden.harness.control.list_checks import check_list
 from leyden.harness.control.refusal_checks import check_refused
 from leyden.harness.control.replay_checks import check_replay
 from leyden.harness.control.search_checks import check_counts, check_search
+from leyden.harness.control.secret_checks import check_secrets
 from leyden.harness.control.state_checks import check_kept
 from leyden.harness.session.session import Request, Session
 from leyden.harness.steps import Step, StepImpossible
@@ -82,6 +84,23 @@ def control_refused(session: Session, step: Step) -> None:
     """{"do": "control_refused", "operation": "addFault", "mistakes": ["key", "accept"], "method"?: "HEAD"}: a request
     with these mistakes, which change nothing (`leyden.harness.control.refusal_checks`)."""
     check_refused(hosted(session), step)
+
+
+def control_secrets(session: Session, step: Step) -> None:
+    """{"do": "control_secrets", "options"?, "disk"?, "steps": [step, ...]}: host a server with these options, and check
+    after each step which secrets sign and which API keys are valid (`leyden.harness.control.secret_checks`)."""
+    check_secrets(new_host(session, step), step)
+
+
+def control_keep(session: Session, step: Step) -> None:
+    """{"do": "control_keep", "count": N, "options"?, "disk"?, "steps": [step, ...], "how"?: "kill"}: a server with
+    `--keep N` is compared with one without it (`leyden.harness.control.keep_checks`)."""
+
+    def make(options: tuple[str, ...]) -> Host:
+        given = [*step.get("options", ()), *options]
+        return new_host(session, {**step, "options": given, "disk": bool(options) and step.get("disk", False)})
+
+    check_keep(make, step)
 
 
 def passes(session: Session, step: Step) -> None:

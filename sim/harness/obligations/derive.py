@@ -6,20 +6,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, cast
 
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.obligations.changes import change_obligations
+from leyden.harness.obligations.control.bounds import keep_obligations
 from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.kept import kept_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
+from leyden.harness.obligations.control.secrets import secret_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, setup_obligation
 from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations
 from leyden.harness.obligations.idempotency import idempotency_obligations
 from leyden.harness.obligations.idempotent_fields import idempotent_field_obligations
+from leyden.harness.obligations.labels import labelled
 from leyden.harness.obligations.long_lists import long_list_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
@@ -79,6 +81,8 @@ def _derived() -> Iterator[Obligation]:
         control_refusal_obligations(),
         replay_obligations(),
         kept_obligations(),
+        keep_obligations(),
+        secret_obligations(),
         clock_obligations(),
         (setup_obligation(), jitter_obligation()),
     )
@@ -106,7 +110,7 @@ def obligation_cases(obligations: Sequence[Obligation] | None = None) -> list[Ca
 def _case(setup: str, overlays: tuple[str, ...], members: Sequence[Obligation]) -> Case:
     steps: list[Step] = [*setup_of(setup)]
     for number, one in enumerate(members):
-        renamed = _labelled(one.steps, number)
+        renamed = labelled(one.steps, number)
         steps += [*renamed[:-1], {**renamed[-1], "obligation": one.id}]
     start = start_of(setup)
     return Case(
@@ -114,22 +118,3 @@ def _case(setup: str, overlays: tuple[str, ...], members: Sequence[Obligation]) 
         disk=any(step["do"] in {"restart", "crash"} for step in steps),
         name=f"obligations: {members[0].id}{f' and {len(members) - 1} more' if len(members) > 1 else ''}",
     )  # fmt: skip
-
-
-_LABELS = ("as", "what", "static", "charge", "payment")
-
-
-def _labelled(steps: Sequence[Step], number: int) -> list[Step]:
-    """The steps with labels of their own: for `new` that of the latest step which creates it, and `new-x` likewise."""
-    found: list[Step] = []
-    latest = ""
-    for index, step in enumerate(steps):
-        if step.get("as") == "new":
-            latest = f"n{number}-{index}"
-        names: Any = {
-            name: latest if step.get(name) == "new" else f"n{number}-{label[4:]}"
-            for name in _LABELS
-            if (label := str(step.get(name, ""))) == "new" or label.startswith("new-")
-        }
-        found.append(cast("Step", {**step, **names}))
-    return found

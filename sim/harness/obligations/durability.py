@@ -89,7 +89,9 @@ def _compacted(name: str, steps: Sequence[Step], overlays: tuple[str, ...]) -> O
 def _slots() -> Iterator[Obligation]:
     """The invoices of a Static Charge that is full: they stay cancelled after a restart of each kind, when slots are
     added, too, and their Charges expire at their own times."""
-    for number, (overlay, how, slots) in enumerate(product(("", "reserve-on-issue", "count-on-settle"), RESTARTS, (1, 2))):
+    for number, (overlay, how, slots) in enumerate(
+        product(("", "reserve-on-issue", "count-on-settle"), RESTARTS, (1, 2))
+    ):
         if how not in _RESUMING:
             continue
         again: Step = {"do": "restart", "how": how}
@@ -99,7 +101,10 @@ def _slots() -> Iterator[Obligation]:
         found += [{"do": "pay", "as": "held", "charge": f"c{slots}", "outcome": "hold"}]
         found += [{"do": "pay", "as": f"p{n}", "charge": f"c{n}"} for n in range(slots)]
         found += [again, {"do": "pay", "as": "late", "charge": f"c{slots + 1}"}]
-        found += [{"do": "invoice", "static": "s", "as": "more", "amount": "1000"}, {"do": "pay_request", "static": "s"}]
+        found += [
+            {"do": "invoice", "static": "s", "as": "more", "amount": "1000"},
+            {"do": "pay_request", "static": "s"},
+        ]
         found += [{"do": "patch", "static": "s", "body": {"allowedSlots": slots + 1}}, again]
         found += [{"do": "pay", "as": "later", "charge": f"c{slots + 2}"}]
         found += [{"do": "invoice", "static": "s", "as": "new", "amount": "1000"}, again]
@@ -140,7 +145,9 @@ def _tables() -> Iterator[Obligation]:
             found += [{"do": "patch", "static": name, "body": {"internalId": f"{turn}"}} if resource == "static" else
                       {"do": "fail", "charge": name}]  # fmt: skip
         found += [{"do": "restart", "how": ("kill", "close", "compact")[number % 3]}, keyed]
-        operation = {"charges": "listCharges", "statics": "listStaticCharges", "children": "listStaticChargeCharges"}[of]
+        operation = {"charges": "listCharges", "statics": "listStaticCharges", "children": "listStaticChargeCharges"}[
+            of
+        ]
         one = next(each for each in operations_of() if each.name == operation)
         for query in ({"limit": "90"}, {"internalId": "new"}, {"internalId": "old", "limit": "1000"},
                       {"status": "active" if of == "statics" else "error"}):  # fmt: skip

@@ -17,6 +17,7 @@ from leyden.harness.control.state_checks import WAYS
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.specification import PATCH_SCHEMA
+from leyden.harness.targets.hosted import ENDS
 from leyden.harness.targets.target import RESTARTS, TARGET_KINDS
 from leyden.world.time.instant_texts import FORMATS, START_TEXT
 
@@ -149,6 +150,13 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "control_refused": {
         "operation": _NAME, "mistakes": {"type": "array", "items": {"enum": list(MISTAKES)}, "minItems": 1},
         "method?": {"enum": ["HEAD"]},
+    },
+    "control_secrets": {
+        "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "disk?": _FLAG, "steps": _STEPS_WITHIN,
+    },
+    "control_keep": {
+        "count": {"type": "integer", "minimum": 1, "maximum": 10**6}, "how?": {"enum": [*ENDS]}, "disk?": _FLAG,
+        "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "steps": _STEPS_WITHIN,
     },
     "control_clock": {"steps": _STEPS_WITHIN},
     "passes": {"by": {"type": "integer", "minimum": 0, "maximum": _MAX_MS}},

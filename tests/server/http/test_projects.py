@@ -59,6 +59,16 @@ def test_two_rotations_in_a_day_leave_three_secrets_signing(sandbox: Sandbox) ->
     assert list(projects.secrets("nobody")) == []
 
 
+def test_a_secret_that_is_given_again_signs_once(sandbox: Sandbox) -> None:
+    projects = sandbox.world.service.projects
+    [first] = projects.signing_secrets("default", sandbox.world.clock.now())
+    second = projects.rotate_secret("default")
+    projects.rotate_secret("default", first)
+    projects.rotate_secret("default", first)
+    assert projects.signing_secrets("default", sandbox.world.clock.now()) == [first, second]
+    assert len(signatures_after(sandbox, 1)) == 2
+
+
 def test_at_most_three_secrets_sign(sandbox: Sandbox) -> None:
     projects = sandbox.world.service.projects
     [first] = projects.signing_secrets("default", sandbox.world.clock.now())

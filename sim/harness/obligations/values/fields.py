@@ -290,6 +290,12 @@ def _many_unknown_fields(one: DocumentedOperation, overlays: tuple[str, ...]) ->
             yield Obligation(f"{one.name} query", "unknown-fields", str(count), source, (step,))
 
 
+def many_field_obligations() -> Iterator[Obligation]:
+    """Numbers of unknown names at every operation."""
+    for one in operations_of():
+        yield from _many_unknown_fields(one, ())
+
+
 def _snake(name: str) -> str:
     return "".join(f"_{one.lower()}" if one.isupper() else one for one in name)
 

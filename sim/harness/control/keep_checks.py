@@ -1,0 +1,90 @@
+"""Checks of `leyden serve --keep N`: what is pending and the last N of each kind that ended stay, as they are
+without it, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from leyden.harness.control.filters import CHARGES, STATICS, meaning_of
+from leyden.harness.control.host import Host, list_named, violation
+from leyden.harness.control.list_checks import PLACES, check_list
+from leyden.harness.control.state_checks import do
+
+_CHARGE_ENDS = ("payment_settled", "expiry_reached", "invoice_failed")
+# Of each list: the member of `removed`, the states in which a row is pending, and the entries of the journal that say
+# that it ended.
+_KINDS: Mapping[str, tuple[str, frozenset[str], tuple[str, ...]]] = {
+    CHARGES: ("charges", frozenset({"pending"}), _CHARGE_ENDS),
+    STATICS: ("staticCharges", frozenset({"active", "disabled"}), ("expiry_reached",)),
+    "listPayments": ("payments", frozenset({"scheduled", "in_flight", "held", "pending"}),
+                     ("payment_succeeded", "payment_failed")),
+    "listDeliveries": ("deliveries", frozenset({"pending"}), ("callback_finished",)),
+}  # fmt: skip
+# Rows are removed at the ends of commits, a few at a time.
+_COMMITS = 12
+_INBOX = "shop.inbox"
+
+
+def check_keep(make: Callable[[tuple[str, ...]], Host], step: Mapping[str, Any]) -> None:
+    """{"do": "control_keep", "count": N, "steps": [step, ...], "how"?: "kill"}: do the steps at a server without
+    a bound and at one that keeps N, which is restarted afterwards. `make(options)` starts a server."""
+    keep = step["count"]
+    whole, kept = make(()), make(("--keep", str(keep)))
+    for one in (*step["steps"], *({"do": "commit"},) * _COMMITS):
+        for host in (whole, kept):
+            if one["do"] == "commit":
+                host.accepted("PUT", "/sandbox/v1/inboxes/quiet/script", {})
+            else:
+                do(host, one)
+    ended = _ends(whole)
+    _compare(whole, kept, keep, ended, f"with --keep {keep}")
+    if "how" in step:
+        kept.server.restart(step["how"])
+        kept.forget()
+        _compare(whole, kept, keep, ended, f"with --keep {keep}, after {step['how']} and a start")
+
+
+def _ends(host: Host) -> dict[tuple[str, str], int]:
+    """The number of the journal's entry that says that a row ended, by list and id."""
+    entries = host.read("/sandbox/v1/journal?limit=1000")
+    found = {}
+    for entry in entries:
+        for name, (_, pending, kinds) in _KINDS.items():
+            if entry["kind"] in kinds and entry["facts"].get("status") not in pending:
+                found[name, entry["subject"]] = entry["sequence"]
+    return found
+
+
+def _compare(whole: Host, kept: Host, keep: int, ended: Mapping[tuple[str, str], int], where: str) -> None:
+    removed = kept.read("/sandbox/v1")["removed"]
+    for name, (shown, pending, _) in _KINDS.items():
+        rows = {row["id"]: row for row in whole.rows(name)}
+        over = sorted((row for row in rows if rows[row]["status"] not in pending), key=lambda row: ended[name, row])
+        gone = frozenset(over[: max(0, len(over) - keep)])
+        expected = [one for key, one in rows.items() if key not in gone]
+        observed = [*kept.rows(name)]
+        if expected != observed:
+            wanted, found = ([one["id"] for one in each] for each in (expected, observed))
+            missing, more = [one for one in wanted if one not in found], [one for one in found if one not in wanted]
+            words = f"missing: {missing[:3]}; not expected: {more[:3]}"
+            raise violation(f"{name} {where}", f"{len(wanted)} rows, as they are without it", words)
+        if removed.get(shown) != len(gone):
+            raise violation(f"removed {shown} {where}", len(gone), removed)
+        for one in (*gone,)[:4]:
+            if name in {CHARGES, STATICS}:
+                path = f"/v0/{'charges' if name == CHARGES else 'static-charges'}/{one}"
+                status = kept.ask("GET", path).status
+                if status != 404:
+                    raise violation(f"GET {path} {where}", 404, status)
+        of = list_named(name)
+        check_list(kept, {"operation": name, "check": "pages"})
+        for parameter in of.filters:
+            if parameter != "bodies" and meaning_of(of, parameter) is not None:
+                for place in PLACES:
+                    check_list(kept, {"operation": name, "check": "filter", "draw": [[parameter, place, "same"]]})
+    posts = [host.read(f"/sandbox/v1/inboxes/{_INBOX}?limit=1000")["posts"] for host in (whole, kept)]
+    wanted_posts = [one["headers"]["webhook-id"] for one in posts[0]][-keep:]
+    found_posts = [one["headers"]["webhook-id"] for one in posts[1]]
+    if wanted_posts != found_posts:
+        raise violation(f"posts of an inbox {where}", wanted_posts[:3], found_posts[:3])

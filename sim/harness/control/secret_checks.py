@@ -1,0 +1,118 @@
+"""Checks of the webhook secret and the API keys of a hosted server: which secrets sign, and which keys are valid, after
+rotations, resets, restarts and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from leyden.harness.checks import responses as checks
+from leyden.harness.constants import API_KEY
+from leyden.harness.control.host import Host, violation
+from leyden.harness.control.state_checks import do
+
+_DAY_MS = 86_400_000
+_MOST = 3  # secrets that sign at once [callback-signature]
+_SECRET, _KEYS = "/sandbox/v1/webhook-secret", "/sandbox/v1/api-keys"
+_INBOX = "http://signed.localhost/hook"
+
+
+class _Expected:
+    """The secrets, newest first, each with the instant at which it ends, and the keys: whether each is valid."""
+
+    def __init__(self, given: str | None) -> None:
+        self.given = given
+        self.secrets: list[tuple[str, int | None]] = [] if given is None else [(given, None)]
+        self.keys = {API_KEY: True}
+        self.received = 0
+
+    def rotate(self, secret: str, now: int) -> None:
+        """Another secret; the earlier ones sign for a day."""
+        known = [(one, now + _DAY_MS if until is None else until) for one, until in self.secrets if one != secret]
+        self.secrets = [(secret, None), *known][:_MOST]
+
+    def signing(self, now: int) -> list[str]:
+        return [secret for secret, until in self.secrets if until is None or now < until][:_MOST]
+
+
+def check_secrets(host: Host, step: Mapping[str, Any]) -> None:
+    """Do one step `control_secrets`: after each of its steps a callback is signed by exactly the secrets that are
+    promised, and each key is valid or not."""
+    options: Sequence[str] = step.get("options", ())
+    given = options[options.index("--webhook-secret") + 1] if "--webhook-secret" in options else None
+    expected = _Expected(given)
+    _check(host, expected, "at the start")
+    for number, one in enumerate(step["steps"]):
+        where = f"after step {number + 1}, {one.get('target', one['do'])}"
+        _do(host, one, expected)
+        _check(host, expected, where)
+
+
+def _do(host: Host, one: Any, expected: _Expected) -> None:
+    target = one.get("target", "")
+    if one["do"] == "restart":
+        host.server.restart(one["how"], options=one.get("options", ()))
+        host.forget()
+        if expected.given is not None and expected.secrets[0][0] != expected.given:
+            expected.rotate(expected.given, _now(host))  # the option of a start is a rotation
+    elif target == f"{_SECRET}/rotate":
+        now, answer = _now(host), host.accepted("POST", target)
+        checks.new_secret(answer["current"], [secret for secret, _ in expected.secrets])
+        expected.rotate(answer["current"], now)
+    elif target.startswith(_KEYS):
+        body = one.get("body", {})
+        new = host.accepted("POST", target, body)["key"]
+        if expected.keys.get(new) is not None:
+            raise violation(f"POST {target}", "a key that was never issued", new)
+        if "replaces" in body:
+            expected.keys[body["replaces"]] = False
+        expected.keys[new] = True
+    else:
+        do(host, one)
+        if target.endswith("/reset"):
+            # The secret stays; whether an earlier one still signs in the new run is not promised.
+            expected.secrets = expected.secrets[:1]
+        if target.endswith(("/reset", "/restore")):
+            expected.received = next(
+                (row["received"] for row in host.rows("listInboxes") if row["name"] == "signed"), 0
+            )
+
+
+def _check(host: Host, expected: _Expected, where: str) -> None:
+    found = host.read(_SECRET)
+    if not expected.secrets:
+        expected.secrets = [(found["current"], None)]
+    now = _now(host)
+    signing = expected.signing(now)
+    observed = [one["secret"] for one in found["secrets"]]
+    if (found["current"], observed[: len(signing)]) != (signing[0], signing):
+        raise violation(f"GET {_SECRET} {where}", signing, [found["current"], *observed])
+    body = {"amount": "2000", "description": "signed", "callbackUrl": _INBOX}
+    charge = host.accepted("POST", "/v0/charges", body)["data"]["id"]
+    host.accepted("POST", f"/sandbox/v1/charges/{charge}/fail", {})
+    posts = host.read(f"/sandbox/v1/inboxes/signed?limit=1000&after={expected.received}")["posts"]
+    if len(posts) != 1:
+        raise violation(f"callbacks {where}", "one", len(posts))
+    expected.received += 1
+    headers, text = posts[0]["headers"], posts[0]["body"]
+    stamp_s = int(headers["webhook-timestamp"])
+    wanted = checks.signature(observed, headers["webhook-id"], stamp_s, text)
+    if headers["webhook-signature"] != wanted:
+        raise violation(f"webhook-signature {where}", wanted, headers["webhook-signature"])
+    for key, is_valid in expected.keys.items():
+        for path in ("/v0/wallet", "/sandbox/v1"):
+            status = host.server.ask("GET", path, key=key).status
+            if status != (200 if is_valid else 401):
+                raise violation(f"GET {path} with {'a key' if is_valid else 'a replaced key'} {where}",
+                                200 if is_valid else 401, status)  # fmt: skip
+        if key != API_KEY:
+            for target, given in ((_KEYS, {"key": key}), (f"{_KEYS}/rotate", {"replaces": API_KEY, "key": key})):
+                status = host.ask("POST", target, given).status
+                if status != 409:
+                    raise violation(f"POST {target} with a key that was issued, {where}", 409, status)
+
+
+def _now(host: Host) -> int:
+    text = host.read("/sandbox/v1/clock")["now"]
+    return round(datetime.fromisoformat(text).timestamp() * 1_000)
