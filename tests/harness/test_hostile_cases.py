@@ -243,3 +243,49 @@ def test_a_page_that_is_not_utf8_is_one_line(tmp_path: Path, capsys: pytest.Capt
     assert main(["table", "--into", str(page)]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "byte 0 is not UTF-8" in line
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--data", "{folder}/theirs"], ["--data={folder}/theirs"], ["--spec", "{folder}/secret"],
+        ["--overlay", "{folder}/secret"], ["--network", "{folder}/graph.json"], ["--ready-file", "{folder}/ready"],
+        ["--egress", "loopback"], ["--egress", "none", "--egress-allow", "10.0.0.0/8"], ["--host", "0.0.0.0"],
+        ["--rate", "x"], ["--help"], ["more"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+@pytest.mark.parametrize("do", ["host", "control_kept", "restart"])
+def test_a_hosted_server_has_no_option_for_a_file_or_an_address(
+    do: str, options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [text.format(folder=tmp_path) for text in options]
+    host: Any = {"do": "host", "options": ["--rate", "0"], "disk": True}
+    steps: dict[str, list[Any]] = {
+        "host": [{"do": "host", "options": given}],
+        "control_kept": [{"do": "control_kept", "how": "kill", "options": given, "steps": []}],
+        "restart": [host, {"do": "control_clock", "steps": [{"do": "restart", "how": "close", "options": given}]}],
+    }
+    (tmp_path / "secret").write_text("hidden")
+    file = tmp_path / "hostile.case.json"
+    file.write_text(Case(tuple(steps[do])).dumps())
+    before = sorted(tmp_path.iterdir())
+    assert main(["replay", str(file)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("leyden replay: a case cannot host a server with these options: ")
+    assert captured.err.count("\n") == 1
+    assert "hidden" not in captured.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_hosted_server_sends_nothing_to_the_network() -> None:
+    body = {"amount": "1000", "description": "tea", "expiresIn": 1, "callbackUrl": "http://127.0.0.1:2000/hook"}
+    requests: list[Any] = [
+        {"do": "send", "method": "POST", "target": "/v0/charges", "body": body},
+        {"do": "send", "method": "POST", "target": "/sandbox/v1/clock/advance", "body": {"by": "1h"}},
+        {"do": "send", "method": "POST", "target": "/sandbox/v1/deliveries/wait", "body": {"status": "blocked"}},
+    ]
+    result = play(Case(({"do": "host", "options": ["--rate", "0"], "steps": requests},)))
+    assert result.violation is None
+    assert result.done == 1

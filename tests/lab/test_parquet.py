@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,17 @@ import leyden
 from leyden import Sandbox
 from leyden.errors import ApiError
 from leyden.json_files import InputError
+from leyden.lab.parquet.writer import RunWriter
 from leyden.sandbox.time import spilled_runs
 
 TABLES = (
     "charges", "payments", "attempts", "htlcs", "deliveries", "callbacks", "static_charges", "balances", "journal",
 )  # fmt: skip
 SHOP = "http://shop.localhost/paid"
+MANIFEST = (
+    '{"format": 1, "seed": 1, "start": "", "now": "", "world": "main", "parts": 1, "charges": 1, "removed": 1,'
+    ' "journal": 1, "states": {"charges": {"status": ["paid"]}}}'
+)
 BEHAVIOURS = "choice(pays:6, late:1, never:1, twice:1, underpays:1, splits:1, holds:1, fails:1)"
 
 
@@ -181,6 +187,55 @@ def test_an_interrupt_keeps_what_was_written(tmp_path: Path, monkeypatch: pytest
     assert len(run.charges) == total - len(sb.charges)
 
 
+@pytest.mark.parametrize("method", ["_write_journal", "_finish_removal"])
+def test_an_interrupt_within_a_portion_leaves_each_row_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    plain, sb = shop(), shop()
+    plain.run("20m")
+    written = getattr(RunWriter, method)
+    calls = 0
+
+    def interrupted(self: RunWriter, *args: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls != (2 if method == "_write_journal" else 4):
+            written(self, *args)
+            return
+        with self._world.exclusive():  # the interrupt is raised at its end
+            signal.raise_signal(signal.SIGINT)
+            if method == "_write_journal":
+                written(self, *args)
+
+    monkeypatch.setattr(RunWriter, method, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sb.run("20m", spill=tmp_path)
+    run = leyden.read(tmp_path)
+    assert len(run.charges) > len(sb.charges)
+    for name in ("charges", "payments", "deliveries"):
+        assert run.table(name)["id"].is_unique, name
+    assert run.journal["sequence"].is_unique
+    sb.advance_to(plain.now)
+    for one in (sb, plain):
+        one.run(events=1, **({"spill": tmp_path} if one is sb else {}))
+    for name in ("charges", "payments", "deliveries", "callbacks"):
+        pd.testing.assert_frame_equal(leyden.read(tmp_path).table(name), table(plain, name))
+
+
+def test_a_killed_run_that_continued_a_directory_has_each_row_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sb = shop()
+    sb.run("4m", spill=tmp_path)
+    assert len(sb.charges)
+    monkeypatch.setattr(RunWriter, "close", lambda self: None)  # the process is killed before
+    sb.run("16m", spill=tmp_path)
+    run = leyden.read(tmp_path)
+    assert run.now == ""
+    assert run.charges["id"].is_unique
+    assert run.journal["sequence"].is_unique
+
+
 def test_directories_that_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("")
@@ -203,6 +258,12 @@ def test_directories_that_are_refused(tmp_path: Path) -> None:
         ("[]", "is not of a run with spill="),
         ('{"parts": "1"}', "is not of a run with spill="),
         ('{"parts": 1, "charges": 1, "removed": 1, "journal": 1, "format": 2}', "has the format 2"),
+        (MANIFEST.replace('"seed": 1, ', ""), "is not of a run with spill="),
+        (MANIFEST.replace('"seed": 1', '"seed": "1"'), "at 'seed'"),
+        (MANIFEST.replace('"parts": 1', '"parts": 9999999999'), "at 'parts'"),
+        (MANIFEST.replace('"paid"', '"paid", ["paid"]'), "at 'states/charges/status/1'"),
+        (MANIFEST.replace('"paid"', '"paid", "paid"'), "at 'states/charges/status'"),
+        (MANIFEST.replace('"status"', '"\\n"').replace('["paid"]', "1"), r"at 'states/charges/\\n'"),
     ],
 )
 def test_manifests_that_are_refused(tmp_path: Path, text: str, expected: str) -> None:

@@ -9,18 +9,21 @@ import shutil
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 
 from leyden.devserver.addresses import ServerAddresses
 from leyden.devserver.serve import keep_time, open_server
 from leyden.devserver.serve_options import describe_serve
+from leyden.errors import GraphError
 from leyden.harness.constants import API_KEY
 from leyden.harness.targets.target import Headers, Response
+from leyden.json_files import InputError
+from leyden.server.contract.load import known_overlays
+from leyden.server.printable import printable
 from leyden.server.store.journal import JOURNAL_NAME
 from leyden.world.concurrency.async_moves import catch_up
-from leyden.world.config import read_network
 from leyden.world.loopback import Header, LoopbackResponse, send_once
 from leyden.world.world import World
 
@@ -29,6 +32,8 @@ _URL = "http://localhost"
 # How a server ends before it is started again on its data.
 ENDS = ("close", "kill", "torn", "compact")
 _KEPT_OPTIONS = ("--rate", "--seed", "--start")
+# Of `leyden serve`. Somebody else may have written the case: no option names a file, and none opens the network.
+_OPTIONS = frozenset({"rate", "seed", "start", "keep", "webhook_secret", "overlay", "network", "autopay", "egress"})
 _MOST_ROUNDS, _LONGEST_S = 1_000, 1  # of waits for callbacks that are in flight after a response
 _TORN = b'["00000000",{"charges":[[1'  # of a commit that was never confirmed
 
@@ -48,10 +53,39 @@ class _RealTime:
         return 0
 
 
+class _OptionParser(argparse.ArgumentParser):
+    """The parser of `leyden serve`, which raises `InputError` and prints nothing."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `InputError`."""
+        raise InputError(f"a case cannot host a server with these options: {printable(message)}")
+
+
+def _parsed(texts: Sequence[str]) -> argparse.Namespace:
+    """The options of a hosted server. Raises `InputError` for one that a case may not give."""
+    parser = _OptionParser(add_help=False, allow_abbrev=False)
+    describe_serve(parser)
+    options = parser.parse_args(texts)
+    for name, value in vars(options).items():
+        if name not in _OPTIONS and value != parser.get_default(name):
+            named = ", ".join(f"--{one.replace('_', '-')}" for one in sorted(_OPTIONS))
+            parser.error(f"--{name.replace('_', '-')} is none of {named}")
+    if not set(options.overlay) <= set(known_overlays()):
+        parser.error(f"--overlay: give the names of packaged overlays: {', '.join(known_overlays())}")
+    if ".json" in (options.network or "").lower():
+        parser.error("--network: give one that is generated, such as line:4")
+    if options.egress not in (None, "none"):
+        parser.error("--egress: give none")
+    options.egress = "none"
+    return options
+
+
 class HostedServer:
     """A server with these options of `leyden serve`, with one project, whose API key is `leyden`.
 
-    With a `folder` its data is kept in a directory below it. Nothing happens except by requests and `pass_time`.
+    Options that name a file, an address or another key are refused with `InputError`, and its callbacks are never sent
+    to the network: a case of somebody else may give the options. With a `folder` its data is kept in a directory below
+    it. Nothing happens except by requests and `pass_time`.
     """
 
     def __init__(self, options: Sequence[str] = (), folder: Path | None = None) -> None:
@@ -69,14 +103,15 @@ class HostedServer:
             raise
 
     def _open(self) -> None:
-        parser = argparse.ArgumentParser()
-        describe_serve(parser)
-        data = [] if self._data is None else ["--data", str(self._data)]
-        options = parser.parse_args([*self._options, "--lnurl-budget", "0", *data])
-        if options.network not in (None, "direct"):
-            options.network = read_network(options.network, "--network")
+        options = _parsed(self._options)
+        options.lnurl_budget = 0
+        if self._data is not None:
+            options.data = str(self._data)
         addresses = ServerAddresses(_URL, _URL, (("127.0.0.1", 80),), is_local=True)
-        self._app, _ = open_server(options, self._time, addresses, [API_KEY], None, self._worlds)
+        try:
+            self._app, _ = open_server(options, self._time, addresses, [API_KEY], None, self._worlds)
+        except GraphError as error:
+            raise InputError(f"a case cannot host a server with these options: {error}") from None
         self._catch_up()
 
     @property

@@ -90,7 +90,8 @@ class RecordedRun(Spelled):
         frame = frame.sort_values(ORDER, kind="stable", ignore_index=True).drop(columns=ORDER)
         frame = _present(name, frame)
         for column, states in self._manifest["states"].get(name, {}).items():
-            frame[column] = pd.Categorical(frame[column], categories=states)
+            if column in frame:
+                frame[column] = pd.Categorical(frame[column], categories=states)
         return frame
 
     def facts(self, kind: str) -> pd.DataFrame:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
+from jsonschema_rs import Draft202012Validator
 
 from leyden.arguments import checked_path
 from leyden.extras import require
@@ -20,9 +20,27 @@ from leyden.server.callbacks.deliveries import PENDING
 from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
+from leyden.world.interrupts import interrupts
 from leyden.world.world import World
 
 _REMOVED_PER_COMMIT = 500
+_NUMBER = {"type": "integer", "minimum": 0}
+_TEXT = {"type": "string"}
+_STATES = {"type": "array", "items": _TEXT, "uniqueItems": True}
+_MANIFEST = Draft202012Validator(
+    {
+        "required": ["seed", "start", "now", "world", "parts", "charges", "removed", "journal", "states"],
+        "properties": {
+            **dict.fromkeys(("seed", "charges", "removed", "journal"), _NUMBER),
+            **dict.fromkeys(("start", "now", "world"), _TEXT),
+            "parts": {**_NUMBER, "maximum": 1_000_000},
+            "states": {
+                "propertyNames": {"enum": list(TABLES)},
+                "additionalProperties": {"type": "object", "additionalProperties": _STATES},
+            },
+        },
+    }
+)
 # The column of each table with the id of what it belongs to, and the table that has these ids.
 _OWNERS = {
     "charges": ("id", "charges"),
@@ -53,7 +71,8 @@ class RunWriter:
             "deliveries": world.service.outbox.rows,
         }
         self._manifest = self._opened()
-        self._replaced: list[Path] = []
+        # What the portions have and the world still has, after an interrupt: rows are removed in several commits.
+        self._unremoved: dict[str, dict[str, str]] = {}
 
     @property
     def kept(self) -> int:
@@ -67,6 +86,7 @@ class RunWriter:
         A Charge has ended when its state is final, its invoice is settled or cancelled, every payment of it has ended
         and no callback about it is pending.
         """
+        self._finish_removal()
         with self._world.exclusive():
             ended = self._ended()
             if len(ended["charges"]) < least:
@@ -76,23 +96,32 @@ class RunWriter:
                 column, owner = _OWNERS[name]
                 rows = [row for row in TABLES[name].rows(self._world) if row[column] in ended[owner]]
                 self._write(name, part_name(number), rows)
-            self._write_journal(number)
+            self._write_journal(part_name(number))
+            for name in (*PORTIONED, JOURNAL):
+                # What an earlier run left there has rows of this portion, which a killed run must not have twice.
+                (self._directory / name / REST).unlink(missing_ok=True)
             # The portion counts once the manifest has it; only then are its rows removed.
-            self._manifest["parts"] = number
-            self._manifest["charges"] += len(ended["charges"])
-            self._manifest["removed"] = self._removed() + len(ended["charges"])
-            self._write_manifest()
-        self._remove(ended)
+            self._write_manifest(
+                parts=number,
+                charges=self._manifest["charges"] + len(ended["charges"]),
+                removed=self._removed() + len(ended["charges"]),
+                journal=len(self._world.journal),
+                now="",
+            )
+            self._unremoved = ended
+            self._world.journal.drop_readable()
+        self._finish_removal()
         return len(ended["charges"])
 
     def close(self) -> None:
-        """Write the rows that have not ended into separate files. They stay in the world."""
-        with self._world.exclusive():
-            for name in (*PORTIONED, *AT_THE_END):
-                self._write(name, REST, TABLES[name].rows(self._world))
-            self._write_journal(self._manifest["parts"] + 1, REST)
-            self._manifest["now"] = to_iso(self._world.clock.now())
-            self._write_manifest()
+        """Write the rows that have not ended into separate files. They stay in the world. An interrupt waits."""
+        with interrupts.deferred():
+            self._finish_removal()
+            with self._world.exclusive():
+                for name in (*PORTIONED, *AT_THE_END):
+                    self._write(name, REST, TABLES[name].rows(self._world))
+                self._write_journal(REST)
+                self._write_manifest(now=to_iso(self._world.clock.now()))
 
     # Inside
 
@@ -145,25 +174,22 @@ class RunWriter:
             "deliveries": {name: charge_id for name, charge_id, _ in deliveries if charge_id in charges},
         }
 
-    def _remove(self, ended: Mapping[str, Mapping[str, str]]) -> None:
+    def _finish_removal(self) -> None:
         """Remove the written rows, some hundreds in a commit. The Charges are last, because the other rows refer to
-        them."""
-        rows = [(name, key) for name in ("deliveries", "payments", "charges") for key in ended[name]]
+        them. An interrupt may come after each commit; the next call continues."""
+        ended = self._unremoved
+        rows = [(name, key) for name in ("deliveries", "payments", "charges") for key in ended.get(name, ())]
         for start in range(0, len(rows), _REMOVED_PER_COMMIT):
             with self._world.exclusive():
                 for name, key in rows[start : start + _REMOVED_PER_COMMIT]:
-                    self._tables[name].delete(key)
-                    if name == "charges":
+                    if self._tables[name].delete(key) and name == "charges":
                         self._world.node.invoices.forget(ended[name][key])
                 self._world.removed.note()
+        self._unremoved = {}
 
-    def _write_journal(self, number: int, name: str = "") -> None:
-        journal, after = self._world.journal, self._manifest["journal"]
-        rows = [row for row in TABLES[JOURNAL].rows(self._world) if row["sequence"] > after]
-        self._write(JOURNAL, name or part_name(number), rows)
-        if not name:
-            self._manifest["journal"] = len(journal)
-            journal.drop_readable()
+    def _write_journal(self, file: str) -> None:
+        after = self._manifest["journal"]
+        self._write(JOURNAL, file, [row for row in TABLES[JOURNAL].rows(self._world) if row["sequence"] > after])
 
     def _write(self, name: str, file: str, rows: list[Row]) -> None:
         import pyarrow
@@ -184,11 +210,13 @@ class RunWriter:
         numbers = dict(self._tables[owner].ids_by_value("id"))
         return [numbers[row[column]] for row in rows]
 
-    def _write_manifest(self) -> None:
+    def _write_manifest(self, **changes: Any) -> None:
+        found = {**self._manifest, **changes}
         path = self._directory / MANIFEST
         unfinished = path.with_suffix(".tmp")
-        unfinished.write_bytes(orjson.dumps(self._manifest, option=orjson.OPT_INDENT_2))
+        unfinished.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2))
         unfinished.replace(path)
+        self._manifest = found
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
@@ -205,6 +233,10 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not of a run with spill=: give the directory of one")
     if found.get("format") != FORMAT or not isinstance(found.get("states"), dict):
         raise InputError(f"{path} has the format {quoted(found.get('format'))}: this version of Leyden reads {FORMAT}")
+    fault = next(_MANIFEST.iter_errors(found), None)
+    if fault is not None:
+        place = "/".join(str(part) for part in fault.instance_path)
+        raise InputError(f"{path} is not of a run with spill= (at {quoted(place)}): give the directory of one")
     return found
 
 
