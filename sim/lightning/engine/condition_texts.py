@@ -33,6 +33,7 @@ payer              how payers learn and choose routes; what is modelled of each 
                    lnd          as LND with its default estimator (a priori)
                    lnd-bimodal  as LND with its bimodal estimator
                    ldk          as LDK with its probabilistic scorer
+                   cln          as Core Lightning's xpay, with routes from askrene
 liquidity_scale    of bimodal: the sat by which the density of a side's balance falls to 1/e, 1 to 10**12 (300000)
 
 In brackets: the value in realistic conditions. They are assumptions, not measurements of the public network.

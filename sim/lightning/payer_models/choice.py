@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from leyden.lightning.engine.engine import Engine
+from leyden.lightning.payer_models.cln import ClnPayer
 from leyden.lightning.payer_models.ldk import LdkPayer
 from leyden.lightning.payer_models.lnd import LndPayer
 from leyden.lightning.payer_models.lnd_estimators import BimodalEstimator
 from leyden.lightning.payer_models.payer_model import PayerModel
 from leyden.lightning.routing.mission_control import MissionControl
-from leyden.lightning.routing.payer_names import LDK, LND, LND_BIMODAL
+from leyden.lightning.routing.payer_names import CLN, LDK, LND, LND_BIMODAL
 
 
 def payer_model(engine: Engine) -> PayerModel | None:
@@ -22,6 +23,8 @@ def payer_model(engine: Engine) -> PayerModel | None:
         return LndPayer(engine, BimodalEstimator())
     if name == LDK:
         return LdkPayer(engine)
+    if name == CLN:
+        return ClnPayer(engine)
     return None
 
 

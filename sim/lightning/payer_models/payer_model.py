@@ -43,7 +43,7 @@ class PayerModel:
     """The knowledge of all payers of one network, and the choice of their routes.
 
     A fact is a tuple of whole numbers with a key, which the implementation gives a meaning; facts are replaced, never
-    changed. `fact_length` is their length. `halves`: a session without a route tries half the amount.
+    changed. `fact_length` is their length, or divides it. `halves`: a session without a route tries half the amount.
     """
 
     fact_length: ClassVar[int]
@@ -97,10 +97,10 @@ class PayerModel:
         return sum(self.local_msat(session, edge) for edge in edges) >= amount_msat
 
     def in_flight_msat(self, payer: int) -> dict[int, int]:
-        """What a payer's own shards lock on each edge now."""
+        """What a payer's own shards lock on each edge, as far as it knows: until their results are back."""
         found: dict[int, int] = {}
         for shard in self.engine.shards.values():
-            if shard.owner.payer == payer and shard.settled is None:
+            if shard.owner.payer == payer:
                 for edge, amount in zip(shard.edges, shard.amounts, strict=True):
                     found[edge] = found.get(edge, 0) + amount
         return found
@@ -119,6 +119,14 @@ class PayerModel:
             self.changed_payers.add(payer)
         facts[key] = fact
 
+    def delete_fact(self, payer: int, key: int) -> None:
+        """Forget a fact, in the present commit."""
+        facts = self._facts.get(payer, {})
+        self.engine.record_item(facts, key)
+        if self.engine.recording:
+            self.changed_payers.add(payer)
+        del facts[key]
+
     def dump(self, payers: Iterable[int] | None = None) -> list[list[Any]]:
         """All facts, or those of these payers, as JSON values: as `MissionControl.dump` does, with 0 as the time."""
         return [
@@ -133,6 +141,6 @@ class PayerModel:
         for payer, _, rows in saved:
             if payer not in nodes or any(row[0] not in keys for row in rows):
                 raise StoreError("network/mission_control has a node or a key that does not exist")
-            if any(len(row) != 1 + self.fact_length for row in rows):
-                raise StoreError(f"network/mission_control has a row of another length than {1 + self.fact_length}")
+            if any(len(row) == 1 or (len(row) - 1) % self.fact_length for row in rows):
+                raise StoreError(f"network/mission_control has a row without {self.fact_length} numbers for its key")
             self._facts[payer] = {key: tuple(fact) for key, *fact in rows}

@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 LEYDEN, LND, LND_BIMODAL, LDK, CLN = "leyden", "lnd", "lnd-bimodal", "ldk", "cln"
-PAYER_NAMES = (LEYDEN, LND, LND_BIMODAL, LDK)
+PAYER_NAMES = (LEYDEN, LND, LND_BIMODAL, LDK, CLN)

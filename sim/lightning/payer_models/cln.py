@@ -1,0 +1,254 @@
+"""The payer of Core Lightning: the plugin xpay, which gets its routes from askrene.
+
+Read from ElementsProject/lightning at commit 090f4b0e6981d458b07a8e95d3eccf5a7c0b9542, by file:
+
+plugins/xpay/xpay.c               what an error teaches the layer `xpay`; what is older than an hour is forgotten when
+                                  a payment starts; fees of 1 %, or 5 sat if that is more; 2,016 blocks
+plugins/askrene/layer.c           constraints and successful payments change what a channel can carry, in their order
+plugins/askrene/askrene.c         a failure leaves 1 msat less than the amount and what else is reserved; 100 parts
+plugins/askrene/child/mcf.c       an amount in 1,000 units; four steps of probability for each channel, and how they
+                                  are weighted against fees (`mu`, from 1 up to 100 until the fees are low enough); one
+                                  path up to 1,000 sat
+plugins/askrene/child/refine.c    how flows become routes within the limits of channels
+
+Costs are those of askrene; between solutions of the same cost the choice may differ, because the algorithm does
+(successive shortest paths here). Left out are the rounding of capacities to 11 bits, biases, shadow routing, and the
+deadlines of the search.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import log
+from typing import NamedTuple
+
+from leyden.lightning.engine.shard import Shard
+from leyden.lightning.failure_codes import FailureCode
+from leyden.lightning.payer_models.flow_refinement import Flow, Limits, reduced, refined, squashed
+from leyden.lightning.payer_models.min_cost_flow import Steps, min_cost_flow, paths_of
+from leyden.lightning.payer_models.payer_model import PayerModel, Session
+from leyden.lightning.routing.mission_control import GOOD, FailureInterpretation
+from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, Route
+from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
+
+FORGOTTEN_AFTER_MS = 3_600_000
+MAX_PARTS, UNITS, SINGLE_PATH_MSAT = 100, 1_000, 1_000_000
+PIVOTS = (0.0, 0.5, 0.8, 0.95)
+_SHARES = [high - low for low, high in pairwise(PIVOTS)]
+_SLOPES = [log((1 - low) / (1 - high)) / (high - low) for low, high in pairwise(PIVOTS)]
+_MU_MAX, _MOST_DELAY_WEIGHT = 100, 10.0
+# Kinds of intelligence: it carried the amount, it failed above the amount, the amount was paid.
+PASSED, FAILED, PAID = 0, 1, 2
+_MAX_ROUNDS = 60  # of one search; askrene stops after 10 seconds
+
+
+class Intelligence(NamedTuple):
+    """One thing that was learned of an edge."""
+
+    at_ms: int
+    kind: int
+    edge: int
+    amount_msat: int
+
+
+class ClnPayer(PayerModel):
+    """All payers of a network, each with a layer of its own.
+
+    A fact is all that was learned of a channel, which is the key: each `Intelligence`, the oldest first.
+    """
+
+    fact_length = len(Intelligence._fields)
+
+    def last_key(self) -> int:
+        """As in `PayerModel`."""
+        return self.engine.graph.channels
+
+    def begin(self, session: Session) -> None:
+        """As in `PayerModel`."""
+        session.fee_limit_msat = max(session.amount_msat // 100, 5_000)
+        earliest = self.engine.now - FORGOTTEN_AFTER_MS
+        for channel in list(self.facts(session.payer)):
+            known = self.intelligence(session.payer, channel)
+            kept = [each for each in known if each.at_ms >= earliest]
+            if len(kept) != len(known):
+                self._set(session.payer, channel, kept)
+
+    # The layer
+
+    def intelligence(self, payer: int, channel: int) -> list[Intelligence]:
+        """What a payer learned of a channel, the oldest first."""
+        fact, length = self.facts(payer).get(channel, ()), self.fact_length
+        return [Intelligence(*fact[start : start + length]) for start in range(0, len(fact), length)]
+
+    def learn(self, payer: int, edge: int, kind: int, amount_msat: int) -> None:
+        """Learn something of an edge now."""
+        known = self.intelligence(payer, edge >> 1)
+        self._set(payer, edge >> 1, [*known, Intelligence(self.engine.now, kind, edge, amount_msat)])
+
+    def _set(self, payer: int, channel: int, known: list[Intelligence]) -> None:
+        if known:
+            self.set_fact(payer, channel, tuple(number for each in known for number in each))
+        else:
+            self.delete_fact(payer, channel)
+
+    def bounds(self, payer: int, edge: int) -> tuple[int, int]:
+        """What an edge is known to carry, and the most that it may carry."""
+        low, high = 0, self.engine.capacity[edge >> 1]
+        for _, kind, learned_edge, amount in self.intelligence(payer, edge >> 1):
+            if kind == PAID:
+                change = -amount if learned_edge == edge else amount
+                low, high = max(0, low + change), max(0, high + change)
+            elif learned_edge == edge:
+                low, high = (max(low, amount), high) if kind == PASSED else (low, min(high, amount))
+        return low, high
+
+    # Results
+
+    def succeeded(self, session: Session, shard: Shard) -> None:
+        """As in `PayerModel`."""
+        for edge, amount in zip(shard.edges[1:], shard.amounts[1:], strict=True):
+            self.learn(session.payer, edge, PAID, amount)
+
+    def failed(self, session: Session, shard: Shard) -> FailureInterpretation:
+        """As in `PayerModel`."""
+        at, edges, payer = shard.reporter_hop, shard.edges, session.payer
+        for edge, amount in zip(edges[:at], shard.amounts[:at], strict=True):
+            self.learn(payer, edge, PASSED, amount)
+        if at == len(edges):
+            if shard.code == FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS:
+                return FailureInterpretation(False, GOOD)
+            if shard.code == FailureCode.MPP_TIMEOUT:
+                return FailureInterpretation(True, GOOD)
+            return self._disabled(session, edges[-1])
+        if shard.code != FailureCode.TEMPORARY_CHANNEL_FAILURE:
+            return self._disabled(session, edges[at])
+        reserved = self.in_flight_msat(payer).get(edges[at], 0)
+        self.learn(payer, edges[at], FAILED, max(0, shard.amounts[at] + reserved - 1))
+        return FailureInterpretation(True, "that direction fails for this amount")
+
+    def _disabled(self, session: Session, edge: int) -> FailureInterpretation:
+        session.policy_retries |= {edge}
+        return FailureInterpretation(True, "that direction fails in this payment")
+
+    # Routes
+
+    def routes(self, session: Session, amount_msat: int) -> list[Route]:
+        """As in `PayerModel`."""
+        limits = self._limits(session)
+        fee_budget, left = session.fee_limit_msat - session.fees_msat, amount_msat
+        flows: list[Flow] = []
+        mu, delay_weight = 1, 1e-6
+        for _ in range(_MAX_ROUNDS):
+            if not left:
+                break
+            new = self._flows(session, limits, left, mu, delay_weight)
+            if new is None:
+                return []
+            new = refined(limits, left, new)
+            delivered = sum(flow.msat for flow in new)
+            if not delivered:
+                continue
+            fees = sum(limits.fee_msat(flow) for flow in new)
+            if fees > fee_budget * delivered / left:
+                if mu < _MU_MAX:
+                    mu = 10 if mu == 1 else min(mu + 10, _MU_MAX)
+                    continue
+                if fees > fee_budget:
+                    return []
+            if session.final_cltv_blocks + max(limits.blocks(flow) for flow in new) > MAX_CLTV_BLOCKS:
+                if delay_weight > _MOST_DELAY_WEIGHT:
+                    return []
+                delay_weight *= 2
+                continue
+            for flow in new:
+                if limits.reserve(flow, checked=True):
+                    flows.append(flow)
+                    left -= flow.msat
+                    fee_budget -= limits.fee_msat(flow)
+        else:
+            return []
+        limits.release(flows)
+        chosen = reduced(limits, squashed(limits, flows), amount_msat, MAX_PARTS)
+        if chosen is None or sum(map(limits.fee_msat, chosen)) > session.fee_limit_msat - session.fees_msat:
+            return []
+        return [self.engine.policies.route(flow.edges, flow.msat) for flow in chosen]
+
+    def _limits(self, session: Session) -> Limits:
+        """What each edge may carry for this payment, as far as the payer knows."""
+        engine, payer = self.engine, session.payer
+        local = {edge: self.local_msat(session, edge) for edge in engine.out_edges(payer)}
+        known = {edge: self.bounds(payer, edge) for key in self.facts(payer) for edge in (2 * key, 2 * key + 1)}
+        for edge, amount in self.in_flight_msat(payer).items():
+            low, high = known.get(edge) or (0, engine.capacity[edge >> 1])
+            known[edge] = max(0, low - amount), max(0, high - amount)
+        known |= {edge: (msat, msat) for edge, msat in local.items()}  # their balances have what is in flight
+        return Limits(engine.policies, engine.capacity, known, frozenset(local), set(session.policy_retries))
+
+    def _flows(
+        self, session: Session, limits: Limits, amount_msat: int, mu: int, delay_weight: float
+    ) -> list[Flow] | None:
+        """The cheapest flows of an amount; None if it cannot flow."""
+        unit_msat = amount_msat if amount_msat <= SINGLE_PATH_MSAT else max(1, -(-amount_msat // UNITS))
+        units = -(-amount_msat // unit_msat)
+        chances: list[tuple[int, list[int], list[float], float]] = []
+        policies, disabled = self.engine.policies, limits.disabled
+        for edge in range(len(policies.source)):
+            if edge in disabled or amount_msat < policies.htlc_min_msat[edge]:
+                continue
+            if policies.disabled[edge] and edge not in limits.local:
+                continue
+            if units == 1:
+                capacities, costs = self._single(limits, edge, amount_msat)
+            else:
+                capacities, costs = self._steps(limits, edge, amount_msat, unit_msat, units)
+            if capacities:
+                fee = limits.linear_fee(edge, amount_msat, delay_weight, is_single=units == 1)
+                chances.append((edge, capacities, costs, fee))
+        weight = _ratio([cost for _, _, costs, _ in chances for cost in costs], [
+            fee for _, _, costs, fee in chances for _ in costs
+        ])  # fmt: skip
+        steps = {
+            edge: Steps(capacities, [int(fee * mu + (_MU_MAX - mu) * cost * weight) for cost in costs])
+            for edge, capacities, costs, fee in chances
+        }
+        flow = min_cost_flow(
+            session.payer, session.target, units, steps, self.engine.router.costs.outgoing.edges_of, policies.target
+        )
+        if flow is None:
+            return None
+        paths = paths_of(session.payer, session.target, flow, policies.target)
+        if any(len(edges) > MAX_HOPS for edges, _ in paths):
+            return None
+        return [Flow(edges, count * unit_msat) for edges, count in paths]
+
+    def _single(self, limits: Limits, edge: int, amount_msat: int) -> tuple[list[int], list[float]]:
+        """The cost of the whole amount over one edge, if it may carry it."""
+        low, high = limits.bounds(edge)
+        low, high = min(low, high), high + 1
+        if amount_msat > limits.policies.htlc_max_msat[edge] or amount_msat >= high:
+            return [], []
+        return [1], [-log((high - amount_msat) / (high - low)) if amount_msat > low else 0.0]
+
+    def _steps(
+        self, limits: Limits, edge: int, amount_msat: int, unit_msat: int, units: int
+    ) -> tuple[list[int], list[float]]:
+        """The units that an edge carries at each cost: certain ones, then down to 0.5, 0.2 and 0.05 of probability."""
+        low, high = limits.bounds(edge)
+        a, b = min(low, high) // unit_msat, 1 + high // unit_msat
+        room = min(limits.policies.htlc_max_msat[edge] // unit_msat, units)
+        capacities, costs = [], []
+        for wanted, slope in zip([a, *(int(share * (b - a)) for share in _SHARES)], [0.0, *_SLOPES], strict=True):
+            taken = min(wanted, room)
+            room -= taken
+            if taken:
+                capacities.append(taken)
+                costs.append(slope * 1000 * (amount_msat / unit_msat) / (b - a))
+        return capacities, costs
+
+
+def _ratio(costs: list[float], fees: list[float]) -> float:
+    """The median fee for the median cost of probability: what makes them comparable."""
+    middle = len(costs) // 2
+    if not costs or (median := sorted(costs)[middle]) < 0.001:
+        return 1.0
+    return sorted(fees)[middle] / median
