@@ -146,6 +146,18 @@ def test_errors_teach_what_they_do_in_xpay():
     assert model.failed(session, failure(FailureCode.MPP_TIMEOUT, 3)).retried
 
 
+def test_what_the_payers_own_node_refuses_limits_its_own_channel():
+    model = ClnPayer(engine_of(channel("0", "1")))
+    session = PaymentSession("p", 0, 2, 50_000)
+    assert routes(model, "1", 50_000, 1_000)
+    refused = SimpleNamespace(
+        code=FailureCode.TEMPORARY_CHANNEL_FAILURE, reporter_hop=0, edges=[0, 2], amounts=[50_000, 50_000]
+    )
+    assert model.failed(session, refused).retried
+    assert routes(model, "1", 50_000, 1_000) == []
+    assert routes(model, "1", 40_000, 1_000)
+
+
 def test_what_is_older_than_an_hour_is_forgotten_when_a_payment_starts():
     model = ClnPayer(engine_of(channel("0", "1", 1_000)))
     model.learn(0, 2, FAILED, 600_000)

@@ -3,8 +3,8 @@
     python -m tests.support.payer_figures [--nodes 1000] [--seeds 10] [--conditions ideal] [--seconds 240]
 
 In each network wallets of the default placement pay the shop's node an amount, one after the other, three minutes
-apart. The networks, the wallets and the latencies are the same for all payers. A row whose time is up shows how many
-payments it has.
+apart. The networks, the wallets and the latencies are the same for all payers. A row whose time is up has fewer
+payments than the others.
 """
 
 from __future__ import annotations
@@ -98,8 +98,9 @@ def main() -> None:
     print("| payer | sat | payments | success | attempts | success at once | ppm, median | ppm, mean | s, median |")
     print("|---" * 9 + "|")
     rows = [(payer, amount) for amount in AMOUNTS_SAT for payer in options.payers]
-    for payer, amount_sat in rows:
-        until = time.monotonic() + options.seconds / len(rows)
+    start = time.monotonic()
+    for number, (payer, amount_sat) in enumerate(rows, 1):
+        until = start + options.seconds * number / len(rows)
         print(row_of(payer, options.nodes, options.seeds, options.conditions, amount_sat, until), flush=True)
 
 

@@ -176,7 +176,10 @@ class ClnPayer(PayerModel):
     def _limits(self, session: Session) -> Limits:
         """What each edge may carry for this payment, as far as the payer knows."""
         engine, payer = self.engine, session.payer
-        local = {edge: self.local_msat(session, edge) for edge in engine.out_edges(payer)}
+        # What the payer's own channels have to send, unless they refused it.
+        local = {
+            edge: min(self.local_msat(session, edge), self.bounds(payer, edge)[1]) for edge in engine.out_edges(payer)
+        }
         known = {edge: self.bounds(payer, edge) for key in self.facts(payer) for edge in (2 * key, 2 * key + 1)}
         for edge, amount in self.in_flight_msat(payer).items():
             low, high = known.get(edge) or (0, engine.capacity[edge >> 1])
