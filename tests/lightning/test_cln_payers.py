@@ -13,6 +13,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +21,8 @@ from hypothesis import strategies as st
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.payer.payment_session import PaymentSession
-from leyden.lightning.payer_models.cln import FAILED, PAID, PASSED, PIVOTS, ClnPayer
+from leyden.lightning.payer_models.cln import FAILED, PAID, PASSED, ClnPayer
+from leyden.lightning.payer_models.flow_costs import PIVOTS, channel_steps
 from leyden.lightning.payer_models.min_cost_flow import Steps, min_cost_flow, paths_of
 from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.topology.graph import from_edges
@@ -115,11 +117,10 @@ def test_what_was_learned_applies_in_its_order(order, high):
 
 def test_the_slopes_of_a_channels_cost_are_those_of_askrenes_table():
     """plugins/askrene/child/mcf.c: m_1 = 1.38 k, m_2 = 3.05 k, m_3 = 9.24 k, each by (b - a)."""
-    model = ClnPayer(engine_of(channel("0", "1", 1_000_000)))
-    session = PaymentSession("p", 0, 1, 1)
-    capacities, costs = model._steps(model._limits(session), 2, 10**9, 10**6, 1_000)
-    assert capacities == [500, 300, 150]
-    assert [cost * 1_001 / 1_000_000 for cost in costs] == pytest.approx([1.386, 3.054, 9.242], abs=0.001)
+    known = (np.array([msat]) for msat in (0, 10**9, 10**9))
+    capacities, costs = channel_steps(*known, 10**9, 10**6)
+    assert capacities.tolist() == [[0, 500, 300, 150]]
+    assert (costs[0] * 1_001 / 1_000_000).tolist() == pytest.approx([0, 1.386, 3.054, 9.242], abs=0.001)
     assert [high - low for low, high in pairwise(PIVOTS)] == pytest.approx([0.5, 0.3, 0.15])
 
 
@@ -144,6 +145,18 @@ def test_errors_teach_what_they_do_in_xpay():
     assert not model.failed(session, failure(FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, 3)).retried
     assert model.bounds(0, 4) == (100, 1_000_000_000)
     assert model.failed(session, failure(FailureCode.MPP_TIMEOUT, 3)).retried
+
+
+def test_what_the_payers_own_node_refuses_limits_its_own_channel():
+    model = ClnPayer(engine_of(channel("0", "1")))
+    session = PaymentSession("p", 0, 2, 50_000)
+    assert routes(model, "1", 50_000, 1_000)
+    refused = SimpleNamespace(
+        code=FailureCode.TEMPORARY_CHANNEL_FAILURE, reporter_hop=0, edges=[0, 2], amounts=[50_000, 50_000]
+    )
+    assert model.failed(session, refused).retried
+    assert routes(model, "1", 50_000, 1_000) == []
+    assert routes(model, "1", 40_000, 1_000)
 
 
 def test_what_is_older_than_an_hour_is_forgotten_when_a_payment_starts():
@@ -178,7 +191,7 @@ def test_the_cost_of_a_flow_is_the_least_one(channels, units):
             network.add_edge(a, b, capacity=capacity, weight=cost)
     network.nodes[0]["demand"], network.nodes[5]["demand"] = -units, units
     out = {node: [edge for edge in range(len(ends)) if ends[edge ^ 1] == node] for node in range(6)}
-    found = min_cost_flow(0, 5, units, edges, out.__getitem__, ends)
+    found = min_cost_flow(0, 5, units, edges.get, out.__getitem__, ends)
     try:
         least = nx.min_cost_flow_cost(_single(network))
     except nx.NetworkXUnfeasible:

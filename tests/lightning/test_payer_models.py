@@ -153,3 +153,14 @@ def test_what_the_payers_own_node_answers_teaches_nothing_as_in_lnd(payer: str) 
         assert payment.outcome == "SUCCEEDED"
         assert [row["learned"] for row in payment.row["attempts"]] == ["nothing", "nothing", "route was good"]
         assert {tuple(row["route"]) for row in payment.row["attempts"]} == {("near", "shop")}
+
+
+@pytest.mark.parametrize("payer", MODELS)
+def test_the_reason_of_a_payment_without_an_attempt_names_what_a_payer_may_avoid(payer: str) -> None:
+    edges = [("ana", "hub", 10_000_000), ("hub", "shop", 5_000_000), ("ana", "other", 10_000_000)]
+    network = from_edges(edges, shop="shop")
+    with Sandbox(seed=7, start=START, network=network, conditions=f"ideal,payer={payer}") as sandbox:
+        sandbox.network["hub"].offline()
+        payment = pay(sandbox, "ana", 100_000)
+        assert (payment.outcome, payment.row["attempts"]) == ("NO_ROUTE", [])
+        assert "a peer of its own is offline" in payment.row["reason"]

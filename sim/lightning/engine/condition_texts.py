@@ -28,7 +28,8 @@ shop               the receiving node: random (any node), largest (that with the
 payers             where wallets are: funded, on nodes with at least 1,000,000 sat of their own in two channels or more
                    (without it, too), or random, on any node but the shop's. Chances that a payment has a way are in
                    `leyden.lightning.topology.placement`
-payer              how payers learn and choose routes; what is modelled of each is in `leyden.lightning.payer_models`
+payer              how payers learn and choose routes; what is modelled of each is in `leyden.lightning.payer_models`.
+                   Those of an implementation do not try a channel of their own to a node that is offline
                    leyden       as without it: this simulation's own (`sim/lightning/README.md`)
                    lnd          as LND with its default estimator (a priori)
                    lnd-bimodal  as LND with its bimodal estimator

@@ -28,6 +28,10 @@ EXTRA_CLTV_BLOCKS = 3
 SUCCEEDED, TIMEOUT, NO_ROUTE = "SUCCEEDED", "TIMEOUT", "NO_ROUTE"
 _NO_EDGES: frozenset[int] = frozenset()
 INSUFFICIENT_BALANCE, REFUSED, ERROR = "INSUFFICIENT_BALANCE", "INCORRECT_PAYMENT_DETAILS", "ERROR"
+_UNLIKELY = (
+    "no route is probable enough for the payer's node: by earlier failures that it has seen, by the capacities of"
+    " channels, or because a peer of its own is offline: pay later, or less"
+)
 _DETAILS = FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
 
 
@@ -125,6 +129,8 @@ class PaymentSessions:
         """Why a session found no route before its first attempt. It searches again without what the payer learned, and
         without its limits on fees and on time locks."""
         if self._finds_a_route(session, session.fee_limit_msat):
+            if self.model is not None:
+                return _UNLIKELY
             return "the payer's node avoids every route, because of earlier failures that it has seen: pay later"
         if self._finds_a_route(session, ALL_MSAT):
             limit_msat = session.fee_limit_msat

@@ -18,14 +18,13 @@ deadlines of the search.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from math import log
 from typing import NamedTuple
 
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FailureCode
+from leyden.lightning.payer_models.flow_costs import MU_MAX, edge_steps
 from leyden.lightning.payer_models.flow_refinement import Flow, Limits, reduced, refined, squashed
-from leyden.lightning.payer_models.min_cost_flow import Steps, min_cost_flow, paths_of
+from leyden.lightning.payer_models.min_cost_flow import min_cost_flow, paths_of
 from leyden.lightning.payer_models.payer_model import PayerModel, Session
 from leyden.lightning.routing.mission_control import GOOD, FailureInterpretation
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, Route
@@ -33,10 +32,7 @@ from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 
 FORGOTTEN_AFTER_MS = 3_600_000
 MAX_PARTS, UNITS, SINGLE_PATH_MSAT = 100, 1_000, 1_000_000
-PIVOTS = (0.0, 0.5, 0.8, 0.95)
-_SHARES = [high - low for low, high in pairwise(PIVOTS)]
-_SLOPES = [log((1 - low) / (1 - high)) / (high - low) for low, high in pairwise(PIVOTS)]
-_MU_MAX, _MOST_DELAY_WEIGHT = 100, 10.0
+_MOST_DELAY_WEIGHT = 10.0
 # Kinds of intelligence: it carried the amount, it failed above the amount, the amount was paid.
 PASSED, FAILED, PAID = 0, 1, 2
 _MAX_ROUNDS = 60  # of one search; askrene stops after 10 seconds
@@ -150,8 +146,8 @@ class ClnPayer(PayerModel):
                 continue
             fees = sum(limits.fee_msat(flow) for flow in new)
             if fees > fee_budget * delivered / left:
-                if mu < _MU_MAX:
-                    mu = 10 if mu == 1 else min(mu + 10, _MU_MAX)
+                if mu < MU_MAX:
+                    mu = 10 if mu == 1 else min(mu + 10, MU_MAX)
                     continue
                 if fees > fee_budget:
                     return []
@@ -176,7 +172,10 @@ class ClnPayer(PayerModel):
     def _limits(self, session: Session) -> Limits:
         """What each edge may carry for this payment, as far as the payer knows."""
         engine, payer = self.engine, session.payer
-        local = {edge: self.local_msat(session, edge) for edge in engine.out_edges(payer)}
+        # What the payer's own channels have to send, unless they refused it.
+        local = {
+            edge: min(self.local_msat(session, edge), self.bounds(payer, edge)[1]) for edge in engine.out_edges(payer)
+        }
         known = {edge: self.bounds(payer, edge) for key in self.facts(payer) for edge in (2 * key, 2 * key + 1)}
         for edge, amount in self.in_flight_msat(payer).items():
             low, high = known.get(edge) or (0, engine.capacity[edge >> 1])
@@ -189,66 +188,12 @@ class ClnPayer(PayerModel):
     ) -> list[Flow] | None:
         """The cheapest flows of an amount; None if it cannot flow."""
         unit_msat = amount_msat if amount_msat <= SINGLE_PATH_MSAT else max(1, -(-amount_msat // UNITS))
-        units = -(-amount_msat // unit_msat)
-        chances: list[tuple[int, list[int], list[float], float]] = []
-        policies, disabled = self.engine.policies, limits.disabled
-        for edge in range(len(policies.source)):
-            if edge in disabled or amount_msat < policies.htlc_min_msat[edge]:
-                continue
-            if policies.disabled[edge] and edge not in limits.local:
-                continue
-            if units == 1:
-                capacities, costs = self._single(limits, edge, amount_msat)
-            else:
-                capacities, costs = self._steps(limits, edge, amount_msat, unit_msat, units)
-            if capacities:
-                fee = limits.linear_fee(edge, amount_msat, delay_weight, is_single=units == 1)
-                chances.append((edge, capacities, costs, fee))
-        weight = _ratio([cost for _, _, costs, _ in chances for cost in costs], [
-            fee for _, _, costs, fee in chances for _ in costs
-        ])  # fmt: skip
-        steps = {
-            edge: Steps(capacities, [int(fee * mu + (_MU_MAX - mu) * cost * weight) for cost in costs])
-            for edge, capacities, costs, fee in chances
-        }
-        flow = min_cost_flow(
-            session.payer, session.target, units, steps, self.engine.router.costs.outgoing.edges_of, policies.target
-        )
+        steps = edge_steps(limits, amount_msat, unit_msat, mu, delay_weight)
+        ends, edges_from = self.engine.policies.target, self.engine.router.costs.outgoing.edges_of
+        flow = min_cost_flow(session.payer, session.target, -(-amount_msat // unit_msat), steps, edges_from, ends)
         if flow is None:
             return None
-        paths = paths_of(session.payer, session.target, flow, policies.target)
+        paths = paths_of(session.payer, session.target, flow, ends)
         if any(len(edges) > MAX_HOPS for edges, _ in paths):
             return None
         return [Flow(edges, count * unit_msat) for edges, count in paths]
-
-    def _single(self, limits: Limits, edge: int, amount_msat: int) -> tuple[list[int], list[float]]:
-        """The cost of the whole amount over one edge, if it may carry it."""
-        low, high = limits.bounds(edge)
-        low, high = min(low, high), high + 1
-        if amount_msat > limits.policies.htlc_max_msat[edge] or amount_msat >= high:
-            return [], []
-        return [1], [-log((high - amount_msat) / (high - low)) if amount_msat > low else 0.0]
-
-    def _steps(
-        self, limits: Limits, edge: int, amount_msat: int, unit_msat: int, units: int
-    ) -> tuple[list[int], list[float]]:
-        """The units that an edge carries at each cost: certain ones, then down to 0.5, 0.2 and 0.05 of probability."""
-        low, high = limits.bounds(edge)
-        a, b = min(low, high) // unit_msat, 1 + high // unit_msat
-        room = min(limits.policies.htlc_max_msat[edge] // unit_msat, units)
-        capacities, costs = [], []
-        for wanted, slope in zip([a, *(int(share * (b - a)) for share in _SHARES)], [0.0, *_SLOPES], strict=True):
-            taken = min(wanted, room)
-            room -= taken
-            if taken:
-                capacities.append(taken)
-                costs.append(slope * 1000 * (amount_msat / unit_msat) / (b - a))
-        return capacities, costs
-
-
-def _ratio(costs: list[float], fees: list[float]) -> float:
-    """The median fee for the median cost of probability: what makes them comparable."""
-    middle = len(costs) // 2
-    if not costs or (median := sorted(costs)[middle]) < 0.001:
-        return 1.0
-    return sorted(fees)[middle] / median

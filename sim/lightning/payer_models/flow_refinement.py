@@ -40,16 +40,6 @@ class Limits:
         """The largest HTLC that may pass an edge."""
         return min(self.bounds(edge)[1], self.policies.htlc_max_msat[edge])
 
-    def linear_fee(self, edge: int, amount_msat: int, delay_weight: float, *, is_single: bool) -> float:
-        """The fee of an edge: of the amount (msat) for a single path, and else in millionths of a tenth of it."""
-        if edge in self.local:
-            return 0
-        policies = self.policies
-        base, ppm, blocks = policies.base_msat[edge], policies.ppm[edge], policies.cltv_delta[edge]
-        if is_single:
-            return int(base + amount_msat * ppm // 1_000_000 + delay_weight * blocks)
-        return int(ppm + base * (10_000_000 / amount_msat) + blocks * delay_weight)
-
     def amounts(self, flow: Flow) -> list[int]:
         """The amount on each edge of a flow."""
         return self.policies.route(flow.edges, flow.msat).amounts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -18,21 +19,23 @@ def min_cost_flow(
     source: int,
     target: int,
     units: int,
-    edges: Mapping[int, Steps],
+    steps_of: Callable[[int], Steps | None],
     edges_from: Callable[[int], Sequence[int]],
     ends: Sequence[int],
 ) -> dict[int, int] | None:
     """By edge how many units flow over it when `units` flow from `source` to `target` at the least cost; None if they
-    cannot. Edge `e` leads to node `ends[e]`, edge `e ^ 1` back; `edges_from` gives the edges of a node.
+    cannot. Edge `e` leads to node `ends[e]`, edge `e ^ 1` back; `steps_of` gives the steps of an edge (None: it carries
+    nothing), `edges_from` the edges of a node.
 
     By successive shortest paths: each path is the cheapest in the residual network, with potentials so that no cost is
     negative (Ahuja, Magnanti and Orlin, "Network Flows", chapter 9).
     """
+    known = cache(steps_of)
     flow: dict[int, int] = {}
     potential: dict[int, int] = {}
     left = units
     while left:
-        found = _cheapest_path(source, target, edges, edges_from, ends, flow, potential)
+        found = _cheapest_path(source, target, known, edges_from, ends, flow, potential)
         if found is None:
             return None
         path, room = found
@@ -48,7 +51,7 @@ def min_cost_flow(
 def _cheapest_path(
     source: int,
     target: int,
-    edges: Mapping[int, Steps],
+    steps_of: Callable[[int], Steps | None],
     edges_from: Callable[[int], Sequence[int]],
     ends: Sequence[int],
     flow: Mapping[int, int],
@@ -74,8 +77,8 @@ def _cheapest_path(
             if end in done:
                 continue
             for is_forward in (True, False):
-                step = _step(edges.get(edge), flow.get(edge, 0)) if is_forward else _last_step(
-                    edges.get(edge ^ 1), flow.get(edge ^ 1, 0)
+                step = _step(steps_of(edge), flow.get(edge, 0)) if is_forward else _last_step(
+                    steps_of(edge ^ 1), flow.get(edge ^ 1, 0)
                 )  # fmt: skip
                 if step is None:
                     continue
@@ -127,7 +130,7 @@ def paths_of(source: int, target: int, flow: Mapping[int, int], ends: Sequence[i
     out: dict[int, list[int]] = {}
     for edge in sorted(flow):
         out.setdefault(ends[edge ^ 1], []).append(edge)
-    found = []
+    found: list[tuple[list[int], int]] = []
     while True:
         path: list[int] = []
         node, seen = source, {source: 0}
