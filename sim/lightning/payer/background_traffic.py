@@ -2,11 +2,11 @@
 
 Three conditions of the network (`leyden.lightning.engine.condition_texts`) move balances that the payments to the shop
 would only move towards it. `background` payments an hour go between two nodes that wallets may be on, at exponentially
-distributed intervals, with a log-normal amount of the median `background_amount`. At the end of each hour the shop
-pays the share `spending` of what it was paid to such nodes, in at most 16 payments and until four find no route; the
-rest is tried again in the next hour. If the share of its capacity that it can receive is below `swap`, it swaps out: it sends what is
-missing to half of its capacity to the node with the most channels, as a swap provider, which pays on the chain (that
-payment is not simulated).
+distributed intervals, with a log-normal amount of the median `background_amount`. At the end of each hour the shop pays
+the share `spending` of what it was paid to such nodes, in at most 16 payments and until four find no route; the rest is
+tried again in the next hour. If the share of its capacity that it can receive is below `swap`, it swaps out: it sends
+what is missing to half of its capacity to the node with the most channels, as a swap provider, which pays on the chain
+(that payment is not simulated).
 
 These payments take no time and have no rows. A payer of them looks for routes like any other, skips those that would
 fail, and gives up after 16; a node that is offline forwards nothing. The rates are assumptions: nobody
