@@ -196,16 +196,18 @@ def _filtered(host: Host, how: str) -> Iterator[str]:
         for name in of.filters:
             if name == "bodies" or meaning_of(of, name) is None:
                 continue
-            for value in {values[-1] for row in (rows[:1] + rows[-1:]) if (values := drawn(of, name, row, host))}:
+            found = [drawn(of, name, row, host)[-1:] for row in rows[:1] + rows[-1:]]
+            for value in dict.fromkeys(value for values in found for value in values):
                 yield with_query(of.operation.path, {name: value, LIMIT: "1000"})
     # The control plane's own lists, because a read of the service is an entry of the journal.
-    for path, rows in (("/v0/charges", host.rows(CHARGES)), ("/v0/static-charges", host.rows(STATICS))):
-        for row in (rows[:1] + rows[-1:]) if rows else ():
-            values = {**row, "createdAfter": row["createdAt"], "createdBefore": row["createdAt"]}
+    for path, list_name in (("/v0/charges", CHARGES), ("/v0/static-charges", STATICS)):
+        rows = [*host.rows(list_name)]
+        for row in rows[:1] + rows[-1:]:
+            given = {**row, "createdAfter": row["createdAt"], "createdBefore": row["createdAt"]}
             for name in _FILTERS:
-                if values.get(name) is not None:
-                    yield with_query(path, {name: values[name], "limit": "1000"})
-        for row in rows if path.endswith("static-charges") else ():
+                if given.get(name) is not None:
+                    yield with_query(path, {name: given[name], "limit": "1000"})
+        for row in rows if list_name == STATICS else ():
             yield f"{path}/{row['id']}/charges?limit=1000"
             yield f"{path}/{row['id']}/charges?status=pending"
             if how in ENDS:  # a copy has URLs of its own

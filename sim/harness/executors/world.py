@@ -210,9 +210,9 @@ def replay(session: Session, step: Step) -> None:
         return
     offset = step.get("offset")
     when = None if offset is None else session.model.now + offset
+    later = {"delay": (offset or 0) / 1_000} if step.get("how") == "delay" else {"at": iso(when or 0)}
     replayed = session.model.outbox.replay(charge.delivery, when)
-    body = None if when is None else {"delay": offset / 1_000} if step.get("how") == "delay" else {"at": iso(when)}
-    response = session.control("POST", f"/deliveries/{charge.delivery.id}/replay", body)
+    response = session.control("POST", f"/deliveries/{charge.delivery.id}/replay", None if when is None else later)
     where = f"replay of the delivery about {charge.label}"
     if replayed:
         checks.status(response, 200, "callback_contract", "replay", where)

@@ -44,7 +44,7 @@ def _later() -> Iterator[Obligation]:
     source = "sandbox.openapi.yaml#/components/schemas/ReplayTime"
     for number, (reply, how, offset) in enumerate(product((200, 500, 410, "timeout"), ("at", "delay"),
                                                           (0, 1, 999, 5_000, _DAY_MS))):  # fmt: skip
-        given: Step = {} if how == "at" else {"how": how}  # type: ignore[typeddict-item]
+        given: Step = {} if how == "at" else {"how": how}
         restart: list[Step] = [{"do": "restart", "how": ("kill", "close", "snapshot")[number % 3]}]
         again = restart if number % 2 else []
         steps: list[Step] = [{"do": "receiver", "host": "r1.inbox", "answers": [reply, 500, 200]}]

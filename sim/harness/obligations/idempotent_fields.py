@@ -53,6 +53,9 @@ def idempotent_field_obligations() -> Iterator[Obligation]:
                 yield _changed(one, name, f"value {number}", {name: other})
             yield _changed(one, name, "absent", {}, without=name)
             yield _changed(one, name, "added", {}, first_without=name)
+            for number, other in enumerate(_VALUES[name]):
+                if other in (None, "", 0):  # another way to say that it is not given, which is another body
+                    yield _changed(one, name, f"absent, then value {number}", {name: other}, first_without=name)
         for name in _IGNORED:
             yield _changed(one, name, "added, which is ignored", {name: "x"})
             yield _changed(one, name, "null, which is ignored", {name: None})
