@@ -150,9 +150,28 @@ def test_a_large_table_that_loses_a_row_in_the_second_step_of_a_compaction(monke
 
 def test_the_first_cases_of_a_setup_have_every_kind() -> None:
     rows = [one for one in all_obligations() if one.setup == "rows" and not one.overlays]
-    first = _mixed(rows, RandomStreams(3).stream("obligations"))[: len(rows) // 4]
+    first = _mixed(rows, (), RandomStreams(3).stream("obligations"))[: len(rows) // 4]
     assert {one.kind for one in first} == {one.kind for one in rows}
     assert {one.place for one in first} == {one.place for one in rows}
+
+
+def test_each_value_is_sent_once_before_any_is_sent_to_another_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[set[str]] = []
+
+    def noted(case: Any, target: Any) -> Any:
+        played.append({step["obligation"] for step in case.steps if "obligation" in step})
+
+    monkeypatch.setattr("leyden.harness.engines.obligations.play", noted)
+    config = CampaignConfig(engines=["obligations"], make=InProcess, seed=5)
+    assert [*run_obligations(config, InProcess(), None)]
+    values = {one.id: (one.kind, one.case) for one in all_obligations() if one.steps}
+    met: set[tuple[str, str]] = set()
+    for number, names in enumerate(played, 1):
+        met |= {values[name] for name in names}
+        if met == {*values.values()}:
+            break
+    assert number < 0.7 * len(played)
+    assert len(met) < len(values) / 4
 
 
 def test_the_parts_of_a_campaign_test_each_case_once(monkeypatch: pytest.MonkeyPatch) -> None:
