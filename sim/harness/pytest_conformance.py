@@ -15,12 +15,15 @@ from typing import Any
 
 import pytest
 
-from leyden.errors import LeydenError
+from leyden.arguments import checked_list
+from leyden.errors import ArgumentError, LeydenError
 from leyden.harness.conformance.conformance import GROUPS, grouped_cases
 from leyden.harness.constants import API_KEY
+from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.cases import play
 from leyden.harness.targets.served import target_at
 from leyden.harness.targets.target import InProcess, Target
+from leyden.server.printable import quoted
 
 _Test = Callable[..., None]
 
@@ -91,12 +94,14 @@ def conformance(
     `target` is the base URL of a served Leyden with a paused clock, or with `adapter` of another implementation; None
     is a sandbox in this process, or the URL that the test gives to `check`. The sandbox of `api_key` is reset for each
     case. `second_api_key` is that of another project. `adapter` is `file.py`, `module:object` or `none`. `overlays` are
-    those that the target is served with.
+    those that the target is served with; `ValueError` for what is no list of the names that the reference model has.
     """
+    named = checked_list("overlays", overlays)
+    unknown = [one for one in named if one not in OVERLAYS]
+    if unknown:
+        raise ArgumentError(f"overlays={quoted(unknown)}: choose from {', '.join(OVERLAYS)}")
     group: Any = [
-        pytest.param(
-            ConformanceGroup(name, target, api_key, second_api_key, adapter, tuple(overlays)), id=name.replace(" ", "-")
-        )
+        pytest.param(ConformanceGroup(name, target, api_key, second_api_key, adapter, named), id=name.replace(" ", "-"))
         for name in GROUPS
     ]
     return pytest.mark.parametrize("group", group)
