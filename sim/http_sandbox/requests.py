@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from leyden.errors import ApiError, LeydenError, ResponseLost
+from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost
+from leyden.server.printable import printable, quoted
 
 _TIMEOUT_S = 60  # longer than any wait of the server
 _opener = build_opener(ProxyHandler({}))  # a server for tests is not behind a proxy
@@ -18,15 +19,19 @@ _opener = build_opener(ProxyHandler({}))  # a server for tests is not behind a p
 def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]) -> Any:
     """Send one request and return the JSON of its response.
 
-    Raises `LeydenError` if `base` is no URL, no connection is made or the response is not JSON, `ResponseLost` if no
-    complete response comes, and `ApiError` for any status but 2xx.
+    Raises `ArgumentError` for a method or a target that is no text and a body without a JSON form, `LeydenError` if
+    `base` is no URL, no connection is made or the response is not JSON, `ResponseLost` if no complete response comes,
+    and `ApiError` for any status but 2xx.
     """
+    for name, text in (("method", method), ("target", target)):
+        if not isinstance(text, str):
+            raise ArgumentError(f"{name}={quoted(text, 60)} is no text: write for example ask('GET', '/v0/charges')")
     if not base.startswith(("http://", "https://")):  # urllib reads files, too
         raise _no_url(base)
     sent = dict(headers)
     raw = None
     if body is not None:
-        sent["content-type"], raw = "application/json", json.dumps(body).encode()
+        sent["content-type"], raw = "application/json", _as_json(body)
     try:
         with _opener.open(Request(base + target, raw, sent, method=method), timeout=_TIMEOUT_S) as response:
             status, answer = response.status, response.read()
@@ -57,6 +62,14 @@ def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, hea
 def not_of_leyden(base: str, cause: object) -> LeydenError:
     """The error for a response that Leyden does not send."""
     return LeydenError(f"{base} did not answer as Leyden does ({cause}): give the URL of `leyden serve`")
+
+
+def _as_json(body: Any) -> bytes:
+    try:
+        return json.dumps(body).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        why = "it nests too deep" if isinstance(error, RecursionError) else printable(str(error)[:100])
+        raise ArgumentError(f"an argument has no JSON form ({why}): give numbers, texts, lists and mappings") from None
 
 
 def _no_url(base: str) -> LeydenError:
