@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Protocol, TypedDict, Unpack
 
 from leyden.arguments import check_count, checked_list
@@ -71,7 +71,7 @@ class Receiver:
         An element is a status, a `Reply`, or an error word in small or capital letters: one of the constants in
         `leyden.callbacks.replies`, such as `TIMEOUT`, or its text, `"timeout"`. `ValueError` for anything else.
         """
-        if isinstance(script, (str, Reply)) or not isinstance(script, Iterable):
+        if isinstance(script, (str, bytes, bytearray, Set, Mapping, Reply)) or not isinstance(script, Iterable):
             raise ArgumentError(f"{quoted(script)} is not a list of replies: write answers([{quoted(script)}])")
         return self._changed(script=[stored_reply(reply) for reply in checked_list("script", script)])
 

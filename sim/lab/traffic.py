@@ -169,8 +169,8 @@ def plain_arguments(world: World, given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("behaviours", "payers"):
         if isinstance(given[name], Mapping):
             plain[name] = {str(word): _weight(name, weight) for word, weight in given[name].items()}
-    if isinstance(given["duration"], timedelta):
-        plain["duration"] = given["duration"].total_seconds()
+    if span_ms is not None and type(given["duration"]) not in (str, int, float):  # numpy's numbers, too
+        plain["duration"] = span_ms / 1_000
     if not isinstance(given["payers"], (str, Mapping)) and isinstance(given["payers"], Sequence):
         plain["payers"] = list(given["payers"])
     for name in ("count", "payers"):

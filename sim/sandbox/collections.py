@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields as fields_of
 from datetime import timedelta
 from functools import wraps
@@ -13,7 +13,7 @@ from numbers import Real
 from types import FunctionType, MethodType, NoneType
 from typing import TYPE_CHECKING, Any, cast
 
-from leyden.arguments import checked_text, hint, receiver_name
+from leyden.arguments import checked_list, checked_text, hint, receiver_name
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receiver import Receiver
@@ -296,10 +296,11 @@ def _recorded(method: Callable[..., Receiver]) -> Any:
         if "charge" in named:
             named["charge"] = _charge_id(self._session.world, named["charge"])
         given = signature.bind(self, *args, **named)
+        given.arguments.update({key: _listed(given.arguments[key]) for key in given.arguments.keys() & {"script"}})
         facts_named = {key: _as_json(value) for key, value in given.kwargs.items()}
         facts = {"method": method.__name__, "args": _as_json(given.args[1:]), "named": facts_named}
         with self._session.record("receiver", name=self.name, **facts):
-            return method(self, *args, **named)
+            return method(*given.args, **given.kwargs)
 
     return recorded
 
@@ -387,3 +388,9 @@ def _as_json(value: Any, depth: int = 0) -> Any:
     if isinstance(value, timedelta):
         return value.total_seconds()
     return reply_resource(stored_reply(value)) if isinstance(value, Reply) else value
+
+
+def _listed(value: Any) -> Any:
+    """The items of what is read in order, such as a range or an iterator, as a list; any other value unchanged."""
+    is_in_order = isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray, Set, Mapping, Reply))
+    return list(checked_list("script", value)) if is_in_order else value

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+import leyden
+from leyden.errors import ArgumentError
 from leyden.harness.conformance.conformance import GROUPS, conformance_cases, grouped_cases
 from leyden.server.charges.charges import ChargeService
 from tests.support.served import served_leyden
@@ -17,6 +21,13 @@ filterwarnings = error
 
 def test_the_groups_have_all_cases() -> None:
     assert [case.name for name in GROUPS for case in grouped_cases(name)] == [one.name for one in conformance_cases()]
+
+
+@pytest.mark.parametrize("overlays", [None, 1, "strict", ["nope"], [1], [[]]])
+def test_overlays_that_are_no_list_of_names_are_refused(overlays: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"^overlays=.*: ") as raised:
+        leyden.conformance(overlays=overlays)
+    assert "\n" not in str(raised.value)
 
 
 def test_each_group_is_a_test_and_a_violation_is_reported(

@@ -331,3 +331,14 @@ def test_a_file_with_other_columns_or_types_is_refused(change: Any, what: str, t
         run.charges  # noqa: B018
     assert what in str(refused.value)
     assert str(refused.value).isprintable()
+
+
+def test_an_empty_file_with_a_type_that_no_other_file_has_is_refused(tmp_path: Path) -> None:
+    shop().run(spill=tmp_path)
+    rest = tmp_path / "payments" / "rest.parquet"
+    found = pyarrow.parquet.read_table(rest).slice(0, 0)
+    place = found.schema.get_field_index("attempts")
+    times = pyarrow.array([], pyarrow.timestamp("us"))
+    pyarrow.parquet.write_table(found.set_column(place, "attempts", times), rest)
+    with pytest.raises(InputError, match=r"a file of .*payments cannot be read"):
+        leyden.read(tmp_path).payments  # noqa: B018

@@ -151,3 +151,31 @@ def forms(value: Any) -> list[str]:
     with suppress(RuntimeError, ValueError):  # what has no text
         texts.append(printable(str(value)[:8]))
     return texts
+
+
+@pytest.mark.parametrize(
+    "script", [range(500, 503), iter([500, 501, 502]), (one for one in (500, 501, 502)), pd.Series([]), (500, 501, 502)]
+)
+def test_replies_that_are_read_in_order_are_recorded_as_a_list(script: Any, tmp_path: Path) -> None:
+    sb = Sandbox(seed=1)
+    sb.receiver("shop").answers(script)
+    count = len(sb.receiver("shop").script)
+    assert count in (0, 3)
+    assert len(Sandbox.load(sb.save(tmp_path / "saved.json")).receiver("shop").script) == count
+    again: dict[str, Any] = {}
+    exec(sb.script(), again)
+    assert again["sb"].receiver("shop").script == sb.receiver("shop").script
+
+
+@pytest.mark.parametrize("script", [{500}, frozenset(), b"", bytearray(b"a"), {500: 1}, {}])
+def test_replies_without_an_order_are_refused(script: Any) -> None:
+    with pytest.raises(ValueError, match="is not a list of replies"):
+        Sandbox().receiver("shop").answers(script)
+
+
+def test_numbers_of_other_libraries_are_recorded_as_numbers(tmp_path: Path) -> None:
+    sb = Sandbox(seed=1)
+    for duration in (np.int64(60), np.float64(60)):
+        sb.traffic("5/min", count=1, duration=duration)  # type: ignore[arg-type]
+    assert Sandbox.load(sb.save(tmp_path / "saved.json")).journal_hash == sb.journal_hash
+    assert "duration=60.0" in sb.script()

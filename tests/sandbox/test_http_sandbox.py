@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from leyden import conformance
-from leyden.errors import LeydenError
+from leyden.errors import ArgumentError, LeydenError
 from leyden.http_sandbox import HttpSandbox, create_sandbox, delete_sandboxes
 from leyden.http_sandbox.resources import HttpCharge
 from leyden.server.printable import quoted
@@ -124,3 +124,33 @@ def test_what_is_no_url_and_no_token_is_refused(wrong: Any) -> None:
         for token in (b"x", 5, Unprintable(), "one\ntwo", "\ud800"):
             with pytest.raises(LeydenError, match="admin_token is no token"):
                 create_sandbox(url, admin_token=token)  # type: ignore[arg-type]
+
+
+_ITSELF: list[object] = []
+_ITSELF.append(_ITSELF)
+_DEEP: list[object] = []
+for _ in range(100_000):
+    _DEEP = [_DEEP]
+
+
+@pytest.mark.parametrize("value", [{1}, b"a", object(), int, _ITSELF, _DEEP], ids=lambda value: type(value).__name__)
+def test_an_argument_without_a_json_form_is_one_error_of_leyden(value: Any) -> None:
+    sandbox = HttpSandbox({**_CREATED, "url": "http://127.0.0.1:1"})
+    calls: list[Callable[[], Any]] = [
+        lambda: create_sandbox("http://127.0.0.1:1", name=value),
+        lambda: sandbox.charges.create(amount=value),
+        lambda: sandbox.snapshot(value),
+        lambda: sandbox.advance(value),
+        lambda: sandbox.ask("POST", "/v0/charges", {"amount": value}),
+    ]
+    for call in calls:
+        with pytest.raises(LeydenError) as raised:
+            call()
+        assert "\n" not in str(raised.value)
+        assert "as JSON" in str(raised.value) or "span" in str(raised.value) or "duration" in str(raised.value)
+
+
+@pytest.mark.parametrize(("method", "target"), [(1, "/v0/charges"), ("GET", 1.5), (None, None)])
+def test_a_method_or_a_target_that_is_no_text_is_refused(method: Any, target: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"is no (method|path)"):
+        HttpSandbox({**_CREATED, "url": "http://127.0.0.1:1"}).ask(method, target)

@@ -24,6 +24,7 @@ from leyden.server.ports import CONNECTION
 from leyden.server.system.http_server.connection import ClientConnection, closing, note_added_headers, respond_stopping
 from leyden.server.system.http_server.flow import HeldFlow
 from leyden.server.system.http_server.framing import framing_problem
+from leyden.server.system.http_server.request_parser import RequestParser
 
 log = logging.getLogger("leyden")
 
@@ -99,9 +100,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, table: ConnectionTable, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.parser = RequestParser(self)  # type: ignore[assignment]
         self._table = table
-        self._last_activity = 0
-        self.is_stopping = False
+        self._last_activity, self.is_stopping = 0, False
         self._held = b""  # received and not parsed
         self._uncounted_bytes = 0  # since the parser last completed a head or a part of a body
         self._in_head = False
@@ -132,6 +133,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._running.disconnected = True
             self._running.message_event.set()
         self._drop_waiting()
+        self.parser.close()  # type: ignore[attr-defined]
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -319,8 +321,6 @@ class LimitedProtocol(HttpToolsProtocol):
         """Give bytes to the parser. The problem if they are refused."""
         try:
             self.parser.feed_data(piece)
-        except httptools.HttpParserUpgrade:
-            return None  # no other protocol is served: the request is answered as an HTTP/1.1 request
         except httptools.HttpParserError:
             return self._refusal or InvalidHttp("this is not an HTTP/1.1 request")
         if self._uncounted_bytes <= MAX_HEAD_BYTES:

@@ -84,9 +84,10 @@ class RecordedRun(Spelled):
                 with pyarrow.parquet.ParquetFile(file) as found:
                     _check_schema(name, file, found.schema_arrow, found.metadata.num_rows)
             portions = [pyarrow.parquet.read_table(file) for file in files]
+            joined = pyarrow.concat_tables(portions, promote_options="permissive")
         except (OSError, pyarrow.ArrowException) as error:
             raise InputError(f"a file of {self._directory / name} cannot be read ({error})") from None
-        frame: pd.DataFrame = pyarrow.concat_tables(portions, promote_options="permissive").to_pandas()
+        frame: pd.DataFrame = joined.to_pandas()
         frame = frame.sort_values(ORDER, kind="stable", ignore_index=True).drop(columns=ORDER)
         frame = _present(name, frame)
         for column, states in self._manifest["states"].get(name, {}).items():
