@@ -5,6 +5,7 @@ A file comes from somebody else. An error in it is one line: the file, the place
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -21,6 +22,7 @@ from leyden.server.printable import printable
 from leyden.server.version import VERSION
 
 MAX_DEPTH = 100  # of brackets; a document of ours has at most about 30
+MAX_FILE_BYTES = 256 * 1024 * 1024  # of a file whose kind sets no bound
 _MAX_DIGITS = 100  # of a number
 # Strings are skipped as a whole, so that brackets in them do not count. Possessive: linear in the text.
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -101,11 +103,15 @@ class DocumentKind(NamedTuple):
             size = Path(path).stat().st_size
             if size > self.max_bytes:
                 raise self.refusal(str(path), f"it has {size} bytes, and at most {self.max_bytes} are read")
-            return Path(path).read_bytes()
+            with Path(path).open("rb") as file:
+                data = file.read(self.max_bytes + 1)  # a device or a pipe has no size
         except FileNotFoundError:
             raise self.error(f"{shown(path)} does not exist: give the path of a {self.name} file") from None
         except (OSError, ValueError) as error:  # ValueError: a path with a null byte
             raise self.error(f"{shown(path)} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        if len(data) > self.max_bytes:
+            raise self.refusal(str(path), f"it is longer than {self.max_bytes} bytes, and no more are read")
+        return data
 
 
 def shown(path: str | Path) -> str:
@@ -119,14 +125,24 @@ class InputError(LeydenError):
     exit_status = 2
 
 
-def read_text(path: str | Path) -> str:
-    """The text of a file in UTF-8. Raises `InputError` with one line."""
+def read_bytes(path: str | Path) -> bytes:
+    """The bytes of a file, at most `MAX_FILE_BYTES`. Raises `InputError` with one line."""
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as problem:
-        raise InputError(f"{shown(path)}: byte {problem.start} is not UTF-8; save the file as UTF-8") from None
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)  # a device or a pipe has no size, and perhaps no end
     except OSError as problem:
         raise InputError(f"{shown(path)}: {problem.strerror}; check the path") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise InputError(f"{shown(path)}: it has more than {MAX_FILE_BYTES} bytes; give a smaller file")
+    return data
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file in UTF-8. Raises `InputError` as `read_bytes` does."""
+    try:
+        return io.TextIOWrapper(io.BytesIO(read_bytes(path)), encoding="utf-8").read()
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{shown(path)}: byte {problem.start} is not UTF-8; save the file as UTF-8") from None
 
 
 def write_private(path: str | Path, text: str) -> None:

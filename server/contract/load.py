@@ -21,6 +21,7 @@ _SPEC = ".openapi.yaml"
 _OVERLAY = ".overlay.yaml"
 _FOLDER = Path(leyden.specs.__path__[0])
 _OVERLAYS = _FOLDER / "overlays"
+_MAX_BYTES = 64 * 1024 * 1024
 
 OverlaySource = str | Path | Mapping[str, Any]
 
@@ -131,6 +132,10 @@ def _document(file: Path, noun: str) -> tuple[Any, PackagedDocument | None]:
 
 def _read(file: Path, noun: str) -> bytes:
     try:
-        return file.read_bytes()
+        with file.open("rb") as opened:
+            data = opened.read(_MAX_BYTES + 1)  # a device or a pipe has no size, and perhaps no end
     except OSError as error:
         raise ContractError(f"{file}: cannot read this {noun} ({error.strerror or error}); check the path") from None
+    if len(data) > _MAX_BYTES:
+        raise ContractError(f"{file}: this {noun} has more than {_MAX_BYTES} bytes; give a smaller file")
+    return data

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from pathlib import Path
 
 from leyden.commands.served.client import Client, add_connection
 from leyden.commands.served.output import print_raw
-from leyden.json_files import InputError, shown
+from leyden.json_files import read_bytes
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -37,7 +36,4 @@ def _body(text: str) -> bytes:
         return sys.stdin.buffer.read()
     if not text.startswith("@"):
         return text.encode()
-    try:
-        return Path(text[1:]).read_bytes()
-    except OSError as error:
-        raise InputError(f"{shown(text[1:])}: {error.strerror}; check the path") from None
+    return read_bytes(text[1:])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 import orjson
 
@@ -22,7 +21,7 @@ from leyden.commands.served.sandbox_output import (
     sandbox_named,
     sandbox_path,
 )
-from leyden.json_files import InputError, shown, write_private
+from leyden.json_files import InputError, read_bytes, shown, write_private
 
 _SNAPSHOTS = (
     Column("id", lambda row: row["id"]),
@@ -173,10 +172,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    try:
-        raw = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
-    except OSError as error:
-        raise InputError(f"{shown(options.file)}: {error.strerror}; check the path") from None
+    raw = sys.stdin.buffer.read() if options.file == "-" else read_bytes(options.file)
     query = {"name": options.name, "ttl": options.ttl, "egress": options.egress}
     return print_new(options, Client(options)("POST", f"{PATH}/import", raw, query=query, timeout_s=None))
 
