@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, Self
 
-from leyden.arguments import checked_text, shortened, span_from
+from leyden.arguments import checked_flag, checked_text, shortened, span_from
 from leyden.errors import ArgumentError
 from leyden.http_sandbox.requests import OverHttp, segment
 from leyden.server.printable import quoted
@@ -273,8 +273,8 @@ class HttpWallet(OverHttp):
             order["amount"] = wire_value("amount", amount)
         if comment is not None:
             order["comment"] = comment
-        if late:
-            order["late"] = late
+        if checked_flag("late", late):
+            order["late"] = True
         return HttpPayment(self._sandbox, self._sandbox.ask("POST", "/sandbox/v1/payments", order)["id"])
 
     def scan(
@@ -287,7 +287,8 @@ class HttpWallet(OverHttp):
         delay: Span = 0,
     ) -> HttpPayment:
         """Pay a Static Charge, an LNURL or a Lightning address, as `pay` does: without an `amount` the least one."""
-        return self.pay(what, amount=amount, outcome=outcome, delay=delay, comment=comment or None)
+        given = None if isinstance(comment, str) and not comment else comment
+        return self.pay(what, amount=amount, outcome=outcome, delay=delay, comment=given)
 
 
 def _request(what: Any) -> Any:

@@ -12,6 +12,7 @@ from inspect import getmembers_static, signature
 from itertools import product
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from leyden import conformance
@@ -57,7 +58,8 @@ class Unprintable:
 
 _WRONG = (
     None, "", 10**400, 10**5000, -1, math.nan, b"x", Unprintable(), "\ud800", "a\0b", "one\ntwo", "x" * 5_000, [],
-    {1: 2}, [Unprintable()], {"a": Unprintable()}, True, 1.5, Decimal("1e400"), timedelta(days=1), object, print,
+    {1: 2}, pd.Series([1, 2]), slice(1), [Unprintable()], {"a": Unprintable()}, True, 1.5, Decimal("1e400"),
+    timedelta(days=1), object, print,
 )  # fmt: skip
 _RIGHT: dict[str, Any] = {
     "target": "/v0/charges",
