@@ -13,6 +13,7 @@ from leyden.lightning.bolt11.codec import Bolt11, decode
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.repr_tables import html_table, plain
 from leyden.sandbox.session import Session
+from leyden.server.printable import printable
 from leyden.server.spelling import closest
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def warn_about_ignored(session: Session, operation_id: str, names: Iterable[str]
     for name in set(names).difference(known):
         near = closest(name, known)
         advice = f"write {near}" if near else f"its fields are {', '.join(known)}"
-        warnings.warn(f"{operation_id} has no field {name} and ignores it: {advice}", stacklevel=3)
+        warnings.warn(f"{operation_id} has no field {printable(name[:60])} and ignores it: {advice}", stacklevel=3)
 
 
 class Invoice:

@@ -101,6 +101,8 @@ def test_an_ignored_field_causes_a_warning(sandbox: Sandbox) -> None:
     tips = sandbox.static_charges.create(minAmount="1000", maxAmount="2000", description="tips")
     with pytest.warns(UserWarning, match="updateStaticCharge has no field colour and ignores it: its fields are"):
         tips.update(colour="red")
+    with pytest.warns(UserWarning, match=r"no field a\\nb and ignores it"):
+        tips.update(**{"a\nb": 1})
     with Sandbox(overlays=["strict"]) as strict, pytest.raises(ApiError, match="did you mean expiresIn"):
         strict.charges.create(amount="1000", description="tea", expires_in=5)
 
