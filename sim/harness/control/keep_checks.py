@@ -65,9 +65,8 @@ def _compare(whole: Host, kept: Host, keep: int, ended: Mapping[tuple[str, str],
         rows = {row["id"]: row for row in whole.rows(name)}
         over = sorted((row for row in rows if rows[row]["status"] not in pending), key=lambda row: ended[name, row])
         gone = frozenset(over[: max(0, len(over) - keep)])
-        expected = [one for key, one in rows.items() if key not in gone]
-        observed = [*kept.rows(name)]
-        expected, observed = ([{**one, **_SAME} for one in each] for each in (expected, observed))
+        expected = [{**one, **_SAME} for key, one in rows.items() if key not in gone]
+        observed = [{**one, **_SAME} for one in kept.rows(name)]
         if expected != observed:
             different = next((pair for pair in zip(expected, observed, strict=False) if pair[0] != pair[1]), None)
             if different is not None and different[0]["id"] == different[1]["id"]:
