@@ -139,8 +139,8 @@ def _tables() -> Iterator[Obligation]:
         found += [{"do": "restart", "how": ("kill", "torn")[number % 2]}] if number % 3 else []
         found += [{"do": "compact"}]
         # More commits than the steps of the compaction, each of which changes a row that it has written.
-        for turn in range(12):
-            place = turn * count // 12 + 1
+        for turn in range(40):
+            place = turn * 7 % (count - 3) + 1
             name = f"{label}_{place}"
             found += [{"do": "patch", "static": name, "body": {"internalId": f"{turn}"}} if resource == "static" else
                       {"do": "fail", "charge": name}]  # fmt: skip
