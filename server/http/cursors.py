@@ -10,7 +10,7 @@ from leyden.server.errors import FieldError, InvalidRequest
 _POSITION_DIGITS = 14  # hexadecimal; the six before them are the mark
 _MARK_BYTES = 3
 _REFUSAL = (
-    "this cursor is of another list, or of a run before a reset or a restore: give the next of a page of this list, or"
+    "this cursor is not of this list, or of a run before a reset or a restore: give the next of a page of this list, or"
     " leave after out for the first page"
 )
 

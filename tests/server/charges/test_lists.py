@@ -169,7 +169,7 @@ def test_the_cursor_of_another_list_is_refused() -> None:
             assert response.status_code == 400, (one, other)
             [error] = response.json()["errors"]
             assert error["pointer"] == "query.after"
-            assert "of another list, or of a run before a reset" in error["detail"]
+            assert "not of this list" in error["detail"]
             assert "give the next of a page of this list, or leave after out" in error["detail"]
 
 
