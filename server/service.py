@@ -53,7 +53,6 @@ class Service:
         user_taken: Callable[[str], bool] | None = None,
         report_ignored: Callable[[str], None] | None = None,
         mock_unbound: bool = False,
-        run: str = "",
     ) -> None:
         self.contract = contract
         self.store = store
@@ -95,7 +94,6 @@ class Service:
             rate_limit=rate_limit,
             ignored_fields=IgnoredFields(report_ignored),
             api_key_header=api_key_header,
-            run=run,
         )
 
     def resume(self, answerable: Set[tuple[str, int]] = frozenset()) -> None:

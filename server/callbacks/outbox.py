@@ -158,7 +158,8 @@ class Outbox:
     def replay(self, delivery_id: str, when_ms: int | None = None) -> DeliveryRow:
         """Send the callback again, now or at `when_ms`, under the same id; if that fails, its retries start again.
 
-        A pending delivery becomes due then; one in flight stays. A 410 is ignored. Raises `LookupError` for no such id.
+        A pending delivery becomes due then; one in flight is left as it is. A replay ignores an earlier 410. Returns
+        the row. Raises `LookupError` for an unknown id.
         """
         row = self._rows.existing(delivery_id)
         if is_in_flight(row):

@@ -25,6 +25,10 @@ def query_instant(request: Request, name: str) -> int | None:
         raise InvalidRequest(f"{pointer}: {error}", field_errors=[FieldError(pointer, str(error))]) from None
 
 
+def _cursor(position: int) -> str:
+    return f"{position:016x}"
+
+
 def page(table: Any, request: Request, show: Callable[[Any], Any], noun: str, **fixed: Any) -> dict[str, Any]:
     """The response with one page of the project's rows: `limit` rows after the cursor that match every filter.
 
@@ -37,10 +41,11 @@ def page(table: Any, request: Request, show: Callable[[Any], Any], noun: str, **
         filters["status"] = query["status"]
     if query.get("internalId") is not None:
         filters["internal_id"] = query["internalId"]
+    after = query.get("after")
     limit = query["limit"]
     rows = table.page(
         filters,
-        after=request.after,
+        after=None if after is None else int(after, 16),
         limit=limit + 1,
         since_ms=query_instant(request, "createdAfter"),
         until_ms=query_instant(request, "createdBefore"),
@@ -51,5 +56,5 @@ def page(table: Any, request: Request, show: Callable[[Any], Any], noun: str, **
         "success": True,
         "message": f"{len(rows)} {noun}{'' if len(rows) == 1 else 's'}",
         "data": [show(row) for row in rows],
-        "next": request.cursor(rows[-1].doc_id) if more else None,
+        "next": _cursor(rows[-1].doc_id) if more else None,
     }

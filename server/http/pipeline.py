@@ -67,7 +67,7 @@ class PipelineContext:
     `wait_durable` is awaited before a response is sent, as the store's policy requires. `rate_limit(operation_id)`
     returns the problem for an operation that is called too often, or None. `ignored_fields` are those of all requests.
     `run_apart` runs long work while other requests are answered; without it that is done at once. `request_count`
-    numbers the requests. `run` tells this run of the service from others, for the cursors of lists.
+    numbers the requests.
     """
 
     transaction: Callable[[], AbstractContextManager[Any]]
@@ -75,7 +75,6 @@ class PipelineContext:
     idempotency: Idempotency
     journal: EventJournal
     api_key_header: bytes
-    run: str = ""
     wait_durable: Callable[[], Awaitable[None]] | None = None
     rate_limit: Callable[[str], Problem | None] | None = None
     ignored_fields: IgnoredFields = field(default_factory=IgnoredFields)
@@ -247,7 +246,7 @@ class PathEndpoint:
             value = parser.parse_body(body, headers)
         else:
             value = await pipeline.run_apart(lambda: parser.parse_body(body, headers))
-        request = parser.parse_request(project, scope, headers, value, pipeline.run)
+        request = parser.parse_request(project, scope, headers, value)
         if bound.is_stream:
             return bound.status, await handler(request)
         if bound.is_async:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from leyden.server.http.cursors import cursor_at, position_of
-
 
 class EncodedJson(NamedTuple):
     """A response body that is already JSON, in pieces: a handler may return it. `outline` is the value with its large
@@ -21,7 +19,7 @@ class Request(NamedTuple):
 
     `project` is the project of the API key, empty for operations without one. `path`, `query` and `header` have the
     declared parameters with the spec's defaults. `body` is the JSON object with the spec's defaults, `raw_body` the
-    same object as it was sent. Names are those of the spec. `list_mark` is that of the cursors of a list.
+    same object as it was sent. Names are those of the spec.
     """
 
     project: str
@@ -30,14 +28,3 @@ class Request(NamedTuple):
     header: Mapping[str, str]
     body: Mapping[str, Any]
     raw_body: Mapping[str, Any]
-    list_mark: str = ""
-
-    @property
-    def after(self) -> int | None:
-        """The position of the cursor `after`; None without one. Raises `InvalidRequest` for one of another list."""
-        cursor = self.query.get("after")
-        return None if cursor is None else position_of(self.list_mark, cursor)
-
-    def cursor(self, position: int) -> str:
-        """The cursor of a position in this list."""
-        return cursor_at(self.list_mark, position)

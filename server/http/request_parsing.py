@@ -22,7 +22,6 @@ from leyden.server.errors import (
     UnsupportedMediaType,
 )
 from leyden.server.http.corrections import received, shown, unknown_id
-from leyden.server.http.cursors import list_mark
 from leyden.server.http.ignored_fields import IGNORED, USUAL_HEADERS, IgnoredField, ignored_fields, misspelt_keys
 from leyden.server.http.request import Request
 from leyden.server.http.strict_json import parse
@@ -65,7 +64,6 @@ class RequestParser:
         )
         self._path = [(p.name, p.rule.validator) for p in operation.parameters if p.location == "path"]
         self._query = [parameter for parameter in operation.parameters if parameter.location == "query"]
-        self._is_list = any(p.name == "after" and p.rule.schema.get("type") == "string" for p in self._query)
         self._query_names = {parameter.name for parameter in self._query}
         self._has_key = any(parameter.name == "Idempotency-Key" for parameter in operation.parameters)
         self._ignores_key = operation.method in {"post", "patch"} and not self._has_key
@@ -119,10 +117,9 @@ class RequestParser:
         return value if isinstance(value, dict) else {}
 
     def parse_request(
-        self, project: str, scope: Scope, headers: Mapping[bytes, bytes], raw_body: dict[str, Any], run: str
+        self, project: str, scope: Scope, headers: Mapping[bytes, bytes], raw_body: dict[str, Any]
     ) -> Request:
-        """The request for the handler, with all parameters parsed and everything checked against the spec. `run` tells
-        the run of this sandbox from others.
+        """The request for the handler, with all parameters parsed and everything checked against the spec.
 
         The names that the operation does not know are `scope[IGNORED]`, of a request that is refused too.
         Raises `NotFound` for a malformed path parameter, `InvalidRequest` for another violation of the schema, and
@@ -164,8 +161,7 @@ class RequestParser:
             raise InvalidRequest(_summary(errors), field_errors=errors)
         if rule is not None and rule.rule.integers and (not_whole := integers_with_point(rule.rule, raw_body)):
             raise SemanticConflict(_summary(not_whole), field_errors=not_whole)
-        mark = list_mark(run, project, self._operation.operation_id, path) if self._is_list else ""
-        return Request(project, path, query, header, body, raw_body, mark)
+        return Request(project, path, query, header, body, raw_body)
 
     def _parse_query(
         self, query_string: bytes, errors: list[FieldError]

@@ -328,7 +328,6 @@ def _service(
         rate_limit=faults.rate_limit,
         defer_until=faults.defer_until,
         mock_unbound=config.mock_unbound,
-        run=f"{config.seed} {config.run}",
     )
     faults.connect(service.outbox, service.projects, service.charges.charges)
     receivers.connect(faults.on_response, lambda at: service.projects.signing_secrets(config.project, at))

@@ -111,7 +111,7 @@ def test_a_page_that_has_a_next_one_too_many(monkeypatch: pytest.MonkeyPatch) ->
     def page(call: Any, read: Any, show: Any) -> Any:
         found = original(call, read, show)
         full = found["next"] is None and len(found["data"]) == call.query["limit"]
-        return {**found, "next": call.cursor(0)} if full else found
+        return {**found, "next": f"{0:016x}"} if full else found
 
     original = pages.page
     monkeypatch.setattr(operations, "page", page)
@@ -142,8 +142,9 @@ def test_deliveries_of_a_static_charge_that_are_not_found(monkeypatch: pytest.Mo
 
 def test_a_scheduled_event_that_two_pages_have(monkeypatch: pytest.MonkeyPatch) -> None:
     def list_due_events(self: Any, call: Any) -> Any:
-        if call.after is not None:
-            call.query["after"] = call.cursor(max(0, call.after - 1))
+        after = call.query.get("after")
+        if after is not None:
+            call.query["after"] = f"{max(0, int(after, 16) - 1):016x}"
         return original(self, call)
 
     original = ScheduleControl.list_due_events

@@ -38,7 +38,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.http.strict_json", "server.callbacks.ip_addresses", "server.callbacks.signing"),
     ("server.contract",),
     ("server.store",),
-    ("server.http.ignored_fields", "server.http.corrections", "server.http.url_corrections", "server.http.cursors"),
+    ("server.http.ignored_fields", "server.http.corrections", "server.http.url_corrections"),
     ("server.http.request",),
     (
         "server.http.validation",

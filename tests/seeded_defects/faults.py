@@ -49,7 +49,7 @@ def _order(make: Make) -> list[str]:
 def _at_once(original: Callable[..., Any]) -> Callable[..., Any]:
     def defer_until(self: Faults, delivery: Mapping[str, Any], number: int) -> int | None:
         until: int | None = original(self, delivery, number)
-        reordered = (self.hits.row(delivery["id"], number) or {}).get("kind") == "reorder"
+        reordered = (self.hit(delivery["id"], number) or {}).get("kind") == "reorder"
         return delivery["due_at"] if reordered and until is not None else until
 
     return defer_until
@@ -111,7 +111,7 @@ def _renamed(original: Callable[..., Any]) -> Callable[..., Any]:
     def post(
         self: Faults, post: CallbackRequest, on_response: Callable[[CallbackRequest, CallbackResponse], None]
     ) -> None:
-        if (self.hits.row(post.delivery_id, post.attempt) or {}).get("kind") == "burst":
+        if (self.hit(post.delivery_id, post.attempt) or {}).get("kind") == "burst":
             post = headers(post, webhook_id=f"burst-{post.delivery_id}")
         original(self, post, on_response)
 

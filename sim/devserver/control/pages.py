@@ -24,11 +24,11 @@ SEARCHED_FIELDS = {
 def page(call: Request, read: Callable[[int | None, int], Sequence[Any]], show: Callable[[Any], Any]) -> Page:
     """The response with `limit` rows after the cursor. `read(after, limit)` returns rows with a `doc_id`, in the order
     of the list; `show` makes a resource of a row."""
-    limit = call.query["limit"]
-    rows = read(call.after, limit + 1)
+    after, limit = call.query.get("after"), call.query["limit"]
+    rows = read(None if after is None else int(after, 16), limit + 1)
     return {
         "data": [show(row) for row in rows[:limit]],
-        "next": call.cursor(rows[limit - 1].doc_id) if len(rows) > limit else None,
+        "next": f"{rows[limit - 1].doc_id:016x}" if len(rows) > limit else None,
     }
 
 
@@ -46,7 +46,8 @@ async def searched_page(
     text = call.query.get("text")
     if text is None:
         return page(call, read, show)
-    last, limit, fields = call.after, call.query["limit"], SEARCHED_FIELDS[kind]
+    after, limit, fields = call.query.get("after"), call.query["limit"], SEARCHED_FIELDS[kind]
+    last = None if after is None else int(after, 16)
     found: list[Any] = []
     text = text.lower()
     while len(found) <= limit:
@@ -75,9 +76,9 @@ def created_between(call: Request) -> dict[str, int]:
 
 def item_page(call: Request, items: Sequence[Any], show: Callable[[Any], Any]) -> Page:
     """The same for items that no table has: the cursor is the number of those before."""
-    after, limit = call.after or 0, call.query["limit"]
+    after, limit = int(call.query.get("after") or "0", 16), call.query["limit"]
     end = after + limit
     return {
         "data": [show(item) for item in items[after:end]],
-        "next": call.cursor(end) if len(items) > end else None,
+        "next": f"{end:016x}" if len(items) > end else None,
     }

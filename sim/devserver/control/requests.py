@@ -26,13 +26,13 @@ class RequestLogControl:
     @handles(raises=(SemanticConflict,), needs=("query.limit",), recorded=False)
     async def list_requests(self, call: Request) -> Page:
         """One page of the requests that match the filters, the newest first."""
-        limit = call.query["limit"]
+        after, limit = call.query.get("after"), call.query["limit"]
         rows, slices = self._rows(), self._world.slices()
         self._check_operation(call.query.get("operation"), rows)
         console_reads = call.query.get("client") == CONSOLE.decode()
         log = self._world.request_log
         found = []
-        for row in log.newest_first(call.after, console_reads=console_reads):
+        for row in log.newest_first(None if after is None else int(after, 16), console_reads=console_reads):
             if rows.matches(row, call.query):
                 found.append(row)
                 if len(found) > limit:

@@ -26,15 +26,16 @@ class ScheduleControl:
         The cursor is the sequence number of the last one. If that has run meanwhile, so has everything before it, and
         the page begins with the next event.
         """
-        number, limit = call.after, call.query["limit"]
+        after, limit = call.query.get("after"), call.query["limit"]
         entries = self._world.clock.timers()
-        if number is not None:
+        if after is not None:
+            number = int(after, 16)
             last = next((entry for entry in entries if entry[2] == number), None)
             entries = [entry for entry in entries if last is None or entry > last]
         found = nsmallest(limit + 1, entries)
         return {
             "data": [self._due_event(entry) for entry in found[:limit]],
-            "next": call.cursor(found[limit - 1][2]) if len(found) > limit else None,
+            "next": f"{found[limit - 1][2]:016x}" if len(found) > limit else None,
         }
 
     def _due_event(self, entry: Entry) -> dict[str, Any]:

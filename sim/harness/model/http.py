@@ -23,7 +23,7 @@ from leyden.harness.model.rules import BODY_LIMIT, FIELDS, MAX_INTERNAL_ID, is_i
 _KEY = "Idempotency-Key"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _LIMIT = re.compile(r"-?[0-9]{1,18}")
-_CURSOR = re.compile(r"[0-9a-f]{20}")
+_CURSOR = re.compile(r"[0-9a-f]{16}")
 _PARAMETER = re.compile(r';\s*([^\s;="]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)', re.ASCII)
 MAX_PAGE, DEFAULT_PAGE = 1_000, 100  # [lists]
 LIMITED = "too_many_requests"
@@ -79,12 +79,11 @@ class ExpectedAnswer:
 
 
 class Page(NamedTuple):
-    """One page of a list, newest first, whether there is another, whether it comes after a cursor, and which list."""
+    """One page of a list, newest first, whether there is another, and whether it comes after a cursor."""
 
     rows: list[Resource]
     more: bool
     after: bool
-    of: str
 
 
 class WalletAnswer(NamedTuple):
@@ -98,14 +97,14 @@ class WalletAnswer(NamedTuple):
 
 class HttpModel:
     """Answers of the model to requests. `projects` has the project of each valid API key, `by_id` each resource,
-    `cursors` the last row of the page of a list that each cursor came with."""
+    `cursors` the last row of the page that each cursor came with."""
 
     def __init__(
         self,
         model: Model,
         projects: Mapping[str, str],
         by_id: Callable[[str], Resource | None],
-        cursors: Mapping[tuple[str, str], Resource],
+        cursors: Mapping[tuple[type, str], Resource],
     ) -> None:
         self._model = model
         self._projects = projects
@@ -256,9 +255,10 @@ class HttpModel:
             rows = [*parent.children]
         rows = [one for one in rows if one.project == project and one.id is not None]
         if "after" in values:
-            last = self._cursors.get((list_name(name, parent, project), values["after"]))
-            if last is None:  # no page of this list came with it
-                return ExpectedAnswer(400, "invalid_request", pointers=frozenset({"query.after"}))
+            kind = StaticCharge if name == "listStaticCharges" else Charge
+            last = self._cursors.get((kind, values["after"]))
+            if last is None or last not in rows:
+                return ExpectedAnswer(200)  # which page a text has that no page came with is not determined
             rows = rows[: rows.index(last)]
         if "status" in values:
             rows = [one for one in rows if one.status == values["status"]]
@@ -271,10 +271,7 @@ class HttpModel:
             until = instant_of(values["createdBefore"])
             rows = [one for one in rows if until is not None and one.created_at < until]
         limit = int(values.get("limit", DEFAULT_PAGE))
-        shown = rows[::-1][:limit]
-        return ExpectedAnswer(
-            200, value=Page(shown, len(rows) > limit, "after" in values, list_name(name, parent, project))
-        )
+        return ExpectedAnswer(200, value=Page(rows[::-1][:limit], len(rows) > limit, "after" in values))
 
     def _wallet(
         self, name: str, parameters: Mapping[str, str], values: Mapping[str, str], resource: Resource | None,
@@ -296,11 +293,6 @@ class HttpModel:
 
 def _of(expected: ExpectedResponse) -> ExpectedAnswer:
     return ExpectedAnswer(expected.status, expected.code, pointers=expected.pointers, value=expected)
-
-
-def list_name(operation: str, parent: Resource | None, project: str) -> str:
-    """The list of an operation: the one of a parent, if it has one, in a project."""
-    return f"{operation} {parent.id if parent is not None else ''} {project}"
 
 
 def match_path(one: Operation, path: str) -> dict[str, str] | None:

@@ -181,7 +181,7 @@ def _compare_page(session: Session, page: Page, data: Any, following: Any, where
         raise ContractViolation("lifecycle", "lists", f"{where}: next", expected, following)
     session.cursor = following
     if following is not None:
-        name = (page.of, following)
+        name = (type(page.rows[-1]), following)  # the rows of one type are counted together
         known = session.cursors.get(name, page.rows[-1])
         checks.same(known.id, page.rows[-1].id, "lifecycle", "lists", f"{where}: a cursor of its own for each row")
         session.cursors[name] = page.rows[-1]

@@ -76,7 +76,7 @@ class Session:
         self.texts: dict[str, str] = {}
         self.retry_offsets: list[float] = []
         self.delivery_ids: dict[str, Charge] = {}
-        self.cursors: dict[tuple[str, str], Charge | StaticCharge] = {}
+        self.cursors: dict[tuple[type, str], Charge | StaticCharge] = {}
         self.cursor: str | None = None
         self.done = 0
         self.recorded: dict[bytes, tuple[int, str]] = {}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,63 +121,3 @@ def test_a_charge_counts_from_the_whole_second_before_its_request_and_the_spec_s
         assert said in " ".join(schemas[name]["properties"]["createdAt"]["description"].split()), name
     for described in (schemas["ChargeRequest"]["properties"]["expiresIn"], parameters["CreatedAfter"]):
         assert "`createdAt`" in described["description"]
-
-
-LISTS = (
-    "/v0/charges?", "/v0/static-charges?", "/v0/static-charges/{tips}/charges?", "/v0/static-charges/{more}/charges?",
-    "/sandbox/v1/charges?", "/sandbox/v1/static-charges?", "/sandbox/v1/payments?", "/sandbox/v1/deliveries?",
-    "/sandbox/v1/inboxes?", "/sandbox/v1/faults?", "/sandbox/v1/service-faults?", "/sandbox/v1/payers?",
-    "/sandbox/v1/clock/due?", "/sandbox/v1/snapshots?", "/sandbox/v1/charges?text=t&",
-)  # fmt: skip
-
-
-def cursors(sandbox: Sandbox, lists: Sequence[str]) -> dict[str, str]:
-    """A cursor of each list."""
-    return {one: sandbox.ask("GET", f"{one}limit=1")["next"] for one in lists}
-
-
-def filled(sandbox: Sandbox) -> list[str]:
-    """Fill every list, and return their paths."""
-    tips = [sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="tips").id for _ in range(2)]
-    for number in range(2):
-        url = f"http://shop{number}.localhost/"
-        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=url)
-        sandbox.wallet("ana").pay(charge)
-        for one in tips:
-            sandbox.ask("GET", f"/lnurlp/{one}/invoice?amount=1000")
-        sandbox.faults.add("delay", event="charge.error")
-        sandbox.service_faults.add("connection_reset", operation="getWallet")
-        sandbox.ask("POST", "/sandbox/v1/payers", {"delay": "9d"})
-        sandbox.ask("POST", "/sandbox/v1/snapshots", {})
-    sandbox.run("1s")
-    return [one.format(tips=tips[0], more=tips[1]) for one in LISTS]
-
-
-def test_the_cursor_of_another_list_is_refused() -> None:
-    with Sandbox(seed=7) as sandbox:
-        lists = filled(sandbox)
-        known = cursors(sandbox, lists)
-        assert None not in known.values(), known
-        for one, other in product(lists, lists):
-            response = sandbox.http.get(f"{one}limit=1&after={known[other]}")
-            if one.partition("?")[0] == other.partition("?")[0]:  # a cursor goes with other filters
-                assert response.status_code == 200, (one, other)
-                continue
-            assert response.status_code == 400, (one, other)
-            [error] = response.json()["errors"]
-            assert error["pointer"] == "query.after"
-            assert "not of this list" in error["detail"]
-            assert "give the next of a page of this list, or leave after out" in error["detail"]
-
-
-def test_a_cursor_is_valid_after_a_restart_and_in_a_fork_and_not_after_a_reset(tmp_path: Path) -> None:
-    with Sandbox(seed=7, data=tmp_path) as sandbox:
-        lists = [one for one in filled(sandbox) if "snapshots" not in one]
-        known = cursors(sandbox, lists)
-    with Sandbox(data=tmp_path) as again:
-        statuses = {again.http.get(f"{one}after={known[one]}").status_code for one in lists}
-        forked = {again.fork().http.get(f"{one}after={known[one]}").status_code for one in lists[:1]}
-        assert (statuses, forked) == ({200}, {200})
-        again.ask("POST", "/sandbox/v1/reset", {})
-        kept = [one for one in lists if again.http.get(f"{one}after={known[one]}").status_code not in (400, 404)]
-        assert kept == []

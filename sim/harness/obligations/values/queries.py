@@ -88,9 +88,14 @@ def _texts(name: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                     character * (schema["maxLength"] + offset),
                 )
     if "pattern" in schema:
-        yield from pattern_variants(schema["pattern"])
+        # A member that no page came with is not determined, so only the others are asked.
+        yield from ((kind, text) for kind, text in pattern_variants(schema["pattern"]) if not _is_cursor(text))
     if schema.get("type") == "string" and not {"enum", "format", "pattern"} & set(schema):
         yield from ((f"text:{kind}", text) for kind, text in TEXTS.items())
+
+
+def _is_cursor(text: str) -> bool:
+    return len(text) == 16 and all(one in "0123456789abcdef" for one in text)
 
 
 def _forms(name: str, value: str) -> Iterator[tuple[str, str]]:
