@@ -35,8 +35,9 @@ class Clock(Protocol):
     def cancel(self, kind: str, key: str) -> None:
         """Remove the `(kind, key)` timer; no error when there is none."""
 
-    def on(self, kind: str, run: Callable[[str], None]) -> None:
-        """Register the handler of `kind`; called once per kind, before the first timer fires."""
+    def on(self, kind: str, run: Callable[[str], None], repeated: str | None = None) -> None:
+        """Register the handler of `kind`; called once per kind, before the first timer fires. The timer with the key
+        `repeated` is always set again: a run until nothing is scheduled ends without it."""
 
 
 class RandomSource(Protocol):

@@ -200,3 +200,32 @@ def test_a_reset_and_a_snapshot_start_it_anew() -> None:
 def test_other_values_are_refused(conditions: str, text: str) -> None:
     with pytest.raises(GraphError, match=text):
         Sandbox(network="line:9", conditions=conditions)
+
+
+def test_a_run_until_nothing_is_scheduled_ends_without_it(tmp_path: Path) -> None:
+    conditions = "ideal,background=60,spending=0.5"
+    ends: list[Any] = []
+    for kind in ("run", "spilled", "actions"):
+        with emptied(Sandbox(seed=5, network=corridor(), conditions=conditions)) as sandbox:
+            charge = sandbox.charges.create(amount="400000000", description="x", expiresIn=7200)
+            sandbox.wallet("p1").pay(charge)
+            sandbox.charges.create(amount="1000", description="x", expiresIn=7200)
+            seen: list[str] = []
+            if kind == "actions":
+                sandbox.every("1d", lambda sb: seen.append(sb.now))
+            sandbox.run(spill=tmp_path / "spilled" if kind == "spilled" else None)
+            assert sandbox.now == "2030-01-01T02:00:00.000Z"
+            assert not seen
+            ends.append((sandbox.network.background, sandbox.world.engine.balance))
+            assert not sandbox.run()
+    assert ends[0] == ends[1] == ends[2]
+
+    async def scenario(server: Hosted) -> None:
+        body = {"network": f"{NETWORK},ideal,background=60", "seed": 4, "start": "2030-01-01T00:00:00Z"}
+        box = await server.ok("POST", "/sandbox/v1/sandboxes", body)
+        order = {"amount": "1000", "description": "x", "expiresIn": 600}
+        await server.ok("POST", "/v0/charges", order, key=box["apiKey"])
+        await server.ok("POST", "/sandbox/v1/clock/advance", {"until": "idle"}, key=box["apiKey"])
+        assert server.world(box).clock.now() == server.world(box).config.start_ms + 600_000
+
+    in_server(scenario)

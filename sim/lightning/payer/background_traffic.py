@@ -8,9 +8,9 @@ tried again in the next hour. If the share of its capacity that it can receive i
 what is missing to half of its capacity to the node with the most channels, as a swap provider, which pays on the chain
 (that payment is not simulated).
 
-These payments take no time and have no rows. A payer of them looks for routes like any other, skips those that would
-fail, and gives up after 16; a node that is offline forwards nothing. The rates are assumptions: nobody
-publishes how many payments the network forwards.
+A run until nothing is scheduled ends when only they are. These payments take no time and have no rows. A payer of them
+looks for routes like any other, skips those that would fail, and gives up after 16; a node that is offline forwards
+nothing. The rates are assumptions: nobody publishes how many payments the network forwards.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BackgroundTraffic:
         self._clock = clock
         self._random = random
         self._journal = journal
-        clock.on(BACKGROUND_TIMER, self._run)
+        clock.on(BACKGROUND_TIMER, self._run, repeated="next")
 
     def begin(self) -> None:
         """Start with a new network."""

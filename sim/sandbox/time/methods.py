@@ -30,7 +30,8 @@ class TimeMethods:
 
     def run(self, until: Span = "idle", *, events: int | None = None, spill: str | Path | None = None) -> FiredEvents:
         """Run until nothing is scheduled (`idle`), through the next instant (`next_event`), or for a span (`"10m"`).
-        `events=10` instead runs the next ten events.
+        `events=10` instead runs the next ten events. Actions that are repeated (`every`) and a network's background
+        traffic do not keep a run from its end.
 
         Returns what fired, in order. An interrupt (Ctrl-C, the stop button of a notebook) ends every move of time
         between two events. Raises `ValueError` for a negative number of events, or for `events` with `until`.
@@ -170,7 +171,8 @@ class TimeMethods:
         fired: list[Fired] = []
         while (row := self._actions.next()) is not None:
             with self.session.world.exclusive():
-                due = [timer[0] for timer in self._clock.timers() if timer[0] <= LAST_MS]
+                once = [timer for timer in self._clock.timers() if timer[3:] not in self._clock.repeats]
+                due = [timer[0] for timer in once if timer[0] <= LAST_MS]
             if self._actions.has_single() or max(due, default=-1) >= row.at_ms:
                 fired += self._do(row)
             elif due:

@@ -42,8 +42,12 @@ def run_spilling(sandbox: _Movable, until: Span, events: int | None, directory: 
 
 
 def _run_events(sandbox: _Movable, count: int | None, write: Callable[[int], int]) -> None:
+    clock = sandbox.session.world.clock
     while count is None or count > 0:
-        portion = _EVENTS if count is None else min(count, _EVENTS)
+        # Until nothing is left but what repeats: no fewer events run before that than are scheduled now.
+        portion = min(_EVENTS, clock.remaining()) if count is None and clock.repeats else min(count or _EVENTS, _EVENTS)
+        if not portion:
+            return
         if len(sandbox.run(events=portion)) < portion:
             return
         write(_PORTION)

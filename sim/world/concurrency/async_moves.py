@@ -56,7 +56,7 @@ async def run_until_idle(world: World) -> Ran:
     """Run until nothing is scheduled, waiting for callbacks as `advance_to` does."""
     clock = world.clock
     async with _turn(world):
-        return await _advance(world, clock, LAST_MS, moves_on=False)
+        return await _advance(world, clock, LAST_MS, moves_on=False, until_idle=True)
 
 
 async def run_until_next_event(world: World) -> Ran:
@@ -101,7 +101,9 @@ def hold_events(world: World) -> None:
     server.before_events(release)
 
 
-async def _advance(world: World, clock: VirtualClock, until_ms: int, *, moves_on: bool) -> Ran:
+async def _advance(
+    world: World, clock: VirtualClock, until_ms: int, *, moves_on: bool, until_idle: bool = False
+) -> Ran:
     transport, slices, ran = world.transport, world.slices(), Ran()
     answered = False
     with with_reached_instant(clock), transport.responses_in_order() as waits:
@@ -110,7 +112,7 @@ async def _advance(world: World, clock: VirtualClock, until_ms: int, *, moves_on
                 transport.flush_responses()
                 check_same_run(world.clock, clock, ran.count)
                 due = clock.next_due()
-                ended = due is None or due > until_ms
+                ended = due is None or due > until_ms or (until_idle and clock.is_idle())
                 if ended and answered:
                     if moves_on:
                         clock.advance_to(until_ms)

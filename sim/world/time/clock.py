@@ -60,6 +60,7 @@ class VirtualClock:
         self._base = self._real_base = 0
         self._timers = Timers()
         self._runners: dict[str, Callable[[str], None]] = {}
+        self.repeats: tuple[tuple[str, str], ...] = ()  # kind and key of the timers that are always set again
         self._running = self._held = False
         self._runs: tuple[tuple[str, str], ...] = ()  # the event that runs now, while one does
         self._flows = False  # whether `now` reads the real clock
@@ -93,11 +94,13 @@ class VirtualClock:
         """Cancel every timer."""
         self._timers = Timers()
 
-    def on(self, kind: str, run: Callable[[str], None]) -> None:
-        """Set the handler of the events of a kind. Raises `ClockError` when the kind has one."""
+    def on(self, kind: str, run: Callable[[str], None], repeated: str | None = None) -> None:
+        """Set the handler of the events of a kind, whose timer with the key `repeated` is always set again: it does not
+        keep a run from its end. Raises `ClockError` when the kind has one."""
         if kind in self._runners:
             raise ClockError(f"there is a handler for {kind!r} already: give this timer a kind of its own")
         self._runners[kind] = run
+        self.repeats += () if repeated is None else ((kind, repeated),)
 
     # Looking ahead
 
@@ -115,7 +118,7 @@ class VirtualClock:
         return self._timers.entries()
 
     def sequence_of(self, kind: str, key: str) -> int | None:
-        """The number of the `(kind, key)` timer in the order in which all were set; None when there is none."""
+        """The number of the `(kind, key)` timer in the order in which all were set; None without it."""
         return self._timers.sequence_of(kind, key)
 
     def changed_timers(self) -> list[tuple[str, str]]:
@@ -134,10 +137,8 @@ class VirtualClock:
         return self.advance_to(self.now() + by_ms)
 
     def advance_to(self, when_ms: int) -> list[Fired]:
-        """Move time on to `when_ms`, running everything due up to and at it. An instant that has passed: nothing.
-
-        Time ends at `LAST_MS`: an instant beyond it is taken for it.
-        """
+        """Move time on to `when_ms`, at most to `LAST_MS`, running everything due up to and at it. An instant that has
+        passed: nothing."""
         fired: list[Fired] = []
         when_ms = min(whole_ms(when_ms, "when_ms"), LAST_MS)
         if when_ms >= self.now():
@@ -169,20 +170,22 @@ class VirtualClock:
         return [] if due is None else self.advance_to(max(due, self.now()))
 
     def run_until_idle(self, limit: int = 1_000_000) -> list[Fired]:
-        """Run events until none is left; the clock then shows the instant of the last one.
-
-        Raises `ClockError` when something is still scheduled after `limit` events.
-        """
+        """Run events until none is left but those that repeat; the clock then shows the instant of the last one.
+        Raises `ClockError` when something is still scheduled after `limit` events."""
         fired: list[Fired] = []
-        while self._next_stop() is not None:
+        while self._next_stop() is not None and not self.is_idle():
             if len(fired) >= limit:
-                first = self._timers.peek()
-                raise ClockError(
-                    f"still not idle after {limit} events, the next is {first}: something re-schedules itself for "
-                    "ever; use advance() with a span, or raise the limit"
-                )
-            self._sweep(LAST_MS, fired.append, lambda: len(fired) >= limit)
+                raise ClockError(f"still not idle after {limit} events: move time by a span, as in advance('1d')")
+            self._sweep(LAST_MS, fired.append, lambda: len(fired) >= limit or self.is_idle())
         return fired
+
+    def is_idle(self) -> bool:
+        """Whether nothing is scheduled but timers that repeat, and some of these are."""
+        return bool(self.repeats) and not self.remaining() and len(self._timers) > 0
+
+    def remaining(self) -> int:
+        """The number of timers without those that repeat."""
+        return len(self._timers) - sum(name in self._timers for name in self.repeats)
 
     # Live time
 
@@ -260,10 +263,7 @@ class VirtualClock:
     # State
 
     def begin(self) -> None:
-        """Remember the timers and the rate, so that `rollback` can undo what is done to them; `commit` ends this.
-
-        Until then the clock shows its latest instant: a commit happens at one instant.
-        """
+        """Remember the timers and the rate for `rollback`. Until the end of the commit the clock shows one instant."""
         self._held, self._flows = True, False
         self._timers.begin()
         self._rate_before = (self._rate, self._base, self._real_base)
