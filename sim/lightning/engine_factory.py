@@ -39,6 +39,8 @@ def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], byte
         conditions = network_conditions(network.conditions)
         rng = np.random.default_rng(seed)
         graph = with_liquidity(network, rng, conditions.liquidity, conditions.liquidity_scale_sat)
+    if conditions.background_per_hour and len(graph.names) < 3:
+        raise GraphError("conditions: background needs two nodes besides the shop's: give a larger network")
     shop = shop_of(graph, conditions.shop, secret)
     return Engine(graph, start_ms, secret, conditions=conditions, shop=shop, trace=True), shop
 

@@ -64,7 +64,7 @@ class Views:
 
     @property
     def balances(self) -> DataFrame:
-        """The present balances: of projects, of the shop's node, and of each side of each channel."""
+        """The present balances: what projects and the shop's node have received, and each side of each channel."""
         return self.table("balances")
 
     @property

@@ -103,6 +103,8 @@ def test_the_chart_of_the_liquidity_has_what_the_shop_sent_at_its_instant() -> N
         assert found[after].outbound_msat == 200_000_000 - facts(sandbox, "shop_spent")["fees_msat"]
         node = sandbox.network["shop"]
         last = found[5_400_000]
+        done = sandbox.network.background
+        assert done["fees_msat"] == facts(sandbox, "shop_spent")["fees_msat"]
         assert (last.inbound_msat, last.outbound_msat) == (node.inbound_msat, node.outbound_msat)
 
 
@@ -122,12 +124,21 @@ def test_background_payments_come_at_their_rate_and_are_in_no_table() -> None:
         audit(sandbox.world.engine)
 
 
+@pytest.mark.parametrize("network", ["line:4", "star:12", "line:3"])
+def test_a_network_with_few_nodes_that_have_funds_has_background_traffic_too(network: str) -> None:
+    with Sandbox(seed=3, network=network, conditions="ideal,background=100,background_amount=1000") as sandbox:
+        sandbox.advance("2h")
+        assert sandbox.network.background["succeeded"] > 50
+    with pytest.raises(GraphError, match="background needs two nodes besides the shop's"):
+        Sandbox(network="line:2", conditions="background=1")
+
+
 def test_without_its_conditions_nothing_of_it_happens() -> None:
     with Sandbox(seed=3, network=NETWORK) as sandbox:
         before = list(sandbox.world.engine.balance)
         sandbox.advance("2d")
         assert sandbox.world.engine.balance == before
-        assert sandbox.network.background == {"succeeded": 0, "failed": 0, "spent_msat": 0, "swapped_msat": 0}
+        assert sandbox.network.background == dict.fromkeys(sandbox.network.background, 0)
         assert "background:" not in repr(sandbox.network)
         assert "background" not in sandbox.world.streams.snapshot()
 
@@ -212,7 +223,7 @@ def test_a_run_until_nothing_is_scheduled_ends_without_it(tmp_path: Path) -> Non
             sandbox.charges.create(amount="1000", description="x", expiresIn=7200)
             seen: list[str] = []
             if kind == "actions":
-                sandbox.every("1d", lambda sb: seen.append(sb.now))
+                sandbox.every("1d", lambda sb, seen=seen: seen.append(sb.now))  # type: ignore[misc]
             sandbox.run(spill=tmp_path / "spilled" if kind == "spilled" else None)
             assert sandbox.now == "2030-01-01T02:00:00.000Z"
             assert not seen

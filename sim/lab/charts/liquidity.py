@@ -86,8 +86,8 @@ def liquidity_history(world: World) -> list[Liquidity]:
         elif kind in _SENT:
             sent_msat = facts["amount_msat"] + facts["fees_msat"]
             changes.append((at_ms, sent_msat, -sent_msat))
-    if world.engine.background.succeeded:
-        unknown_ms = now_ms
+    earned_msat = world.engine.background.earned_msat
+    changes.append((now_ms, -earned_msat, earned_msat))
     changes += _moved(world, own, closed)
     first = [row for channel, row in own.items() if channel not in opened]
     inbound = sum(row["capacity_msat"] - row["before_msat"] for row in first)

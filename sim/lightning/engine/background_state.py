@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 class BackgroundState(NamedTuple):
     """When the next background payment and the end of the shop's hour are due (ms; None: never), what it still has
-    to spend (msat), and what has happened: payments, and the amounts that the shop spent and swapped out (msat).
+    to spend (msat), and what has happened: payments, the amounts that the shop spent and swapped out, the fees that it
+    paid for that, and those that it earned with the payments of others (msat).
     """
 
     next_payment_ms: int | None = None
@@ -17,3 +18,5 @@ class BackgroundState(NamedTuple):
     failed: int = 0
     spent_msat: int = 0
     swapped_msat: int = 0
+    fees_msat: int = 0
+    earned_msat: int = 0

@@ -90,12 +90,11 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
     )
 
 
-def send_at_once(engine: Engine, payer: int, target: int, amount_msat: int, fee_limit_msat: int) -> int | None:
+def send_at_once(engine: Engine, payer: int, target: int, amount_msat: int, fee_limit_msat: int) -> Route | None:
     """Send an amount from a node to another. It takes no time: routes that would fail are skipped, as by a payer that
-    can wait. Returns the fee (msat); None if no route carries the amount, or the payer gave up.
+    can wait. Returns the route; None if no route carries the amount, or the payer gave up.
     """
-    route = _sent(engine, (payer, target), amount_msat, {}, fee_limit_msat)
-    return None if route is None else route.amounts[0] - amount_msat
+    return _sent(engine, (payer, target), amount_msat, {}, fee_limit_msat)
 
 
 def _sent(

@@ -59,7 +59,7 @@ from leyden.lightning.engine.network_conditions import IDEAL, REALISTIC, Network
 from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
 from leyden.lightning.routing.payer_names import LEYDEN, PAYER_NAMES
 from leyden.lightning.topology.liquidity import SHAPES, LiquidityFunction
-from leyden.lightning.topology.placement import PAYER_PLACES, SHOP_PLACES
+from leyden.lightning.topology.placement import FUNDED, PAYER_PLACES, SHOP_PLACES
 from leyden.server.printable import quoted
 from leyden.server.spelling import closest
 
@@ -85,6 +85,8 @@ def network_conditions(options: str) -> NetworkConditions:
         else:
             near = closest(name, [*_READERS, *PRESETS])
             mend = f"did you mean {near}" if near else f"choose from {', '.join([*PRESETS, *_READERS])}"
+            if part in PRESETS:
+                raise GraphError(f"conditions: {part} is what the others change: write it first, and once")
             raise GraphError(f"conditions: {quoted(part, 60)} is none: {mend}; a value follows =, as in uptime=0.9")
     return found
 
@@ -117,6 +119,7 @@ def described(conditions: NetworkConditions) -> str:
     """The conditions as a text that has every value."""
     names = {field: name for name, (field, _) in _READERS.items()}
     values = {one.name: getattr(conditions, one.name) for one in fields(conditions)}
+    values |= {field: values[field] or default for field, default in (("payers", FUNDED), ("payer", LEYDEN))}
     return ", ".join(f"{names[field]}={_value(field, value)}" for field, value in values.items() if value != "")
 
 

@@ -49,16 +49,18 @@ class Network:
 
     @property
     def conditions(self) -> str:
-        """The conditions as `Sandbox(conditions=...)` takes them, with every value: latencies, outages, stuck HTLCs,
-        block times."""
+        """The conditions as `Sandbox(conditions=...)` takes them, with every value; but `liquidity` and `shop` only if
+        they were given, because a graph may have its own."""
         return described(self.engine.conditions.parameters)
 
     @property
     def background(self) -> dict[str, int]:
-        """What background traffic did: payments that `succeeded` and `failed`, and the amounts (msat) that the shop
-        spent and swapped out, `spent_msat` and `swapped_msat`; see `leyden.lightning.payer.background_traffic`."""
+        """What background traffic did: payments that `succeeded` and `failed`, the amounts (msat) that the shop spent
+        and swapped out, `spent_msat` and `swapped_msat`, the `fees_msat` that it paid for that, and those that it
+        earned with the payments of others, `earned_msat`; see `leyden.lightning.payer.background_traffic`."""
         state = self.engine.background._asdict()
-        return {name: state[name] for name in ("succeeded", "failed", "spent_msat", "swapped_msat")}
+        names = ("succeeded", "failed", "spent_msat", "swapped_msat", "fees_msat", "earned_msat")
+        return {name: state[name] for name in names}
 
     @property
     def offline(self) -> list[str]:
@@ -125,12 +127,13 @@ class Network:
 
     def __repr__(self) -> str:
         in_flight_msat = sum(self.engine.in_flight)
-        total = sum(self.engine.capacity)
+        closed = self.engine.closed
+        total = sum(msat for channel, msat in enumerate(self.engine.capacity) if channel not in closed)
         offline = self.offline
         named = ", ".join(offline[:_NAMES_SHOWN]) + (", ..." if len(offline) > _NAMES_SHOWN else "")
         return (
-            f"Network of {len(self)} nodes and {self.graph.channels} channels, {total // 1_000} sat, "
-            f"{in_flight_msat} msat in flight\n{self._origin()}  shop: {self['shop']!r}\n"
+            f"Network of {len(self)} nodes and {self.graph.channels - len(closed)} open channels, "
+            f"{total // 1_000} sat, {in_flight_msat} msat in flight\n{self._origin()}  shop: {self['shop']!r}\n"
             f"  conditions: {self.conditions}\n{self._force_closed()}{self._background()}"
             f"  offline now: {f'{len(offline)} of {len(self)} nodes: {named}' if offline else 'no node'}"
         )
@@ -270,9 +273,15 @@ class NetworkNode:
     def __repr__(self) -> str:
         whose = "" if self._given_name in (self.name, "shop") else f", the node of the wallet {self._given_name!r},"
         return (
-            f"{self.name}{whose} with {len(self.channels)} channels, outbound {self.outbound_msat // 1_000} sat, "
+            f"{self.name}{whose} with {_channels(self.channels)}, outbound {self.outbound_msat // 1_000} sat, "
             f"inbound {self.inbound_msat // 1_000} sat"
         )
+
+
+def _channels(rows: list[ChannelRow]) -> str:
+    closed = sum(row["closed"] for row in rows)
+    number = len(rows) - closed
+    return f"{number} channel{'' if number == 1 else 's'}" + (f" ({closed} closed)" if closed else "")
 
 
 def code_of(code: int | str | None) -> int | None:

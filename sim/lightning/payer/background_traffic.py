@@ -28,8 +28,9 @@ _PARTS, _FAILURES = 16, 4  # the payments that may send an hour's amount, and th
 
 
 class BackgroundTraffic:
-    """The background traffic of one network: its state is `engine.background`, its draws are those of a stream of its
-    own. `nodes` are those between which it pays, without the shop's. Nothing happens unless a condition asks for it.
+    """The background traffic of one network: its state is `engine.background`, its draws are those of a stream of
+    its own. `nodes` are those between which it pays, without the shop's; if they are fewer than two, all others.
+    Nothing happens unless a condition asks for it.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class BackgroundTraffic:
     ) -> None:
         self._engine = engine
         self._shop = shop
-        self._nodes = nodes
+        self._nodes = nodes if len(nodes) > 1 else [node for node in range(len(engine.graph.names)) if node != shop]
         self._clock = clock
         self._random = random
         self._journal = journal
@@ -47,7 +48,7 @@ class BackgroundTraffic:
         """Start with a new network."""
         parameters = self._engine.conditions.parameters
         state = self._engine.background
-        if parameters.background_per_hour > 0 and len(self._nodes) > 1:
+        if parameters.background_per_hour > 0:
             state = state._replace(next_payment_ms=self._clock.now() + self._interval_ms())
         if parameters.spending_share > 0 or parameters.swap_share > 0:
             state = state._replace(next_hour_ms=self._clock.now() + HOUR_MS)
@@ -92,12 +93,17 @@ class BackgroundTraffic:
         target = random.choice([node for node in self._nodes if node != payer])
         median_msat = 1_000 * engine.conditions.parameters.background_amount_sat
         amount_msat = max(1, int(random.lognormal(median_msat, SIGMA_LOG)))
-        is_sent = send_at_once(engine, payer, target, amount_msat, fee_limit(amount_msat)) is not None
+        route = send_at_once(engine, payer, target, amount_msat, fee_limit(amount_msat))
+        earned_msat = 0
+        for hop, edge in enumerate(route.edges[:-1] if route is not None else ()):
+            if route is not None and engine.policies.target[edge] == self._shop:
+                earned_msat = route.amounts[hop] - route.amounts[hop + 1]
         state = engine.background
         engine.background = state._replace(
             next_payment_ms=self._clock.now() + self._interval_ms(),
-            succeeded=state.succeeded + is_sent,
-            failed=state.failed + (not is_sent),
+            succeeded=state.succeeded + (route is not None),
+            failed=state.failed + (route is None),
+            earned_msat=state.earned_msat + earned_msat,
         )
 
     # The shop
@@ -114,7 +120,7 @@ class BackgroundTraffic:
         inbound_msat = sum(engine.balance[edge ^ 1] for edge in self._open_edges())
         if inbound_msat < engine.conditions.parameters.swap_share * total_msat:
             swapped_msat = self._send("shop_swapped_out", total_msat // 2 - inbound_msat, self._swap_provider())
-        engine.background = state._replace(
+        engine.background = engine.background._replace(
             next_hour_ms=self._clock.now() + HOUR_MS,
             unspent_msat=state.unspent_msat - spent_msat,
             spent_msat=state.spent_msat + spent_msat,
@@ -138,11 +144,13 @@ class BackgroundTraffic:
             if size_msat < LEAST_MSAT:
                 break
             to = self._random.choice(self._nodes) if target is None else target
-            fee_msat = send_at_once(engine, self._shop, to, size_msat, fee_limit(size_msat))
-            if fee_msat is None:
+            route = send_at_once(engine, self._shop, to, size_msat, fee_limit(size_msat))
+            if route is None:
                 size_msat, failures = size_msat // 2, failures + 1
             else:
-                sent_msat, fees_msat, payments = sent_msat + size_msat, fees_msat + fee_msat, payments + 1
+                sent_msat, payments = sent_msat + size_msat, payments + 1
+                fees_msat += route.amounts[0] - size_msat
+        engine.background = engine.background._replace(fees_msat=engine.background.fees_msat + fees_msat)
         if amount_msat >= LEAST_MSAT:
             names = engine.graph.names
             facts = {"amount_msat": sent_msat, "wanted_msat": amount_msat, "fees_msat": fees_msat, "payments": payments}

@@ -71,7 +71,7 @@ class NetworkRow(TypedDict):
     opened: list[tuple[int, int, int, int, int, int]]
     closed: list[int]
     force_closed: NotRequired[list[tuple[int, int, int]]]
-    background: NotRequired[tuple[int | None, int | None, int, int, int, int, int]]
+    background: NotRequired[tuple[int | None, int | None, int, int, int, int, int, int, int]]
     balance: list[int]
     sessions: list[SessionRow]
     shards: list[ShardRow]

@@ -28,6 +28,7 @@ EXTRA_CLTV_BLOCKS = 3
 SUCCEEDED, TIMEOUT, NO_ROUTE = "SUCCEEDED", "TIMEOUT", "NO_ROUTE"
 _NO_EDGES: frozenset[int] = frozenset()
 INSUFFICIENT_BALANCE, REFUSED, ERROR = "INSUFFICIENT_BALANCE", "INCORRECT_PAYMENT_DETAILS", "ERROR"
+_MINIMA = 8  # how many least amounts of channels are tried to say why there is no route
 _UNLIKELY = (
     "no route is probable enough for the payer's node: by earlier failures that it has seen, by the capacities of"
     " channels, or because a peer of its own is offline: pay later, or less"
@@ -138,15 +139,27 @@ class PaymentSessions:
         if self._finds_a_route(session, ALL_MSAT, final_cltv_blocks=0):
             locked = f"every route locks the amount for more than {MAX_CLTV_BLOCKS} blocks, the payer's limit"
             return f"{locked}; the last HTLC alone for {session.final_cltv_blocks}: give it fewer blocks"
+        policies, engine = self.engine.policies, self.engine
+        if all(policies.disabled[edge ^ 1] for edge in engine.out_edges(session.target)):
+            return "the receiver has no open channel: open one to it"
+        larger = sorted({one for one in policies.htlc_min_msat if one > session.amount_msat})[:_MINIMA]
+        for amount_msat in larger:
+            if self._finds_a_route(session, ALL_MSAT, amount_msat=amount_msat):
+                return f"no route carries an amount so small: each forwards {amount_msat} msat or more, so pay that"
         return FAILURES[NO_ROUTE]
 
     def _finds_a_route(
-        self, session: PaymentSession, fee_limit_msat: int, *, final_cltv_blocks: int | None = None
+        self,
+        session: PaymentSession,
+        fee_limit_msat: int,
+        *,
+        final_cltv_blocks: int | None = None,
+        amount_msat: int | None = None,
     ) -> bool:
         route, _ = self.engine.router.route(
             session.payer,
             session.target,
-            session.amount_msat,
+            session.amount_msat if amount_msat is None else amount_msat,
             spendable_msat=self.engine.spendable_msat,
             bounds={},
             fee_limit_msat=fee_limit_msat,

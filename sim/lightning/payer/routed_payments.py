@@ -217,7 +217,9 @@ class RoutedPayments(Payments):
         row = self._existing_row(shard.owner.id)
         htlc = self._htlc(row, shard.number, shard.amounts[-1], shard.final_expiry)
         resolution = self._node.invoices.receive_htlc(htlc)
-        if resolution.status not in (SETTLED, FAILED):
+        if resolution.status == FAILED:
+            self._update_attempt(row["id"], shard.number, {"why": resolution.why})
+        elif resolution.status != SETTLED:
             self._update_attempt(row["id"], shard.number, {"status": resolution.status})
             self._hold_if_complete(row["id"])
         return resolution.status, resolution.code or 0, resolution.reason
@@ -231,6 +233,8 @@ class RoutedPayments(Payments):
             self._update_attempt(payment_id, int(number), {"status": HELD})
             self._hold_if_complete(payment_id)
             return
+        if resolution.status == FAILED:
+            self._update_attempt(payment_id, int(number), {"why": resolution.why})
         shard = self.shard(payment_id, int(number))
         self.synchronize_time()
         self.engine.resolve(shard, resolution.status == SETTLED, resolution.code or 0, resolution.reason)
