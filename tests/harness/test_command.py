@@ -222,7 +222,7 @@ def test_the_deep_conformance_run_counts_the_obligations_and_names_those_not_tes
 ) -> None:
     asked = next(one for one in derive.all_obligations() if one.id.startswith("getWallet header.apikey key absent"))
     monkeypatch.setattr(campaign, "run_conformance", lambda *_, **__: iter(()))
-    monkeypatch.setattr(obligations, "obligation_cases", lambda: derive.obligation_cases([asked]))
+    monkeypatch.setattr(obligations, "obligation_cases", lambda *_: derive.obligation_cases([asked]))
     monkeypatch.setattr(campaign, "declared_obligations", lambda: (asked.id,))
     monkeypatch.setattr(coverage, "declared", list)
     report = tmp_path / "coverage.json"

@@ -15,11 +15,14 @@ nothing. The rates are assumptions: nobody publishes how many payments the netwo
 
 from __future__ import annotations
 
+from typing import Any
+
 from leyden.lightning.engine.channel_operations import send_at_once
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.payer.network_rows import BACKGROUND_TIMER
 from leyden.lightning.payer.payment_session import fee_limit
-from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
+from leyden.rng import RandomStream
+from leyden.server.ports import SETTLEMENT, Clock, EventJournal
 
 HOUR_MS = 3_600_000
 SIGMA_LOG = 1.0
@@ -34,7 +37,7 @@ class BackgroundTraffic:
     """
 
     def __init__(
-        self, engine: Engine, shop: int, nodes: list[int], clock: Clock, random: RandomSource, journal: EventJournal
+        self, engine: Engine, shop: int, nodes: list[int], clock: Clock, random: RandomStream, journal: EventJournal
     ) -> None:
         self._engine = engine
         self._shop = shop
@@ -153,7 +156,8 @@ class BackgroundTraffic:
         engine.background = engine.background._replace(fees_msat=engine.background.fees_msat + fees_msat)
         if amount_msat >= LEAST_MSAT:
             names = engine.graph.names
-            facts = {"amount_msat": sent_msat, "wanted_msat": amount_msat, "fees_msat": fees_msat, "payments": payments}
+            facts: dict[str, Any] = {"amount_msat": sent_msat, "wanted_msat": amount_msat}
+            facts |= {"fees_msat": fees_msat, "payments": payments}
             if target is not None:
                 facts["provider"] = names[target]
             self._journal.note(kind, names[self._shop], **facts)

@@ -23,6 +23,7 @@ from leyden.lightning.payer.wallet_nodes import wallet_nodes
 from leyden.lightning.payer_models.payer_model import PayerModel
 from leyden.lightning.receiver.node import DirectNode
 from leyden.lightning.routing.mission_control import GOOD, FailureInterpretation, MissionControl
+from leyden.rng import RandomStream
 from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
 
@@ -48,7 +49,7 @@ class RoutedPayments(Payments):
         engine: Engine,
         shop: int,
         key: bytes,
-        background: RandomSource,
+        background: RandomStream,
     ) -> None:
         super().__init__(store, clock, node, random_source, journal)
         self.engine = engine
