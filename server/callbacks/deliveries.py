@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from leyden.server.callbacks.attempts import Attempt, AttemptLog
+from leyden.server.callbacks.attempts import Attempt, AttemptLog, redirect_note
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.contract.types import CallbackRule, DeliveryRule
 from leyden.server.errors import FieldError, InternalError
@@ -103,6 +103,14 @@ def callback_body(rule: CallbackRule, event: str, sequence: int, data: dict[str,
         details = "; ".join(f"{error.pointer or 'the body'}: {error.detail}" for error in errors)
         raise InternalError(f"the body of callback {rule.name} does not match the spec: {details}", field_errors=errors)
     return orjson.dumps(body).decode()
+
+
+def status_note(status: int, location: str) -> str:
+    """The meaning of a status for the delivery, if the name of the status does not say it. `location` is the response's
+    header, or empty."""
+    if status == GONE:
+        return "the receiver asked for no more"
+    return redirect_note(status, location)
 
 
 def initial_delay_ms(rule: DeliveryRule, jitter: RandomSource) -> int:
