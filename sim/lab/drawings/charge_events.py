@@ -27,7 +27,7 @@ from leyden.lab.drawings.payment_events import (
     payment_events,
     short_name,
 )
-from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, sat
+from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, day, sat
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
@@ -181,7 +181,7 @@ def _charge_events(world: World, charge: ChargeRow, invoice: InvoiceRow | None) 
     table = world.service.contract.lifecycles["Charge"]
     key = (SERVICE, charge["id"])
     asker, action = (PAYER, "asks for an invoice") if charge["static_charge_id"] else (CLIENT, "creates the Charge")
-    detail = f"{sat(charge['amount_msat'])}, payable until {clock_time(charge['expires_at'])}"
+    detail = f"{sat(charge['amount_msat'])}, payable until {_until(charge['expires_at'], at)}"
     if charge["description"]:
         detail += f" · “{charge['description']}”"
     yield Event(at, (0,), asker, SERVICE, action, detail, OPEN, opens=key, response=table.initial)
@@ -193,18 +193,29 @@ def _charge_events(world: World, charge: ChargeRow, invoice: InvoiceRow | None) 
             yield Event(at, (5,), SERVICE, SERVICE, to, f"by {trigger}", state_tone(table, to), closes=closes)
 
 
+def _until(end: int, at: int) -> str:
+    """The end of a span that begins at `at`, with its date when it is on another day."""
+    return clock_time(end) if day(end) == day(at) else f"{day(end)} {clock_time(end)}"
+
+
 def _invoice_events(invoice: InvoiceRow) -> Iterator[Event]:
     key = (NODE, invoice["payment_hash"])
     request = f"{invoice['request'][:17]}…"
     yield Event(invoice["opened_at"], (0.5,), SERVICE, NODE, "issues the invoice", request, OPEN, opens=key)
-    if invoice["accepted_at"] is not None:
-        yield Event(invoice["accepted_at"], (4,), NODE, NODE, "holds the payment", "all parts have arrived", WAIT)
+    for at in holds_of(invoice):
+        yield Event(at, (3.8,), NODE, NODE, "holds the payment", "all parts have arrived", WAIT)
     if invoice["settled_at"] is not None:
         got = f"received {sat(invoice['received_msat'])}"
         yield Event(invoice["settled_at"], (4,), NODE, SERVICE, "invoice settled", got, GOOD, closes=key)
     if invoice["closed_at"] is not None:
         why = invoice["closed_because"] or ""
         yield Event(invoice["closed_at"], (4,), NODE, NODE, "invoice closed", why, WAIT, closes=key)
+
+
+def holds_of(invoice: InvoiceRow) -> list[int]:
+    """The instants from which a payment was held. A row of an earlier version has only that of the present hold."""
+    present = [] if invoice["accepted_at"] is None else [invoice["accepted_at"]]
+    return invoice.get("holds_at", present)
 
 
 def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:

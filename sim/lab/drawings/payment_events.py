@@ -116,8 +116,9 @@ def _attempt_events(
         yield event(back, 8, way, PAYER, f"{name}: preimage", "returned", GOOD, closes=key, short_text=short)
         return
     on_the_way = attempt["source"] not in (None, "final")
-    # A failure from a hop comes before the next attempt; a refusal by the shop comes before what follows from it.
-    phase = 1.5 if on_the_way else 3.5 if back == at else 8
+    # A failure from a hop comes before the next attempt; a refusal by the shop comes before what follows from it,
+    # and the return of a part that the shop had accepted after what causes it.
+    phase = 1.5 if on_the_way else 3.5 if back == at and htlc not in arrivals else 8
     code, reasons = attempt["name"] or attempt["code"], [attempt["reason"]]
     if on_the_way:
         reasons.append(attempt["learned"])
