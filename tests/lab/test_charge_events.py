@@ -48,3 +48,37 @@ def test_the_end_of_an_invoice_on_another_day_has_its_date(span_s: int, until: s
     sandbox = Sandbox(seed=7, start=START)
     charge = sandbox.charges.create(amount="1000", description="x", expiresIn=span_s)
     assert f"payable until {until} ·" in timeline(sandbox.world, charge.id).text
+
+
+def test_a_replay_for_later_is_an_order_and_says_which_one_it_replaces(tmp_path: Path) -> None:
+    with Sandbox(seed=7, start=START, data=tmp_path) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="x", callbackUrl=URL)
+        sandbox.wallet("ana").pay(charge)
+        sandbox.advance("1s")
+        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+        for delay in ("10m", "5m", "2d"):
+            sandbox.replay_delivery(delivery["id"], delay=delay)
+            if delay == "5m":
+                sandbox.advance("15m")
+        sandbox.replay_delivery(delivery["id"])
+        sandbox.advance("1s")
+        sandbox.replay_delivery(delivery["id"])
+        sandbox.advance("1s")
+        happened = charge_events(sandbox.world, charge.id).events
+        shown = [f"{event.text} | {event.detail}" for event in happened if event.at > happened[0].at]
+        noted = [
+            entry.facts["due_at"] - entry.at_ms for entry in sandbox.world.journal.entries(kind="callback_replayed")
+        ]
+    assert [line for line in shown if "callback" not in line] == [
+        "replay is ordered | the message is to be sent again at 09:10:01.000",
+        "replay is ordered | the message is to be sent again at 09:05:01.000, instead of at 09:10:01.000",
+        "replay is ordered | the message is to be sent again at 2030-01-03 09:15:01.000",
+        "replay | the message is sent again, instead of at 2030-01-03 09:15:01.000",
+        "replay | the message is sent again",
+    ]
+    assert [line.split(" ")[0] for line in shown] == [
+        "replay", "replay", "callback", "replay", "replay", "callback", "replay", "callback",
+    ]  # fmt: skip
+    assert noted == [600_000, 300_000, 172_800_000, 0, 0]
+    with Sandbox(data=tmp_path) as again:
+        assert charge_events(again.world, charge.id).events == happened

@@ -263,8 +263,7 @@ def _result(row: DeliveryRow, attempts: int) -> str:
 def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     """What faults did to a delivery, and its replays."""
     host, sequence = host_of(row["url"]), row["sequence"]
-    for place, at in enumerate(row.get("replays", ())):
-        yield Event(at, (5.5, sequence, place), SERVICE, SERVICE, "replay", "the message is sent again", OTHER)
+    yield from _replay_events(row)
     happened = list(world.faults.hits.events(row["id"], [one.at for one in AttemptLog(row).attempts()]))
     unsent = {number for number, event in happened if event["event"] == COPY_NOT_SENT}
     for place, (number, event) in enumerate(happened):
@@ -279,6 +278,23 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
         else:
             heard = event["event"] == COPY_ANSWERED or answer in _FROM_RECEIVERS
             yield Event(at, rank, CALLBACK if heard else SERVICE, SERVICE, f"copy: {answer}", "", OTHER, host)
+
+
+def _replay_events(row: DeliveryRow) -> Iterator[Event]:
+    """The requests to send the message again. One after which there was no attempt yet is replaced by the next."""
+    sequence, orders = row["sequence"], row.get("replay_orders", [])
+    for place, at in enumerate(row.get("replays", ())):
+        yield Event(at, (5.5, sequence, place), SERVICE, SERVICE, "replay", "the message is sent again", OTHER)
+    for place, order in enumerate(orders):
+        at, due_at, before = order["at"], order["due_at"], orders[place - 1] if place else None
+        words, more = "replay", "the message is sent again"
+        if due_at > at:
+            words, more = "replay is ordered", f"the message is to be sent again at {_until(due_at, at)}"
+        if before is not None and before["attempts"] == order["attempts"]:
+            is_other = before["due_at"] != due_at
+            more += f", instead of at {_until(before['due_at'], at)}" if is_other else ", as was ordered before"
+        rank = (6, sequence, order["attempts"], 2, place)
+        yield Event(at, rank, SERVICE, SERVICE, words, more, OTHER)
 
 
 def _scheduled_events(
