@@ -17,6 +17,7 @@ from leyden.callbacks.faults import COPY_ANSWERED, COPY_NOT_SENT, COPY_STARTED
 from leyden.callbacks.replies import PROTOCOL, RESET, TLS, UNRESOLVED
 from leyden.errors import DrawingError
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
+from leyden.lab.drawings.event_order import in_order
 from leyden.lab.drawings.payment_events import (
     CALLBACK,
     CLIENT,
@@ -90,11 +91,11 @@ def charge_events(world: World, charge_id: str) -> ChargeEvents:
     events = [
         *_charge_events(world, charge, invoice),
         *(_invoice_events(invoice) if invoice is not None else ()),
-        *(event for place, row in enumerate(payments) for event in _payment_events(world, row, place, invoice)),
+        *(event for place, row in enumerate(payments) for event in payment_events(row, place, invoice)),
         *(event for row in deliveries for event in _delivery_events(world, row)),
         *(event for row in deliveries for event in _fault_events(world, row)),
     ]
-    events.sort(key=_order)
+    events = in_order(world, events, invoice, payments, deliveries)
     omitted = max(0, len(events) - _MAX_EVENTS)
     shown = events[:EVENTS_BEFORE_GAP] + events[EVENTS_BEFORE_GAP + omitted :]
     scheduled = sorted(_scheduled_events(world, charge, invoice, payments, deliveries), key=_order)
@@ -159,23 +160,6 @@ def transitions_of(world: World, resource: str, resource_id: str, row: Mapping[s
     return [created, Transition(ended, rules[0].trigger, table.initial, row["status"])]
 
 
-def _payment_events(world: World, row: PaymentRow, place: int, invoice: InvoiceRow | None) -> Iterator[Event]:
-    """The events of a payment. A payment that starts in the instant in which the invoice closed comes after that; the
-    journal has the order."""
-    events = payment_events(row, place, invoice)
-    starts_at = row.get("starts_at", row["created_at"])
-    if invoice is None or invoice["closed_at"] is None or invoice["closed_at"] != starts_at:
-        return events
-    started = [entry.sequence for entry in world.journal.entries(kind="payment_started", subject=row["id"])]
-    closed = [entry.sequence for entry in world.journal.entries(kind="invoice_canceled", subject=row["payment_hash"])]
-    if not started or not closed or started[0] < closed[0]:
-        return events
-    return (
-        event._replace(rank=(10 + event.rank[0], *event.rank[1:])) if event.at >= starts_at else event
-        for event in events
-    )
-
-
 def _charge_events(world: World, charge: ChargeRow, invoice: InvoiceRow | None) -> Iterator[Event]:
     at = charge["created_at"] if invoice is None else invoice["opened_at"]
     table = world.service.contract.lifecycles["Charge"]
@@ -187,10 +171,13 @@ def _charge_events(world: World, charge: ChargeRow, invoice: InvoiceRow | None) 
     yield Event(at, (0,), asker, SERVICE, action, detail, OPEN, opens=key, response=table.initial)
     for at, trigger, source, to, because in transitions_of(world, "Charge", charge["id"], charge):
         if to is None:
-            yield Event(at, (5,), SERVICE, SERVICE, f"refuses {trigger}", because, WAIT)
+            yield Event(
+                at, (5,), SERVICE, SERVICE, f"refuses {trigger}", because, WAIT, noted=("refused", charge["id"], 0)
+            )
         elif source != CREATION:
             closes = key if to in table.terminal else None
-            yield Event(at, (5,), SERVICE, SERVICE, to, f"by {trigger}", state_tone(table, to), closes=closes)
+            tone, noted = state_tone(table, to), (trigger, charge["id"], 0)
+            yield Event(at, (5,), SERVICE, SERVICE, to, f"by {trigger}", tone, closes=closes, noted=noted)
 
 
 def _until(end: int, at: int) -> str:
@@ -202,14 +189,18 @@ def _invoice_events(invoice: InvoiceRow) -> Iterator[Event]:
     key = (NODE, invoice["payment_hash"])
     request = f"{invoice['request'][:17]}…"
     yield Event(invoice["opened_at"], (0.5,), SERVICE, NODE, "issues the invoice", request, OPEN, opens=key)
-    for at in holds_of(invoice):
-        yield Event(at, (3.8,), NODE, NODE, "holds the payment", "all parts have arrived", WAIT)
+    holds, payment_hash = holds_of(invoice), invoice["payment_hash"]
+    for place, at in enumerate(holds):
+        noted = ("invoice_accepted", payment_hash, holds[:place].count(at))
+        yield Event(at, (3.8,), NODE, NODE, "holds the payment", "all parts have arrived", WAIT, noted=noted)
     if invoice["settled_at"] is not None:
         got = f"received {sat(invoice['received_msat'])}"
-        yield Event(invoice["settled_at"], (4,), NODE, SERVICE, "invoice settled", got, GOOD, closes=key)
+        noted = ("invoice_settled", payment_hash, 0)
+        yield Event(invoice["settled_at"], (4,), NODE, SERVICE, "invoice settled", got, GOOD, closes=key, noted=noted)
     if invoice["closed_at"] is not None:
         why = invoice["closed_because"] or ""
-        yield Event(invoice["closed_at"], (4,), NODE, NODE, "invoice closed", why, WAIT, closes=key)
+        noted = ("invoice_canceled", payment_hash, 0)
+        yield Event(invoice["closed_at"], (4,), NODE, NODE, "invoice closed", why, WAIT, closes=key, noted=noted)
 
 
 def holds_of(invoice: InvoiceRow) -> list[int]:
@@ -233,7 +224,8 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
         is_dropped = world.faults.hits.is_dropped(row["id"], number)
         source = CALLBACK if attempt.status is not None or attempt.error in _FROM_RECEIVERS else SERVICE
         target = SERVICE if is_dropped or attempt.error in _UNSENT else CALLBACK
-        start = Event(attempt.at, rank, SERVICE, target, words, more, tone, host, opens=opens)
+        noted = ("callback_started", row["id"], number)
+        start = Event(attempt.at, rank, SERVICE, target, words, more, tone, host, opens=opens, noted=noted)
         if attempt.ended_at == attempt.at:
             if source == CALLBACK:
                 yield start._replace(response=response + result, closes=closes)
@@ -243,7 +235,8 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
         yield start._replace(text=f"{words} {'is dropped by a fault' if is_dropped else 'sent'}", tone=OPEN)
         if attempt.ended_at is not None:
             words, took = f"{words}: {response}", f"after {span_in_words(attempt.ended_at - attempt.at)}{result}"
-            yield Event(attempt.ended_at, (*rank, 1), source, SERVICE, words, took, tone, host, closes=closes)
+            end = Event(attempt.ended_at, (*rank, 1), source, SERVICE, words, took, tone, host, closes=closes)
+            yield end._replace(noted=("callback_ended", row["id"], number))
     if over and not attempts:
         more = "the receiver had answered 410 before"
         yield Event(row["created_at"], (6, row["sequence"]), SERVICE, SERVICE, "no callback", more, WAIT)
@@ -268,16 +261,46 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     unsent = {number for number, event in happened if event["event"] == COPY_NOT_SENT}
     for place, (number, event) in enumerate(happened):
         at, fault, answer = event["at"], event["fault"], event["answer"]
-        rank = (6.5, sequence, number, place)
+        rank = (6, sequence, number, 1, place)
         if event["event"] == APPLIED:
             words, more = f"fault: {fault}", f"applies to callback {number}"
-            yield Event(at, (5.5, sequence, number, place), CALLBACK, CALLBACK, words, more, OTHER, host)
+            yield Event(
+                at,
+                (5.5, sequence, number, place),
+                CALLBACK,
+                CALLBACK,
+                words,
+                more,
+                OTHER,
+                host,
+                noted=(APPLIED, row["id"], number),
+            )
         elif event["event"] == COPY_STARTED:
             target, words = (SERVICE, "copy is due") if number in unsent else (CALLBACK, "copy sent")
-            yield Event(at, rank, SERVICE, target, words, f"by the fault {fault}", OTHER, host)
+            yield Event(
+                at,
+                rank,
+                SERVICE,
+                target,
+                words,
+                f"by the fault {fault}",
+                OTHER,
+                host,
+                noted=(COPY_STARTED, row["id"], 0),
+            )
         else:
             heard = event["event"] == COPY_ANSWERED or answer in _FROM_RECEIVERS
-            yield Event(at, rank, CALLBACK if heard else SERVICE, SERVICE, f"copy: {answer}", "", OTHER, host)
+            yield Event(
+                at,
+                rank,
+                CALLBACK if heard else SERVICE,
+                SERVICE,
+                f"copy: {answer}",
+                "",
+                OTHER,
+                host,
+                noted=(event["event"], row["id"], 0),
+            )
 
 
 def _replay_events(row: DeliveryRow) -> Iterator[Event]:
@@ -293,8 +316,8 @@ def _replay_events(row: DeliveryRow) -> Iterator[Event]:
         if before is not None and before["attempts"] == order["attempts"]:
             is_other = before["due_at"] != due_at
             more += f", instead of at {_until(before['due_at'], at)}" if is_other else ", as was ordered before"
-        rank = (6, sequence, order["attempts"], 2, place)
-        yield Event(at, rank, SERVICE, SERVICE, words, more, OTHER)
+        rank, nth = (6, sequence, order["attempts"], 2, place), [one["at"] for one in orders[:place]].count(at)
+        yield Event(at, rank, SERVICE, SERVICE, words, more, OTHER, noted=("callback_replayed", row["id"], nth))
 
 
 def _scheduled_events(
