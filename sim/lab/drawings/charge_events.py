@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from leyden.callbacks.fault_hits import APPLIED
+from leyden.callbacks.fault_hits import APPLIED, HELD, UNMET
 from leyden.callbacks.faults import COPY_ANSWERED, COPY_NOT_SENT, COPY_STARTED
 from leyden.callbacks.replies import PROTOCOL, RESET, TLS, UNRESOLVED
 from leyden.errors import DrawingError
@@ -45,6 +45,7 @@ _order = attrgetter("at", "rank")
 # Errors of attempts of which nothing was sent, and those in which the receiver was heard.
 _UNSENT = frozenset({BLOCKED, UNRESOLVED})
 _FROM_RECEIVERS = frozenset({RESET, TLS, PROTOCOL})
+_FAULT_WORDS = {APPLIED: "applies to", HELD: "holds", UNMET: "had no effect on"}
 _STATE_TONES = {PAYMENT_SETTLED: GOOD, EXPIRY_REACHED: WAIT, INVOICE_FAILED: BAD, "slots_filled": OTHER}
 
 
@@ -262,8 +263,8 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     for place, (number, event) in enumerate(happened):
         at, fault, answer = event["at"], event["fault"], event["answer"]
         rank = (6, sequence, number, 1, place)
-        if event["event"] == APPLIED:
-            words, more = f"fault: {fault}", f"applies to callback {number}"
+        if event["event"] in _FAULT_WORDS:
+            words, more = f"fault: {fault}", f"{_FAULT_WORDS[event['event']]} callback {number}"
             yield Event(
                 at,
                 (5.5, sequence, number, place),
@@ -273,7 +274,7 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
                 more,
                 OTHER,
                 host,
-                noted=(APPLIED, row["id"], number),
+                noted=(event["event"], row["id"], number),
             )
         elif event["event"] == COPY_STARTED:
             target, words = (SERVICE, "copy is due") if number in unsent else (CALLBACK, "copy sent")
