@@ -163,12 +163,18 @@ class Faults:
         return self._holds.row(delivery_id)
 
     def clear(self, fault_id: str | None = None) -> int:
-        """Delete this fault, or all; returns how many. An attempt that is already delayed keeps its time."""
+        """Delete this fault, or all; returns how many. What they have begun goes on (`begun`)."""
         ids = [row["id"] for row in self._faults] if fault_id is None else [fault_id]
         cleared = sum(self._faults.delete(one) for one in ids)
         if cleared:
             self._journal.note("faults_cleared", fault_id or "", count=cleared)
         return cleared
+
+    def begun(self, fault_id: str | None = None) -> tuple[int, int]:
+        """What this fault has begun, or all faults, those that were cleared too: how many attempts are still held, and
+        how many copies are still to be sent."""
+        copies = [row["post"]["copied_by"] for row in self._waiting if row["is_copy"]]
+        return self._holds.count(fault_id), sum(by is not None and fault_id in (None, by[0]) for by in copies)
 
     # Called by the outbox and the request pipeline
 
