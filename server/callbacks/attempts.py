@@ -28,6 +28,8 @@ from leyden.server.ports import CallbackResponse
 # Limits for a receiver's response: its body, and the headers that are kept
 READ_CAP_BYTES = 65_536
 KEPT_BYTES = 4_096
+# RFC 9110, 15.4: the statuses that send the client to another URL.
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LOCATION_CHARS = 200  # of a redirect's `Location` that the note of an attempt quotes
 MAX_HEADERS = 50
 MAX_HEADER_BYTES = 8_192  # names and values together
@@ -172,8 +174,10 @@ def _encodable(text: str) -> str:
 
 
 def redirect_note(status: int, location: str) -> str:
-    """What a redirect means for the delivery; empty for another status, and without a `Location`."""
-    if not (300 <= status < 400 and location):
+    """What a redirect means for the delivery; empty for another status."""
+    if not (status in _REDIRECTS or (300 <= status < 400 and location)):
         return ""
+    if not location:
+        return "redirects are not followed: give the final URL (the response has no location)"
     end = "..." if len(location) > _LOCATION_CHARS else ""
     return f"redirects are not followed: give the final URL (location: {location[:_LOCATION_CHARS]}{end})"

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from leyden.server.callbacks.attempts import Attempt, AttemptLog
-from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.callbacks.attempts import Attempt, AttemptLog, redirect_note
+from leyden.server.callbacks.delivery_row import DeliveryRow, ReplayOrder
 from leyden.server.contract.types import CallbackRule, DeliveryRule
 from leyden.server.errors import FieldError, InternalError
 from leyden.server.ports import CallbackResponse, RandomSource
@@ -105,9 +105,25 @@ def callback_body(rule: CallbackRule, event: str, sequence: int, data: dict[str,
     return orjson.dumps(body).decode()
 
 
+def status_note(status: int, location: str) -> str:
+    """The meaning of a status for the delivery, if the name of the status does not say it. `location` is the response's
+    header, or empty."""
+    if status == GONE:
+        return "the receiver asked for no more"
+    return redirect_note(status, location)
+
+
 def initial_delay_ms(rule: DeliveryRule, jitter: RandomSource) -> int:
     """The time from the state change to the first attempt."""
     return _with_jitter(rule, rule.delays_ms[0], jitter)
+
+
+def replayed(row: DeliveryRow, now: int, due_at: int) -> DeliveryRow:
+    """The row after a request at `now` to send the callback again at `due_at`."""
+    attempts = AttemptLog(row).attempt_count
+    order: ReplayOrder = {"at": now, "due_at": due_at, "attempts": attempts}
+    orders = [*row.get("replay_orders", ()), order]
+    return {**row, "status": PENDING, "due_at": due_at, "replayed_from": attempts, "replay_orders": orders}
 
 
 def next_status(

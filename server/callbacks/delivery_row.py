@@ -7,14 +7,23 @@ from typing import NotRequired, TypedDict
 Endpoint = tuple[str, str]  # the id of the resource whose request gave the URL, and the URL
 
 
+class ReplayOrder(TypedDict):
+    """A request to send a callback again: its instant, the instant for which it was ordered, and the number of attempts
+    so far. An order replaces an earlier one after which there was no attempt."""
+
+    at: int
+    due_at: int
+    attempts: int
+
+
 class DeliveryRow(TypedDict):
     """A callback. Instants are in milliseconds since the epoch.
 
     `url` is the `callbackUrl` of the request that created the resource. `rule` names the spec's callback, `sequence`
     the place among the resource's callbacks. `due_at` is None while an attempt is in flight and after the end.
     `attempts` is written and read by `AttemptLog`. `replayed_from` is the number of attempts at the last replay,
-    `replays` has the instants of all replays; rows of earlier versions lack it. `refused` is set when the receiver
-    answered 410, `endpoint_id` when it differs from `resource_id`.
+    `replay_orders` has all replays; rows of earlier versions lack it, and may have the instants of the requests in
+    `replays`. `refused` is set when the receiver answered 410, `endpoint_id` when it differs from `resource_id`.
     """
 
     id: str
@@ -33,6 +42,7 @@ class DeliveryRow(TypedDict):
     attempts: str
     replayed_from: NotRequired[int]
     replays: NotRequired[list[int]]
+    replay_orders: NotRequired[list[ReplayOrder]]
     refused: NotRequired[bool]
 
 

@@ -24,6 +24,7 @@ from leyden.server.callbacks.deliveries import (
     initial_delay_ms,
     is_in_flight,
     next_status,
+    replayed,
     result_kind,
 )
 from leyden.server.callbacks.delivery_row import DeliveryRow, endpoint_of
@@ -164,12 +165,11 @@ class Outbox:
         row = self._rows.existing(delivery_id)
         if is_in_flight(row):
             return row
-        now, replayed_from = self._clock.now(), AttemptLog(row).attempt_count
-        due_at, replays = now if when_ms is None else when_ms, [*row.get("replays", ()), now]
-        row = {**row, "status": PENDING, "due_at": due_at, "replayed_from": replayed_from, "replays": replays}
+        now = self._clock.now()
+        row = replayed(row, now, now if when_ms is None else when_ms)
         with self._store.commit():
             self._rows.put(row)
-            self._journal.note("callback_replayed", delivery_id, resource=row["resource_id"])
+            self._journal.note("callback_replayed", delivery_id, resource=row["resource_id"], due_at=row["due_at"])
             if self._is_next(row):
                 self._set_timer(row)
         return row

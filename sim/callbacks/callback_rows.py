@@ -23,7 +23,8 @@ class RequestRow(TypedDict):
 
 class ReplyRow(TypedDict):
     """A `Reply` as JSON values. `error` is the error of the response, `word` the word that asked for it; `commits` says
-    whether the receiver acts on the callback."""
+    whether the receiver acts on the callback. `late_ms` is the delay that the reply of a timed-out attempt was set to.
+    """
 
     status: int
     headers: dict[str, str]
@@ -33,6 +34,7 @@ class ReplyRow(TypedDict):
     word: str | None
     size: int | None
     commits: bool
+    late_ms: NotRequired[int]
 
 
 class ReplyRuleRow(TypedDict):

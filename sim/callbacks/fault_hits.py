@@ -10,7 +10,9 @@ from leyden.server.ports import Clock
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
-APPLIED = "fault_hit"  # the event of an attempt to which a fault applies; the other events are those of copies
+# The events of an attempt: a fault has an effect on it, holds it back until then, or has held it without an effect. The
+# other events are those of copies.
+APPLIED, HELD, UNMET = "fault_hit", "fault_held", "fault_without_effect"
 
 # The note of an attempt that was dropped.
 DROPPED = "dropped by the fault drop: it was never sent"
@@ -35,9 +37,27 @@ class FaultHits:
     def applied(self, delivery_id: str, number: int, kind: str, sent: list[dict[str, Any]] | None) -> None:
         """A fault of this kind applies to an attempt, and `sent` is sent instead, as in `HitRow`. One that delays an
         attempt may come before another one."""
+        self.add(delivery_id, number, APPLIED, kind, sent)
+
+    def add(
+        self, delivery_id: str, number: int, event: str, kind: str, sent: list[dict[str, Any]] | None = None
+    ) -> None:
+        """An event of an attempt, by a fault of this kind."""
         row = self.row(delivery_id, number)
-        events = [*(row.get("events", ()) if row is not None else ()), self._event(APPLIED, kind)]
+        events = [*(row.get("events", ()) if row is not None else ()), self._event(event, kind)]
         self._rows.put({"id": attempt_id(delivery_id, number), "kind": kind, "sent": sent, "events": events})
+
+    def has_effect(self, delivery_id: str, number: int) -> bool:
+        """Whether the fault that holds an attempt has an effect on it."""
+        row = self.row(delivery_id, number)
+        # A row of an earlier version has an event of this kind from the start.
+        return row is not None and any(event["event"] == APPLIED for event in row.get("events", ()))
+
+    def unmet(self, delivery_id: str, number: int) -> str | None:
+        """The kind of the fault that held the attempt without an effect, or None."""
+        row = self.row(delivery_id, number)
+        events = row.get("events", ()) if row is not None else ()
+        return next((event["fault"] for event in events if event["event"] == UNMET), None)
 
     def copied(self, delivery_id: str, number: int, event: str, answer: str = "") -> None:
         """An event of the copy of an attempt. No effect when the row was removed meanwhile."""

@@ -34,6 +34,8 @@ DELAYS = {
     "future_timestamp": 600_000,
     RATE_LIMIT: 30_000,
 }
+# What did not happen to an attempt that was held without an effect.
+WITHOUT = {"reorder": "has overtaken", "burst": "was sent together with"}
 # The shortest delay, in ms, of the kinds that change nothing with less: timestamps are whole seconds.
 _SHORTEST_MS = {"delay": 1, "reorder": 1, "burst": 1, "stale_timestamp": 1_000, "future_timestamp": 1_000}
 CONNECTION_HEADERS = ("host", "content-length", "connection", "transfer-encoding")
@@ -45,7 +47,8 @@ class FaultRow(TypedDict):
     """Table `faults`. `count` is None for a fault that applies until it is cleared, `delay_ms` None without a delay.
 
     `until` is the end of a burst, from its first hit on. `hits` counts the attempts that it took, `idle` those of them
-    on which it has had no effect, because `reorder` or `burst` held them and no other attempt came.
+    on which it has had no effect, because `reorder` or `burst` held them and no other attempt came, and `holding` those
+    of the idle ones that it still holds.
     """
 
     id: str
@@ -62,6 +65,7 @@ class FaultRow(TypedDict):
     created_at: int
     until: NotRequired[int]
     idle: NotRequired[int]
+    holding: NotRequired[int]
 
 
 class FaultFieldRefused(ArgumentError):
@@ -156,9 +160,10 @@ def is_spent(fault: FaultRow) -> bool:
     return fault["count"] is not None and fault["hits"] >= fault["count"]
 
 
-def with_idle(fault: FaultRow, change: int) -> FaultRow:
-    """The fault with so many more, or fewer, attempts on which it has had no effect."""
-    return {**fault, "idle": max(0, fault.get("idle", 0) + change)}
+def with_idle(fault: FaultRow, change: int, *, holding: int) -> FaultRow:
+    """The fault with so many more, or fewer, attempts without an effect, and those of them that it still holds."""
+    idle, held = (max(0, fault.get(name, 0) + more) for name, more in (("idle", change), ("holding", holding)))
+    return {**fault, "idle": idle, "holding": min(idle, held)}
 
 
 def fits(fault: FaultRow, delivery: DeliveryRow, number: int) -> bool:
@@ -193,12 +198,16 @@ def fault_resource(fault: FaultRow) -> dict[str, Any]:
 
 def _note(fault: FaultRow) -> str:
     """What is known about the attempts on which the fault has had no effect."""
-    held, idle = fault["hits"], fault.get("idle", 0)
-    if not idle:
-        return ""
-    those = "it" if held == 1 else f"{idle} of them"
-    without = "has overtaken" if fault["kind"] == "reorder" else "was sent together with"
-    return f"it held {held} attempt{'' if held == 1 else 's'}, and nothing {without} {those}"
+    held, holding = fault["hits"], fault.get("holding", 0)
+    over, without, notes = fault.get("idle", 0) - holding, WITHOUT.get(fault["kind"], ""), []
+    if over:
+        those = "it" if held == 1 else f"{over} of them"
+        notes.append(f"it held {held} attempt{'' if held == 1 else 's'}, and nothing {without} {those}")
+    if holding:
+        words, those = ("1 attempt", "it") if holding == 1 else (f"{holding} attempts", "them")
+        until = f" until {to_iso(fault['until'])}" if "until" in fault else ""
+        notes.append(f"it holds {words}{until}, and so far nothing {without} {those}")
+    return "; ".join(notes)
 
 
 def _delay_ms(kind: str, delay: str | float | None) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from typing import Any, cast
@@ -15,20 +15,21 @@ from leyden.callbacks.callback_rows import (
     request_id,
     unpacked,
 )
-from leyden.callbacks.fault_hits import DROPPED, FaultHits, attempt_id
+from leyden.callbacks.fault_hits import DROPPED, FaultHits
 from leyden.callbacks.fault_kinds import (
     CARRYING_KINDS,
     HOLDING_KINDS,
     KINDS,
     RATE_LIMIT,
+    WITHOUT,
     FaultFieldRefused,
     FaultRow,
     FaultSpec,
     fault_resource,
     fits,
     is_spent,
-    with_idle,
 )
+from leyden.callbacks.holds import Holds
 from leyden.callbacks.mutations import CONTENT_KINDS, SIGNATURE, STAMP, mutated, renamed, resent
 from leyden.callbacks.receivers import is_built_in
 from leyden.errors import ArgumentError
@@ -96,9 +97,11 @@ class Faults:
         self._exclusive = exclusive
         self._contract = contract
         self._faults = cast(TypedTable[FaultRow], store.table("faults"))
-        self._held = cast(TypedTable[HeldRow], store.table("held_back"))
         self._waiting = cast(TypedTable[WaitingRow], store.table("fault_posts"))
         self.hits = FaultHits(store, clock)
+        self._holds = Holds(
+            store, clock, journal, self._faults, self.hits, lambda one, when_ms: self._outbox.reschedule(one, when_ms)
+        )
         clock.on(TIMER, self._on_due)
 
     def connect(self, outbox: Outbox, projects: Projects, charges: TypedTable[ChargeRow]) -> None:
@@ -157,44 +160,34 @@ class Faults:
 
     def held(self, delivery_id: str) -> HeldRow | None:
         """The row of an attempt that a fault delays, or None."""
-        return self._held.row(delivery_id)
+        return self._holds.row(delivery_id)
 
     def clear(self, fault_id: str | None = None) -> int:
-        """Delete this fault, or all; returns how many. An attempt that is already delayed keeps its time."""
+        """Delete this fault, or all; returns how many. What they have begun goes on (`begun`)."""
         ids = [row["id"] for row in self._faults] if fault_id is None else [fault_id]
         cleared = sum(self._faults.delete(one) for one in ids)
         if cleared:
             self._journal.note("faults_cleared", fault_id or "", count=cleared)
         return cleared
 
+    def begun(self, fault_id: str | None = None) -> tuple[int, int]:
+        """What this fault has begun, or all faults, those that were cleared too: how many attempts are still held, and
+        how many copies are still to be sent."""
+        copies = [row["post"]["copied_by"] for row in self._waiting if row["is_copy"]]
+        return self._holds.count(fault_id), sum(by is not None and fault_id in (None, by[0]) for by in copies)
+
     # Called by the outbox and the request pipeline
 
     def defer_until(self, delivery: DeliveryRow, number: int) -> int | None:
         """The instant until which an attempt that is due is delayed, or None (`Outbox`)."""
-        held = self._held.row(delivery["id"])
+        held = self._holds.row(delivery["id"])
         if held is not None:
-            # Its time has come, or it was replayed in the meantime, which is the same.
-            self._held.delete(delivery["id"])
+            self._holds.end(held)
             return None
         fault = self._fitting(_HOLDING, delivery, number) if len(self._faults) else None
         if fault is None:
             return None
-        now = self._clock.now()
-        until = now + (fault["delay_ms"] or 0)
-        if fault["kind"] == "burst":
-            until = max(now, fault.get("until", until))
-            fault = {**fault, "until": until}
-        others = [row for row in self._held if row["fault"] == fault["id"]]
-        if fault["kind"] == "reorder" or (fault["kind"] == "burst" and not others):
-            fault = with_idle(fault, 1)
-        elif fault["kind"] == "burst" and len(others) == 1:
-            fault = with_idle(fault, -1)  # the first is no longer alone
-        fault = self._count_hit(fault, delivery["id"], number)
-        if fault["kind"] == "burst" and is_spent(fault):
-            self._release(others)
-            until = now
-        self._held.put({"id": delivery["id"], "attempt": number, "fault": fault["id"], "kind": fault["kind"]})
-        return until
+        return self._holds.begin(fault, delivery["id"], number)
 
     def rate_limit(self, operation_id: str) -> Problem | None:
         """The problem 429 for a request if a `rate_limit` fault matches its operation; otherwise None. It is also None
@@ -218,8 +211,8 @@ class Faults:
         """Send the callback, or what a fault sends instead."""
         delivery = self._outbox.delivery(post.delivery_id) if len(self._faults) else None
         fault, changed = (None, post) if delivery is None else self._applying(delivery, post)
-        if len(self._held) and (fault is None or fault["kind"] != "drop"):  # a dropped callback overtakes nothing
-            self._overtake(post)
+        if len(self._holds) and (fault is None or fault["kind"] != "drop"):  # a dropped callback overtakes nothing
+            self._holds.overtake(post)
         if delivery is None or fault is None:
             self._transport.post(post, self.on_response)
         elif fault["kind"] in CONTENT_KINDS:
@@ -236,9 +229,8 @@ class Faults:
         """Give the response to the outbox; that to a copy only goes into the journal."""
         if post.copied_by is None:
             self._outbox.on_response(post, response)
-            if len(self._held):
-                ended = attempt_id(post.delivery_id, post.attempt)
-                self._release([row for row in self._held if ended in row.get("overtaken_by", ())])
+            if len(self._holds):
+                self._holds.end_of_attempt(post)
             return
         fault_id, _ = post.copied_by
         event = result_kind(response, _COPY_KINDS)
@@ -265,6 +257,8 @@ class Faults:
 
     def attempt_note(self, delivery_id: str, number: int, attempt: Attempt) -> str:
         """The note of an attempt; of one that was dropped and has yet to time out, when it does."""
+        if (unmet := self.hits.unmet(delivery_id, number)) is not None:
+            return "; ".join(filter(None, [f"held by the fault {unmet}: nothing {WITHOUT[unmet]} it", attempt.note]))
         if attempt.ended_at is not None or not self.hits.is_dropped(delivery_id, number):
             return attempt.note
         ends = [due_ms for due_ms, of, is_copy in self.waiting(delivery_id) if of == number and not is_copy]
@@ -372,20 +366,6 @@ class Faults:
             **_real_time(copy.url),
         )
         self._transport.post(copy, self.on_response)
-
-    def _overtake(self, post: CallbackRequest) -> None:
-        """Note the start of an attempt. Its end releases the attempts at other deliveries that `reorder` holds back."""
-        started = attempt_id(post.delivery_id, post.attempt)
-        for row in list(self._held):
-            if row["kind"] == "reorder" and row["id"] != post.delivery_id:
-                fault = self._faults.row(row["fault"])
-                if fault is not None and not row.get("overtaken_by"):
-                    self._faults.put(with_idle(fault, -1))
-                self._held.put({**row, "overtaken_by": [*row.get("overtaken_by", ()), started]})
-
-    def _release(self, held: Sequence[HeldRow]) -> None:
-        for row in held:
-            self._outbox.reschedule(row["id"], self._clock.now())
 
 
 def _statuses(schema: Mapping[str, Any]) -> Iterator[str]:

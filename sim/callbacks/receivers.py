@@ -36,6 +36,7 @@ from leyden.callbacks.replies import (
     answer_from,
     is_acknowledged,
     stored_reply,
+    timed_out,
 )
 from leyden.errors import ArgumentError
 from leyden.rng import RandomStream
@@ -148,7 +149,7 @@ class Receivers:
             wait_ms = reply["delay_ms"]
             if reply["error"] == TIMEOUT or wait_ms >= post.timeout_ms:
                 wait_ms = post.timeout_ms
-                reply = {**reply, "delay_ms": wait_ms, "error": TIMEOUT, "word": reply["word"] or TIMEOUT}
+                reply = timed_out(reply, wait_ms)
             if reply["error"] not in NOT_RECEIVED:
                 path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
                 self._receive(name, post, path, reply)

@@ -9,7 +9,9 @@ from typing import Any, TypedDict
 
 from leyden.callbacks.callback_rows import ReplyRow
 from leyden.errors import ArgumentError
-from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, redirect_note
+from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
+from leyden.server.callbacks.deliveries import status_note
+from leyden.server.docs.tables import span_in_words
 from leyden.server.ports import CallbackResponse
 from leyden.server.printable import quoted
 from leyden.server.timestamps import parse_duration
@@ -170,16 +172,25 @@ def is_acknowledged(reply: ReplyRow) -> bool:
     return reply["error"] is None and 200 <= reply["status"] <= 299
 
 
+def timed_out(plain: ReplyRow, timeout_ms: int) -> ReplyRow:
+    """The reply to a sender that waits no longer than `timeout_ms`: none."""
+    late: ReplyRow = plain if plain["error"] == TIMEOUT else {**plain, "late_ms": plain["delay_ms"]}
+    return {**late, "delay_ms": timeout_ms, "error": TIMEOUT, "word": plain["word"] or TIMEOUT}
+
+
 def answer_from(plain: ReplyRow, name: str) -> CallbackResponse:
     """The stored reply of receiver `name` as a response; its body is cut as the body of a real response is."""
     latency_ms = plain["delay_ms"]
     if plain["error"] is not None:
-        note = f"the receiver {name!r} is set to answer so"
-        if plain["word"] not in (None, plain["error"]):
-            note = f"{note}: {plain['word']}"
+        note = f"the receiver {name!r} is set to answer "
+        if "late_ms" in plain:
+            answer = plain["status"] if plain["word"] == TIMEOUT else plain["word"]
+            note += f"{answer} after {span_in_words(plain['late_ms'])}, which is too late"
+        else:
+            note += "so" if plain["word"] in (None, plain["error"]) else f"so: {plain['word']}"
         return CallbackResponse(error=plain["error"], note=note, latency_ms=latency_ms)
     body = plain["body"].encode() if plain["size"] is None else b"x" * min(plain["size"], READ_CAP_BYTES + 1)
-    note = redirect_note(plain["status"], plain["headers"].get("location", ""))
+    note = status_note(plain["status"], plain["headers"].get("location", ""))
     if len(body) > READ_CAP_BYTES:
         note = "; ".join(filter(None, [note, f"reading stopped after {READ_CAP_BYTES} bytes"]))
     return CallbackResponse(

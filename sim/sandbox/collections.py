@@ -189,7 +189,8 @@ class FaultList:
             return fault_resource(world.faults.add(FaultSpec(kind, charge=charge_id, **where)))
 
     def clear(self, fault_id: str | None = None) -> int:
-        """Remove the fault with this id, or all faults; return the number of removed faults."""
+        """Remove the fault with this id, or all faults; return the number of removed faults. What they have begun goes
+        on: an attempt that is held and a copy are sent at their times."""
         world = self._session.world
         args = [] if fault_id is None else [checked_text("fault_id", fault_id)]
         with self._session.record("fault", method="clear", args=args, named={}), world.exclusive():

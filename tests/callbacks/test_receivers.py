@@ -489,3 +489,30 @@ def test_a_redirect_of_a_built_in_receiver_has_the_note_of_one_on_the_network(sa
     [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
     note = "redirects are not followed: give the final URL (location: http://shop.example/new)"
     assert delivery["attempts"][0]["note"] == note
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        (301, "redirects are not followed: give the final URL (the response has no location)"),
+        (410, "the receiver asked for no more"),
+        (304, ""),
+        (Reply(status=200, delay="20s"), "the receiver 'shop' is set to answer 200 after 20 s, which is too late"),
+        (Reply(error="reset", delay="20s"), "the receiver 'shop' is set to answer reset after 20 s, which is too late"),
+        (
+            Reply(error="commit_then_500", delay=90),
+            "the receiver 'shop' is set to answer commit_then_500 after 1 min 30 s, which is too late",
+        ),
+        ("timeout", "the receiver 'shop' is set to answer so"),
+        (Reply(error="timeout", delay="20s"), "the receiver 'shop' is set to answer so"),
+        ("endless", "the receiver 'shop' is set to answer so: endless"),
+    ],
+)
+def test_the_note_of_an_attempt_says_what_the_reply_means(sandbox: Sandbox, answer: Any, note: str) -> None:
+    sandbox.receiver("shop").answers([answer])
+    sandbox.wallet("ana").pay(
+        sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
+    )
+    sandbox.run("16s")
+    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+    assert delivery["attempts"][0]["note"] == note

@@ -279,13 +279,28 @@ def test_faults_are_added_listed_struck_and_cleared(sandbox: Sandbox) -> None:
     assert listed(sandbox.ask, "/sandbox/v1/faults") == [{**fault, "hits": 1, "used": 1}]
     sandbox.run()
     assert len(sandbox.receiver("shop").inbox) == 2
-    assert sandbox.ask("DELETE", f"/sandbox/v1/faults/{fault['id']}") == {"cleared": 1}
+    assert sandbox.ask("DELETE", f"/sandbox/v1/faults/{fault['id']}") == {"cleared": 1, "held": 0, "copies": 0}
     with pytest.raises(ApiError, match="404"):
         sandbox.ask("DELETE", f"/sandbox/v1/faults/{fault['id']}")
     for kind in ("drop", "burst"):
         sandbox.ask("POST", "/sandbox/v1/faults", {"kind": kind, "count": None})
-    assert sandbox.ask("DELETE", "/sandbox/v1/faults") == {"cleared": 2}
+    assert sandbox.ask("DELETE", "/sandbox/v1/faults") == {"cleared": 2, "held": 0, "copies": 0}
     assert listed(sandbox.ask, "/sandbox/v1/faults") == []
+
+
+def test_the_response_to_clearing_faults_counts_what_they_have_begun(sandbox: Sandbox) -> None:
+    redeliver = sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "redeliver", "delay": "2h"})
+    paid(sandbox)
+    burst = sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "burst", "count": 3, "delay": "2h"})
+    paid(sandbox)
+    assert len(sandbox.receiver("shop").inbox) == 1
+    path = "/sandbox/v1/faults"
+    assert sandbox.ask("DELETE", f"{path}/{burst['id']}") == {"cleared": 1, "held": 1, "copies": 0}
+    assert sandbox.ask("DELETE", f"{path}/{redeliver['id']}") == {"cleared": 1, "held": 0, "copies": 1}
+    assert sandbox.ask("DELETE", path) == {"cleared": 0, "held": 1, "copies": 1}
+    sandbox.run("3h")
+    assert len(sandbox.receiver("shop").inbox) == 3
+    assert sandbox.ask("DELETE", path) == {"cleared": 0, "held": 0, "copies": 0}
 
 
 def test_the_document_and_the_integrators_page_name_every_kind_there_is() -> None:

@@ -275,11 +275,11 @@ def test_events_of_one_instant_are_ordered_by_cause_and_effect() -> None:
         "bob pays 250 sat",
         "bob's HTLC arrives",
         "bob's HTLC: the node says incorrect_or_unknown_payment_details",
+        "bob: INCORRECT_PAYMENT_DETAILS",
         "invoice closed",
         "expired",
         "callback 1",
         "ana's HTLC: the node says incorrect_or_unknown_payment_details",
-        "bob: INCORRECT_PAYMENT_DETAILS",
         "ana: INCORRECT_PAYMENT_DETAILS",
     ]
 

@@ -15,8 +15,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, invalid_status, redirect_note
-from leyden.server.callbacks.deliveries import GONE
+from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, invalid_status
+from leyden.server.callbacks.deliveries import status_note
 from leyden.server.callbacks.egress import UNRESOLVED
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -108,7 +108,8 @@ class Session:
                 headers=_headers(response),
                 body=kept,
                 note=_joined(
-                    _status_note(response), f"reading stopped after {READ_CAP_BYTES} bytes" if truncated else ""
+                    status_note(response.status, response.headers.get("Location", "")),
+                    f"reading stopped after {READ_CAP_BYTES} bytes" if truncated else "",
                 ),
                 latency_ms=_elapsed_ms(start),
             )
@@ -205,13 +206,6 @@ def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
         name = name.lower()
         joined[name] = f"{joined[name]}, {value}" if name in joined else value
     return joined
-
-
-def _status_note(response: aiohttp.ClientResponse) -> str:
-    """The meaning of a status for the delivery, if the name of the status does not say it."""
-    if response.status == GONE:
-        return "the receiver asked for no more"
-    return redirect_note(response.status, response.headers.get("Location", ""))
 
 
 def _joined(*notes: str) -> str:

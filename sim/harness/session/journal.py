@@ -38,6 +38,8 @@ IGNORED_KINDS: Mapping[str, str] = {
     "copy_not_sent": "the copies of a fault are in the inboxes",
     "fault_added": "the request that adds it is compared",
     "fault_hit": "the attempts and the inboxes show the faults",
+    "fault_held": "the attempts and the inboxes show the faults",
+    "fault_without_effect": "the attempts and the inboxes show the faults",
     "webhook_secret_rotated": "the request is compared",
     "ignored_fields": "the header Leyden-Ignored is compared",
 }

@@ -12,11 +12,12 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from leyden.callbacks.fault_hits import APPLIED
+from leyden.callbacks.fault_hits import APPLIED, HELD, UNMET
 from leyden.callbacks.faults import COPY_ANSWERED, COPY_NOT_SENT, COPY_STARTED
 from leyden.callbacks.replies import PROTOCOL, RESET, TLS, UNRESOLVED
 from leyden.errors import DrawingError
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
+from leyden.lab.drawings.event_order import in_order
 from leyden.lab.drawings.payment_events import (
     CALLBACK,
     CLIENT,
@@ -27,7 +28,7 @@ from leyden.lab.drawings.payment_events import (
     payment_events,
     short_name,
 )
-from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, sat
+from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, day, sat
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
@@ -44,6 +45,7 @@ _order = attrgetter("at", "rank")
 # Errors of attempts of which nothing was sent, and those in which the receiver was heard.
 _UNSENT = frozenset({BLOCKED, UNRESOLVED})
 _FROM_RECEIVERS = frozenset({RESET, TLS, PROTOCOL})
+_FAULT_WORDS = {APPLIED: "applies to", HELD: "holds", UNMET: "had no effect on"}
 _STATE_TONES = {PAYMENT_SETTLED: GOOD, EXPIRY_REACHED: WAIT, INVOICE_FAILED: BAD, "slots_filled": OTHER}
 
 
@@ -90,11 +92,11 @@ def charge_events(world: World, charge_id: str) -> ChargeEvents:
     events = [
         *_charge_events(world, charge, invoice),
         *(_invoice_events(invoice) if invoice is not None else ()),
-        *(event for place, row in enumerate(payments) for event in _payment_events(world, row, place, invoice)),
+        *(event for place, row in enumerate(payments) for event in payment_events(row, place, invoice)),
         *(event for row in deliveries for event in _delivery_events(world, row)),
         *(event for row in deliveries for event in _fault_events(world, row)),
     ]
-    events.sort(key=_order)
+    events = in_order(world, events, invoice, payments, deliveries)
     omitted = max(0, len(events) - _MAX_EVENTS)
     shown = events[:EVENTS_BEFORE_GAP] + events[EVENTS_BEFORE_GAP + omitted :]
     scheduled = sorted(_scheduled_events(world, charge, invoice, payments, deliveries), key=_order)
@@ -159,52 +161,53 @@ def transitions_of(world: World, resource: str, resource_id: str, row: Mapping[s
     return [created, Transition(ended, rules[0].trigger, table.initial, row["status"])]
 
 
-def _payment_events(world: World, row: PaymentRow, place: int, invoice: InvoiceRow | None) -> Iterator[Event]:
-    """The events of a payment. A payment that starts in the instant in which the invoice closed comes after that; the
-    journal has the order."""
-    events = payment_events(row, place, invoice)
-    starts_at = row.get("starts_at", row["created_at"])
-    if invoice is None or invoice["closed_at"] is None or invoice["closed_at"] != starts_at:
-        return events
-    started = [entry.sequence for entry in world.journal.entries(kind="payment_started", subject=row["id"])]
-    closed = [entry.sequence for entry in world.journal.entries(kind="invoice_canceled", subject=row["payment_hash"])]
-    if not started or not closed or started[0] < closed[0]:
-        return events
-    return (
-        event._replace(rank=(10 + event.rank[0], *event.rank[1:])) if event.at >= starts_at else event
-        for event in events
-    )
-
-
 def _charge_events(world: World, charge: ChargeRow, invoice: InvoiceRow | None) -> Iterator[Event]:
     at = charge["created_at"] if invoice is None else invoice["opened_at"]
     table = world.service.contract.lifecycles["Charge"]
     key = (SERVICE, charge["id"])
     asker, action = (PAYER, "asks for an invoice") if charge["static_charge_id"] else (CLIENT, "creates the Charge")
-    detail = f"{sat(charge['amount_msat'])}, payable until {clock_time(charge['expires_at'])}"
+    detail = f"{sat(charge['amount_msat'])}, payable until {_until(charge['expires_at'], at)}"
     if charge["description"]:
         detail += f" · “{charge['description']}”"
     yield Event(at, (0,), asker, SERVICE, action, detail, OPEN, opens=key, response=table.initial)
     for at, trigger, source, to, because in transitions_of(world, "Charge", charge["id"], charge):
         if to is None:
-            yield Event(at, (5,), SERVICE, SERVICE, f"refuses {trigger}", because, WAIT)
+            yield Event(
+                at, (5,), SERVICE, SERVICE, f"refuses {trigger}", because, WAIT, noted=("refused", charge["id"], 0)
+            )
         elif source != CREATION:
             closes = key if to in table.terminal else None
-            yield Event(at, (5,), SERVICE, SERVICE, to, f"by {trigger}", state_tone(table, to), closes=closes)
+            tone, noted = state_tone(table, to), (trigger, charge["id"], 0)
+            yield Event(at, (5,), SERVICE, SERVICE, to, f"by {trigger}", tone, closes=closes, noted=noted)
+
+
+def _until(end: int, at: int) -> str:
+    """The end of a span that begins at `at`, with its date when it is on another day."""
+    return clock_time(end) if day(end) == day(at) else f"{day(end)} {clock_time(end)}"
 
 
 def _invoice_events(invoice: InvoiceRow) -> Iterator[Event]:
     key = (NODE, invoice["payment_hash"])
     request = f"{invoice['request'][:17]}…"
     yield Event(invoice["opened_at"], (0.5,), SERVICE, NODE, "issues the invoice", request, OPEN, opens=key)
-    if invoice["accepted_at"] is not None:
-        yield Event(invoice["accepted_at"], (4,), NODE, NODE, "holds the payment", "all parts have arrived", WAIT)
+    holds, payment_hash = holds_of(invoice), invoice["payment_hash"]
+    for place, at in enumerate(holds):
+        noted = ("invoice_accepted", payment_hash, holds[:place].count(at))
+        yield Event(at, (3.8,), NODE, NODE, "holds the payment", "all parts have arrived", WAIT, noted=noted)
     if invoice["settled_at"] is not None:
         got = f"received {sat(invoice['received_msat'])}"
-        yield Event(invoice["settled_at"], (4,), NODE, SERVICE, "invoice settled", got, GOOD, closes=key)
+        noted = ("invoice_settled", payment_hash, 0)
+        yield Event(invoice["settled_at"], (4,), NODE, SERVICE, "invoice settled", got, GOOD, closes=key, noted=noted)
     if invoice["closed_at"] is not None:
         why = invoice["closed_because"] or ""
-        yield Event(invoice["closed_at"], (4,), NODE, NODE, "invoice closed", why, WAIT, closes=key)
+        noted = ("invoice_canceled", payment_hash, 0)
+        yield Event(invoice["closed_at"], (4,), NODE, NODE, "invoice closed", why, WAIT, closes=key, noted=noted)
+
+
+def holds_of(invoice: InvoiceRow) -> list[int]:
+    """The instants from which a payment was held. A row of an earlier version has only that of the present hold."""
+    present = [] if invoice["accepted_at"] is None else [invoice["accepted_at"]]
+    return invoice.get("holds_at", present)
 
 
 def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
@@ -222,7 +225,8 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
         is_dropped = world.faults.hits.is_dropped(row["id"], number)
         source = CALLBACK if attempt.status is not None or attempt.error in _FROM_RECEIVERS else SERVICE
         target = SERVICE if is_dropped or attempt.error in _UNSENT else CALLBACK
-        start = Event(attempt.at, rank, SERVICE, target, words, more, tone, host, opens=opens)
+        noted = ("callback_started", row["id"], number)
+        start = Event(attempt.at, rank, SERVICE, target, words, more, tone, host, opens=opens, noted=noted)
         if attempt.ended_at == attempt.at:
             if source == CALLBACK:
                 yield start._replace(response=response + result, closes=closes)
@@ -232,7 +236,8 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
         yield start._replace(text=f"{words} {'is dropped by a fault' if is_dropped else 'sent'}", tone=OPEN)
         if attempt.ended_at is not None:
             words, took = f"{words}: {response}", f"after {span_in_words(attempt.ended_at - attempt.at)}{result}"
-            yield Event(attempt.ended_at, (*rank, 1), source, SERVICE, words, took, tone, host, closes=closes)
+            end = Event(attempt.ended_at, (*rank, 1), source, SERVICE, words, took, tone, host, closes=closes)
+            yield end._replace(noted=("callback_ended", row["id"], number))
     if over and not attempts:
         more = "the receiver had answered 410 before"
         yield Event(row["created_at"], (6, row["sequence"]), SERVICE, SERVICE, "no callback", more, WAIT)
@@ -252,22 +257,68 @@ def _result(row: DeliveryRow, attempts: int) -> str:
 def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     """What faults did to a delivery, and its replays."""
     host, sequence = host_of(row["url"]), row["sequence"]
-    for place, at in enumerate(row.get("replays", ())):
-        yield Event(at, (5.5, sequence, place), SERVICE, SERVICE, "replay", "the message is sent again", OTHER)
+    yield from _replay_events(row)
     happened = list(world.faults.hits.events(row["id"], [one.at for one in AttemptLog(row).attempts()]))
     unsent = {number for number, event in happened if event["event"] == COPY_NOT_SENT}
     for place, (number, event) in enumerate(happened):
         at, fault, answer = event["at"], event["fault"], event["answer"]
-        rank = (6.5, sequence, number, place)
-        if event["event"] == APPLIED:
-            words, more = f"fault: {fault}", f"applies to callback {number}"
-            yield Event(at, (5.5, sequence, number, place), CALLBACK, CALLBACK, words, more, OTHER, host)
+        rank = (6, sequence, number, 1, place)
+        if event["event"] in _FAULT_WORDS:
+            words, more = f"fault: {fault}", f"{_FAULT_WORDS[event['event']]} callback {number}"
+            yield Event(
+                at,
+                (5.5, sequence, number, place),
+                CALLBACK,
+                CALLBACK,
+                words,
+                more,
+                OTHER,
+                host,
+                noted=(event["event"], row["id"], number),
+            )
         elif event["event"] == COPY_STARTED:
             target, words = (SERVICE, "copy is due") if number in unsent else (CALLBACK, "copy sent")
-            yield Event(at, rank, SERVICE, target, words, f"by the fault {fault}", OTHER, host)
+            yield Event(
+                at,
+                rank,
+                SERVICE,
+                target,
+                words,
+                f"by the fault {fault}",
+                OTHER,
+                host,
+                noted=(COPY_STARTED, row["id"], 0),
+            )
         else:
             heard = event["event"] == COPY_ANSWERED or answer in _FROM_RECEIVERS
-            yield Event(at, rank, CALLBACK if heard else SERVICE, SERVICE, f"copy: {answer}", "", OTHER, host)
+            yield Event(
+                at,
+                rank,
+                CALLBACK if heard else SERVICE,
+                SERVICE,
+                f"copy: {answer}",
+                "",
+                OTHER,
+                host,
+                noted=(event["event"], row["id"], 0),
+            )
+
+
+def _replay_events(row: DeliveryRow) -> Iterator[Event]:
+    """The requests to send the message again. One after which there was no attempt yet is replaced by the next."""
+    sequence, orders = row["sequence"], row.get("replay_orders", [])
+    for place, at in enumerate(row.get("replays", ())):
+        yield Event(at, (5.5, sequence, place), SERVICE, SERVICE, "replay", "the message is sent again", OTHER)
+    for place, order in enumerate(orders):
+        at, due_at, before = order["at"], order["due_at"], orders[place - 1] if place else None
+        words, more = "replay", "the message is sent again"
+        if due_at > at:
+            words, more = "replay is ordered", f"the message is to be sent again at {_until(due_at, at)}"
+        if before is not None and before["attempts"] == order["attempts"]:
+            is_other = before["due_at"] != due_at
+            more += f", instead of at {_until(before['due_at'], at)}" if is_other else ", as was ordered before"
+        rank, nth = (6, sequence, order["attempts"], 2, place), [one["at"] for one in orders[:place]].count(at)
+        yield Event(at, rank, SERVICE, SERVICE, words, more, OTHER, noted=("callback_replayed", row["id"], nth))
 
 
 def _scheduled_events(

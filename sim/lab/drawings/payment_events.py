@@ -17,14 +17,20 @@ CLIENT, PAYER, HOPS, NODE, SERVICE, CALLBACK = "client", "payer", "hops", "node"
 _LONGEST_NAME = 24
 
 Key = tuple[str, str]
+Noted = tuple[str, str, object]
+ARRIVAL = "arrival"  # in place of the kind of an entry: that of an HTLC that arrives, which may have one of several
+# Why a node refuses an HTLC when another payment has closed the invoice.
+_TAKEN = {"settled": "settled_at", "accepted": "accepted_at", "canceled": "closed_at"}
 
 
 class Event(NamedTuple):
     """One event at `at` (ms), from lane `source` to lane `target`, which may be the same.
 
-    `rank` orders the events of one instant. `actor` is the payer or the receiver that takes part, if any. `response` is
-    what came back in the same instant. `opens` and `closes` name a duration that starts or ends here, as a lane and an
-    id; `within` names other durations that the event belongs to. `short_text` is the text without the actor.
+    `rank` orders the events of one act. `noted` names the journal's entry of the event: its kind, its subject, and the
+    HTLC, the number of the attempt or the place among the entries like it in this instant. `actor` is the payer or the
+    receiver that takes part, if any. `response` is what came back in the same instant. `opens` and `closes` name a
+    duration that starts or ends here, as a lane and an id; `within` names other durations that the event belongs to.
+    `short_text` is the text without the actor.
     """
 
     at: int
@@ -40,6 +46,7 @@ class Event(NamedTuple):
     closes: Key | None = None
     within: tuple[Key, ...] = ()
     short_text: str = ""
+    noted: Noted | None = None
 
 
 def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> Iterator[Event]:
@@ -48,6 +55,7 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
 
     def event(at: int, phase: float, text: str, detail: str, tone: str, short_text: str, **durations: Any) -> Event:
         rank = (phase, place)
+        durations.setdefault("noted", ("payment_started", row["id"], 0))
         return Event(at, rank, PAYER, PAYER, text, detail, tone, payer, short_text=short_text, **durations)
 
     outcome = "settle" if row["script"] is None else row["script"]["outcome"]
@@ -66,7 +74,16 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
     if starts_at > row["created_at"]:
         intention = f"will pay {sat(row['amount_msat'] or 0)}"
         more = ", ".join(filter(None, [f"in {span_in_words(starts_at - row['created_at'])}", detail]))
-        yield event(row["created_at"], 1, f"{payer} {intention}", more, OPEN, intention, opens=key)
+        yield event(
+            row["created_at"],
+            1,
+            f"{payer} {intention}",
+            more,
+            OPEN,
+            intention,
+            opens=key,
+            noted=("payment_scheduled", row["id"], 0),
+        )
         if is_started:
             yield event(starts_at, 1, f"{payer} {pays}", "", OPEN, pays, within=(key,))
     else:
@@ -74,26 +91,36 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
     parts = [] if invoice is None else invoice.get("parts", [])
     arrivals = {part["id"]: part["arrived_at"] for part in parts}
     for attempt in row["attempts"]:
-        yield from _attempt_events(row, attempt, payer, place, arrivals)
+        yield from _attempt_events(row, attempt, payer, place, arrivals, invoice)
     if row["gave_up_at"] is not None:
         more = "sends no more parts; those in flight still count"
-        yield event(row["gave_up_at"], 9.5, f"{payer} gives up", more, WAIT, "gives up", within=(key,))
+        noted = ("payment_given_up", row["id"], 0)
+        yield event(row["gave_up_at"], 9.5, f"{payer} gives up", more, WAIT, "gives up", within=(key,), noted=noted)
     if row["outcome"] is not None and row["resolved_at"] is not None:
         good = row["status"] == "succeeded"
         reasons = {attempt["reason"] for attempt in row["attempts"]}  # an event above already shows these
         more = f"paid {sat(row['received_msat'])}" if good else "" if row["reason"] in reasons else row["reason"] or ""
         ended = f"{payer}: {row['outcome']}"
-        yield event(row["resolved_at"], 9, ended, more, GOOD if good else BAD, row["outcome"], closes=key)
+        noted, tone = (f"payment_{row['status']}", row["id"], 0), GOOD if good else BAD
+        phase = 19 if any(_is_late(row, one, invoice) for one in row["attempts"]) else 9
+        yield event(row["resolved_at"], phase, ended, more, tone, row["outcome"], closes=key, noted=noted)
 
 
 def _attempt_events(
-    row: PaymentRow, attempt: AttemptRow, payer: str, place: int, arrivals: Mapping[str, int]
+    row: PaymentRow,
+    attempt: AttemptRow,
+    payer: str,
+    place: int,
+    arrivals: Mapping[str, int],
+    invoice: InvoiceRow | None,
 ) -> Iterator[Event]:
     at, back, number, routed = attempt["at"], attempt["resolved_at"], attempt["part"], "route" in attempt
     # In a network every attempt is a shard of its own; direct payments come in parts.
     part = "HTLC" if len(row["attempts"]) == 1 else f"{'attempt' if routed else 'part'} {number + 1}"
     name, htlc, way = f"{payer}'s {part}", f"{row['id']}:{number}", HOPS if routed else NODE
     key = (HOPS, htlc) if routed else None
+    payment_hash, later = row["payment_hash"] or "", 10 if _is_late(row, attempt, invoice) else 0
+    arrival = (ARRIVAL, payment_hash, f"{row['id']} {htlc}")
 
     def event(at: int, phase: float, source: str, target: str, text: str, detail: str, tone: str, **more: Any) -> Event:
         rank, within = (phase, place, number), ((PAYER, row["id"]),)
@@ -102,28 +129,44 @@ def _attempt_events(
     amount = sat(attempt["amount_msat"])
     arrives = amount + ("; waits for the other parts" if attempt["status"] == "waiting" else "")
     if key is None:
-        yield event(at, 2, PAYER, NODE, f"{name} arrives", arrives, OPEN, short_text=part)
+        yield event(at, 2 + later, PAYER, NODE, f"{name} arrives", arrives, OPEN, short_text=part, noted=arrival)
     else:
         more = f"{amount} via {' → '.join(attempt['route'])}, fee {sat(attempt['fee_msat'])}"
-        yield event(at, 2, PAYER, HOPS, f"{name} sent", more, OPEN, opens=key, short_text=part)
+        noted = ("payment_started", row["id"], 0)
+        yield event(at, 2, PAYER, HOPS, f"{name} sent", more, OPEN, opens=key, short_text=part, noted=noted)
         if htlc in arrivals:
             rank = (3, place, number)
-            yield Event(arrivals[htlc], rank, HOPS, NODE, f"{name} arrives", arrives, OPEN, within=(key,))
+            yield Event(
+                arrivals[htlc], rank, HOPS, NODE, f"{name} arrives", arrives, OPEN, within=(key,), noted=arrival
+            )
     if back is None:
         return
     if attempt["status"] == "settled":
         short = f"{part}: preimage"
-        yield event(back, 8, way, PAYER, f"{name}: preimage", "returned", GOOD, closes=key, short_text=short)
+        noted = ("payment_succeeded", row["id"], 0)
+        yield event(
+            back, 8, way, PAYER, f"{name}: preimage", "returned", GOOD, closes=key, short_text=short, noted=noted
+        )
         return
     on_the_way = attempt["source"] not in (None, "final")
-    # A failure from a hop comes before the next attempt; a refusal by the shop comes before what follows from it.
-    phase = 1.5 if on_the_way else 3.5 if back == at else 8
+    # A failure from a hop comes before the next attempt; a refusal by the shop comes before what follows from it,
+    # and the return of a part that the shop had accepted after what causes it.
+    phase = 1.5 if on_the_way else 3.5 + later if back == at and htlc not in arrivals else 8
+    noted = ("htlc_failed_back" if htlc in arrivals else "htlc_refused", payment_hash, htlc)
     code, reasons = attempt["name"] or attempt["code"], [attempt["reason"]]
     if on_the_way:
         reasons.append(attempt["learned"])
     refusal = f"{attempt['source'] if on_the_way else 'the node'} says {code}"
     short, more = f"{part}: {refusal if on_the_way else code}", "; ".join(filter(None, reasons))
-    yield event(back, phase, way, PAYER, f"{name}: {refusal}", more, BAD, closes=key, short_text=short)
+    yield event(back, phase, way, PAYER, f"{name}: {refusal}", more, BAD, closes=key, short_text=short, noted=noted)
+
+
+def _is_late(row: PaymentRow, attempt: AttemptRow, invoice: InvoiceRow | None) -> bool:
+    """Whether another payment, or the end of the Charge, came before this attempt in the same instant."""
+    field = _TAKEN.get(attempt["why"] or "")
+    if field is None or invoice is None or invoice[field] != attempt["at"]:  # type: ignore[literal-required]
+        return False
+    return f"{row['id']}:{attempt['part']}" not in {part["id"] for part in invoice.get("parts", ())}
 
 
 def short_name(name: str) -> str:

@@ -23,6 +23,8 @@ class InvoiceRow(TypedDict):
 
     It can be paid until `payable_until_ms`, that instant included; `expires_at` is the end in the request. The waiting
     parts are failed at `mpp_due_at`. `parts` is absent while none has arrived.
+    `holds_at` has the instants from which all parts of a payment were held, `accepted_at` the last; it is absent
+    without one and in rows of earlier versions.
     """
 
     payment_hash: str
@@ -41,3 +43,4 @@ class InvoiceRow(TypedDict):
     closed_because: str | None
     mpp_due_at: int | None
     parts: NotRequired[list[PartRow]]
+    holds_at: NotRequired[list[int]]

@@ -188,7 +188,7 @@ class Invoices:
             row["mpp_due_at"] = None
             self._clock.cancel(MPP_TIMER, htlc.payment_hash)
         if htlc.hold or any(held["hold"] for held in waiting):
-            row = {**row, "state": "ACCEPTED", "accepted_at": now}
+            row = {**row, "state": "ACCEPTED", "accepted_at": now, "holds_at": [*row.get("holds_at", ()), now]}
             self._table.put(row)
             self._clock.call_at(self._hold_deadline(row), EXPIRY, HOLD_TIMER, htlc.payment_hash)
             self._journal.note("invoice_accepted", htlc.payment_hash, parts=len(waiting) + 1)

@@ -176,6 +176,7 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("IdempotencyRow", "status"): _from(200, 599),
     ("IdempotencyRow", "fingerprint"): _HASH,
     ("InvoiceRow", "state"): _one_of("OPEN", "ACCEPTED", "SETTLED", "CANCELED"),
+    ("InvoiceRow", "holds_at"): {"type": "array", "items": INSTANT},
     ("InvoiceRow", "payment_hash"): _HASH,
     ("InvoiceRow", "payment_secret"): _HASH,
     ("InvoiceRow", "preimage"): _HASH,

@@ -398,7 +398,7 @@ def test_the_event_journal_has_every_step_of_a_delivery() -> None:
     fixture.shop.answers([500, "refused", 200, 204])
     fixture.enqueue()
     fixture.pass_time("1h")
-    fixture.outbox.replay(fixture.row()["id"])
+    replayed_at = fixture.outbox.replay(fixture.row()["id"])["due_at"]
     fixture.pass_time("1s")
     entries = fixture.journal.entries(subject=fixture.row()["id"])
 
@@ -417,7 +417,7 @@ def test_the_event_journal_has_every_step_of_a_delivery() -> None:
         sent(3),
         answered(3, 200),
         ("callback_finished", {"resource": "c1", "status": "delivered", "attempts": 3}),
-        ("callback_replayed", {"resource": "c1"}),
+        ("callback_replayed", {"resource": "c1", "due_at": replayed_at}),
         sent(4),
         answered(4, 204),
         ("callback_finished", {"resource": "c1", "status": "delivered", "attempts": 4}),

@@ -75,6 +75,7 @@ def test_a_redirect_is_a_response_and_is_not_followed(status: int) -> None:
     [
         ("302 Found\r\nlocation: /new?a=b", f"{REDIRECTED} (location: /new?a=b)"),
         ("308 Moved\r\nlocation: " + "x" * 5_000, f"{REDIRECTED} (location: {'x' * 200}...)"),
+        ("302 Found\r\nx: y", f"{REDIRECTED} (the response has no location)"),
         ("304 Not Modified\r\nx: y", ""),
         ("410 Gone\r\nx: y", "the receiver asked for no more"),
         ("404 Not Found\r\nlocation: /new", ""),

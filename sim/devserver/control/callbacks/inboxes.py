@@ -131,7 +131,7 @@ class InboxControl:
     @handles()
     def clear_faults(self, call: Request) -> dict[str, Any]:
         """Remove all faults."""
-        return {"cleared": self._world.faults.clear()}
+        return self._cleared(None)
 
     @handles(raises=(NotFound,), needs=("path.id",))
     def clear_fault(self, call: Request) -> dict[str, Any]:
@@ -139,7 +139,12 @@ class InboxControl:
         faults, fault_id = self._world.faults, call.path["id"]
         if faults.row(fault_id) is None:
             raise NotFound("this sandbox has no fault with this id: list the faults")
-        return {"cleared": faults.clear(fault_id)}
+        return self._cleared(fault_id)
+
+    def _cleared(self, fault_id: str | None) -> dict[str, Any]:
+        faults = self._world.faults
+        cleared, (held, copies) = faults.clear(fault_id), faults.begun(fault_id)
+        return {"cleared": cleared, "held": held, "copies": copies}
 
 
 def _post(number: int, got: Received, *, is_copy: bool) -> dict[str, Any]:

@@ -1,0 +1,122 @@
+"""Attempts that injected faults hold back: the table `held_back`, for the kinds `delay`, `reorder` and `burst`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from leyden.callbacks.callback_rows import HeldRow
+from leyden.callbacks.fault_hits import HELD, UNMET, FaultHits, attempt_id
+from leyden.callbacks.fault_kinds import FaultRow, is_spent, with_idle
+from leyden.server.ports import CallbackRequest, Clock, EventJournal
+from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
+
+
+class Holds:
+    """The attempts that the faults of one sandbox hold back.
+
+    A `delay` has its effect at once. A `reorder` has it when another attempt starts, a `burst` when it holds a second
+    one; an attempt that is sent before that was held without effect, and the journal says so. `reschedule` makes a
+    delivery due.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        journal: EventJournal,
+        faults: TypedTable[FaultRow],
+        hits: FaultHits,
+        reschedule: Callable[[str, int], None],
+    ) -> None:
+        self._clock = clock
+        self._journal = journal
+        self._faults = faults
+        self._hits = hits
+        self._reschedule = reschedule
+        self._held = cast(TypedTable[HeldRow], store.table("held_back"))
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def row(self, delivery_id: str) -> HeldRow | None:
+        """The row of an attempt that is held, or None."""
+        return self._held.row(delivery_id)
+
+    def count(self, fault_id: str | None) -> int:
+        """How many attempts this fault holds, or all faults do."""
+        return sum(fault_id in (None, row["fault"]) for row in self._held)
+
+    def end(self, held: HeldRow) -> None:
+        """The attempt is sent: its time has come, or it was replayed in the meantime, which is the same."""
+        self._held.delete(held["id"])
+        if held["kind"] == "delay" or self._hits.has_effect(held["id"], held["attempt"]):
+            return
+        self._hits.add(held["id"], held["attempt"], UNMET, held["kind"])
+        self._note(UNMET, held)
+        fault = self._faults.row(held["fault"])
+        if fault is not None:
+            self._faults.put(with_idle(fault, 0, holding=-1))
+
+    def begin(self, fault: FaultRow, delivery_id: str, number: int) -> int:
+        """Hold an attempt that is due. Returns the instant until which it is held."""
+        now = self._clock.now()
+        until = now + (fault["delay_ms"] or 0)
+        if fault["kind"] == "burst":
+            until = max(now, fault.get("until", until))
+            fault = {**fault, "until": until}
+        others = [row for row in self._held if row["fault"] == fault["id"]]
+        fault = {**fault, "hits": fault["hits"] + 1}
+        held: HeldRow = {"id": delivery_id, "attempt": number, "fault": fault["id"], "kind": fault["kind"]}
+        self._held.put(held)
+        if fault["kind"] == "delay":
+            self._faults.put(fault)
+            self._apply(held)
+            return until
+        self._faults.put(with_idle(fault, 1, holding=1))
+        self._hits.add(delivery_id, number, HELD, fault["kind"])
+        self._note(HELD, held)
+        if fault["kind"] == "burst" and others:
+            for row in (*others, held):
+                if not self._hits.has_effect(row["id"], row["attempt"]):
+                    self._apply(row, was_idle=True)
+        if fault["kind"] == "burst" and is_spent(fault):
+            self.release(others)
+            return now
+        return until
+
+    def overtake(self, post: CallbackRequest) -> None:
+        """Note the start of an attempt. Its end releases the attempts at other deliveries that `reorder` holds back."""
+        started = attempt_id(post.delivery_id, post.attempt)
+        for row in list(self._held):
+            if row["kind"] == "reorder" and row["id"] != post.delivery_id:
+                if not row.get("overtaken_by"):
+                    self._apply(row, was_idle=True)
+                self._held.put({**row, "overtaken_by": [*row.get("overtaken_by", ()), started]})
+
+    def end_of_attempt(self, post: CallbackRequest) -> None:
+        """Release the attempts that this one has overtaken."""
+        ended = attempt_id(post.delivery_id, post.attempt)
+        self.release([row for row in self._held if ended in row.get("overtaken_by", ())])
+
+    def release(self, held: Sequence[HeldRow]) -> None:
+        """Make the deliveries of these attempts due."""
+        for row in held:
+            self._reschedule(row["id"], self._clock.now())
+
+    def _apply(self, held: HeldRow, *, was_idle: bool = False) -> None:
+        """The fault has an effect on an attempt. A fault that was cleared meanwhile has no count."""
+        fault = self._faults.row(held["fault"])
+        facts: dict[str, Any] = {}
+        if fault is not None:
+            if was_idle:
+                fault = with_idle(fault, -1, holding=-1)
+                self._faults.put(fault)
+            facts["hit"] = fault["hits"] - fault.get("idle", 0)
+        self._hits.applied(held["id"], held["attempt"], held["kind"], None)
+        self._note("fault_hit", held, **facts)
+
+    def _note(self, kind: str, held: HeldRow, **facts: Any) -> None:
+        named = {"fault": held["kind"], "delivery": held["id"], "attempt": held["attempt"]}
+        self._journal.note(kind, held["fault"], **named, **facts)

@@ -1,0 +1,101 @@
+"""The order of the events of one Charge: by instant, then by the acts that the journal has of it, then by rank.
+
+An instant may hold several acts, such as a payment, another one and a replay, in any order. The journal says in which
+order they happened. The ranks order the events of one act, and those of an instant that the journal no longer has; they
+put no effect before its cause.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from leyden.lab.drawings.payment_events import ARRIVAL, Event
+from leyden.lightning.payer.payment_rows import PaymentRow
+from leyden.lightning.receiver.invoice_row import InvoiceRow
+from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.world.event_journal import Entry
+from leyden.world.world import World
+
+_STARTED = frozenset({"payment_scheduled", "payment_started"})
+_INVOICE = frozenset({"invoice_accepted", "invoice_settled", "invoice_canceled"})
+_PARTS = frozenset({"htlc_refused", "htlc_waiting"})
+# The entries with which an act begins: the events of an earlier act come before its events.
+_BEGINNINGS = _STARTED | _INVOICE | _PARTS | {"callback_replayed"}
+_CALLBACK_ENDS = frozenset({"callback_answered", "callback_failed", "callback_not_sent"})
+
+
+def in_order(
+    world: World,
+    events: Iterable[Event],
+    invoice: InvoiceRow | None,
+    payments: Sequence[PaymentRow],
+    deliveries: Sequence[DeliveryRow],
+) -> list[Event]:
+    """The events, the first one first."""
+    crowded = _crowded_instants(invoice, payments, deliveries)
+    acts = _Acts([entry for entry in world.journal.entries() if entry.at_ms in crowded] if crowded else [])
+    return sorted(events, key=lambda event: (event.at, acts.number(event), event.rank))
+
+
+def _crowded_instants(
+    invoice: InvoiceRow | None, payments: Sequence[PaymentRow], deliveries: Sequence[DeliveryRow]
+) -> set[int]:
+    """The instants with more than one act. A payment that settles in its own instant is one act."""
+    acts: Counter[int] = Counter()
+    for row in payments:
+        acts.update({row.get("starts_at", row["created_at"]), *(attempt["at"] for attempt in row["attempts"])})
+    for delivery in deliveries:
+        acts.update(delivery.get("replays", ()))
+        acts.update(order["at"] for order in delivery.get("replay_orders", ()))
+        acts.update([delivery["created_at"]] if delivery.get("replay_orders") else ())
+    if invoice is not None:
+        held = invoice.get("holds_at", [])
+        acts.update(held)
+        acts.update(at for at in (invoice["closed_at"], invoice["settled_at"] if held else None) if at is not None)
+    return {at for at, count in acts.items() if count > 1}
+
+
+class _Acts:
+    """The acts of some instants, as far as the journal has them."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._beginnings: defaultdict[int, list[int]] = defaultdict(list)
+        self._invoices: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
+        self._found: dict[tuple[int, str, str, object], int] = {}
+        counts: Counter[tuple[int, str, str]] = Counter()
+        for entry in entries:
+            at, kind, facts = entry.at_ms, entry.kind, entry.facts
+            kind = "callback_ended" if kind in _CALLBACK_ENDS else kind
+            subject = str(facts.get("delivery", entry.subject))
+            if kind in _BEGINNINGS:
+                self._beginnings[at].append(entry.sequence)
+            if kind in _INVOICE:
+                self._invoices[at, subject].append(entry.sequence)
+            which = facts.get("htlc") or facts.get("attempt")
+            if which is None:
+                which = counts[at, kind, subject]
+                counts[at, kind, subject] += 1
+            self._found.setdefault((at, kind, subject, which), entry.sequence)
+
+    def number(self, event: Event) -> int:
+        """The number of the act in the event's instant; 0 is before all acts, and where nothing is known."""
+        if event.at not in self._beginnings or event.noted is None:
+            return 0
+        kind, subject, which = event.noted
+        sequence = self._found.get((event.at, kind, subject, which))
+        if kind == ARRIVAL:
+            sequence = self._arrival(event.at, subject, *str(which).split(" "))
+        if sequence is None:  # a payment that fails on its way
+            started = [self._found.get((event.at, "payment_started", owner, 0), 0) for _, owner in event.within]
+            sequence = max(started, default=0)
+        return bisect_right(self._beginnings[event.at], sequence)
+
+    def _arrival(self, at: int, payment_hash: str, payment_id: str, htlc: str) -> int | None:
+        """The sequence of the entry of an HTLC that arrives: it is refused, waits, or completes the payment."""
+        for kind in _PARTS:
+            if (at, kind, payment_hash, htlc) in self._found:
+                return self._found[at, kind, payment_hash, htlc]
+        started = self._found.get((at, "payment_started", payment_id, 0), 0)
+        return next((sequence for sequence in self._invoices[at, payment_hash] if sequence > started), started)

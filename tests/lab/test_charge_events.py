@@ -1,0 +1,181 @@
+"""The events of a Charge are in the order in which they happened, and none of them disappears."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.errors import ApiError
+from leyden.lab.drawings import timeline
+from leyden.lab.drawings.charge_events import charge_events
+
+START = "2030-01-01T09:00:00Z"
+URL = "http://shop.localhost/paid"
+
+
+def texts(sandbox: Sandbox, charge_id: str) -> list[str]:
+    return [event.text for event in charge_events(sandbox.world, charge_id).events]
+
+
+@pytest.mark.parametrize("end", ["settle", "return", "cancel", "expiry"])
+@pytest.mark.parametrize("gap", ["0s", "5s"])
+def test_a_hold_stays_in_the_timeline_after_its_end(tmp_path: Path, end: str, gap: str) -> None:
+    with Sandbox(seed=7, start=START, data=tmp_path) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="x", expiresIn=604_800)
+        payment = sandbox.wallet("ana").pay(charge, outcome="hold")
+        sandbox.advance(gap)
+        match end:
+            case "settle":
+                payment.settle()
+            case "cancel":
+                payment.cancel()
+            case "return":
+                sandbox.advance("3d")
+            case _:
+                sandbox.advance("8d")
+        assert sandbox.payments.status.tolist() == ["succeeded" if end == "settle" else "failed"]
+        shown = texts(sandbox, charge.id)
+        assert shown.count("holds the payment") == 1
+        ends = [place for place, text in enumerate(shown) if "preimage" in text or "the node says" in text]
+        assert shown.index("ana's HTLC arrives") < shown.index("holds the payment") < min(ends)
+    with Sandbox(data=tmp_path) as again:
+        assert texts(again, charge.id) == shown
+
+
+@pytest.mark.parametrize(("span_s", "until"), [(600, "09:10:00.000"), (86_400, "2030-01-02 09:00:00.000")])
+def test_the_end_of_an_invoice_on_another_day_has_its_date(span_s: int, until: str) -> None:
+    sandbox = Sandbox(seed=7, start=START)
+    charge = sandbox.charges.create(amount="1000", description="x", expiresIn=span_s)
+    assert f"payable until {until} ·" in timeline(sandbox.world, charge.id).text
+
+
+def test_a_replay_for_later_is_an_order_and_says_which_one_it_replaces(tmp_path: Path) -> None:
+    with Sandbox(seed=7, start=START, data=tmp_path) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="x", callbackUrl=URL)
+        sandbox.wallet("ana").pay(charge)
+        sandbox.advance("1s")
+        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+        for delay in ("10m", "5m", "2d"):
+            sandbox.replay_delivery(delivery["id"], delay=delay)
+            if delay == "5m":
+                sandbox.advance("15m")
+        sandbox.replay_delivery(delivery["id"])
+        sandbox.advance("1s")
+        sandbox.replay_delivery(delivery["id"])
+        sandbox.advance("1s")
+        happened = charge_events(sandbox.world, charge.id).events
+        shown = [f"{event.text} | {event.detail}" for event in happened if event.at > happened[0].at]
+        noted = [
+            entry.facts["due_at"] - entry.at_ms for entry in sandbox.world.journal.entries(kind="callback_replayed")
+        ]
+    assert [line for line in shown if "callback" not in line] == [
+        "replay is ordered | the message is to be sent again at 09:10:01.000",
+        "replay is ordered | the message is to be sent again at 09:05:01.000, instead of at 09:10:01.000",
+        "replay is ordered | the message is to be sent again at 2030-01-03 09:15:01.000",
+        "replay | the message is sent again, instead of at 2030-01-03 09:15:01.000",
+        "replay | the message is sent again",
+    ]
+    assert [line.split(" ")[0] for line in shown] == [
+        "replay", "replay", "callback", "replay", "replay", "callback", "replay", "callback",
+    ]  # fmt: skip
+    assert noted == [600_000, 300_000, 172_800_000, 0, 0]
+    with Sandbox(data=tmp_path) as again:
+        assert charge_events(again.world, charge.id).events == happened
+
+
+ACTS = ("ana pays", "bob pays", "cy holds", "settle", "cancel", "fail", "replay")
+
+
+class OneInstant:
+    """Acts on one Charge at one instant, and the events that each of them must have added."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.charge = sandbox.charges.create(amount="1000", description="x", callbackUrl=URL)
+        self.payments: list[Any] = []
+        self.texts = texts(sandbox, self.charge.id)
+
+    def do(self, act: str) -> None:
+        """An act that is refused now has no effect."""
+        who, _, what = act.partition(" ")
+        if what:
+            outcome = "hold" if what == "holds" else "settle"
+            self.payments.append(self.sandbox.wallet(who).pay(self.charge, outcome=outcome))
+        with suppress(ApiError, ValueError):
+            if act in ("settle", "cancel"):
+                for payment in self.payments:
+                    with suppress(ApiError, ValueError):
+                        getattr(payment, act)()
+            elif act == "fail":
+                self.charge.fail()
+            elif act == "replay":
+                for delivery in self.sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]:
+                    self.sandbox.replay_delivery(delivery["id"])
+        self.sandbox.advance("0s")
+
+    def added(self) -> list[str]:
+        """The events since the last call, in their order."""
+        before, now = Counter(self.texts), texts(self.sandbox, self.charge.id)
+        self.texts = now
+        assert not before - Counter(now)
+        new = []
+        for text in reversed(now):
+            if Counter(now)[text] - new.count(text) > before[text]:
+                new.append(text)
+        return new[::-1]
+
+
+@pytest.mark.parametrize("first", ACTS[:3])
+def test_the_acts_of_one_instant_are_in_the_order_in_which_they_happened(first: str) -> None:
+    for acts in product([first], ACTS, ACTS):
+        sandbox = Sandbox(seed=7, start=START)
+        instant, happened = OneInstant(sandbox), list[str]()
+        happened += instant.texts
+        for act in acts:
+            instant.do(act)
+            happened += instant.added()
+        assert instant.texts == happened, acts
+
+
+# The texts that cause others: the first one of each pair, where it is shown, comes before the second one.
+CAUSES = (
+    ("{who} pays 1 sat", "{who}'s HTLC arrives"),
+    ("{who}'s HTLC arrives", "{who}'s HTLC: the node says incorrect_or_unknown_payment_details"),
+    ("{who}'s HTLC: the node says incorrect_or_unknown_payment_details", "{who}: INCORRECT_PAYMENT_DETAILS"),
+    ("{who}'s HTLC: preimage", "{who}: SUCCEEDED"),
+    ("invoice settled", "{who}'s HTLC: preimage"),
+    ("holds the payment", "invoice settled"),
+    ("holds the payment", "invoice closed"),
+    ("invoice settled", "completed"),
+    ("completed", "callback 1"),
+    ("callback 1", "replay"),
+    ("replay", "callback 2"),
+)
+LATE = {"already paid": "invoice settled", "was closed": "invoice closed", "is held since": "holds the payment"}
+
+
+@pytest.mark.parametrize("first", ACTS[:3])
+def test_no_effect_comes_before_its_cause_when_the_journal_is_lost(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for acts in product([first], ACTS, ACTS):
+        sandbox = Sandbox(seed=7, start=START)
+        instant = OneInstant(sandbox)
+        for act in acts:
+            instant.do(act)
+        monkeypatch.setattr(sandbox.world.journal, "entries", lambda *_, **__: [])
+        events = charge_events(sandbox.world, instant.charge.id).events
+        shown = [event.text for event in events]
+        for cause, effect in CAUSES:
+            for who in ("ana", "bob", "cy"):
+                one, other = cause.format(who=who), effect.format(who=who)
+                if one in shown and other in shown:
+                    assert shown.index(one) < shown.index(other), (acts, one, other)
+        for place, event in enumerate(events):
+            for words, cause in LATE.items():
+                if words in event.detail and cause in shown:
+                    assert shown.index(cause) < place, (acts, event)
