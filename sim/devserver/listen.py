@@ -17,6 +17,7 @@ import orjson
 from leyden.devserver.awaited_delivery import deliver
 from leyden.devserver.receiver_check.session import signature_of
 from leyden.errors import key_refusal
+from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.egress import OWN_LISTENER, Egress
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError
@@ -334,9 +335,15 @@ def _line(inbox: str, received: Mapping[str, Any], response: CallbackResponse, r
         charge_id = charge_id and f"Charge {charge_id}"
     except (orjson.JSONDecodeError, AttributeError):
         charge_id = ""
-    event = received["event"] or "(no event)"
+    event, missing = (
+        received["event"] or "(no event)",
+        [name for name in HEADER_NAMES if name not in received["headers"]],
+    )
+    about = charge_id or "(no Charge)"
+    if missing:
+        about += f", without {', '.join(missing)}"
     line = (
-        f"{received['at']}  {inbox}  {event}  {charge_id}  {role}, inbox answered {received['answer']};"
+        f"{received['at']}  {inbox}  {event}  {about}  {role}, inbox answered {received['answer']};"
         f" forwarded: your program answered {result} in {response.latency_ms} ms"
     )
     # Receivers and faults choose some of this text: a terminal must not obey it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -113,6 +114,34 @@ def test_a_copy_that_a_fault_sends_is_named_as_a_copy_with_its_id(kind: str, rol
             line = process.stdout.readline()
             posts = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")["posts"]
             assert role.format(posts[1]["headers"]["webhook-id"]) in line
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            {"kind": "missing_headers"},
+            r"  Charge \S+, without webhook-id, webhook-timestamp, webhook-signature  attempt",
+        ),
+        (
+            {"kind": "missing_headers", "headers": ["leyden-event"]},
+            r"\(no event\)  Charge \S+, without leyden-event  att",
+        ),
+        ({"kind": "truncated_body"}, r"charge.completed  \(no Charge\)  attempt 1"),
+    ],
+    ids=str,
+)
+def test_a_line_says_what_a_message_lacks(fault: dict, said: str) -> None:
+    with (
+        served_leyden("--rate", "0", "--seed", "5") as client,
+        serving_receiver(CarefulReceiver, EXAMPLE_SECRET) as (url, _),
+        listening_in(url, "--server", client.url) as process,
+    ):
+        begun(process)
+        client.ok("POST", "/sandbox/v1/faults", fault)
+        pay(client, "http://shop.inbox.localhost/paid")
+        assert process.stdout is not None
+        assert re.search(said, process.stdout.readline())
 
 
 def test_a_copy_of_an_attempt_that_was_made_before_the_command_started_is_named_as_a_copy() -> None:
