@@ -373,6 +373,27 @@ def test_a_served_wait_that_times_out_reports_it(client: Client) -> None:
     assert client("POST", "/sandbox/v1/deliveries/wait", {"count": 1, "timeout": 6})[0] == 400
 
 
+@pytest.mark.parametrize("scheme", ["", "lightning:"])
+def test_a_comment_with_an_invoice_is_refused(sandbox: Sandbox, scheme: str) -> None:
+    invoice = f"{scheme}{sandbox.charges.create(amount='1000', description='tea').request}"
+    body = {"request": invoice, "comment": "thanks"}
+    with pytest.raises(ApiError, match=r"400.*an invoice takes no comment"):
+        sandbox.ask("POST", "/sandbox/v1/payments", body)
+    assert sandbox.ask("GET", "/sandbox/v1/payments")["data"] == []
+    assert sandbox.ask("POST", "/sandbox/v1/payments", {**body, "comment": ""})["status"] == "succeeded"
+
+
+def test_the_request_of_a_payment_is_the_invoice_that_the_wallet_got(sandbox: Sandbox) -> None:
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
+    body = {"request": f"lightning:{tips.request}", "comment": "thanks"}
+    got = sandbox.ask("POST", "/sandbox/v1/payments", body)["request"]
+    assert got == tips.charges[0].request
+    body = {"request": f"lightning:{tips.request}", "amount": "1"}
+    assert sandbox.ask("POST", "/sandbox/v1/payments", body)["request"] == tips.request
+    said = packaged_contract("sandbox").schemas["Payment"].schema["properties"]["request"]["description"]
+    assert "the one that the wallet got for a submitted LNURL or Lightning address" in " ".join(said.split())
+
+
 def test_a_wait_is_for_one_delivered_callback_unless_it_says_more(sandbox: Sandbox) -> None:
     def waited(body: dict | None) -> int:
         return int(sandbox.ask("POST", "/sandbox/v1/deliveries/wait", body)["count"])

@@ -107,8 +107,14 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "a replay at a time": (replayed_later, {}, r"attempt of delivery \S+ is due at 2030-01-01T11"),
     "a receiver's timeout": (lambda it: paid(it, "timeout"), {}, r"attempt 1 of \S+ \S+ ends at 2030-"),
     "a dropped attempt": (lambda it: paid(it, fault="drop"), {}, r"attempt 1 .* dropped by a fault and times out"),
-    "a delayed attempt": (lambda it: paid(it, fault="delay"), {}, r"^an attempt of delivery \S+, which a fault of the kind delay delays, is due at 2"),
-    "a reordered attempt": (lambda it: paid(it, fault="reorder"), {}, r"which a fault of the kind reorder delays, is due .*advance the clock"),
+    "a delayed attempt": (
+        lambda it: paid(it, fault="delay"), {},
+        r"^an attempt of delivery \S+, which a fault of the kind delay delays, is due at 2"
+    ),
+    "a reordered attempt": (
+        lambda it: paid(it, fault="reorder"), {},
+        r"which a fault of the kind reorder delays, is due .*advance the clock"
+    ),
     "an unpaid Static Charge": (tips, {}, r"no payment of the Static Charge is open: pay it \(POST "),
     "a paid Static Charge": (tipped, {"count": 2}, "no payment of the Static Charge is open: pay it"),
     "a full Static Charge": (
