@@ -274,8 +274,8 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
 
 
 async def _role(client: ControlClient, received: Mapping[str, Any]) -> str:
-    """The role of a message in its delivery: an attempt, or a copy that a fault sent, with its webhook-id. An id
-    without a delivery is that of a fault (`duplicate_new_id`), or a reset ended its delivery, or it was removed."""
+    """The role of a message in its delivery: an attempt, or a copy that a fault sent, with its webhook-id. Of an id
+    without a delivery, a reset ended the delivery, or it was removed."""
     attempt = f"attempt {received['attempt']}"
     webhook_id = received["headers"].get("webhook-id", "")
     if received["copy"]:
