@@ -104,7 +104,7 @@ class CallbackControl:
                 await slices.pause()
         return {"replayed": replayed, "ids": ids}
 
-    @handles(raises=(SemanticConflict,), needs=("body.count", "body.timeout"))
+    @handles(raises=(SemanticConflict,), needs=("body.count", "body.timeout"), recorded=False)
     async def wait_for_deliveries(self, call: Request) -> dict[str, Any]:
         """Wait, in real time, until enough deliveries match. A world that is not served answers at once, and so does
         one in which no more can match."""
