@@ -181,7 +181,8 @@ def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attemp
             "at": to_iso(attempt.at),
             "status": attempt.status,
             "error": attempt.error,
-            "latencyMs": attempt.latency_ms,
+            # Of an attempt whose response was not recorded the end is not known.
+            "latencyMs": None if attempt.ended_at is None or attempt.error == LOST else attempt.latency_ms,
             "note": attempt.note,
         }
         for number, attempt in enumerate(log, 1)

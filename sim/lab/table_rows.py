@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from leyden.lightning.network import network_tables as records
 from leyden.server.callbacks.attempts import AttemptLog
-from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
+from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, LOST, PENDING, STOPPED
 from leyden.world.world import World
 
 Row = dict[str, Any]
@@ -124,7 +124,7 @@ def _callbacks(world: World) -> Iterator[Row]:
                 "answered_at": attempt.ended_at,
                 "http_status": attempt.status,
                 "error": attempt.error,
-                "latency_ms": None if attempt.ended_at is None else attempt.latency_ms,
+                "latency_ms": None if attempt.ended_at is None or attempt.error == LOST else attempt.latency_ms,
                 "note": world.faults.attempt_note(row["id"], number, attempt),
                 "answer": attempt.response_body,
             }

@@ -127,6 +127,16 @@ def test_an_attempt_that_a_fault_dropped_is_not_said_to_be_in_flight(sandbox: Sa
     assert sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")["status"] == "pending"
 
 
+def test_the_latency_of_an_attempt_in_flight_is_null(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").answers([Reply(delay="2s")])
+    charge = sandbox.charges.create(amount="1000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("1s")
+    assert only_delivery(sandbox, charge.id)["attempts"][0]["latencyMs"] is None
+    sandbox.run("2s")
+    assert only_delivery(sandbox, charge.id)["attempts"][0]["latencyMs"] == 2_000
+
+
 def test_a_replay_is_sent_to_a_receiver_that_had_answered_410(sandbox: Sandbox) -> None:
     sandbox.receiver("shop").answers([410])
     delivery = only_delivery(sandbox, paid(sandbox))
