@@ -127,6 +127,45 @@ def test_an_attempt_that_a_fault_dropped_is_not_said_to_be_in_flight(sandbox: Sa
     assert sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")["status"] == "pending"
 
 
+@pytest.mark.parametrize(
+    ("status", "text", "said"),
+    [
+        (503, "3000", "Retry-After asks for 3000 s and is cut to 10 s, 2 times the delay of the schedule"),
+        (429, "6", "Retry-After asks for 6 s: the next attempt is not earlier"),
+        (503, "soon", "Retry-After 'soon' is ignored: it is neither a whole number of seconds nor a date"),
+        (503, "Tue, 01 Jan 2030 09:00:08 GMT", "Retry-After asks for 8 s: the next attempt is not earlier"),
+        (500, "6", "Retry-After is ignored: it counts with 429 and 503 only"),
+        (410, "6", ""),
+        (200, "6", ""),
+    ],
+)
+def test_the_note_of_an_attempt_says_what_became_of_retry_after(
+    sandbox: Sandbox, status: int, text: str, said: str
+) -> None:
+    sandbox.receiver("shop").answers([Reply(status=status, headers={"Retry-After": text})])
+    charge = sandbox.charges.create(amount="1000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("1s")
+    for _ in range(2):
+        assert only_delivery(sandbox, charge.id)["attempts"][0]["note"] == said
+        assert sandbox.callbacks.note.iloc[0] == said
+        sandbox.run()
+
+
+def test_the_retry_after_of_the_last_attempt_has_no_effect(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").always(Reply(status=503, headers={"Retry-After": "1"}))
+    charge = sandbox.charges.create(amount="1000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run()
+    for replays in range(3):
+        attempts = only_delivery(sandbox, charge.id)["attempts"]
+        assert attempts[-1]["note"] == "Retry-After has no effect: it was the last attempt"
+        assert attempts[-2]["note"] == "Retry-After asks for 1 s: the next attempt is not earlier"
+        assert bool(attempts[0]["note"]) == (replays < 2), "where the schedule of an earlier replay began is not known"
+        sandbox.ask("POST", f"/sandbox/v1/deliveries/{only_delivery(sandbox, charge.id)['id']}/replay")
+        sandbox.run()
+
+
 def test_the_latency_of_an_attempt_in_flight_is_null(sandbox: Sandbox) -> None:
     sandbox.receiver("shop").answers([Reply(delay="2s")])
     charge = sandbox.charges.create(amount="1000", description="Tea", callbackUrl="http://shop.localhost/paid")
