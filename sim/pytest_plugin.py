@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -96,6 +97,7 @@ class _Switch:
 
     def __init__(self) -> None:
         self.app: ASGIApp | None = None
+        self._refused = count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -109,7 +111,9 @@ class _Switch:
             from leyden.server.errors import SandboxClosed
             from leyden.server.http.pipeline import send_problem
 
-            await send_problem(send, SandboxClosed("the running test does not use leyden_server"), "")
+            await send_problem(
+                send, SandboxClosed("the running test does not use leyden_server"), f"req-{next(self._refused)}"
+            )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -28,7 +28,7 @@ LOST = "lost"  # the error of an attempt whose response was not recorded: the se
 LOST_IN_RESTART = CallbackResponse(error=LOST, note="the service stopped before the answer came")
 GONE = 410  # the HTTP status with which a receiver disables its endpoint
 # RFC 6585, 4, and RFC 9110, 15.6.4: the statuses with which a receiver may send Retry-After.
-_RETRY_AFTER_STATUSES = frozenset({429, 503})
+RETRY_AFTER_STATUSES = frozenset({429, 503})
 
 _SECONDS = re.compile(r"0*([0-9]+)")
 _MOST_DIGITS = 10  # of seconds in Retry-After: 317 years
@@ -151,7 +151,7 @@ def next_status(
         return EXHAUSTED, None
     delay = rule.delays_ms[counted]
     wait = _with_jitter(rule, delay, jitter)
-    if response.status in _RETRY_AFTER_STATUSES:
+    if response.status in RETRY_AFTER_STATUSES:
         retry_after = retry_after_ms(response.headers, receiver_time_s(row["url"]))
         if retry_after is not None:
             wait = max(wait, min(retry_after, round(delay * rule.retry_after_times)))
@@ -197,7 +197,8 @@ def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attemp
             "at": to_iso(attempt.at),
             "status": attempt.status,
             "error": attempt.error,
-            "latencyMs": attempt.latency_ms,
+            # Of an attempt whose response was not recorded the end is not known.
+            "latencyMs": None if attempt.ended_at is None or attempt.error == LOST else attempt.latency_ms,
             "note": attempt.note,
         }
         for number, attempt in enumerate(log, 1)

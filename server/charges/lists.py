@@ -52,9 +52,10 @@ def page(table: Any, request: Request, show: Callable[[Any], Any], noun: str, **
     )
     more = len(rows) > limit
     rows = rows[:limit]
+    where = " on this page" if more or request.after is not None else ""
     return {
         "success": True,
-        "message": f"{len(rows)} {noun}{'' if len(rows) == 1 else 's'}",
+        "message": f"{len(rows)} {noun}{'' if len(rows) == 1 else 's'}{where}",
         "data": [show(row) for row in rows],
         "next": _cursor(rows[-1].doc_id) if more else None,
     }

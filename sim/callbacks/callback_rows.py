@@ -108,11 +108,13 @@ class ReceivedFields(TypedDict):
 
 
 class PostRow(ReceivedFields):
-    """Table `received`, `id` is `<receiver>#<number>`. `acknowledged`: whether the sender got a 2xx response."""
+    """Table `received`, `id` is `<receiver>#<number>`. `acknowledged`: whether the sender got a 2xx response. `copy` is
+    true of what a fault sent besides an attempt, and absent otherwise and in rows of earlier versions."""
 
     id: str
     webhook_id: str
     acknowledged: bool
+    copy: NotRequired[bool]
 
 
 class HeldRow(TypedDict):

@@ -70,10 +70,15 @@ class Posts:
         self.kept = kept
         self._rows = cast(TypedTable[PostRow], store.table("received", key="id", indexes=("webhook_id",)))
 
-    def add(self, name: str, number: int, got: ReceivedFields, *, acknowledged: bool = False) -> None:
-        """Add a callback, and delete the oldest one beyond the limit."""
+    def add(
+        self, name: str, number: int, got: ReceivedFields, *, acknowledged: bool = False, copy: bool = False
+    ) -> None:
+        """Add a callback, or a `copy` that a fault sent, and delete the oldest one beyond the limit."""
         webhook_id = got["headers"].get("webhook-id", "")
-        self._rows.put({**got, "id": f"{name}#{number}", "webhook_id": webhook_id, "acknowledged": acknowledged})
+        row: PostRow = {**got, "id": f"{name}#{number}", "webhook_id": webhook_id, "acknowledged": acknowledged}
+        if copy:
+            row["copy"] = True
+        self._rows.put(row)
         oldest = number - self.kept
         while self._rows.delete(f"{name}#{oldest}"):  # several, when an earlier start kept more
             oldest -= 1
@@ -94,8 +99,11 @@ class Posts:
         return next((row for row in self._rows.find("webhook_id", webhook_id) if row["id"].startswith(prefix)), None)
 
     def is_copy(self, name: str, number: int, got: Received) -> bool:
-        """Whether an earlier stored callback of the receiver has the `webhook-id` and the attempt of this one."""
+        """Whether a fault sent this callback besides an attempt. A row of an earlier version does not say so: then it
+        is one if an earlier stored callback of the receiver has its `webhook-id` and its attempt."""
         prefix = f"{name}#"
+        if self._rows.existing(f"{prefix}{number}").get("copy"):
+            return True
         return got.repeated and any(
             row["attempt"] == got.attempt and row["id"].startswith(prefix) and int(row["id"][len(prefix) :]) < number
             for row in self._rows.find("webhook_id", got.webhook_id)
@@ -151,7 +159,7 @@ class Inbox(Sequence[Received]):
             yield one, self._posts.received(self._name, one)
 
     def is_copy(self, number: int, got: Received) -> bool:
-        """Whether the callback with this number is the same attempt at the same message as an earlier stored one."""
+        """Whether the callback with this number is a copy, which a fault sent."""
         return self._posts.is_copy(self._name, number, got)
 
     def __repr__(self) -> str:

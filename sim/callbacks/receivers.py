@@ -244,7 +244,7 @@ class Receivers:
         }
         # The first one with this id, answered at once: what `_respond` would change is in the row from the start.
         at_once = first is None and not reply["delay_ms"] and is_acknowledged(reply)
-        self._posts.add(name, number, got, acknowledged=at_once)
+        self._posts.add(name, number, got, acknowledged=at_once, copy=post.copied_by is not None)
         self.change(name, received=number, objections=state["objections"] + bool(verdict))
         self._journal.note(
             "callback_received", name, delivery=webhook_id, attempt=post.attempt, answer=answer, verdict=verdict

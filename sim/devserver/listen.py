@@ -17,6 +17,7 @@ import orjson
 from leyden.devserver.awaited_delivery import deliver
 from leyden.devserver.receiver_check.session import signature_of
 from leyden.errors import key_refusal
+from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.egress import OWN_LISTENER, Egress
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError
@@ -273,8 +274,8 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
 
 
 async def _role(client: ControlClient, received: Mapping[str, Any]) -> str:
-    """The role of a message in its delivery: an attempt, or a copy that a fault sent, with its webhook-id. An id
-    without a delivery is that of a fault (`duplicate_new_id`), or a reset ended its delivery, or it was removed."""
+    """The role of a message in its delivery: an attempt, or a copy that a fault sent, with its webhook-id. Of an id
+    without a delivery, a reset ended the delivery, or it was removed."""
     attempt = f"attempt {received['attempt']}"
     webhook_id = received["headers"].get("webhook-id", "")
     if received["copy"]:
@@ -334,9 +335,15 @@ def _line(inbox: str, received: Mapping[str, Any], response: CallbackResponse, r
         charge_id = charge_id and f"Charge {charge_id}"
     except (orjson.JSONDecodeError, AttributeError):
         charge_id = ""
-    event = received["event"] or "(no event)"
+    event, missing = (
+        received["event"] or "(no event)",
+        [name for name in HEADER_NAMES if name not in received["headers"]],
+    )
+    about = charge_id or "(no Charge)"
+    if missing:
+        about += f", without {', '.join(missing)}"
     line = (
-        f"{received['at']}  {inbox}  {event}  {charge_id}  {role}, inbox answered {received['answer']};"
+        f"{received['at']}  {inbox}  {event}  {about}  {role}, inbox answered {received['answer']};"
         f" forwarded: your program answered {result} in {response.latency_ms} ms"
     )
     # Receivers and faults choose some of this text: a terminal must not obey it.

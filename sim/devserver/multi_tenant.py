@@ -279,7 +279,7 @@ class MultiTenantApp:
         if control is not None:
             refusal = control.misdirected(scope, sandbox_id) or refusal
         if refusal is not None:
-            return await send_problem(send, refusal, "")
+            return await send_problem(send, refusal, self._first.service.pipeline.next_request_id())
         sandbox = registry.of_world(world)
         if sandbox is None:
             return await self._respond_from(world, scope, receive, send)

@@ -122,7 +122,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "answered_at": "when it ended; missing in flight",
         "http_status": "the status of the response; missing without one",
         "error": "why there was no response; missing with one",
-        "latency_ms": "the time from `at` to `answered_at`, in milliseconds",
+        "latency_ms": "how long it took, in milliseconds, on the network in real time; missing until then and if lost",
         "note": "what is to be known about it, such as the rule that blocked it",
         "answer": "the beginning of the response's body",
         "url": "where it went",

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from json import JSONEncoder
 from typing import Any, NamedTuple
 
+from leyden.callbacks.attempt_notes import attempt_note
 from leyden.lightning.network import network_tables as records
 from leyden.server.callbacks.attempts import AttemptLog
-from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
+from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, LOST, PENDING, STOPPED
 from leyden.world.world import World
 
 Row = dict[str, Any]
@@ -112,7 +113,8 @@ def _deliveries(world: World) -> Iterator[Row]:
 
 def _callbacks(world: World) -> Iterator[Row]:
     for row in world.service.outbox.deliveries():
-        for number, attempt in enumerate(AttemptLog(row).attempts(), 1):
+        attempts = AttemptLog(row).attempts()
+        for number, attempt in enumerate(attempts, 1):
             yield {
                 "delivery_id": row["id"],
                 "charge_id": row["resource_id"],
@@ -124,8 +126,8 @@ def _callbacks(world: World) -> Iterator[Row]:
                 "answered_at": attempt.ended_at,
                 "http_status": attempt.status,
                 "error": attempt.error,
-                "latency_ms": None if attempt.ended_at is None else attempt.latency_ms,
-                "note": world.faults.attempt_note(row["id"], number, attempt),
+                "latency_ms": None if attempt.ended_at is None or attempt.error == LOST else attempt.latency_ms,
+                "note": attempt_note(world, row, number, attempts),
                 "answer": attempt.response_body,
             }
 

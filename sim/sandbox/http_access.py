@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -111,9 +112,12 @@ class RecordingApp:
         return None
 
 
+_CLOSED = count(1)  # the requests to closed sandboxes of this process, for their ids
+
+
 async def _respond_closed(send: Send) -> None:
     detail = "this sandbox is closed: send requests before Sandbox.close(), or serve another sandbox"
-    await send_problem(send, SandboxClosed(detail), "")
+    await send_problem(send, SandboxClosed(detail), f"req-{next(_CLOSED)}")
 
 
 class HttpAccess:

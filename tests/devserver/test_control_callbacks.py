@@ -127,6 +127,55 @@ def test_an_attempt_that_a_fault_dropped_is_not_said_to_be_in_flight(sandbox: Sa
     assert sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")["status"] == "pending"
 
 
+@pytest.mark.parametrize(
+    ("status", "text", "said"),
+    [
+        (503, "3000", "Retry-After asks for 3000 s and is cut to 10 s, 2 times the delay of the schedule"),
+        (429, "6", "Retry-After asks for 6 s: the next attempt is not earlier"),
+        (503, "soon", "Retry-After 'soon' is ignored: it is neither a whole number of seconds nor a date"),
+        (503, "Tue, 01 Jan 2030 09:00:08 GMT", "Retry-After asks for 8 s: the next attempt is not earlier"),
+        (500, "6", "Retry-After is ignored: it counts with 429 and 503 only"),
+        (410, "6", ""),
+        (200, "6", ""),
+    ],
+)
+def test_the_note_of_an_attempt_says_what_became_of_retry_after(
+    sandbox: Sandbox, status: int, text: str, said: str
+) -> None:
+    sandbox.receiver("shop").answers([Reply(status=status, headers={"Retry-After": text})])
+    charge = sandbox.charges.create(amount="1000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("1s")
+    for _ in range(2):
+        assert only_delivery(sandbox, charge.id)["attempts"][0]["note"] == said
+        assert sandbox.callbacks.note.iloc[0] == said
+        sandbox.run()
+
+
+def test_the_retry_after_of_the_last_attempt_has_no_effect(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").always(Reply(status=503, headers={"Retry-After": "1"}))
+    charge = sandbox.charges.create(amount="1000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run()
+    for replays in range(3):
+        attempts = only_delivery(sandbox, charge.id)["attempts"]
+        assert attempts[-1]["note"] == "Retry-After has no effect: it was the last attempt"
+        assert attempts[-2]["note"] == "Retry-After asks for 1 s: the next attempt is not earlier"
+        assert bool(attempts[0]["note"]) == (replays < 2), "where the schedule of an earlier replay began is not known"
+        sandbox.ask("POST", f"/sandbox/v1/deliveries/{only_delivery(sandbox, charge.id)['id']}/replay")
+        sandbox.run()
+
+
+def test_the_latency_of_an_attempt_in_flight_is_null(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").answers([Reply(delay="2s")])
+    charge = sandbox.charges.create(amount="1000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("1s")
+    assert only_delivery(sandbox, charge.id)["attempts"][0]["latencyMs"] is None
+    sandbox.run("2s")
+    assert only_delivery(sandbox, charge.id)["attempts"][0]["latencyMs"] == 2_000
+
+
 def test_a_replay_is_sent_to_a_receiver_that_had_answered_410(sandbox: Sandbox) -> None:
     sandbox.receiver("shop").answers([410])
     delivery = only_delivery(sandbox, paid(sandbox))
@@ -386,6 +435,27 @@ def test_a_served_wait_that_times_out_reports_it(client: Client) -> None:
     assert not waited["reached"]
     assert time.monotonic() - began >= 0.2
     assert client("POST", "/sandbox/v1/deliveries/wait", {"count": 1, "timeout": 6})[0] == 400
+
+
+@pytest.mark.parametrize("scheme", ["", "lightning:"])
+def test_a_comment_with_an_invoice_is_refused(sandbox: Sandbox, scheme: str) -> None:
+    invoice = f"{scheme}{sandbox.charges.create(amount='1000', description='tea').request}"
+    body = {"request": invoice, "comment": "thanks"}
+    with pytest.raises(ApiError, match=r"400.*an invoice takes no comment"):
+        sandbox.ask("POST", "/sandbox/v1/payments", body)
+    assert sandbox.ask("GET", "/sandbox/v1/payments")["data"] == []
+    assert sandbox.ask("POST", "/sandbox/v1/payments", {**body, "comment": ""})["status"] == "succeeded"
+
+
+def test_the_request_of_a_payment_is_the_invoice_that_the_wallet_got(sandbox: Sandbox) -> None:
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
+    body = {"request": f"lightning:{tips.request}", "comment": "thanks"}
+    got = sandbox.ask("POST", "/sandbox/v1/payments", body)["request"]
+    assert got == tips.charges[0].request
+    body = {"request": f"lightning:{tips.request}", "amount": "1"}
+    assert sandbox.ask("POST", "/sandbox/v1/payments", body)["request"] == tips.request
+    said = packaged_contract("sandbox").schemas["Payment"].schema["properties"]["request"]["description"]
+    assert "the one that the wallet got for a submitted LNURL or Lightning address" in " ".join(said.split())
 
 
 def test_a_wait_is_for_one_delivered_callback_unless_it_says_more(sandbox: Sandbox) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from time import sleep
 from typing import cast
 
 import pytest
@@ -21,7 +23,7 @@ from leyden.server.system.http_client.transport import HttpTransport
 from leyden.server.timestamps import to_iso
 from tests.support.example_receivers import CarefulReceiver, serving_receiver
 from tests.support.forked import Process, forked_leyden
-from tests.support.served import Client, served_leyden
+from tests.support.served import Client, listening_receiver, served_leyden
 
 NOW_S = 1_900_000_000
 
@@ -94,7 +96,7 @@ def begun(process: Process) -> None:
         ("simultaneous", "copy of attempt 1, webhook-id {}, "),
         ("duplicate", "copy of attempt 1, webhook-id {}, "),
         ("redeliver", "copy of attempt 1, webhook-id {}, "),
-        ("duplicate_new_id", "attempt 1, webhook-id {} of no delivery that there is now, "),
+        ("duplicate_new_id", "copy of attempt 1, webhook-id {}, "),
     ],
 )
 def test_a_copy_that_a_fault_sends_is_named_as_a_copy_with_its_id(kind: str, role: str) -> None:
@@ -112,7 +114,67 @@ def test_a_copy_that_a_fault_sends_is_named_as_a_copy_with_its_id(kind: str, rol
             assert "  attempt 1, inbox answered 200; " in process.stdout.readline()
             line = process.stdout.readline()
             posts = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")["posts"]
-            assert role.format(posts[1]["headers"]["webhook-id"]) in line
+            assert f"  {role.format(posts[1]['headers']['webhook-id'])}" in line
+            assert [got["copy"] for got in posts] == [False, True]
+
+
+def test_a_copy_of_a_later_attempt_under_a_new_id_is_named_as_a_copy() -> None:
+    with (
+        served_leyden("--rate", "0", "--seed", "5") as client,
+        listening_receiver() as (url, _),
+        listening_in(url, "--server", client.url) as process,
+    ):
+        begun(process)
+        client.ok("PUT", "/sandbox/v1/inboxes/shop.inbox/script", {"answers": [500]})
+        client.ok("POST", "/sandbox/v1/faults", {"kind": "duplicate_new_id", "attempt": 2})
+        pay(client, "http://shop.inbox.localhost/paid")
+        client.ok("POST", "/sandbox/v1/clock/advance", {"by": "25h"})
+        assert process.stdout is not None
+        first, second, copy = (process.stdout.readline() for _ in range(3))
+        assert "  attempt 1, " in first
+        assert "  attempt 2, " in second
+        posts = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")["posts"]
+        assert f"  copy of attempt 2, webhook-id {posts[2]['headers']['webhook-id']}, " in copy
+        assert [got["copy"] for got in posts] == [False, False, True]
+
+
+def test_it_leaves_no_trace_in_the_journal() -> None:
+    with served_leyden("--rate", "0", "--seed", "5") as client:
+        before = client.ok("GET", "/sandbox/v1")["journalHash"]
+        with listening_receiver() as (url, _), listening_in(url, "--server", client.url) as process:
+            begun(process)
+            waits = "/sandbox/v1/requests?operation=waitForDeliveries"
+            while len(client.ok("GET", waits)["data"]) < 2:
+                sleep(0.05)
+        assert client.ok("GET", "/sandbox/v1")["journalHash"] == before
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            {"kind": "missing_headers"},
+            r"  Charge \S+, without webhook-id, webhook-timestamp, webhook-signature  attempt",
+        ),
+        (
+            {"kind": "missing_headers", "headers": ["leyden-event"]},
+            r"\(no event\)  Charge \S+, without leyden-event  att",
+        ),
+        ({"kind": "truncated_body"}, r"charge.completed  \(no Charge\)  attempt 1"),
+    ],
+    ids=str,
+)
+def test_a_line_says_what_a_message_lacks(fault: dict, said: str) -> None:
+    with (
+        served_leyden("--rate", "0", "--seed", "5") as client,
+        serving_receiver(CarefulReceiver, EXAMPLE_SECRET) as (url, _),
+        listening_in(url, "--server", client.url) as process,
+    ):
+        begun(process)
+        client.ok("POST", "/sandbox/v1/faults", fault)
+        pay(client, "http://shop.inbox.localhost/paid")
+        assert process.stdout is not None
+        assert re.search(said, process.stdout.readline())
 
 
 def test_a_copy_of_an_attempt_that_was_made_before_the_command_started_is_named_as_a_copy() -> None:

@@ -17,9 +17,12 @@ import httpx2
 import pytest
 
 from leyden import Sandbox
+from leyden.errors import ResponseLost
+from leyden.sandbox.http_access import _respond_closed
 from leyden.server.ports import ADDED_HEADERS
 from leyden.server.system.http_server import listening
 from leyden.server.system.http_server.connection import ConnectedH11Protocol
+from leyden.world.config import packaged_contract
 from leyden.world.request_log import KEPT_BYTES, MOST_CONSOLE_READS, MOST_ROWS, LogBudget, RequestLog
 from tests.support.hosted import Hosted, in_server
 from tests.support.lists import listed
@@ -49,6 +52,45 @@ def create(sandbox: Sandbox, **headers: str) -> httpx2.Response:
 # What a row shows
 
 
+def test_the_request_id_of_a_problem_finds_its_request(sandbox: Sandbox) -> None:
+    asked = [
+        sandbox.http.post(CHARGES, json={}),
+        sandbox.http.post(CHARGES, json={"amount": {}, "description": 1, "expiresIn": "x"}),
+        sandbox.http.get(f"{CHARGES}/none"),
+        sandbox.http.delete(CHARGES),
+        sandbox.http.get("/nowhere"),
+        sandbox.http.post(CHARGES, json=TEA, headers={"apikey": "wrong"}),
+    ]
+    ids = [answer.json()["request_id"] for answer in asked]
+    assert len(set(ids)) == len(asked)
+    assert [(row["requestId"], row["status"]) for row in rows(sandbox)[::-1]] == [
+        (one, answer.status_code) for one, answer in zip(ids, asked, strict=True)
+    ]
+    for document in ("sandbox", "server"):
+        said = packaged_contract(document).schemas["Problem"].schema["properties"]["request_id"]["description"]
+        assert "journal" not in said
+
+
+def test_the_request_id_of_a_problem_that_the_client_did_not_get_is_shown(sandbox: Sandbox) -> None:
+    sandbox.ask("POST", "/sandbox/v1/service-faults", {"kind": "truncated_body", "operation": "createCharge"})
+    with contextlib.suppress(httpx2.HTTPError, ResponseLost):
+        sandbox.http.post(CHARGES, json={})
+    [row] = [row for row in rows(sandbox) if row["operation"] == "createCharge"]
+    assert row["serviceFault"]["applied"]
+    assert row["requestId"] is not None
+
+
+def test_the_refusals_of_a_closed_sandbox_have_ids_of_their_own() -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    for _ in range(2):
+        asyncio.run(_respond_closed(send))
+    assert len({json.loads(message["body"])["request_id"] for message in sent[1::2]} - {""}) == 2
+
+
 def test_a_request_is_shown_with_its_response(sandbox: Sandbox) -> None:
     sandbox.advance("90s")
     answer = create(sandbox)
@@ -62,6 +104,7 @@ def test_a_request_is_shown_with_its_response(sandbox: Sandbox) -> None:
         "operation": "createCharge",
         "source": "service",
         "status": 200,
+        "requestId": None,
         "durationMicroseconds": row["durationMicroseconds"],
         "chargeId": answer.json()["data"]["id"],
         "serviceFault": None,

@@ -500,6 +500,17 @@ def test_without_a_control_plane_there_are_no_sandboxes() -> None:
         assert client("POST", BOXES, {})[0] == 404
 
 
+def test_the_refusals_for_a_deleted_sandbox_have_ids_of_their_own() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create()
+        await server.ok("DELETE", f"{BOXES}/{box['id']}")
+        gone = [await server.ask("GET", "/v0/charges", key=box["apiKey"]) for _ in range(2)]
+        assert [one.status for one in gone] == [401, 401]
+        assert len({one.body["request_id"] for one in gone} - {""}) == 2
+
+    in_server(scenario)
+
+
 def test_of_an_id_that_may_have_been_removed_the_refusal_says_so() -> None:
     async def scenario(server: Hosted) -> None:
         box = await server.create()

@@ -107,8 +107,14 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "a replay at a time": (replayed_later, {}, r"attempt of delivery \S+ is due at 2030-01-01T11"),
     "a receiver's timeout": (lambda it: paid(it, "timeout"), {}, r"attempt 1 of \S+ \S+ ends at 2030-"),
     "a dropped attempt": (lambda it: paid(it, fault="drop"), {}, r"attempt 1 .* dropped by a fault and times out"),
-    "a delayed attempt": (lambda it: paid(it, fault="delay"), {}, r"a fault of the kind delay delays.* is due at 2"),
-    "a reordered attempt": (lambda it: paid(it, fault="reorder"), {}, "of the kind reorder delays.*advance the clock"),
+    "a delayed attempt": (
+        lambda it: paid(it, fault="delay"), {},
+        r"^an attempt of delivery \S+, which a fault of the kind delay delays, is due at 2"
+    ),
+    "a reordered attempt": (
+        lambda it: paid(it, fault="reorder"), {},
+        r"which a fault of the kind reorder delays, is due .*advance the clock"
+    ),
     "an unpaid Static Charge": (tips, {}, r"no payment of the Static Charge is open: pay it \(POST "),
     "a paid Static Charge": (tipped, {"count": 2}, "no payment of the Static Charge is open: pay it"),
     "a full Static Charge": (
@@ -126,16 +132,17 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "a Static Charge's retry": (lambda it: tipped(it, 500), {}, "is due at .* paused: advance"),
     "a Static Charge's open payment": (lambda it: tipped(it, delay="4m"), {}, r", when payment \S+ completes it$"),
     "a closed invoice": (lambda it: requested(it, full=True), {}, "can no longer be paid: pay another invoice"),
-    "no Charge": (lambda it: None, {}, "and no Charge is unpaid: create one with a callbackUrl, then pay it"),
+    "no Charge": (lambda it: None, {}, "and no Charge is pending: create one with a callbackUrl, then pay it"),
+    "no pending Charge": (lambda it: expired(it) and None, {"count": 9}, ", and no Charge is pending: create"),
     "only unpaid Charges": (
-        lambda it: charge(it) and None, {}, r"1 unpaid Charges have sent none: pay Charge .*, or advance "
+        lambda it: charge(it) and None, {}, r"1 pending Charges have sent none: pay Charge .*, or advance "
     ),
     "any expiry": (lambda it: charge(it) and None, {"event": "charge.expired"}, r"advance .*, when Ch.* expires$"),
     "any failure": (lambda it: charge(it) and None, {"event": "charge.error"}, r"let the invoice of Ch.* fail \(POST"),
     "a payment's expiry": (requested, {"event": "charge.expired"}, "Charge of a Static Charge sends no callback with"),
     "any retry": (lambda it: paid(it, 500) and None, {}, "is due at .* paused: advance the clock"),
     "only Charges without a callbackUrl": (
-        lambda it: charge(it, callbackUrl=None) and None, {}, "the 1 unpaid Charges send none: create one with"
+        lambda it: charge(it, callbackUrl=None) and None, {}, "the 1 pending Charges send none: create one with"
     ),
     "a Static Charge without a callbackUrl": (
         lambda it: tips(it, callbackUrl=None), {}, r"no callback is sent: give it one .* \(PATCH /v0/s\S+\)$"

@@ -17,7 +17,7 @@ from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.server.charges.wire_model import charge_resource
 from leyden.server.contract.bind import handles
-from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
+from leyden.server.errors import Conflict, FieldError, InvalidRequest, NotFound, SemanticConflict
 from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
@@ -116,7 +116,7 @@ class ControlPlane:
 
     # Payments
 
-    @handles(needs=("body.request", "body.outcome", "body.delay", "body.payer", "body.late"))
+    @handles(raises=(InvalidRequest,), needs=("body.request", "body.outcome", "body.delay", "body.payer", "body.late"))
     async def create_payment(self, call: Request) -> dict[str, Any]:
         """Pay an invoice, an LNURL or a Lightning address as a wallet does.
 
@@ -128,7 +128,11 @@ class ControlPlane:
         amount_msat = None if body.get("amount") is None else int(body["amount"])
         refusal = None
         try:
-            if request_kind(text) != "bolt11":
+            is_invoice = request_kind(text) == "bolt11"
+            if is_invoice and body.get("comment"):
+                detail = "an invoice takes no comment: leave it out, or pay an LNURL or a Lightning address"
+                raise InvalidRequest(detail, field_errors=[FieldError("/comment", detail)])
+            if not is_invoice:
                 # The wallet's requests come first and outside the transaction, as those of a real wallet do.
                 text = fetch_lnurl_invoice(
                     text,

@@ -22,6 +22,7 @@ SERVICE, CONTROL, LNURL = "service", "control", "lnurl"
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _IS_UUID = re.compile(_UUID)
 _CREATED = re.compile(rf'"id":"({_UUID})"'.encode())
+_REQUEST_ID = re.compile(rb'"request_id":"([^"\\]+)"\}$')
 _CHARGE = re.compile(rf'"chargeId":\s*"({_UUID})"'.encode())
 _HASH = re.compile(rb'"paymentHash":"([0-9a-f]{64})"|/verify/([0-9a-f]{64})"')
 # Operations whose path has another id than that of a Charge; the response, or else the body, may name the Charge.
@@ -67,6 +68,7 @@ class RequestRows:
             "operation": operation,
             "source": self.source(row),
             "status": row.status,
+            "requestId": _request_id(row),
             "durationMicroseconds": (row.ended_ns - row.started_ns) // 1_000,
             "chargeId": charge_id,
             "serviceFault": None if row.fault is None else dict(zip(("id", "kind", "applied"), row.fault, strict=True)),
@@ -151,6 +153,14 @@ class RequestRows:
         """The Static Charge of a Charge."""
         charge = None if charge_id is None else self._world.service.charges.charges.row(charge_id)
         return None if charge is None else charge["static_charge_id"]
+
+
+def _request_id(row: LoggedRequest) -> str | None:
+    """The `request_id` of the problem with which the request was answered; None for another answer."""
+    found = _REQUEST_ID.search(row.response_body)
+    if found is None and row.service_body is not None:
+        found = _REQUEST_ID.search(row.service_body)
+    return None if found is None else found[1].decode("ascii", "replace")
 
 
 def _target(row: LoggedRequest) -> str:

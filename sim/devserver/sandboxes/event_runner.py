@@ -41,6 +41,7 @@ class EventRunner:
         self._changed = asyncio.Event()
         self._next_check_at_s = 0.0  # on the event loop's clock
         self._errors: dict[World, str] = {}
+        self._answered: set[World] = set()  # a response from the network has made something due on a paused clock
         self._due: list[tuple[float, str]] = []  # a heap of the ids of created sandboxes
         self._due_at_s: dict[str, float] = {}  # the valid entry of each
 
@@ -62,7 +63,11 @@ class EventRunner:
             self._changed.set()
 
     def responded(self, world: World) -> None:
-        """A response from the network was recorded outside of a request: it may have scheduled something."""
+        """A response from the network was recorded outside of a request: it may have scheduled something. What it made
+        due on a paused clock runs now, and not after the next request, which may be a read."""
+        if not world.clock.rate and not world.transport.moves and world.wait_after_request() == 0:
+            self._answered.add(world)
+            self._changed.set()
         sandbox = self._registry.of_world(world)
         if sandbox is not None and (world.clock.rate or world.transport.has_pending_responses):
             self._schedule(sandbox, asyncio.get_running_loop().time())
@@ -76,6 +81,7 @@ class EventRunner:
         """The sandbox was removed."""
         self._due_at_s.pop(sandbox.id, None)
         self._errors.pop(sandbox.world, None)
+        self._answered.discard(sandbox.world)
 
     @property
     def all_run(self) -> bool:
@@ -101,7 +107,7 @@ class EventRunner:
                     async with asyncio.timeout(wait_s):
                         await self._changed.wait()
             self._note_clock_change()
-            for world in registry.configured:
+            for world in (*registry.configured, *self._answered):
                 await self.run_live(world)
             for sandbox in self._take_due(loop.time()):
                 await self.run_live(sandbox.world)
@@ -129,8 +135,11 @@ class EventRunner:
             self._errors.pop(world, None)
 
     async def run_live(self, world: World) -> None:
-        """Run what a running clock has reached, record responses that wait, and try again what failed."""
-        if world.clock.rate or world.transport.has_pending_responses or world in self._errors:
+        """Run what a running clock has reached, record responses that wait and run what those from the network have
+        made due, and try again what failed. A move of time runs itself what the responses make due meanwhile."""
+        is_answered = world in self._answered and not world.transport.moves
+        self._answered.discard(world)
+        if world.clock.rate or is_answered or world.transport.has_pending_responses or world in self._errors:
             await self.catch_up(world)
 
     def _schedule(self, sandbox: ServedSandbox, due_at_s: float) -> None:

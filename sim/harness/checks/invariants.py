@@ -177,6 +177,6 @@ class Invariants:
             ended = before["status"] == 410 or 200 <= (before["status"] or 0) <= 299
             if ended or not round((1 - JITTER) * delay_ms) <= waited <= RETRY_AFTER_FACTOR * delay_ms:
                 raise ContractViolation(check, rule, where, f"a delay of {delay_ms} ms", f"{waited} ms")
-        slowest_ms = max((one["latencyMs"] for one in attempts), default=0)
+        slowest_ms = max((one["latencyMs"] or 0 for one in attempts), default=0)
         if slowest_ms > ATTEMPT_TIMEOUT_MS:
             raise ContractViolation(check, rule, where, "a latency of at most 15 s", f"{slowest_ms} ms")

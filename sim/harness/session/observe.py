@@ -219,7 +219,7 @@ def _check_attempts(session: Session, delivery: Delivery, observed: list[dict[st
 def _attempt(one: Attempt) -> dict[str, Any]:
     """The attempt as the control plane must show it."""
     ended = one.ended_at is not None and one.error != "lost"
-    latency = {"latencyMs": one.latency_ms if ended else 0}
+    latency = {"latencyMs": one.latency_ms if ended else None}
     if one.error == "blocked":
         latency = {}  # the real time that the check of the address took
     return {

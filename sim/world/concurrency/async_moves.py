@@ -72,16 +72,20 @@ async def run_until_next_event(world: World) -> Ran:
 
 
 async def catch_up(world: World) -> None:
-    """Run what is due now, as `World.catch_up` does, unless a move runs it already."""
+    """Run what is due now, as `World.catch_up` does, unless a move runs it already. So is what the responses that came
+    meanwhile have made due."""
     if world.running_moves:
         return
-    with world.lock:
-        clock, transport = world.clock, world.transport
-        transport.flush_responses()
-        until_ms = clock.reached()
-    await _run_due(world, clock, until_ms, world.slices())
-    with world.lock:
-        transport.flush_responses()
+    arrived = True
+    while arrived:
+        with world.lock:
+            clock, transport = world.clock, world.transport
+            transport.flush_responses()
+            until_ms = clock.reached()
+        await _run_due(world, clock, until_ms, world.slices())
+        with world.lock:
+            arrived = transport.has_pending_responses
+            transport.flush_responses()
 
 
 def hold_events(world: World) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.server.callbacks.attempts import KEPT_BYTES, MAX_HEADER_BYTES, MAX_HEADERS, Attempt, AttemptLog
+from leyden.server.callbacks.deliveries import LOST_IN_RESTART, delivery_resource
 from leyden.server.ports import CallbackResponse
 from tests.support.outbox_helpers import START
 
@@ -72,6 +73,14 @@ def test_every_attempt_is_read_as_it_was_written(
         expected.append(ended)
         assert AttemptLog(row).attempts() == expected
         assert AttemptLog(row).attempt_count == len(expected)
+
+
+@pytest.mark.parametrize(("response", "latency_ms"), [(LOST_IN_RESTART, None), (CallbackResponse(status=200), 0)])
+def test_the_latency_of_a_lost_attempt_is_not_known(response: CallbackResponse, latency_ms: int | None) -> None:
+    texts = dict.fromkeys(("id", "resource_id", "event", "url", "status", "sequence"), "")
+    row: Any = {**texts, "due_at": None, **end(start(delivery()), response)}
+    [attempt] = delivery_resource(row, None)["attempts"]
+    assert (attempt["error"], attempt["latencyMs"]) == (response.error, latency_ms)
 
 
 def test_an_empty_text_has_no_attempts() -> None:

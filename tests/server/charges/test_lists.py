@@ -45,6 +45,15 @@ def test_pages_have_no_gap_and_no_repetition(shop: Sandbox, limit: int) -> None:
     assert seen == list(range(29, -1, -1))
 
 
+def test_the_message_of_a_page_counts_the_rows_of_the_page(shop: Sandbox) -> None:
+    first = shop.ask("GET", "/v0/charges?limit=2")
+    assert first["message"] == "2 charges on this page"
+    last = shop.ask("GET", f"/v0/charges?limit=1000&after={first['next']}")
+    assert last["message"] == f"{len(last['data'])} charges on this page"
+    whole = shop.ask("GET", "/v0/charges?limit=1000")
+    assert whole["message"] == f"{len(whole['data'])} charges"
+
+
 def test_a_charge_created_between_two_pages_changes_neither(shop: Sandbox) -> None:
     first = shop.ask("GET", "/v0/charges?limit=10")
     shop.charges.create(amount="1000", description="99")

@@ -11,7 +11,9 @@ import httpx2
 import pytest
 
 from leyden import Sandbox
+from leyden.world.config import packaged_contract
 from leyden.world.loopback import LoopbackResponse
+from tests.support.served import served_leyden
 
 GOOD = {"amount": "1000", "description": "tea"}
 TIPS = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips"}
@@ -155,6 +157,16 @@ def test_the_control_plane_lists_each_of_them_once(sandbox: Sandbox) -> None:
     expected = ['POST /v0/charges: "callback_url" is ignored; did you mean "callbackUrl"?']
     assert sandbox.ask("GET", "/sandbox/v1")["ignoredFields"] == expected
     assert sandbox.ask("POST", "/sandbox/v1/reset", {})["ignoredFields"] == []
+
+
+def test_a_restore_empties_their_list_and_the_document_says_so() -> None:
+    with served_leyden("--rate", "0") as client:
+        snapshot = client.ok("POST", "/sandbox/v1/snapshots", {})["id"]
+        client("POST", "/v0/charges", {"amount": "1000", "description": "tea", "callback_url": "http://a.localhost"})
+        assert client.ok("GET", "/sandbox/v1")["ignoredFields"]
+        assert client.ok("POST", "/sandbox/v1/restore", {"snapshot": snapshot})["ignoredFields"] == []
+    said = packaged_contract("sandbox").schemas["Sandbox"].schema["properties"]["ignoredFields"]["description"]
+    assert "the last reset or the last restore" in " ".join(said.split())
 
 
 def test_the_strict_overlay_refuses_and_declares_the_header_for_headers_only() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from leyden.callbacks.attempt_notes import attempt_note
 from leyden.callbacks.receivers import is_built_in
 from leyden.devserver.control.body_values import check_charge_id, span_ms
 from leyden.devserver.control.callbacks.wait_notes import dead_end, wait_note
@@ -104,7 +105,7 @@ class CallbackControl:
                 await slices.pause()
         return {"replayed": replayed, "ids": ids}
 
-    @handles(raises=(SemanticConflict,), needs=("body.count", "body.timeout"))
+    @handles(raises=(SemanticConflict,), needs=("body.count", "body.timeout"), recorded=False)
     async def wait_for_deliveries(self, call: Request) -> dict[str, Any]:
         """Wait, in real time, until enough deliveries match. A world that is not served answers at once, and so does
         one in which no more can match."""
@@ -272,12 +273,13 @@ def _refusal(pointer: str, detail: str) -> SemanticConflict:
 
 def _delivery(row: DeliveryRow, world: World, *, bodies: bool = True) -> dict[str, Any]:
     resource = delivery_resource(row, world.service.outbox.signature if bodies else None)
-    for shown, attempt in zip(resource["attempts"], AttemptLog(row).attempts(), strict=True):
+    attempts = AttemptLog(row).attempts()
+    for shown, attempt in zip(resource["attempts"], attempts, strict=True):
         hit = world.faults.hits.row(row["id"], shown["number"])
         shown["dueAt"] = to_iso(attempt.due_at)
         shown["answeredAt"] = None if attempt.ended_at is None else to_iso(attempt.ended_at)
         shown["fault"] = None if hit is None else hit["kind"]
-        shown["note"] = world.faults.attempt_note(row["id"], shown["number"], attempt)
+        shown["note"] = attempt_note(world, row, shown["number"], attempts)
         if bodies:
             shown["answer"] = attempt.response_body
             shown["answerHeaders"] = attempt.response_headers

@@ -163,8 +163,8 @@ async def _of_any(world: World, event: str | None) -> str:
         now = ways_of(world, maker_of(one), event, pay, "", f"let the invoice of {name} fail ({path})")
         ways = [*filter(None, [now]), *ways]
     if ways:
-        return f"no delivery is pending, and {unpaid} unpaid Charges have sent none: {', or '.join(ways)}"
-    start = "and no Charge is unpaid" if not unpaid else f"and the {unpaid} unpaid Charges send none"
+        return f"no delivery is pending, and {unpaid} pending Charges have sent none: {', or '.join(ways)}"
+    start = "and no Charge is pending" if not unpaid else f"and the {unpaid} pending Charges send none"
     create = ways_of(
         world,
         "createCharge",
@@ -268,11 +268,13 @@ def _of_delivery(world: World, row: DeliveryRow, status: str) -> str:
     """The next step of a pending delivery, and how to reach it. `status` is the awaited one."""
     if not is_in_flight(row):
         held = world.faults.held(row["id"])
-        what = "the next attempt" if held is None else f"an attempt that a fault of the kind {held['kind']} delays,"
+        what = f"the next attempt of delivery {row['id']}"
+        if held is not None:
+            what = f"an attempt of delivery {row['id']}, which a fault of the kind {held['kind']} delays,"
         forbidden = world.transport.forbidden_note(row["url"])
         if forbidden and status != BLOCKED:
-            return f"{what} of delivery {row['id']} will be blocked, which ends it: {forbidden}"
-        return _due(world, f"{what} of delivery {row['id']} is due", row["due_at"] or 0)
+            return f"{what} will be blocked, which ends it: {forbidden}"
+        return _due(world, f"{what} is due", row["due_at"] or 0)
     number = AttemptLog(row).attempt_count
     what = f"attempt {number} of delivery {row['id']}"
     for due_ms, _, _, kind, key in world.clock.timers():

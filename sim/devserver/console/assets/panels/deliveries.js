@@ -47,7 +47,7 @@ function Attempt({ attempt, body }) {
   const tone = came === "in flight" ? "open" : good ? "good" : "bad";
   const sent = attempt.sent ?? (attempt.headers && attempt.error !== "blocked" ? [{ headers: attempt.headers, body }] : []);
   return html`<div class="row"><span>attempt ${attempt.number}: <strong class="text-${tone}">${came}</strong></span>
-      <time class="hint">${instant(attempt.at)}</time><span class="hint">${attempt.latencyMs} ms</span>
+      <time class="hint">${instant(attempt.at)}</time>${attempt.latencyMs !== null && html`<span class="hint">${attempt.latencyMs} ms</span>`}
       ${attempt.fault && html`<${Pill} status=${`fault ${attempt.fault}`} tone="open" />`}</div>
     ${attempt.note && html`<p class="hint">${attempt.note}</p>`}
     ${attempt.headers && html`<${More} summary="headers and answer">

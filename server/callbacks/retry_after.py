@@ -1,0 +1,42 @@
+"""What became of the `Retry-After` of a response, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leyden.server.callbacks.attempts import Attempt
+from leyden.server.callbacks.deliveries import EXHAUSTED, GONE, LOST, PENDING, RETRY_AFTER_STATUSES, retry_after_ms
+from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.contract.types import DeliveryRule
+from leyden.server.printable import quoted
+
+NAME = "retry-after"
+
+
+def retry_after_note(row: DeliveryRow, number: int, attempts: Sequence[Attempt], rule: DeliveryRule) -> str:
+    """What the `Retry-After` in the response to attempt `number` changed; empty without one, and where no attempt is to
+    follow. `attempts` are those of the delivery."""
+    attempt = attempts[number - 1]
+    text = dict(attempt.response_headers).get(NAME)
+    if text is None or attempt.status is None or 200 <= attempt.status <= 299 or attempt.status == GONE:
+        return ""
+    if attempt.status not in RETRY_AFTER_STATUSES:
+        return "Retry-After is ignored: it counts with 429 and 503 only"
+    asked_ms = retry_after_ms({NAME: text}, attempt.timestamp_s + attempt.latency_ms // 1_000)
+    if asked_ms is None:
+        return f"Retry-After {quoted(text[:60])} is ignored: it is neither a whole number of seconds nor a date"
+    if number == len(attempts) and row["status"] != PENDING:
+        return "Retry-After has no effect: it was the last attempt" if row["status"] == EXHAUSTED else ""
+    start = row.get("replayed_from", 0)
+    if number <= start:
+        if len(row.get("replays", ())) > 1:
+            return ""  # where the schedule of this attempt began is not stored
+        start = 0
+    counted = sum(one.error != LOST for one in attempts[start:number])
+    if counted >= len(rule.delays_ms):
+        return "Retry-After has no effect: it was the last attempt"
+    most_ms = round(rule.delays_ms[counted] * rule.retry_after_times)
+    if asked_ms > most_ms:
+        times = f"{rule.retry_after_times:g} times the delay of the schedule"
+        return f"Retry-After asks for {asked_ms / 1_000:g} s and is cut to {most_ms / 1_000:g} s, {times}"
+    return f"Retry-After asks for {asked_ms / 1_000:g} s: the next attempt is not earlier"
