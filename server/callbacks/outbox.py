@@ -159,13 +159,12 @@ class Outbox:
     def replay(self, delivery_id: str, when_ms: int | None = None) -> DeliveryRow:
         """Send the callback again, now or at `when_ms`, under the same id; if that fails, its retries start again.
 
-        A pending delivery becomes due then; one in flight is left as it is. A replay ignores an earlier 410. Returns
-        the row. Raises `LookupError` for an unknown id.
+        A pending delivery becomes due then; one in flight stays as it is. A replay ignores an earlier 410. Raises
+        `LookupError` for an unknown id.
         """
-        row = self._rows.existing(delivery_id)
+        row, now = self._rows.existing(delivery_id), self._clock.now()
         if is_in_flight(row):
             return row
-        now = self._clock.now()
         row = replayed(row, now, now if when_ms is None else when_ms)
         with self._store.commit():
             self._rows.put(row)

@@ -52,7 +52,7 @@ def page(table: Any, request: Request, show: Callable[[Any], Any], noun: str, **
     )
     more = len(rows) > limit
     rows = rows[:limit]
-    where = " on this page" if more or request.after is not None else ""
+    where = " on this page" if more or after is not None else ""
     return {
         "success": True,
         "message": f"{len(rows)} {noun}{'' if len(rows) == 1 else 's'}{where}",
