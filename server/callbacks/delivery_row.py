@@ -19,11 +19,11 @@ class ReplayOrder(TypedDict):
 class DeliveryRow(TypedDict):
     """A callback. Instants are in milliseconds since the epoch.
 
-    `url` is the `callbackUrl` of the request that created the resource. `rule` names the spec's callback, `sequence`
-    the place among the resource's callbacks. `due_at` is None while an attempt is in flight and after the end.
-    `attempts` is written and read by `AttemptLog`. `replayed_from` is the number of attempts at the last replay,
-    `replay_orders` has all replays; rows of earlier versions lack it, and may have the instants of the requests in
-    `replays`. `refused` is set when the receiver answered 410, `endpoint_id` when it differs from `resource_id`.
+    `url` is the `callbackUrl` of the request that created the resource. `rule` names the spec's callback,
+    `sequence` the place among the resource's callbacks. `due_at` is None while an attempt is in flight and after
+    the end. `attempts` is written and read by `AttemptLog`. `replayed_from` is the number of attempts at the last
+    replay, `replay_orders` has all replays; rows of earlier versions lack it. `refused` is set when the receiver
+    answered 410, `endpoint_id` when it differs from `resource_id`.
     """
 
     id: str
@@ -41,7 +41,6 @@ class DeliveryRow(TypedDict):
     body: str
     attempts: str
     replayed_from: NotRequired[int]
-    replays: NotRequired[list[int]]
     replay_orders: NotRequired[list[ReplayOrder]]
     refused: NotRequired[bool]
 

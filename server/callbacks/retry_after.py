@@ -27,11 +27,9 @@ def retry_after_note(row: DeliveryRow, number: int, attempts: Sequence[Attempt],
         return f"Retry-After {quoted(text[:60])} is ignored: it is neither a whole number of seconds nor a date"
     if number == len(attempts) and row["status"] != PENDING:
         return "Retry-After has no effect: it was the last attempt" if row["status"] == EXHAUSTED else ""
-    start = row.get("replayed_from", 0)
-    if number <= start:
-        if len(row.get("replays", ())) > 1:
-            return ""  # where the schedule of this attempt began is not stored
-        start = 0
+    # A replay starts the schedule again. Rows of earlier versions have the last one only.
+    starts = [order["attempts"] for order in row.get("replay_orders", ())] or [row.get("replayed_from", 0)]
+    start = max((attempts_before for attempts_before in starts if attempts_before < number), default=0)
     counted = sum(one.error != LOST for one in attempts[start:number])
     if counted >= len(rule.delays_ms):
         return "Retry-After has no effect: it was the last attempt"

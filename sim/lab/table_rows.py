@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from json import JSONEncoder
 from typing import Any, NamedTuple
 
-from leyden.callbacks.attempt_notes import attempt_note
 from leyden.lightning.network import network_tables as records
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, LOST, PENDING, STOPPED
+from leyden.world.attempt_notes import attempt_note
 from leyden.world.world import World
 
 Row = dict[str, Any]

@@ -307,8 +307,6 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
 def _replay_events(row: DeliveryRow) -> Iterator[Event]:
     """The requests to send the message again. One after which there was no attempt yet is replaced by the next."""
     sequence, orders = row["sequence"], row.get("replay_orders", [])
-    for place, at in enumerate(row.get("replays", ())):
-        yield Event(at, (5.5, sequence, place), SERVICE, SERVICE, "replay", "the message is sent again", OTHER)
     for place, order in enumerate(orders):
         at, due_at, before = order["at"], order["due_at"], orders[place - 1] if place else None
         words, more = "replay", "the message is sent again"

@@ -47,7 +47,6 @@ def _crowded_instants(
     for row in payments:
         acts.update({row.get("starts_at", row["created_at"]), *(attempt["at"] for attempt in row["attempts"])})
     for delivery in deliveries:
-        acts.update(delivery.get("replays", ()))
         acts.update(order["at"] for order in delivery.get("replay_orders", ()))
         acts.update([delivery["created_at"]] if delivery.get("replay_orders") else ())
     if invoice is not None:

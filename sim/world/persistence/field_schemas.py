@@ -168,7 +168,6 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("DeliveryRow", "id"): _UUID,
     ("DeliveryRow", "status"): _one_of(PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED),
     ("DeliveryRow", "sequence"): _from(1, MAX_COUNT),
-    ("DeliveryRow", "replays"): {"type": "array", "items": INSTANT},
     ("DeliveryRow", "attempts"): _text(r"^(?:\[[^\n]*\]\n)*$"),
     ("ProjectRow", "webhook_secrets"): {"type": "array", "minItems": 1},
     ("KeyRow", "id"): _API_KEY,

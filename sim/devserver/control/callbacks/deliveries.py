@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from leyden.callbacks.attempt_notes import attempt_note
 from leyden.callbacks.receivers import is_built_in
 from leyden.devserver.control.body_values import check_charge_id, span_ms
 from leyden.devserver.control.callbacks.wait_notes import dead_end, wait_note
@@ -21,6 +20,7 @@ from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflic
 from leyden.server.http.request import Request
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_iso, to_iso
+from leyden.world.attempt_notes import attempt_note
 from leyden.world.concurrency.async_moves import hold_events
 from leyden.world.time.clock import LAST_MS
 from leyden.world.world import World
