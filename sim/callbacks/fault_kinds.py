@@ -162,7 +162,7 @@ def is_spent(fault: FaultRow) -> bool:
 
 def with_idle(fault: FaultRow, change: int, *, holding: int) -> FaultRow:
     """The fault with so many more, or fewer, attempts without an effect, and those of them that it still holds."""
-    idle, held = (max(0, fault.get(name, 0) + more) for name, more in (("idle", change), ("holding", holding)))
+    idle, held = max(0, fault.get("idle", 0) + change), max(0, fault.get("holding", 0) + holding)
     return {**fault, "idle": idle, "holding": min(idle, held)}
 
 

@@ -25,6 +25,7 @@ LONGEST_BODY = 1_000_000_000
 
 
 class _WordFields(TypedDict, total=False):
+    late_ms: int  # never set: a type checker wants all keys of a row here
     status: int
     error: str | None
     size: int | None

@@ -120,7 +120,8 @@ def _attempt_events(
     name, htlc, way = f"{payer}'s {part}", f"{row['id']}:{number}", HOPS if routed else NODE
     key = (HOPS, htlc) if routed else None
     payment_hash, later = row["payment_hash"] or "", 10 if _is_late(row, attempt, invoice) else 0
-    arrival = (ARRIVAL, payment_hash, f"{row['id']} {htlc}")
+    noted: Noted
+    arrival: Noted = (ARRIVAL, payment_hash, f"{row['id']} {htlc}")
 
     def event(at: int, phase: float, source: str, target: str, text: str, detail: str, tone: str, **more: Any) -> Event:
         rank, within = (phase, place, number), ((PAYER, row["id"]),)
