@@ -75,10 +75,10 @@ class Posts:
     ) -> None:
         """Add a callback, or a `copy` that a fault sent, and delete the oldest one beyond the limit."""
         webhook_id = got["headers"].get("webhook-id", "")
-        row: PostRow = {**got, "id": f"{name}#{number}", "webhook_id": webhook_id, "acknowledged": acknowledged}
+        row = {**got, "id": f"{name}#{number}", "webhook_id": webhook_id, "acknowledged": acknowledged}
         if copy:
             row["copy"] = True
-        self._rows.put(row)
+        self._rows.put(cast(PostRow, row))
         oldest = number - self.kept
         while self._rows.delete(f"{name}#{oldest}"):  # several, when an earlier start kept more
             oldest -= 1
