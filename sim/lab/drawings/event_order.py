@@ -73,7 +73,7 @@ class _Acts:
             if kind in _INVOICE:
                 self._invoices[at, subject].append(entry.sequence)
             which = facts.get("htlc") or facts.get("attempt")
-            if which is None:
+            if not isinstance(which, (str, int)):  # none; the journal of a saved sandbox may have any facts
                 which = counts[at, kind, subject]
                 counts[at, kind, subject] += 1
             self._found.setdefault((at, kind, subject, which), entry.sequence)
