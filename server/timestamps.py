@@ -17,6 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOSECONDS = re.compile(r"[.,][0-9]{6,}[1-9]")
 _HAS_TIME = re.compile(r"[0-9].*[^0-9W-]")  # what separates it from the date
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
+_UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 MAX_INSTANT_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last instant with a four-digit year
 
@@ -111,3 +112,14 @@ def _span_ms(value: str | float | timedelta) -> float:
             f'{quoted(value)} is not a duration: write for example "90s", "5m", "1h30m" or a number of seconds'
         )
     return sign * sum(float(number) * _UNIT_MS[unit] for number, unit in pieces)
+
+
+def span_in_words(span_ms: int) -> str:
+    """Milliseconds in their two largest units: 300000 -> `5 min`, 5400000 -> `1 h 30 min`, 0 -> `0 s`."""
+    parts: list[str] = []
+    rest = span_ms
+    for size, unit in _UNITS:
+        whole, rest = divmod(rest, size)
+        if whole:
+            parts.append(f"{whole} {unit}")
+    return " ".join(parts[:2]) or "0 s"

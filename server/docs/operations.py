@@ -10,8 +10,9 @@ from typing import Any
 from leyden.server.contract.types import CallbackRule, Contract, Operation
 from leyden.server.docs.examples import Examples
 from leyden.server.docs.fields import Fields, badge
-from leyden.server.docs.tables import callback_item, span_in_words, success_in_words
+from leyden.server.docs.tables import callback_item, success_in_words
 from leyden.server.html import Html, Markdown, anchor, code, coloured, frame, join, json_source, link, tag, text
+from leyden.server.timestamps import span_in_words
 
 _LARGE = 400  # characters of a table that is worth a way to the one like it
 _EVERYWHERE = 4  # a response of this many operations is described once, at the end of the page

@@ -13,13 +13,12 @@ from typing import Any
 from leyden.server.contract.types import CallbackRule, Contract, LifecycleRow, LifecycleTable
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
+from leyden.server.timestamps import span_in_words
 
 ROUTE_COLUMNS = ("Method", "Path", "Operation", "Key", "Basis")
 TRANSITION_COLUMNS = ("State", "Trigger", "Condition", "Next state", "Also happens", "Basis")
 REFUSAL_COLUMNS = ("State", "Trigger", "Condition", "Refused", "Because", "Basis")
 CALLBACK_COLUMNS = ("Callback", "On", "Events", "Attempts", "Success", "Timeout")
-
-_UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 
 
 class MarkerError(LeydenError, ValueError):
@@ -39,17 +38,6 @@ class TableRow:
 def basis_in_words(basis: str, decision: str | None) -> str:
     """`specification`, or `decision: <name of the decision>`."""
     return f"decision: {decision}" if decision and basis == "decision" else basis
-
-
-def span_in_words(span_ms: int) -> str:
-    """Milliseconds in their two largest units: 300000 -> `5 min`, 5400000 -> `1 h 30 min`, 0 -> `0 s`."""
-    parts: list[str] = []
-    rest = span_ms
-    for size, unit in _UNITS:
-        whole, rest = divmod(rest, size)
-        if whole:
-            parts.append(f"{whole} {unit}")
-    return " ".join(parts[:2]) or "0 s"
 
 
 def schedule_in_words(delays_ms: Sequence[int], jitter: float) -> str:

@@ -11,10 +11,9 @@ from leyden.callbacks.callback_rows import ReplyRow
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
 from leyden.server.callbacks.deliveries import status_note
-from leyden.server.docs.tables import span_in_words
 from leyden.server.ports import CallbackResponse
 from leyden.server.printable import quoted
-from leyden.server.timestamps import parse_duration
+from leyden.server.timestamps import parse_duration, span_in_words
 
 TIMEOUT, RESET, REFUSED, UNRESOLVED, TLS, PROTOCOL = "timeout", "reset", "refused", "unresolved", "tls", "protocol"
 EMPTY, HUGE, ENDLESS, COMMIT_THEN_500 = "empty", "huge", "endless", "commit_then_500"

@@ -60,7 +60,7 @@ def test_the_text_of_conditions_describes_them_again(conditions: NetworkConditio
         ("uptime=2", "from 0.001 to 1"),
         ("uptime=NaN", "from 0.001 to 1"),
         ("uptme=1", "did you mean uptime"),
-        ("uptime=1,ideal", "did you mean ideal"),
+        ("uptime=1,ideal", "ideal is what the others change: write it first, and once"),
         ("colour=blue", "choose from ideal, realistic, uptime"),
         ("outage=soon", "outage: 'soon' is not a duration"),
         ("outage=0s", "outage='0s' is too short"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from leyden import Sandbox
 from leyden.callbacks.faults import Faults
+from leyden.callbacks.holds import Holds
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.replies import Reply
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -24,7 +25,7 @@ def _let_go(choose: Callable[[Held], Held]) -> Plant:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, held: original(self, choose(held))
 
-    return attribute(Faults, "_release", make)
+    return attribute(Holds, "release", make)
 
 
 def _posts(make: Make, kind: str, count: int) -> list[Received]:
@@ -49,8 +50,8 @@ def _order(make: Make) -> list[str]:
 def _at_once(original: Callable[..., Any]) -> Callable[..., Any]:
     def defer_until(self: Faults, delivery: Mapping[str, Any], number: int) -> int | None:
         until: int | None = original(self, delivery, number)
-        reordered = (self.hit(delivery["id"], number) or {}).get("kind") == "reorder"
-        return delivery["due_at"] if reordered and until is not None else until
+        held = self._holds.row(delivery["id"])
+        return delivery["due_at"] if held is not None and held["kind"] == "reorder" else until
 
     return defer_until
 
@@ -76,9 +77,9 @@ def reorder_held_too_long(make: Make) -> bool:
 
 
 def _too_early(original: Callable[..., Any]) -> Callable[..., Any]:
-    def overtake(self: Faults, post: CallbackRequest) -> None:
+    def overtake(self: Holds, post: CallbackRequest) -> None:
         original(self, post)
-        self._release([row for row in self._held if "overtaken_by" in row])
+        self.release([row for row in self._held if "overtaken_by" in row])
 
     return overtake
 
@@ -87,7 +88,7 @@ def _too_early(original: Callable[..., Any]) -> Callable[..., Any]:
     "callbacks",
     "The fault `reorder` sends the held delivery while the other one waits for its answer.",
     violates="decision: faults",
-    plant=attribute(Faults, "_overtake", _too_early),
+    plant=attribute(Holds, "overtake", _too_early),
 )
 def reorder_too_early(make: Make) -> bool:
     with make() as sandbox:
@@ -111,7 +112,7 @@ def _renamed(original: Callable[..., Any]) -> Callable[..., Any]:
     def post(
         self: Faults, post: CallbackRequest, on_response: Callable[[CallbackRequest, CallbackResponse], None]
     ) -> None:
-        if (self.hit(post.delivery_id, post.attempt) or {}).get("kind") == "burst":
+        if (self.hits.row(post.delivery_id, post.attempt) or {}).get("kind") == "burst":
             post = headers(post, webhook_id=f"burst-{post.delivery_id}")
         original(self, post, on_response)
 

@@ -37,7 +37,7 @@ from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.lifecycle import CREATION
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.contract.types import LifecycleTable
-from leyden.server.docs.tables import span_in_words
+from leyden.server.timestamps import span_in_words
 from leyden.world.world import World
 
 _MAX_EVENTS, EVENTS_BEFORE_GAP = 64, 40

@@ -16,8 +16,8 @@ from math import log10
 from leyden.lab.drawings.payment_events import CALLBACK, HOPS, NODE, PAYER, SERVICE, Event, Key
 from leyden.lab.drawings.svg import MARGIN, OPEN, arrow, clock_time, day, dot, line, rect, text_at
 from leyden.lab.drawings.text_metrics import TextRun, clean, mermaid_text, wrap_runs
-from leyden.server.docs.tables import span_in_words
 from leyden.server.html import Html, tag
+from leyden.server.timestamps import span_in_words
 
 LANES = (PAYER, HOPS, NODE, SERVICE, CALLBACK)
 

@@ -9,7 +9,7 @@ from leyden.lab.drawings.svg import BAD, GOOD, OPEN, WAIT, sat
 from leyden.lab.drawings.text_metrics import PLAIN, clean
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
-from leyden.server.docs.tables import span_in_words
+from leyden.server.timestamps import span_in_words
 
 # The lanes. The client is the merchant's own program; it has no lane in a timeline.
 CLIENT, PAYER, HOPS, NODE, SERVICE, CALLBACK = "client", "payer", "hops", "node", "service", "callback"

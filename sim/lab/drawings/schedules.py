@@ -26,8 +26,8 @@ from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
 from leyden.server.callbacks.deliveries import LOST, PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.server.docs.tables import span_in_words
 from leyden.server.html import Html, tag
+from leyden.server.timestamps import span_in_words
 from leyden.world.time.timers import Timer
 from leyden.world.world import World
 

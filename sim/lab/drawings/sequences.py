@@ -10,8 +10,8 @@ from leyden.lab.drawings.payment_events import CALLBACK, CLIENT, HOPS, NODE, PAY
 from leyden.lab.drawings.svg import GOOD, MARGIN, OPEN, arrow, clock_time, day, dot, line, rect, svg_root, text_at
 from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean, mermaid_text, wrap_runs
 from leyden.lab.drawings.timelines import heading
-from leyden.server.docs.tables import span_in_words
 from leyden.server.html import Html, tag
+from leyden.server.timestamps import span_in_words
 from leyden.world.world import World
 
 _GUTTER, _TOP = 124, 76

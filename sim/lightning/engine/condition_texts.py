@@ -164,7 +164,7 @@ def _shop(name: str, text: str) -> str:
 def _payers(name: str, text: str) -> str:
     if text not in PAYER_PLACES:
         raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {' or '.join(PAYER_PLACES)}")
-    return text
+    return "" if text == FUNDED else text
 
 
 def _payer(name: str, text: str) -> str:

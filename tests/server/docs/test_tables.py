@@ -23,10 +23,10 @@ from leyden.server.docs.tables import (
     replace_between_markers,
     routes_table,
     schedule_in_words,
-    span_in_words,
     transition_lines,
 )
 from leyden.server.errors import LeydenError
+from leyden.server.timestamps import span_in_words
 from tests.support.small_spec import small
 
 PROSE = st.text(max_size=40)
