@@ -37,13 +37,13 @@ class BackgroundTraffic:
     """
 
     def __init__(
-        self, engine: Engine, shop: int, nodes: list[int], clock: Clock, random: RandomStream, journal: EventJournal
+        self, engine: Engine, shop: int, nodes: list[int], clock: Clock, stream: RandomStream, journal: EventJournal
     ) -> None:
         self._engine = engine
         self._shop = shop
         self._nodes = nodes if len(nodes) > 1 else [node for node in range(len(engine.graph.names)) if node != shop]
         self._clock = clock
-        self._random = random
+        self._stream = stream
         self._journal = journal
         clock.on(BACKGROUND_TIMER, self._run, repeated="next")
 
@@ -88,14 +88,14 @@ class BackgroundTraffic:
 
     def _interval_ms(self) -> int:
         mean_ms = HOUR_MS / self._engine.conditions.parameters.background_per_hour
-        return 1 + int(self._random.exponential(mean_ms))
+        return 1 + int(self._stream.exponential(mean_ms))
 
     def _pay(self) -> None:
-        engine, random = self._engine, self._random
-        payer = random.choice(self._nodes)
-        target = random.choice([node for node in self._nodes if node != payer])
+        engine, stream = self._engine, self._stream
+        payer = stream.choice(self._nodes)
+        target = stream.choice([node for node in self._nodes if node != payer])
         median_msat = 1_000 * engine.conditions.parameters.background_amount_sat
-        amount_msat = max(1, int(random.lognormal(median_msat, SIGMA_LOG)))
+        amount_msat = max(1, int(stream.lognormal(median_msat, SIGMA_LOG)))
         route = send_at_once(engine, payer, target, amount_msat, fee_limit(amount_msat))
         earned_msat = 0
         for hop, edge in enumerate(route.edges[:-1] if route is not None else ()):
@@ -146,7 +146,7 @@ class BackgroundTraffic:
             size_msat = min(size_msat, amount_msat - sent_msat, largest_msat)
             if size_msat < LEAST_MSAT:
                 break
-            to = self._random.choice(self._nodes) if target is None else target
+            to = self._stream.choice(self._nodes) if target is None else target
             route = send_at_once(engine, self._shop, to, size_msat, fee_limit(size_msat))
             if route is None:
                 size_msat, failures = size_msat // 2, failures + 1

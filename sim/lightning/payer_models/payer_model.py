@@ -3,6 +3,7 @@ carry."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol
 
@@ -39,7 +40,7 @@ class FailedShard(Protocol):
     reporter_hop: int
 
 
-class PayerModel:
+class PayerModel(ABC):
     """The knowledge of all payers of one network, and the choice of their routes.
 
     A fact is a tuple of whole numbers with a key, which the implementation gives a meaning; facts are replaced, never
@@ -56,20 +57,20 @@ class PayerModel:
 
     # What an implementation has
 
-    def begin(self, session: Session) -> None:
+    def begin(self, session: Session) -> None:  # noqa: B027 (not every implementation has limits)
         """Set the limits of a new session."""
 
+    @abstractmethod
     def routes(self, session: Session, amount_msat: int) -> list[Route]:
         """Routes that deliver this amount together; none if there are none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def succeeded(self, session: Session, shard: Shard) -> None:
         """Learn from a shard that was settled."""
-        raise NotImplementedError
 
+    @abstractmethod
     def failed(self, session: Session, shard: Shard) -> FailureInterpretation:
         """Learn from a shard that failed."""
-        raise NotImplementedError
 
     def last_key(self) -> int:
         """The number of possible keys of a fact: keys are below it."""
