@@ -183,6 +183,23 @@ def test_it_is_kept_forked_saved_scripted_and_rolled_back(tmp_path: Path) -> Non
         assert advanced(copy)[1:] == later[1:]
 
 
+@pytest.mark.parametrize("conditions", ["background=2", "spending=0.5", "swap=0.4", ALL.removeprefix("ideal,")])
+def test_a_directory_that_is_opened_before_anything_happened_has_it(conditions: str, tmp_path: Path) -> None:
+    with Sandbox(seed=4, network="star:6", conditions=conditions, data=tmp_path / "a") as unopened:
+        expected = unopened.world.clock.next_due()
+        assert expected is not None
+        unopened.advance("3h")
+        later = state(unopened)
+    for is_reset in (False, True):
+        with Sandbox(seed=4, network="star:6", conditions=conditions, data=tmp_path / f"b {is_reset}") as created:
+            if is_reset:
+                created.world.reset(seed=4)
+        with Sandbox(data=tmp_path / f"b {is_reset}") as again:
+            assert again.world.clock.next_due() == expected
+            again.advance("3h")
+            assert state(again)[1:] == later[1:]
+
+
 def test_a_reset_and_a_snapshot_start_it_anew() -> None:
     async def scenario(server: Hosted) -> None:
         box = await server.ok("POST", "/sandbox/v1/sandboxes", {"network": f"{NETWORK},{ALL}", "seed": 4})

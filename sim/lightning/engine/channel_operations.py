@@ -65,7 +65,7 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
     wait. Raises `GraphError` if no circle carries the amount.
     """
     policies = engine.policies
-    own = [edge for edge in engine.out_edges(node) if edge >> 1 not in engine.closed]
+    own = engine.open_edges(node)
 
     def able(edges: list[int]) -> list[int]:
         """Those that can send the amount; by default over the largest balance."""

@@ -88,6 +88,10 @@ class Channels(UndoLog):
         """The edges that start at a node, those of closed channels included; read only."""
         return self.router.out_edges(node)
 
+    def open_edges(self, node: int) -> list[int]:
+        """The edges of open channels that start at a node."""
+        return [edge for edge in self.out_edges(node) if edge >> 1 not in self.closed]
+
     def move_balance(self, edge: int, amount_msat: int) -> int:
         """Move at most this amount from the source of an edge to its target; returns what was moved."""
         self.before_change()

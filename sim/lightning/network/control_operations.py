@@ -61,11 +61,11 @@ class NetworkOperations:
 
     def outbound_msat(self, node: int) -> int:
         """The balances of a node in its open channels."""
-        return sum(self.engine.balance[edge] for edge in self._open_edges(node))
+        return sum(self.engine.balance[edge] for edge in self.engine.open_edges(node))
 
     def inbound_msat(self, node: int) -> int:
         """The balances of its peers in them."""
-        return sum(self.engine.balance[edge ^ 1] for edge in self._open_edges(node))
+        return sum(self.engine.balance[edge ^ 1] for edge in self.engine.open_edges(node))
 
     def offline_nodes(self) -> list[str]:
         """The names of the nodes that are offline now."""
@@ -93,7 +93,7 @@ class NetworkOperations:
         """Move shares (0 to 1) of the balances of each open channel to its other side."""
         self.payments.synchronize_time()
         engine, moved = self.engine, {"inbound": 0, "outbound": 0}
-        for edge in self._open_edges(node):
+        for edge in self.engine.open_edges(node):
             for name, side, share in (("inbound", edge ^ 1, inbound), ("outbound", edge, outbound)):
                 moved[name] += engine.move_balance(side, int(engine.balance[side] * share))
         self._note("drained", node, inbound_msat=moved["inbound"], outbound_msat=moved["outbound"])
@@ -159,10 +159,6 @@ class NetworkOperations:
             until_ms=None if lasting_ms is None else now + after_ms + lasting_ms,
             **where,
         )
-
-    def _open_edges(self, node: int) -> list[int]:
-        closed = self.engine.closed
-        return [edge for edge in self.engine.out_edges(node) if edge >> 1 not in closed]
 
     def _note(self, kind: str, node: int, **facts: Any) -> None:
         self.payments.note(kind, self.engine.graph.names[node], facts)

@@ -48,7 +48,8 @@ class BackgroundTraffic:
         clock.on(BACKGROUND_TIMER, self._run, repeated="next")
 
     def begin(self) -> None:
-        """Start with a new network."""
+        """Start with a new network, in the commit that creates it. The network takes no part in that one, so it is told
+        of its first change here: a directory that is opened again before the next change has the state, too."""
         parameters = self._engine.conditions.parameters
         state = self._engine.background
         if parameters.background_per_hour > 0:
@@ -56,8 +57,9 @@ class BackgroundTraffic:
         if parameters.spending_share > 0 or parameters.swap_share > 0:
             state = state._replace(next_hour_ms=self._clock.now() + HOUR_MS)
         if state != self._engine.background:
-            self._engine.before_change()
             self._engine.background = state
+            if self._engine.on_first_change is not None:
+                self._engine.on_first_change()
         self.resume()
 
     def resume(self) -> None:
@@ -97,11 +99,12 @@ class BackgroundTraffic:
         median_msat = 1_000 * engine.conditions.parameters.background_amount_sat
         amount_msat = max(1, int(stream.lognormal(median_msat, SIGMA_LOG)))
         route = send_at_once(engine, payer, target, amount_msat, fee_limit(amount_msat))
-        earned_msat = 0
-        for hop, edge in enumerate(route.edges[:-1] if route is not None else ()):
-            if route is not None and engine.policies.target[edge] == self._shop:
+        state, earned_msat = engine.background, 0
+        if route is not None:
+            passed = [engine.policies.target[edge] for edge in route.edges[:-1]]
+            if self._shop in passed:
+                hop = passed.index(self._shop)
                 earned_msat = route.amounts[hop] - route.amounts[hop + 1]
-        state = engine.background
         engine.background = state._replace(
             next_payment_ms=self._clock.now() + self._interval_ms(),
             succeeded=state.succeeded + (route is not None),
@@ -111,16 +114,12 @@ class BackgroundTraffic:
 
     # The shop
 
-    def _open_edges(self) -> list[int]:
-        engine = self._engine
-        return [edge for edge in engine.out_edges(self._shop) if edge >> 1 not in engine.closed]
-
     def _end_hour(self) -> None:
         engine, state = self._engine, self._engine.background
-        spent_msat = self._send("shop_spent", state.unspent_msat, None) if self._nodes else 0
-        swapped_msat = 0
-        total_msat = sum(engine.capacity[edge >> 1] for edge in self._open_edges())
-        inbound_msat = sum(engine.balance[edge ^ 1] for edge in self._open_edges())
+        spent_msat = self._send("shop_spent", state.unspent_msat, None)
+        swapped_msat, edges = 0, engine.open_edges(self._shop)
+        total_msat = sum(engine.capacity[edge >> 1] for edge in edges)
+        inbound_msat = sum(engine.balance[edge ^ 1] for edge in edges)
         if inbound_msat < engine.conditions.parameters.swap_share * total_msat:
             swapped_msat = self._send("shop_swapped_out", total_msat // 2 - inbound_msat, self._swap_provider())
         engine.background = engine.background._replace(
@@ -142,7 +141,7 @@ class BackgroundTraffic:
         sent_msat = fees_msat = payments = failures = 0
         size_msat = amount_msat
         while payments < _PARTS and failures < _FAILURES:
-            largest_msat = max((engine.spendable_msat(edge) for edge in self._open_edges()), default=0)
+            largest_msat = max((engine.spendable_msat(edge) for edge in engine.open_edges(self._shop)), default=0)
             size_msat = min(size_msat, amount_msat - sent_msat, largest_msat)
             if size_msat < LEAST_MSAT:
                 break
