@@ -87,12 +87,12 @@ class HostPolicy:
 
     def _foreign(self, scope: Scope) -> Problem | None:
         headers = dict(scope["headers"])
-        if scope["method"] in {"GET", "HEAD"} and headers.get(b"sec-fetch-mode") == b"navigate":
+        if scope["method"] in {"GET", "HEAD"} and headers.get(b"sec-fetch-mode", b"").lower() == b"navigate":
             return None
         origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin" and value]
         own = _authority(headers.get(b"host", b"").decode("latin-1"))
         foreign = next((text for text in origins if not self._allows_origin(text, own)), None)
-        site = headers.get(b"sec-fetch-site")
+        site = headers.get(b"sec-fetch-site", b"").lower()
         is_foreign = foreign is not None or site == b"cross-site" or (site == b"same-site" and not origins)
         if not is_foreign or not self._is_protected(scope["path"]):
             return None

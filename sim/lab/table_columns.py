@@ -73,7 +73,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "amount_msat": "what arrives at the end of the route",
         "fee_msat": "the fees of the route",
         "hops": "the channels of the route",
-        "route": "the nodes of the route, with > between them",
+        "route": "the nodes of the route after the payer's own, with > between them",
         "hop": "the hop of the node that resolved it: 0 is the payer, `hops` the receiver; missing before",
         "source": "the name of that node, or `final`",
         "code": "the failure that the payer sees, as BOLT 4 numbers it; missing without one",

@@ -55,7 +55,8 @@ class ServiceFaultList:
 
     @property
     def hits(self) -> list[Entry]:
-        """The journal entries of all faults that applied."""
+        """The journal entries of all faults that applied, since this process opened the sandbox: the field `hits` of a
+        fault also counts those before, where `data` was opened again."""
         return self._session.world.journal.entries(kind="service_fault_hit")
 
     def __iter__(self) -> Iterator[dict[str, Any]]:

@@ -285,6 +285,22 @@ def test_a_column_that_names_the_values_of_a_parameter_may_stand_for_it(runs: pd
     assert points(ax)["60"][0] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        ([1_000, 10_000, 100_000], "log"),
+        ([1, 100], "log"),
+        ([1, 99], "linear"),
+        ([0, 1_000], "linear"),
+        ([-1, 1_000], "linear"),
+        (["1", "1000"], "linear"),
+    ],
+)
+def test_the_axis_of_values_over_two_decades_is_logarithmic(values: list[Any], scale: str) -> None:
+    runs = sweep(lambda s: {"paid": s.seed}, grid(a=values), workers=1, progress=False)
+    assert plot_sweep(runs, "paid", x="a").axes[0].get_xscale() == scale
+
+
 def test_one_replication_has_no_interval() -> None:
     runs = sweep(lambda s: {"paid": s.a}, grid(a=[1, 2]), workers=1, progress=False)
     figure = plot_sweep(runs, "paid", x="a")

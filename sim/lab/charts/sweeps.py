@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _ACROSS = 3  # panels in a row
 _PANEL = (4.0, 3.2)  # inches
+_DECADES = 100  # times the smallest value: from there on equal distances on the axis are equal ratios
 
 
 def plot_sweep(
@@ -34,7 +35,8 @@ def plot_sweep(
     `by` is a parameter with a line for each of its values, `facet` one with a panel for each. Any column that has one
     value in each scenario is a parameter here, so a readable name may replace a long one. The means and intervals are
     those of `estimates`; a scenario with one replication has no interval. `ax` is where to draw; it has no panels.
-    The figure shows itself in a notebook, and `figure.savefig("sweep.svg")` writes it.
+    The figure shows itself in a notebook, and `figure.savefig("sweep.svg")` writes it. The axis of positive numbers of
+    which the largest is at least 100 times the smallest is logarithmic.
 
     Raises `SweepError` for what is no DataFrame of a sweep, for a column that it does not have or that has several
     values in a scenario, and if several scenarios would be one point: then name the other parameter, or select rows.
@@ -153,6 +155,8 @@ def _draw(ax: Axes, points: list[dict[str, Any]], places: list[Any], groups: lis
         )
     if not is_number:
         ax.set_xticks(list(at.values()), [label_text(value) for value in at])
+    elif min(places) > 0 and max(places) >= _DECADES * min(places):
+        ax.set_xscale("log")
 
 
 def _values(column: dict[int, Any]) -> list[Any]:
