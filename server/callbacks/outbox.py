@@ -190,9 +190,9 @@ class Outbox:
                 self._set_timer(row)
 
     @property
-    def in_flight(self) -> tuple[str, ...]:
-        """The ids of the deliveries whose attempt was sent and has no response yet."""
-        return tuple(self._in_flight.attempts)
+    def in_flight(self) -> InFlight:
+        """The deliveries whose attempt has no response yet, and the endpoints that answered 410, to be read."""
+        return self._in_flight
 
     # Events from the clock and the transport
 

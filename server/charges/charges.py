@@ -205,7 +205,7 @@ class ChargeService:
             static = self._parents.row(charge_id)
             if static is not None and static["project"] == project:
                 raise NotFound(other_kind(charge_id, "Static Charge", self._static_charge_path))
-            raise unknown_id()
+            raise unknown_id(some_removed=self.charges.newest_id() > sum(self.charges.counts("status").values()))
         return row
 
     def cancel_outstanding(self, static_charge_id: str, because: str) -> None:

@@ -191,7 +191,9 @@ class StaticChargeService:
             charge = self._charges.charges.row(static_id)
             if charge is not None and charge["project"] == request.project:
                 raise NotFound(other_kind(static_id, "Charge", self._charge_path))
-            raise unknown_id()
+            raise unknown_id(
+                some_removed=self.static_charges.newest_id() > sum(self.static_charges.counts("status").values())
+            )
         return row
 
     def by_user(self, user: str) -> StaticChargeRow | None:

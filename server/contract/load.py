@@ -109,14 +109,19 @@ def _overlay(source: OverlaySource) -> Overlay:
     return read_overlay(_document(file, "overlay")[0], file.name)
 
 
+def is_overlay_name(source: str | Path) -> bool:
+    """Whether this is written as the name of a packaged overlay, and not as a path."""
+    return isinstance(source, str) and "/" not in source and not source.endswith((".yaml", ".yml", ".json"))
+
+
 def overlay_file(source: str | Path) -> Path:
     """The file of an overlay: a path, or a name from `known_overlays()`. Raises `ContractError` for any other name."""
-    if not isinstance(source, str) or "/" in source or source.endswith((".yaml", ".yml", ".json")):
+    if not is_overlay_name(source):
         return Path(source)
     known = known_overlays()
     if source not in known:
         raise ContractError(f"no overlay {source!r}; there are: {', '.join(known) or 'none'}")
-    return _OVERLAYS / (source + _OVERLAY)
+    return _OVERLAYS / f"{source}{_OVERLAY}"
 
 
 def _document(file: Path, noun: str) -> tuple[Any, PackagedDocument | None]:

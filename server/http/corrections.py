@@ -52,12 +52,13 @@ def received(value: Any) -> str:
     return kind + (text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...")
 
 
-def unknown_id(name: str = "id") -> NotFound:
+def unknown_id(name: str = "id", *, some_removed: bool = False) -> NotFound:
     """The error for an id in the path. It is the same for an unknown id, a text that is no id and an id of another
-    project: the response does not reveal which ids exist."""
+    project: the response does not reveal which ids exist. `some_removed` tells that rows were removed after their
+    end."""
     return NotFound(
         f"this API key has no resource with this {name}: check the key, and the {name} as the response that created "
-        "the resource has it"
+        f"the resource has it{'; --keep has removed some that ended' if some_removed else ''}"
     )
 
 

@@ -234,7 +234,7 @@ class Session:
         self.action_log.catch_up(self.world)
         self.world.wait_for_network()
         outbox = self.world.service.outbox
-        rows = [outbox.delivery(delivery_id) for delivery_id in outbox.in_flight]
+        rows = [outbox.delivery(delivery_id) for delivery_id in tuple(outbox.in_flight.attempts)]
         if any(row is not None and not is_built_in(row["url"]) for row in rows):
             self.action_log.discard("a callback was cancelled before it had its response")
         self.action_log.complete()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from leyden.extras import require
 from leyden.server.callbacks.signing import check_secret
-from leyden.server.contract.load import default_spec, load_contract
+from leyden.server.contract.load import default_spec, is_overlay_name, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
 
@@ -77,10 +78,27 @@ class WorldConfig:
         return self.network if isinstance(self.network, str) else self.network.dump()
 
 
-@lru_cache(maxsize=16)
 def packaged_contract(name: str, overlays: tuple[str | Path, ...] = ()) -> Contract:
-    """A document of the package, compiled once per process: contracts are values and never change."""
+    """A document of the package, compiled once per process: contracts are values and never change. A file of an overlay
+    is read again when it has changed."""
+    return _compiled(name, overlays, tuple(map(_file_version, overlays)))
+
+
+@lru_cache(maxsize=16)
+def _compiled(name: str, overlays: tuple[str | Path, ...], _: tuple[tuple[int, ...], ...]) -> Contract:
     return load_contract(default_spec(name), overlays=overlays)
+
+
+def _file_version(overlay: str | Path) -> tuple[int, ...]:
+    """What differs between two files, or two states of a file; empty for a packaged overlay, and where there is no
+    file, which `load_contract` refuses."""
+    if is_overlay_name(overlay):
+        return ()
+    try:
+        found = os.stat(overlay)
+    except (OSError, ValueError):
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def where_is(path: str) -> str | None:

@@ -136,9 +136,28 @@ def test_a_list_with_all_pages_is_one_row_on_each_line(leyden: Leyden, server: C
     assert page.stderr == f"more: --after {more}, or --all\n"
     assert lines(leyden, *query, "--after", more)[1].split()[0] == ids[0]
 
-    none = leyden("charges", "list", "--internal-id", "nobody")
+    none = leyden("charges", "list", "--internal-id", "nobody", "--status", "expired")
     assert (none.returncode, none.stdout) == (0, "")
-    assert none.stderr == "no Charges: leyden charges create makes one\n"
+    wanted = "no Charges with status='expired', internalId='nobody': leave out an option that selects to see others"
+    assert none.stderr == f"{wanted}\n"
+
+
+def test_an_empty_list_says_how_its_rows_are_made(leyden: Leyden) -> None:
+    with served_leyden("--rate", "0") as client:
+        for command, said in (
+            ("charges list", "no Charges: leyden charges create makes one"),
+            ("static-charges list", "no Static Charges: leyden static-charges create makes one"),
+            ("payments list", "no payments: leyden pay makes one"),
+            (
+                "deliveries list --bodies",
+                "no deliveries: a Charge with a --callback-url that is paid or expires makes one",
+            ),
+            ("deliveries list --status stopped", "no deliveries with status='stopped': leave out an option"),
+            ("journal --after 99999", "no entries after 99999"),
+        ):
+            done = leyden(*command.split(), LEYDEN_URL=client.url)
+            assert (done.returncode, done.stdout) == (0, ""), done.stderr
+            assert done.stderr.startswith(said)
 
 
 @pytest.mark.parametrize("columns", [80, 100, 140])
@@ -302,7 +321,7 @@ def test_the_event_journal(leyden: Leyden, server: Client) -> None:
     assert [first.split()[0], second.split()[0]] == [str(length - 1), str(length)]
     done = leyden("journal", "--limit", "2")
     assert (len(done.stdout.splitlines()), done.stderr) == (3, "more: --after 2, or --all\n")
-    assert leyden("journal", "--after", str(length)).stderr == "no entries\n"
+    assert leyden("journal", "--after", str(length)).stderr == f"no entries after {length}\n"
 
 
 def test_a_look_at_a_sandbox_leaves_its_journal_as_it_is(leyden: Leyden, server: Client) -> None:

@@ -63,12 +63,12 @@ def replayed_later(sandbox: Sandbox) -> str:
     return made
 
 
-def requested(sandbox: Sandbox, *, full: bool = False) -> str:
-    """The Charge of an invoice that a payer requested of a Static Charge, which is full then or not."""
-    made = tips(sandbox, allowedSlots=2 if full else None)
+def requested(sandbox: Sandbox, *, full: bool = False, of: str | None = None) -> str:
+    """The latest Charge of an invoice that a payer requested of a Static Charge, which is full then or not."""
+    made = of or tips(sandbox, allowedSlots=2 if full else None)
     static = sandbox.static_charges[made]
     sandbox.ask("GET", f"/lnurlp/{made}/invoice?amount=1000")
-    [child] = static.charges
+    child = max(static.charges, key=lambda one: one.status == "pending")
     if full:
         sandbox.wallet("ana").scan(static)
         sandbox.run("1s")
@@ -130,6 +130,22 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
         lambda it: ended(it, tipped(it, life_s=60)), {"count": 2}, "sends no more callbacks: wait for a count of 1"
     ),
     "a Static Charge's retry": (lambda it: tipped(it, 500), {}, "is due at .* paused: advance"),
+    "a Static Charge whose endpoint answered 410": (
+        lambda it: tipped(it, 410), {}, r"has answered 410, .*Static Charge \S+ is sent there: give .*\(PATCH /v0/s"
+    ),
+    "an open payment of a Static Charge whose endpoint answered 410": (
+        lambda it: requested(it, of=tipped(it, 410)), {}, r"has answered 410, so that no further"
+    ),
+    "a Static Charge whose callbacks are blocked": (
+        lambda it: tips(it, callbackUrl="http://127.0.0.1:1/a"), {}, r"^each callback of Static .* blocked: egress-none"
+    ),
+    "an unpaid Charge whose callbacks are blocked": (
+        lambda it: charge(it, callbackUrl="http://127.0.0.1:1/a"), {}, r"^each callback of Charge \S+ will be blocked: "
+    ),
+    "any failure, after a payment request of a Static Charge": (
+        lambda it: requested(it) and charge(it) and None,
+        {"event": "charge.error"}, r"let the invoice of Charge \S+ fail"
+    ),
     "a Static Charge's open payment": (lambda it: tipped(it, delay="4m"), {}, r", when payment \S+ completes it$"),
     "a closed invoice": (lambda it: requested(it, full=True), {}, "can no longer be paid: pay another invoice"),
     "no Charge": (lambda it: None, {}, "and no Charge is pending: create one with a callbackUrl, then pay it"),

@@ -56,9 +56,12 @@ class Kept:
 def test_what_ended_beyond_the_bound_is_removed_and_the_answers_say_so() -> None:
     kept = Kept(Store.memory())
     pending = kept.charge(expiresIn=2_000_000)["id"]
+    before = kept.ask("GET", "/v0/charges/x", status=404)
     paid = [kept.paid() for _ in range(8)]
     for charge_id in paid[:-KEEP]:
-        kept.ask("GET", f"/v0/charges/{charge_id}", status=404)
+        for path in ("/v0/charges", "/sandbox/v1/charges"):
+            refused = kept.ask("GET", f"{path}/{charge_id}", status=404)
+            assert refused["detail"] == f"{before['detail']}; --keep has removed some that ended"
     journal = kept.world.journal
     assert kept.headers["leyden-removed"].startswith("charges=5, payments=5, deliveries=5, journalEntries=")
     for charge_id in (pending, *paid[-KEEP:]):

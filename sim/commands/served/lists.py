@@ -11,6 +11,7 @@ import orjson
 
 from leyden.commands.served.client import Client, next_cursor
 from leyden.commands.served.output import Column, Table, print_raw
+from leyden.server.printable import quoted
 
 LONGEST_PAGE = 1_000
 
@@ -33,7 +34,7 @@ def print_list(
     what: tuple[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> int:
-    """Print the page of a list that the options name, or all pages. `none` is said of an empty list."""
+    """Print the page of a list that the options name, or all pages. `none` is said of an empty list of all rows."""
     given = {**(query or {}), "limit": options.limit, "after": options.after}
     if options.json and not options.all:
         print_raw(client("GET", path, query=given, what=what, headers=headers))
@@ -52,10 +53,19 @@ def print_list(
         if not options.all:
             break
     if not found and not options.json:
-        print(none, file=sys.stderr)
+        print(_nothing(none, {**(query or {}), "after": options.after}), file=sys.stderr)
     if after is not None and not options.all:
         print(f"more: --after {after}, or --all", file=sys.stderr)
     return 0
+
+
+def _nothing(none: str, selection: Mapping[str, object]) -> str:
+    """What is said of an empty list: `none`, or that nothing matches the parameters that select rows."""
+    given = [f"{name}={quoted(str(value), 60)}" for name, value in selection.items() if value is not None]
+    given = [text for text in given if not text.startswith("bodies=")]
+    if not given:
+        return none
+    return f"{none.partition(':')[0]} with {', '.join(given)}: leave out an option that selects to see others"
 
 
 def _pages(read: Callable[[Mapping[str, object]], bytes], query: Mapping[str, object]) -> Iterator[Any]:

@@ -162,7 +162,7 @@ def _journal(options: argparse.Namespace) -> int:
                 print(f"more: --after {after}, or --all", file=sys.stderr)
             return 0
     if after == options.after and not options.json:
-        print("no entries", file=sys.stderr)
+        print("no entries" if after is None else f"no entries after {after}", file=sys.stderr)
     return 0
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from leyden.devserver.control.handlers import control_handlers
 from leyden.server.callbacks.egress import EGRESS_NONE, Egress
-from leyden.server.contract.load import load_contract
+from leyden.server.contract.load import is_overlay_name, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
 from leyden.server.http.projects import KeyRow
@@ -61,7 +61,7 @@ class SandboxFactory:
         self._now = now
         self._random_seed = random_seed
         self._egress = egress
-        # A contract takes a fifth of a second to compile, and never changes.
+        # A contract takes a fifth of a second to compile. One of an overlay's file stays, whatever becomes of the file.
         self._contract = lru_cache(maxsize=16)(self._compile)
 
     def create(self, order: Mapping[str, Any], *, api_key: str, start_ms: int | None, url: str) -> World:
@@ -75,7 +75,7 @@ class SandboxFactory:
         if start_ms is None:
             start_ms = now_ms if defaults.start_ms is None else defaults.start_ms
         overlays: Sequence[str] = order.get("overlays", defaults.overlays)
-        is_packaged = defaults.spec is None and not defaults.mock_unbound
+        is_packaged = defaults.spec is None and not defaults.mock_unbound and all(map(is_overlay_name, overlays))
         config = world_config(
             seed=self._random_seed() if seed is None else seed,
             start_ms=start_ms,

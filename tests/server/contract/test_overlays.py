@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from leyden import Sandbox
-from leyden.errors import ApiError
+from leyden.errors import ApiError, ContractError
 from leyden.server.contract.load import known_overlays, load_contract
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
@@ -148,3 +150,31 @@ def test_a_rolled_back_invoice_holds_no_slot() -> None:
         sandbox.wallet("dan").scan(tips, amount=2_000)
         sandbox.run("next_event")
         assert (tips.slots, tips.status) == (2, "disabled")
+
+
+def test_the_file_of_an_overlay_is_read_again_when_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, title in (("a", "First"), ("b", "Second")):
+        (tmp_path / folder).mkdir()
+        overlay = {"overlay": "1.0.0", "info": {"title": "mine", "version": "1"}}
+        action = {"target": "$.info", "update": {"title": title}}
+        (tmp_path / folder / "x.overlay.json").write_text(json.dumps({**overlay, "actions": [action]}))
+
+    def title() -> str:
+        with Sandbox(overlays=["x.overlay.json"]) as sandbox:
+            return str(sandbox.ask("GET", "/openapi.json")["info"]["title"])
+
+    monkeypatch.chdir(tmp_path / "a")
+    assert title() == "First"
+    file = Path("x.overlay.json")
+    file.write_text(file.read_text().replace("First", "Other"))
+    assert title() == "Other"
+    monkeypatch.chdir(tmp_path / "b")
+    assert title() == "Second"
+    file.write_text('{"bad": 1}')
+    with pytest.raises(ContractError, match=r"x\.overlay\.json"):
+        title()
+    file.unlink()
+    with pytest.raises(ContractError, match="check the path"):
+        title()

@@ -20,11 +20,11 @@ from leyden.devserver.control.callbacks.unpaid_charges import (
 )
 from leyden.lightning.engine.htlc import HELD
 from leyden.server.callbacks.attempts import AttemptLog
-from leyden.server.callbacks.deliveries import BLOCKED, PENDING, is_in_flight
+from leyden.server.callbacks.deliveries import BLOCKED, PENDING, STOPPED, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import TIMER
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
-from leyden.server.charges.rows import ChargeRow
+from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
@@ -131,20 +131,42 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
         return _of_latest(world, wanted, filters) + await _of_any(world, wanted.get("event"))
     charge = service.charges.charges.row(charge_id)
     if charge is not None:
-        return unpaid_note(world, charge, wanted.get("event"))
+        return _unsendable(world, wanted, charge) or unpaid_note(world, charge, wanted.get("event"))
     initial = service.charges.lifecycle.table.initial
-    child = await _open_charge(world, {"static_charge_id": charge_id, "status": initial})
+    child = await _open_charge(world, {"static_charge_id": charge_id, "status": initial}, wanted.get("event"))
     if child is not None:
-        return unpaid_note(world, child, wanted.get("event"))
+        return _unsendable(world, wanted, child) or unpaid_note(world, child, wanted.get("event"))
     static = service.static_charges.static_charges.existing(charge_id)
     if static["status"] in service.static_charges.lifecycle.table.terminal:
         return f"the Static Charge is {static['status']} and takes no payment: create another one"
     if static["callback_url"] is None:
         return f"it has no callbackUrl, so no further callback is sent: {_GIVE_URL.format(charge_id)}"
+    if unsendable := _unsendable(world, wanted, static):
+        return unsendable
     if static["status"] == service.static_charges.lifecycle.table.initial:
         return "no payment of the Static Charge is open: pay it (POST /sandbox/v1/payments)"
     change = f"raise its allowedSlots (PATCH /v0/static-charges/{charge_id})"
     return f"the Static Charge is {static['status']} and takes no payment: {change}, or create another one"
+
+
+def _unsendable(world: World, wanted: Mapping[str, Any], resource: ChargeRow | StaticChargeRow) -> str:
+    """Why no callback of this resource can come to the awaited state, whatever brings one about; empty if it can."""
+    url, status = resource["callback_url"], wanted["status"]
+    if url is None or status == _ANY:
+        return ""
+    static_id = resource.get("static_charge_id") or resource["id"]
+    name, change = f"Charge {resource['id']}", "create another one with another callbackUrl"
+    if world.service.static_charges.static_charges.row(static_id) is not None:
+        name = f"Static Charge {static_id}"
+        change = f"give its further payments another callbackUrl (PATCH /v0/static-charges/{static_id})"
+    if status != STOPPED and (static_id, url) in world.service.outbox.in_flight.disabled:
+        return (
+            f"{url[:200]} has answered 410, so that no further callback of {name} is sent there: {change}, or replay"
+            " those that were stopped"
+        )
+    if status != BLOCKED and (forbidden := world.transport.forbidden_note(url)):
+        return f"each callback of {name} will be blocked: {forbidden}"
+    return ""
 
 
 async def _of_any(world: World, event: str | None) -> str:
@@ -152,7 +174,7 @@ async def _of_any(world: World, event: str | None) -> str:
     charges, initial = world.service.charges.charges, world.service.charges.lifecycle.table.initial
     unpaid = charges.counts("status").get((initial,), 0)
     scheduled = await _first_payment(world, event), await _first_expiry(world, event)
-    one = await _open_charge(world, {"status": initial})
+    one = await _open_charge(world, {"status": initial}, event)
     by_itself = min((found for found in scheduled if found is not None), default=None)
     ways = [by_itself[1]] if by_itself is not None else []
     if one is not None:
@@ -222,15 +244,16 @@ async def _first_expiry(world: World, event: str | None) -> tuple[int, str] | No
     return None
 
 
-async def _open_charge(world: World, filters: Mapping[str, Any]) -> ChargeRow | None:
-    """The oldest of these Charges that sends callbacks and whose invoice can be paid; one with a held payment, if all
-    have one."""
+async def _open_charge(world: World, filters: Mapping[str, Any], event: str | None) -> ChargeRow | None:
+    """The oldest of these Charges that sends callbacks with this event and whose invoice can be paid; one with a held
+    payment, if all have one."""
     charges, slices, after = world.service.charges.charges, world.slices(), None
     held: ChargeRow | None = None
     while rows := charges.page_up(filters, after, _READ_AT_ONCE):
         for row in rows:
-            if "closed" not in row and row["callback_url"] is not None:
-                charge = cast(ChargeRow, row)
+            charge = cast(ChargeRow, row)
+            sends = charge["callback_url"] is not None and ways_of(world, maker_of(charge), event, "yes", "yes", "yes")
+            if sends and "closed" not in charge:
                 decision = decision_of(world, charge)
                 if decision is None or decision.kind != IS_HELD:
                     return charge
@@ -250,7 +273,7 @@ async def _next_pending(world: World, filters: Mapping[str, Any]) -> DeliveryRow
         row = outbox.delivery(delivery_id)
         return row if row is not None and all(row.get(field) == value for field, value in filters.items()) else None
 
-    in_flight = [row for row in map(pending, outbox.in_flight) if row is not None]
+    in_flight = [row for row in map(pending, tuple(outbox.in_flight.attempts)) if row is not None]
     if in_flight:
         return min(in_flight, key=lambda row: (row["created_at"], row["sequence"]))
     timers = [entry for entry in world.clock.timers() if entry[3] == TIMER]
