@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import leyden
@@ -572,7 +573,10 @@ call()
 """
 
 
-@pytest.mark.parametrize("package", ["numpy._core.multiarray", "pandas._libs.tslibs.dtypes", "pyarrow.lib"])
+NUMPY = "numpy._core.multiarray" if int(np.__version__.split(".")[0]) >= 2 else "numpy.core.multiarray"
+
+
+@pytest.mark.parametrize("package", [NUMPY, "pandas._libs.tslibs.dtypes", "pyarrow.lib"])
 @pytest.mark.parametrize("call", ["spill", "table", "diff"])
 def test_an_interrupt_while_pandas_is_imported_leaves_it_usable(package: str, call: str, tmp_path: Path) -> None:
     if call != "spill" and package.startswith("pyarrow"):

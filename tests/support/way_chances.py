@@ -37,7 +37,8 @@ def largest_flows(nodes: int, seed: int, conditions: str) -> Iterator[int]:
         spendable = np.maximum(graph.local_msat - np.repeat(graph.reserve_msat, 2), 0) // 1_000
         spendable = np.minimum(spendable, 2**31 - 1).astype(np.int32)
         size = len(graph.names)
-        flow = csr_array(coo_array((spendable, (graph.source, graph.target)), shape=(size, size)))
+        ends = graph.source.astype(np.int32), graph.target.astype(np.int32)
+        flow = csr_array(coo_array((spendable, ends), shape=(size, size)))
         for number in range(PAYERS):
             payer = payments.node_of(f"wallet {number}")
             yield int(maximum_flow(flow, payer, payments.shop).flow_value)

@@ -175,8 +175,9 @@ _Row = tuple[str, str, str, int, _Policy, _Policy]
 def _connected(rows: list[_Row], dropped: Counter[str]) -> list[_Row]:
     """The channels of the largest connected part: no payment goes from one part to another."""
     numbers: dict[str, int] = {}
+    # scipy before 1.15 takes no other indices than those of 32 bits here.
     ends = np.array(
-        [[numbers.setdefault(end, len(numbers)) for end in row[1:3]] for row in rows], dtype=np.int64
+        [[numbers.setdefault(end, len(numbers)) for end in row[1:3]] for row in rows], dtype=np.int32
     ).reshape(-1, 2)
     joined = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(len(numbers), len(numbers)))
     parts = connected_components(joined, directed=False)[1][ends[:, 0]]
