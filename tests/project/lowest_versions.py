@@ -1,11 +1,11 @@
 """The lower bounds of pyproject.toml, on demand: `python -m tests.project.lowest_versions [PYTEST ARGUMENTS]`.
 
 Makes an environment with the lowest direct versions of all extras in `build/lowest` and runs the suite, or the part
-that the arguments name, in it, without the tests of `NEWEST`. The extras need newer versions of some packages than the core does, so that a second
-environment, `build/lowest-core`, has the lowest direct versions of the core alone and the lowest pytest; the tests of
-the core run its commands, its Python API and the pytest fixtures there. `--core` tries the core only; `--python 3.12`
-chooses another interpreter; `--neighbours` installs nothing and resolves Leyden together with the packages that users
-have beside it. Needs `uv` (`pip install uv`) and a package registry.
+that the arguments name, in it, without the tests of `NEWEST`. The extras need newer versions of some packages than the
+core does, so that a second environment, `build/lowest-core`, has the lowest direct versions of the core alone and the
+lowest pytest; the tests of the core run its commands, its Python API and the pytest fixtures there. `--core` tries the
+core only; `--python 3.12` chooses another interpreter; `--neighbours` installs nothing and resolves Leyden together
+with the packages that users have beside it. Needs `uv` (`pip install uv`) and a package registry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOWEST = ("--quiet", "--resolution", "lowest-direct")
 # Wheels only, except for the one pure Python package whose lowest versions have none, and Leyden itself.
 WHEELS = ("--only-binary", ":all:", "--no-binary", "leyden", "--no-binary", "standardwebhooks")
 CORE_TESTS = ("tests/project/test_core_environment.py", "tests/project/test_example_project.py")
-# What these compare with is made with the newest versions: the printed form of a DataFrame, and annotations of packages.
+# What these compare with is made with the newest versions: printed DataFrames, and the annotations of packages.
 NEWEST = (
     "tests/project/test_notebooks.py::test_a_notebook_is_the_result_of_its_source",
     "tests/project/test_linters_and_wheel.py::test_mypy_has_nothing_to_say",
