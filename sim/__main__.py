@@ -6,18 +6,25 @@ import os
 import sys
 from collections.abc import Sequence
 
+_CHECKS = ("conformance", "fuzz", "replay", "adapter", "receiver-check", "client-check")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 for success, 1 for a failure, 2 for wrong arguments.
 
     A file that cannot be used is a wrong argument.
 
-    The checks return 3 when they could not check everything, or could not test the target.
+    The checks return 3 when they could not check everything, or could not test the target. An interrupt is the regular
+    end of what runs until then; any other command has not done what it was to do.
     """
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
+        return _run(list(given))
     except KeyboardInterrupt:
-        return 0
+        if given[:1] in (["serve"], ["listen"]) or "--follow" in given:
+            return 0
+        print("leyden: interrupted before the end", file=sys.stderr)
+        return 3 if given[:1] and given[0] in _CHECKS else 1
 
 
 def _run(given: list[str]) -> int:

@@ -15,6 +15,7 @@ from leyden.harness.session.session import encoded
 from leyden.harness.targets.adapter import ADAPTER_METHODS, Adapter, adapter_attribute, adapter_method, load_adapter
 from leyden.harness.targets.served import ExternalService
 from leyden.json_files import InputError
+from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 
 _HEAD = '''"""An adapter for the harness of Leyden: leyden adapter --check FILE URL tries every method."""
@@ -29,6 +30,10 @@ class Adapter:
 
     # A receiver that answers 200 and keeps what it gets for inbox().
     callback_url = "http://127.0.0.1:9000/hook"'''
+
+
+class AdapterFailed(LeydenError):
+    """A method of an adapter raised an error, or returned what cannot be printed as JSON."""
 
 
 def adapter(options: argparse.Namespace) -> int:
@@ -89,12 +94,19 @@ def _call(loaded: object | None, words: Sequence[str]) -> int:
         raise HarnessError(
             f"the adapter has no {printable(name) or 'such'}(): give one of {', '.join(ADAPTER_METHODS)}"
         )
-    answer = method(*(float(one) if name == "advance" else one for one in arguments))
-    if name == "inbox":
-        for headers, body in answer:
-            print(json.dumps({"headers": dict(headers), "body": body}))
-    elif answer is not None:
-        print(answer if isinstance(answer, str) else json.dumps(answer))
+    try:
+        answer = method(*(float(one) if name == "advance" else one for one in arguments))
+        if name == "inbox":
+            lines = [json.dumps({"headers": dict(headers), "body": body}) for headers, body in answer]
+        else:
+            lines = [] if answer is None else [answer if isinstance(answer, str) else json.dumps(answer)]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the adapter is a user's program
+        why = printable(f"{type(error).__name__}: {error}"[:300])
+        raise AdapterFailed(f"{name}() of the adapter failed with {why}; correct it, or the arguments") from error
+    for line in lines:
+        print(line)
     return 0
 
 
@@ -118,7 +130,9 @@ class _Check:
                 continue
             try:
                 yield name, getattr(self, f"_{name}")(method)
-            except Exception as error:  # the adapter is a user's program
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # the adapter is a user's program
                 yield name, f"wrong: {type(error).__name__}: {error}"
 
     def _create(self) -> dict[str, Any]:

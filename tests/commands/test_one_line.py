@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -64,3 +68,37 @@ def test_a_long_text_of_an_error_keeps_its_start_and_its_mend() -> None:
     assert len(text) < 1_100
     assert text.startswith("name=xxx")
     assert text.endswith("is not possible: give another")
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        *(([check], 3) for check in ("conformance", "fuzz", "replay", "adapter", "receiver-check", "client-check")),
+        *(([command], 1) for command in ("pay", "advance", "lab", "deliveries", "table")),
+        ([], 1),
+        *((given, 0) for given in (["serve"], ["listen"], ["logs", "--follow"], ["journal", "--json", "--follow"])),
+    ],
+    ids=str,
+)
+def test_an_interrupt_is_a_success_only_of_what_runs_until_then(
+    given: list[str], status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("leyden.__main__._run", interrupted)
+    assert main(given) == status
+    assert capsys.readouterr() == ("", "leyden: interrupted before the end\n" if status else "")
+
+
+def test_a_check_of_a_client_that_is_interrupted_has_no_grade(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    client = f"import pathlib, time; pathlib.Path({str(started)!r}).touch(); time.sleep(60)"
+    words = ["-m", "leyden", "client-check", "--", sys.executable, "-c", client]
+    with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as check:
+        while not started.exists():
+            assert check.poll() is None
+            time.sleep(0.02)
+        check.send_signal(signal.SIGINT)
+        printed, error = check.communicate(timeout=30)
+    assert (check.returncode, error.splitlines()[-1]) == (3, "leyden: interrupted before the end"), printed

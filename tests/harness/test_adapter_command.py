@@ -98,7 +98,42 @@ ATTRIBUTES_THAT_RAISE = (
     "def __getattr__(name): raise RuntimeError(name)\n",
     "import sys\nclass Other:\n    def __getattr__(self, name): raise KeyError(name)\nadapter = Other()\n",
     "raise SystemExit(3)\n",
+    "raise GeneratorExit\n",
+    "class Adapter:\n    def __getattr__(self, name): raise GeneratorExit\n",
 )
+METHODS_THAT_FAIL = (
+    "class Adapter:\n    def pay(self, request): raise ValueError('no\\n\\x1b[31mwallet')\n",
+    "class Adapter:\n    def pay(self, request): raise GeneratorExit\n",
+    "class Adapter:\n    def pay(self): return None\n",
+    "class Adapter:\n    def pay(self, request): return object()\n",
+    "class Adapter:\n    def pay(self, request): raise NotImplementedError('pay')\n",
+)
+
+
+@pytest.mark.parametrize("source", METHODS_THAT_FAIL)
+def test_a_method_that_fails_is_one_line(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "shop.py"
+    path.write_text(source)
+    assert main(["adapter", "--call", str(path), "pay", "x"]) == 1
+    printed, error = capsys.readouterr()
+    assert printed == ""
+    assert len(error.splitlines()) == 1, error
+    assert error.startswith("leyden adapter: pay() of the adapter failed with ")
+    assert "\x1b" not in error
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "raise KeyboardInterrupt\n",
+        "class Adapter:\n    def pay(self, request): raise KeyboardInterrupt\n",
+        "class Adapter:\n    def __getattr__(self, name): raise KeyboardInterrupt\n",
+    ],
+)
+def test_an_interrupt_within_an_adapter_is_no_success(source: str, tmp_path: Path) -> None:
+    path = tmp_path / "shop.py"
+    path.write_text(source)
+    assert main(["adapter", "--call", str(path), "pay", "x"]) == 3
 
 
 @pytest.mark.parametrize("source", ATTRIBUTES_THAT_RAISE)

@@ -85,7 +85,9 @@ def adapter_attribute(adapter: object | None, name: str) -> Any:
     property or a `__getattr__` is a user's program."""
     try:
         return getattr(adapter, name, None)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         why = printable(f"{type(error).__name__}: {error}"[:300])
         raise InputError(f"the adapter's attribute {name} cannot be read: {why}; correct the adapter") from error
 
@@ -112,7 +114,9 @@ def load_adapter(text: str) -> object | None:
         name = name or next((one for one in _NAMES if hasattr(module, one)), _NAMES[0])
         found = getattr(module, name)
         adapter: object = found() if isinstance(found, type) else found
-    except (Exception, SystemExit) as error:  # the module is a user's program
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the module is a user's program
         why = printable(f"{type(error).__name__}: {error}")
         raise InputError(f"the adapter {printable(text)!r} cannot be imported: {why}; correct the module") from error
     for each in ("callback_url", *ADAPTER_METHODS):
