@@ -51,6 +51,7 @@ Step = TypedDict(
         "options": list[str],  # of `leyden serve`
         "disk": bool,
         "then": list["Step"],
+        "probe": list["Step"],
         "status": int,
         "check": str,
         "mistakes": list[str],

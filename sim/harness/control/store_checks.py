@@ -163,6 +163,7 @@ def _work(run: _Run, step: Mapping[str, Any]) -> None:
         run.change(_TABLE if number % 3 else _OTHER, name, None if number == 7 else number + 1)
         if number % 2:
             run.flush()
+            run.disk.after()
 
 
 class _Images:

@@ -24,6 +24,7 @@ from leyden.harness.obligations.idempotent_fields import idempotent_field_obliga
 from leyden.harness.obligations.labels import labelled
 from leyden.harness.obligations.long_lists import long_list_obligations
 from leyden.harness.obligations.machine.disks import disk_obligations
+from leyden.harness.obligations.machine.pending import pending_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
 from leyden.harness.obligations.sequences import fault_obligations, reply_obligations, sequence_obligations
@@ -86,6 +87,7 @@ def _derived() -> Iterator[Obligation]:
         secret_obligations(),
         clock_obligations(),
         disk_obligations(),
+        pending_obligations(),
         (setup_obligation(), jitter_obligation()),
     )
     for overlay in _BODY_OVERLAYS:

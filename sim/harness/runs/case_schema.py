@@ -11,6 +11,7 @@ from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
 from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
 from leyden.harness.control.list_checks import PLACES
+from leyden.harness.control.pending_checks import PENDING_WAYS
 from leyden.harness.control.refusal_checks import MISTAKES
 from leyden.harness.control.search_checks import COUNTS, KINDS
 from leyden.harness.control.state_checks import WAYS
@@ -148,6 +149,11 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "control_kept": {
         "how": {"enum": list(WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "then?": _STEPS_WITHIN, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
+    },
+    "control_pending": {
+        "how": {"enum": list(PENDING_WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
+        "steps": _STEPS_WITHIN, "probe?": _STEPS_WITHIN, "then": _STEPS_WITHIN,
+        "offset?": {"type": "integer", "minimum": 1_000, "maximum": _MAX_MS},
     },
     "control_refused": {
         "operation": _NAME, "mistakes": {"type": "array", "items": {"enum": list(MISTAKES)}, "minItems": 1},
