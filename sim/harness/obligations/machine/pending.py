@@ -39,7 +39,7 @@ def _script(name: str, **script: Any) -> Step:
 
 def _failed(label: str, **body: Any) -> tuple[Step, ...]:
     """A Charge with its callback."""
-    fail = send("POST", f"/sandbox/v1/charges/{{{label}.0.data.id}}/fail", {})
+    fail = send("POST", f"/sandbox/v1/charges/{{{label}.-1.data.id}}/fail", {})
     return (charge(1, label, **body), fail)
 
 
@@ -80,7 +80,8 @@ def pending_table() -> dict[str, Pending]:
     """Every kind of thing that can be pending."""
     found = {
         "expiry of a Charge": Pending((charge(1, "c", expiresIn=60),)),
-        "expiry of an unpaid invoice with an attempt": Pending((charge(1, "c", expiresIn=60), pay("c", 1, delay=60))),
+        "expiry of a Charge with a refused payment": Pending(
+            (charge(1, "c", expiresIn=60), pay("c", 1, outcome="underpay"), pay("c", 1, delay=120)), then=_next(2)),
         "expiry of a Static Charge": Pending(_link(expiresIn=60), then=_next(4)),
         "expiry of invoices of a Static Charge": Pending(_link(), then=_next(4)),
         "expiry of invoices of a full Static Charge": Pending((*_link(1), _PAID), then=_next(4)),
