@@ -185,6 +185,8 @@ def bech32_text(text: str) -> str | None:
     if places is None or text.lower().rpartition("1")[0] != "lnurl":
         return None
     bits = "".join(f"{place:05b}" for place in places)
+    if len(bits) % 8 >= 5 or "1" in bits[len(bits) // 8 * 8 :]:
+        return None  # more padding than the last character needs
     raw = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8))
     return raw.decode("utf-8", "replace")
 

@@ -115,7 +115,7 @@ class _Run:
         """Open a directory: its rows are those of one of these states, and it goes on from there."""
         try:
             store = self.open(folder)
-        except StoreError as error:
+        except (StoreError, StorageUnavailable) as error:
             raise violation(f"opening the store {where}", "it opens", str(error)) from None
         self.one_of(self.rows(store), wanted, where)
         store.table(_OTHER).put({"id": "next", "value": 1})
@@ -148,6 +148,9 @@ def check_store(folder: Path, step: Mapping[str, Any]) -> None:
                 images.check()
             disk.after = lambda: None
             _END[how](run, folder)
+        except (StoreError, StorageUnavailable) as error:
+            where = f"a store with the policy {step['policy']} on a disk that fails"
+            raise violation(where, "one call fails, and the next ones succeed", str(error)) from None
         finally:
             disk.after = lambda: None
             run.store.release()

@@ -11,6 +11,7 @@ from leyden.harness.generators.generators import START_MS
 from leyden.harness.obligations.changes import change_obligations
 from leyden.harness.obligations.control.bounds import keep_obligations
 from leyden.harness.obligations.control.clock import clock_obligations
+from leyden.harness.obligations.control.hosts import host_obligations
 from leyden.harness.obligations.control.kept import kept_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
@@ -86,6 +87,7 @@ def _derived() -> Iterator[Obligation]:
         keep_obligations(),
         secret_obligations(),
         clock_obligations(),
+        host_obligations(),
         disk_obligations(),
         pending_obligations(),
         (setup_obligation(), jitter_obligation()),

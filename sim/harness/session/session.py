@@ -11,6 +11,7 @@ import orjson
 from leyden.harness.checks import headers
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.constants import CREDENTIAL
 from leyden.harness.model.charges import CoverageItem, row_name
 from leyden.harness.model.http import CHALLENGE, known_names, names_in, unused_key
 from leyden.harness.model.model import ExpectedResponse, Model
@@ -210,6 +211,10 @@ class Session:
 
     def _check_problem(self, request: Request, response: Response) -> None:
         """Each request has an id of its own, and each code one title [errors]."""
+        if CREDENTIAL.encode() in response.body:
+            where = f"{request.method} {request.path[:120]}"
+            raise ContractViolation("errors_are_problems", "statuses", where, "a text without the password of a URL",
+                                    response.body.decode("utf-8", "replace"))  # fmt: skip
         body = response.json
         if not isinstance(body, dict) or "request_id" not in body or "idempotent-replayed" in response.headers:
             return

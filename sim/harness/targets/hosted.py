@@ -121,7 +121,8 @@ class HostedServer:
 
     def send(self, method: str, target: str, headers: Headers = (), body: bytes = b"") -> Response:
         """Send one request, and return its response."""
-        sent = (("host", "localhost"), *headers)
+        named = any(name.lower() == "host" for name, _ in headers)
+        sent = headers if named else (("host", "localhost"), *headers)
         raw = tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in sent)
         answer: LoopbackResponse = self._loop.run_until_complete(self._respond(method, target, raw, body))
         found = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
