@@ -27,7 +27,7 @@ def check_pending(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None
     """{"do": "control_pending", "how": one of `PENDING_WAYS`, "options"?, "steps", "probe"?, "then", "offset"?: ms}: do
     the steps at two servers. One is restarted a millisecond before the next due event, or `offset` after the steps, at
     it, and a millisecond after it, or is stopped meanwhile, or goes on in another process. The steps `probe` follow
-    each restart. Everything is compared, and again after the steps of `then`."""
+    each restart. Everything is compared after the steps of `then`."""
     how = step["how"]
     reference, other = make(False), make(True)
     both = (reference, other)
@@ -56,10 +56,10 @@ def check_pending(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None
     if how == PROCESS:
         _in_another_process(reference, other, [*probe, *step["then"]], where)
         return
-    _compare(reference, other, where)
-    if step["then"]:
-        _all(both, step["then"])
-        _compare(reference, other, f"{where}, and the steps after it")
+    # Once at the end: what happened since has its instants there.
+    _all(both, step["then"])
+    compare_values(reference.answers, other.answers, ENDS[0], f"the answers {where}")
+    compare(reference, other, ENDS[0], where, filtered=False)
 
 
 _WORDS: Mapping[str, str] = {
@@ -91,11 +91,6 @@ def _instant(text: str) -> int:
     found = instant_of(text)
     assert found is not None, text
     return found
-
-
-def _compare(reference: Host, other: Host, where: str) -> None:
-    compare_values(reference.answers, other.answers, ENDS[0], f"the answers {where}")
-    compare(reference, other, ENDS[0], where, filtered=False)
 
 
 def _in_another_process(reference: Host, other: Host, steps: list[Any], where: str) -> None:
