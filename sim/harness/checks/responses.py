@@ -15,6 +15,7 @@ from typing import Any
 from standardwebhooks.webhooks import Webhook
 
 from leyden.harness.checks.violations import ContractViolation, difference
+from leyden.harness.constants import CREDENTIAL
 from leyden.harness.model.faults import COPYING
 from leyden.harness.model.model import ANYWHERE, EITHER
 from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest, StaticCharge
@@ -177,6 +178,13 @@ def lnurl(static: StaticCharge, request: Any, base_url: str, where: str) -> None
     observed = bech32_text(request) if isinstance(request, str) else None
     if observed != wanted or request != request.lower():
         raise ContractViolation("invoice_agrees", "lnurl-pay", f"{where}: LNURL", wanted, observed or request)
+
+
+def no_password(response: Response, where: str) -> None:
+    """No error text shows the password of a URL [statuses]."""
+    if CREDENTIAL.encode() in response.body:
+        observed = response.body.decode("utf-8", "replace")
+        raise ContractViolation("errors_are_problems", "statuses", where, "a text without the password", observed)
 
 
 def bech32_text(text: str) -> str | None:

@@ -100,7 +100,7 @@ def _in_another_process(reference: Host, other: Host, steps: list[Any], where: s
              "now": other.server.real_ms}  # fmt: skip
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     ended = subprocess.run(
-        [sys.executable, "-m", "leyden.harness.targets.other_process"],
+        [sys.executable, "-m", "leyden.harness.control.other_process"],
         input=json.dumps(given), capture_output=True, text=True, timeout=_LONGEST_S, check=False,
         env={**os.environ, "PYTHONHASHSEED": seed},
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A hosted server in a process of its own: `python -m leyden.harness.targets.other_process` reads the directory, the
+"""A hosted server in a process of its own: `python -m leyden.harness.control.other_process` reads the directory, the
 options and the steps as JSON, and writes the answers and the state."""
 
 from __future__ import annotations
