@@ -14,12 +14,14 @@ from leyden.callbacks.faults import Faults
 from leyden.harness.checks import responses
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.control import store_checks
+from leyden.harness.engines.obligations import _first_of_each, _ordered
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.obligations.machine.disks import disk_obligations
 from leyden.harness.obligations.machine.pending import pending_obligations, pending_table
 from leyden.harness.runs.cases import play, read_case
 from leyden.harness.targets.disk import CALLS, Disk, Fault
 from leyden.lightning.receiver.invoices import Invoices
+from leyden.rng import RandomStreams
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.errors import StorageUnavailable, TooManyRequests
@@ -318,3 +320,21 @@ def test_steps_of_another_form_are_refused(step: Any) -> None:
                 "journalHash": None}  # fmt: skip
     with pytest.raises(ValueError, match=r"steps"):
         read_case(document)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_obligation_of_a_body_is_sent_to_an_operation_that_reads_it(seed: int) -> None:
+    firsts = _first_of_each(all_obligations(), RandomStreams(seed).stream("obligations"))
+    chosen = [
+        one for one in all_obligations() if one.id in firsts and one.kind in {"content-type", "depth+0", "bytes+0"}
+    ]
+    assert len(chosen) > 20
+    assert all(one.steps[-1]["method"] in {"POST", "PATCH"} for one in chosen)
+
+
+def test_each_setup_has_cases_in_the_first_part_of_a_run() -> None:
+    firsts = _first_of_each(all_obligations(), RandomStreams(1).stream("obligations"))
+    cases = _ordered(obligation_cases(all_obligations()), firsts)
+    setups = {one.id: one.setup.partition("-changed")[0] for one in all_obligations()}
+    asked = [[step["obligation"] for step in case.steps if "obligation" in step] for case in cases]
+    assert {setups[ids[0]] for ids in asked[: len(asked) // 2]} == {setups[ids[0]] for ids in asked}

@@ -3,7 +3,7 @@ that was sent to each operation."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -38,10 +38,16 @@ def declared_obligations() -> tuple[str, ...]:
     return tuple(one.id for one in all_obligations())
 
 
+def _is_ignored(one: Obligation) -> bool:
+    """Whether this is a body, or its media type, of a request that needs none."""
+    is_of_body = " body" in one.place or one.place.endswith("header.Content-Type")
+    return is_of_body and bool(one.steps) and one.steps[-1].get("method") in {"GET", "HEAD"}
+
+
 def _first_of_each(obligations: Sequence[Obligation], stream: RandomStream) -> frozenset[str]:
     """The ids of obligations that have one of each kind and case, at a random place: each value of each constraint
-    once, whatever operation it is sent to."""
-    order = sorted(obligations, key=lambda one: stream.below(2**32))
+    once, whatever operation it is sent to, but those of bodies to an operation that reads one."""
+    order = sorted(obligations, key=lambda one: (not _is_ignored(one), stream.below(2**32)))  # the last one is taken
     return frozenset({(one.kind, one.case): one.id for one in order}.values())
 
 
@@ -62,7 +68,7 @@ def _ordered(cases: Sequence[Case], firsts: Container[str]) -> list[Case]:
     """The cases in an order in which the setups share the time: whenever the run ends, each setup has had its parts of
     the time (`_PARTS`), or all of its cases. Those with an obligation of `firsts` come before the others."""
     setups = {one.id: one.setup for one in all_obligations()}
-    spent: Counter[tuple[bool, str]] = Counter()
+    spent: defaultdict[tuple[bool, str], float] = defaultdict(float)
     placed = []
     for case in cases:
         asked = [step["obligation"] for step in case.steps if "obligation" in step]

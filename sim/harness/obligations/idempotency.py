@@ -244,14 +244,15 @@ def _by_other_keys(one: DocumentedOperation) -> Iterator[Obligation]:
         return request_of(one, headers=headers, body={**one.example, **body})
 
     own, other, foreign = "{key}", "{spare}", "{second}"
-    orders = {
+    restart: Step = {"do": "restart", "how": "kill"}
+    orders: dict[str, tuple[Step, ...]] = {
         "first by the present key": (spare, asked(own), asked(other), asked(own)),
         "first by the new key": (spare, asked(other), asked(own), asked(other)),
         "another body": (spare, asked(own), asked(other, description="another"), asked(other)),
         "before the new key": (asked(own), spare, asked(other)),
         "another project": (spare, asked(other), asked(foreign), asked(own)),
         "a key that is replaced": (spare, asked(other), spare, asked(other)),
-        "after a restart": (spare, asked(own), {"do": "restart", "how": "kill"}, asked(other)),
+        "after a restart": (spare, asked(own), restart, asked(other)),
     }
     for case, steps in orders.items():
         place = f"{one.name} header.Idempotency-Key"
