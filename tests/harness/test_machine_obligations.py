@@ -28,6 +28,7 @@ from leyden.server.errors import StorageUnavailable, TooManyRequests
 from leyden.server.http import corrections, idempotency, strict_json
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.idempotency import Idempotency
+from leyden.server.http.projects import Projects
 from leyden.server.store import compaction, storage
 from leyden.server.store.compaction import Compaction
 from leyden.server.store.storage import JournalStorage
@@ -338,3 +339,16 @@ def test_each_setup_has_cases_in_the_first_part_of_a_run() -> None:
     setups = {one.id: one.setup.partition("-changed")[0] for one in all_obligations()}
     asked = [[step["obligation"] for step in case.steps if "obligation" in step] for case in cases]
     assert {setups[ids[0]] for ids in asked[: len(asked) // 2]} == {setups[ids[0]] for ids in asked}
+
+
+def test_a_secret_of_an_option_that_is_new_at_each_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Projects.add
+
+    def add(self: Projects, name: str, key: str, secret: str | None = None) -> Any:
+        found = original(self, name, key, secret)
+        if secret is not None:
+            self.rotate_secret(name, secret)
+        return found
+
+    monkeypatch.setattr(Projects, "add", add)
+    assert violation_of("secrets", "kill, given") is not None

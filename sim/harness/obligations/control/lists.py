@@ -139,13 +139,8 @@ def _filters(one: ControlList, asked: Any) -> Iterator[Obligation]:
             for kind in kinds_of(schema) if place != EVERY else ("same",):
                 draw = [[name, place, kind]]
                 # A search reads row after row, and not an index.
-                yield asked(
-                    "search" if name == "text" else "filter",
-                    f"{place} {kind}",
-                    f" query.{name}",
-                    check="filter",
-                    draw=draw,
-                )
+                what = "search" if name == "text" else "filter"
+                yield asked(what, f"{place} {kind}", f" query.{name}", check="filter", draw=draw)
     for first, second in combinations(known, 2):
         for place, other in (("first", "first"), ("middle", "middle"), ("first", "last")):
             for kinds in _PAIRS:
