@@ -29,6 +29,7 @@ _COST = (60.0, 0.0)
 _PARTS: Mapping[str, float] = {
     "rows": 10, "empty": 6, "lists": 4, "control-empty": 4, "pending": 6, "disk": 3, "restart": 3, "kill": 2, "full": 2,
     "keys": 2, "pages": 4, "long": 2, "control-rows": 2,
+    "control-secrets": 4,
 }  # fmt: skip
 UNCHECKED = "obligations of the documents: their answers depend on everything that the service has"
 
