@@ -35,12 +35,17 @@ def shown(text: str) -> str:
     return json.dumps(text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "...")
 
 
+def without_passwords(text: str) -> str:
+    """A text whose URLs have no user names and passwords."""
+    return _AUTHORITY.sub("//***@", text)
+
+
 def received(value: Any) -> str:
     """A JSON value in an error. A password in a URL is not shown."""
     if isinstance(value, str):
         if len(value) > _MAX_SHOWN:
             return f"a text of {len(value)} characters"
-        return shown(_AUTHORITY.sub("//***@", value))
+        return shown(without_passwords(value))
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):

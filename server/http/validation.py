@@ -9,7 +9,7 @@ from typing import Any
 from leyden.server.contract.json_pointer import child, descendant
 from leyden.server.contract.types import Body, Parameter, Path, Rule
 from leyden.server.errors import FieldError
-from leyden.server.http.corrections import correction, received, shown
+from leyden.server.http.corrections import correction, received, shown, without_passwords
 from leyden.server.spelling import closest
 
 _MAX_LENGTH = 300
@@ -143,7 +143,7 @@ def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldEr
     schema = _schema_at(rule.schema, names)
     expect = schema.get("x-expect")
     if not expect:
-        return [FieldError(pointer[:_MAX_LENGTH], error.message[:_MAX_LENGTH])]
+        return [FieldError(pointer[:_MAX_LENGTH], without_passwords(error.message)[:_MAX_LENGTH])]
     detail = f"expected {expect}"
     if pointer:
         wrong = _at(value, path)

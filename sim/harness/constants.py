@@ -18,3 +18,6 @@ REPORT_FORMATS = {  # with the endings of the files
     "har": ".har",
     "github": ".github",
 }
+
+# A password in URLs, which no error text shows [statuses].
+CREDENTIAL = "correct-horse-battery"

@@ -51,9 +51,13 @@ Step = TypedDict(
         "options": list[str],  # of `leyden serve`
         "disk": bool,
         "then": list["Step"],
+        "probe": list["Step"],
         "status": int,
         "check": str,
         "mistakes": list[str],
+        "policy": str,  # of a store: one of `POLICIES`
+        "compaction": str,
+        "fault": list[Any],  # of a disk: the call, which one, and what it does
         "every": int,  # of the rows that are chosen, from the newest
         "draw": list[list[str]],  # of a filter: the parameter, the place of a row, which value, the kind of value
     },

@@ -51,7 +51,7 @@ def test_every_list_of_the_document_has_obligations_of_each_kind() -> None:
         for name, parameter in one.filters.items():
             if parameter["schema"].get("type") != "boolean":
                 asked = [each for each in obligations_of(one) if each.place.endswith(f"query.{name}") and each.steps]
-                assert "list-filter" in {each.kind for each in asked}, (one.name, name)
+                assert {"list-filter", "list-search"} & {each.kind for each in asked}, (one.name, name)
         assert all(each.steps for each in obligations_of(one))
 
 
@@ -85,7 +85,16 @@ def test_the_setups_have_more_rows_than_a_page_and_than_a_portion() -> None:
 
 
 def test_a_case_of_the_control_plane_is_read_as_it_was_written_and_described() -> None:
-    for kind in ("list-filter", "list-between-pages", "charge", "count", "replay-filter", "kept", "live-clock"):
+    for kind in (
+        "list-filter",
+        "list-search",
+        "list-between-pages",
+        "charge",
+        "count",
+        "replay-filter",
+        "kept",
+        "live-clock",
+    ):
         chosen = [one for one in OBLIGATIONS if one.kind == kind][:2]
         for case in obligation_cases(chosen):
             assert read_case(case.document()).steps == case.steps
@@ -120,14 +129,14 @@ def test_a_page_that_has_a_next_one_too_many(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_search_that_reads_one_portion(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "READ_AT_ONCE", 10**9)
-    assert violation_of("listSandboxCharges query.text list-filter first same") is None
+    assert violation_of("listSandboxCharges query.text list-search first same") is None
     original = pages.searched_page
 
     async def searched_page(call: Any, read: Any, *args: Any, **options: Any) -> Any:
         return await original(call, lambda after, limit: read(after, 100), *args, **options)
 
     monkeypatch.setattr("leyden.devserver.control.charges.searched_page", searched_page)
-    assert violation_of("listSandboxCharges query.text list-filter last same") is not None
+    assert violation_of("listSandboxCharges query.text list-search last same") is not None
 
 
 def test_deliveries_of_a_static_charge_that_are_not_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,19 @@ def texts(sandbox: Sandbox, charge_id: str) -> list[str]:
     return [event.text for event in charge_events(sandbox.world, charge_id).events]
 
 
+def test_after_a_restart_a_charge_of_a_full_static_charge_has_expired_at_its_own_time(tmp_path: Path) -> None:
+    with Sandbox(seed=7, start=START, data=tmp_path) as sandbox:
+        static = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="seat", allowedSlots=1)
+        path = f"/lnurlp/{static.id}/invoice?amount=1000"
+        invoices = [sandbox.http.get(path).json()["pr"] for _ in range(2)]
+        sandbox.wallet("ana").pay(invoices[1])
+        sandbox.advance("301s")
+        other = next(charge.id for charge in sandbox.charges if charge.status == "expired")
+        before = [(event.at, event.text) for event in charge_events(sandbox.world, other).events]
+    with Sandbox(data=tmp_path) as again:
+        assert [(event.at, event.text) for event in charge_events(again.world, other).events] == before
+
+
 @pytest.mark.parametrize("end", ["settle", "return", "cancel", "expiry"])
 @pytest.mark.parametrize("gap", ["0s", "5s"])
 def test_a_hold_stays_in_the_timeline_after_its_end(tmp_path: Path, end: str, gap: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from standardwebhooks.webhooks import Webhook
 
 from leyden.harness.checks.violations import ContractViolation, difference
+from leyden.harness.constants import CREDENTIAL
 from leyden.harness.model.faults import COPYING
 from leyden.harness.model.model import ANYWHERE, EITHER
 from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest, StaticCharge
@@ -179,12 +180,21 @@ def lnurl(static: StaticCharge, request: Any, base_url: str, where: str) -> None
         raise ContractViolation("invoice_agrees", "lnurl-pay", f"{where}: LNURL", wanted, observed or request)
 
 
+def no_password(response: Response, where: str) -> None:
+    """No error text shows the password of a URL [statuses]."""
+    if CREDENTIAL.encode() in response.body:
+        observed = response.body.decode("utf-8", "replace")
+        raise ContractViolation("errors_are_problems", "statuses", where, "a text without the password", observed)
+
+
 def bech32_text(text: str) -> str | None:
     """The URL in an LNURL, decoded by BIP 173; None if it is invalid."""
     places = bech32_data(text)
     if places is None or text.lower().rpartition("1")[0] != "lnurl":
         return None
     bits = "".join(f"{place:05b}" for place in places)
+    if len(bits) % 8 >= 5 or "1" in bits[len(bits) // 8 * 8 :]:
+        return None  # more padding than the last character needs
     raw = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8))
     return raw.decode("utf-8", "replace")
 

@@ -32,13 +32,16 @@ def control_scenarios() -> Scenarios:
     }
 
 
+_OF_LISTS = frozenset({"list-filter", "list-search", "list-between-pages"})
+
+
 def _steps(obligations: Iterable[Obligation]) -> Iterator[Step]:
     return (step for one in obligations for step in one.steps)
 
 
 def _chosen(obligations: Iterable[Obligation]) -> Iterator[Obligation]:
     for one in obligations:
-        wanted = one.kind in _KINDS or (one.kind in {"list-filter", "list-between-pages"} and one.case in _CASES)
+        wanted = one.kind in _KINDS or (one.kind in _OF_LISTS and one.case in _CASES)
         wanted = wanted or one.id in _VALUES
         if one.setup in (DIRECT, SMALL) and wanted and not one.id.startswith(_LONG):
             yield one

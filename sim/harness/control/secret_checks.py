@@ -26,9 +26,12 @@ class _Expected:
         self.secrets: list[tuple[str, int | None]] = [] if given is None else [(given, None)]
         self.keys = {API_KEY: True}
         self.received = 0
+        self.former: list[str] = []  # of a run before a reset
+        self.since: dict[str, str] = {}  # from when each secret signs
 
     def rotate(self, secret: str, now: int) -> None:
         """Another secret; the earlier ones sign for a day."""
+        self.since.pop(secret, None)
         known = [(one, now + _DAY_MS if until is None else until) for one, until in self.secrets if one != secret]
         self.secrets = [(secret, None), *known][:_MOST]
 
@@ -72,8 +75,10 @@ def _do(host: Host, one: Any, expected: _Expected) -> None:
         do(host, one)
         if target.endswith("/reset"):
             # The secret stays; whether an earlier one still signs in the new run is not promised.
+            expected.former += [secret for secret, _ in expected.secrets[1:]]
             expected.secrets = expected.secrets[:1]
         if target.endswith(("/reset", "/restore")):
+            expected.since.clear()
             expected.received = next(
                 (row["received"] for row in host.rows("listInboxes") if row["name"] == "signed"), 0
             )
@@ -86,8 +91,14 @@ def _check(host: Host, expected: _Expected, where: str) -> None:
     now = _now(host)
     signing = expected.signing(now)
     observed = [one["secret"] for one in found["secrets"]]
-    if (found["current"], observed[: len(signing)]) != (signing[0], signing):
+    known = [*signing, *(secret for secret in observed[len(signing) :] if secret in expected.former)]
+    if (found["current"], observed) != (signing[0], known):
         raise violation(f"GET {_SECRET} {where}", signing, [found["current"], *observed])
+    since = {one["secret"]: one["since"] for one in found["secrets"]}
+    wanted_since = {secret: expected.since.get(secret, at) for secret, at in since.items()}
+    if since != wanted_since:
+        raise violation(f"GET {_SECRET}: since, {where}", wanted_since, since)
+    expected.since |= since
     body = {"amount": "2000", "description": "signed", "callbackUrl": _INBOX}
     charge = host.accepted("POST", "/v0/charges", body)["data"]["id"]
     host.accepted("POST", f"/sandbox/v1/charges/{charge}/fail", {})

@@ -24,6 +24,7 @@ from leyden.harness.targets.hosted import ENDS
 
 _COPIES = ("restore", "fork", "import")
 WAYS = (*ENDS, *_COPIES)
+PROCESS = "process"  # another process goes on with the data
 # Reads that are not compared, with the reasons.
 _NOT_KEPT: Mapping[str, str] = {
     "getJournal": "the next process begins a journal of its own",
@@ -74,18 +75,18 @@ def check_kept(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None:
     where = f"after {_WORDS[how]}"
     then = step.get("then", ())
     if origin is not other:  # what happens in the sandbox that was copied changes nothing in the copy
-        _state(origin, _ORIGIN)  # as often as at the reference, because faults match these reads, too
+        kept_state(origin, _ORIGIN)  # as often as at the reference, because faults match these reads, too
         for one in then:
             do(origin, one)
-        _state(origin, _ORIGIN)
-    _compare(reference, other, how, where, filtered=not then)
+        kept_state(origin, _ORIGIN)
+    compare(reference, other, how, where, filtered=not then)
     for one in then:
         do(reference, one)
         do(other, one)
     if then:
-        _compare(reference, other, how, f"{where}, and the steps after it")
+        compare(reference, other, how, f"{where}, and the steps after it")
         if origin is not other:
-            _compare(reference, origin, _ORIGIN, f"in the sandbox of which there is a copy, {where}")
+            compare(reference, origin, _ORIGIN, f"in the sandbox of which there is a copy, {where}")
 
 
 def do(host: Host, one: Step) -> None:
@@ -148,13 +149,12 @@ _COPY: Mapping[str, Callable[[Host], Host]] = {"restore": _restored, "fork": _fo
 # State
 
 
-def _compare(reference: Host, other: Host, how: str, where: str, *, filtered: bool = True) -> None:
+def compare(reference: Host, other: Host, how: str, where: str, *, filtered: bool = True) -> None:
+    """Every read has the same response at both servers; with `filtered` also the lists with filters."""
     masked = how in {"fork", "import"}
-    expected, observed = _state(reference, how), _state(other, how)
+    expected, observed = kept_state(reference, how), kept_state(other, how)
     for target, wanted in expected.items():
-        wanted, found = _masked(wanted, how, masked), _masked(observed.get(target), how, masked)
-        if wanted != found:
-            raise violation(f"GET {target} {where}", *_first_difference(wanted, found))
+        compare_values(wanted, observed.get(target), how, f"GET {target} {where}")
     more = [target for target in observed if target not in expected]
     if more:
         raise violation(where, f"{len(expected)} reads", more[:3])
@@ -164,7 +164,15 @@ def _compare(reference: Host, other: Host, how: str, where: str, *, filtered: bo
             raise violation(f"GET {target} {where}", *_first_difference(wanted, found))
 
 
-def _state(host: Host, how: str) -> dict[str, Any]:
+def compare_values(wanted: Any, found: Any, how: str, where: str) -> None:
+    """Two values are the same, except for the members that may differ."""
+    masked = how in {"fork", "import"}
+    wanted, found = _masked(wanted, how, masked), _masked(found, how, masked)
+    if wanted != found:
+        raise violation(where, *_first_difference(wanted, found))
+
+
+def kept_state(host: Host, how: str) -> dict[str, Any]:
     """The responses to every read of the control plane and of the charge service."""
     host.forget()
     found: dict[str, Any] = {}

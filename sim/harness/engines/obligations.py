@@ -3,7 +3,7 @@ that was sent to each operation."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -16,11 +16,20 @@ from leyden.harness.runs.cases import Case, CaseResult, play
 from leyden.harness.targets.target import Target
 from leyden.rng import RandomStream, RandomStreams
 
-# How early the cases of a setup come, by the start of its name: the share of them that is played is the share of all
-# cases, divided by this. Setups whose cases are short, or have many obligations, come first.
-_WEIGHTS: Mapping[str, float] = {
-    "rows": 0.35, "lists": 0.3, "restarted-lists": 0.2, "empty": 0.6, "control-empty": 0.3, "keys": 0.4, "slots": 0.5,
-    "pages": 0.8, "long": 0.2, "control-deliveries": 0.4, "fault": 1.6, "kill": 1.2, "reset": 1.2,
+# What the cases of a setup cost, by the start of its name: ms of CPU time for a case, and for each of its obligations.
+_COSTS: Mapping[str, tuple[float, float]] = {
+    "rows": (20, 1.7), "empty": (10, 8), "lists": (50, 1), "control-empty": (20, 0.4), "long": (1_200, 2.5),
+    "restarted-lists": (100, 0.4), "restart": (55, 0), "kill": (98, 0), "pending": (60, 0), "disk": (0, 15),
+    "control-deliveries": (600, 80), "control-few-rows": (700, 50), "control-rows": (700, 8), "control-keep": (336, 0),
+    "control-kept": (245, 0), "control-network": (600, 40), "tables": (240, 0), "pages": (750, 0), "history": (900, 0),
+    "control-clock": (31, 0), "later": (28, 0), "fault": (18, 0), "events": (30, 0), "slots": (35, 0),
+}  # fmt: skip
+_COST = (60.0, 0.0)
+# How many parts of the time a setup gets while it has cases; another one gets one part.
+_PARTS: Mapping[str, float] = {
+    "rows": 10, "empty": 6, "lists": 4, "control-empty": 4, "pending": 6, "disk": 3, "restart": 3, "kill": 2, "full": 2,
+    "keys": 2, "pages": 4, "long": 2, "control-rows": 2,
+    "control-secrets": 4,
 }  # fmt: skip
 UNCHECKED = "obligations of the documents: their answers depend on everything that the service has"
 
@@ -30,10 +39,16 @@ def declared_obligations() -> tuple[str, ...]:
     return tuple(one.id for one in all_obligations())
 
 
+def _is_ignored(one: Obligation) -> bool:
+    """Whether this is a body, or its media type, of a request that needs none."""
+    is_of_body = " body" in one.place or one.place.endswith("header.Content-Type")
+    return is_of_body and bool(one.steps) and one.steps[-1].get("method") in {"GET", "HEAD"}
+
+
 def _first_of_each(obligations: Sequence[Obligation], stream: RandomStream) -> frozenset[str]:
     """The ids of obligations that have one of each kind and case, at a random place: each value of each constraint
-    once, whatever operation it is sent to."""
-    order = sorted(obligations, key=lambda one: stream.below(2**32))
+    once, whatever operation it is sent to, but those of bodies to an operation that reads one."""
+    order = sorted(obligations, key=lambda one: (not _is_ignored(one), stream.below(2**32)))  # the last one is taken
     return frozenset({(one.kind, one.case): one.id for one in order}.values())
 
 
@@ -51,17 +66,19 @@ def _mixed(obligations: Sequence[Obligation], firsts: Container[str], stream: Ra
 
 
 def _ordered(cases: Sequence[Case], firsts: Container[str]) -> list[Case]:
-    """The cases in an order that mixes the setups, those with an obligation of `firsts` before the others: after a
-    share of the cases, about this share of each setup has been tested, or as many times more as its weight says."""
+    """The cases in an order in which the setups share the time: whenever the run ends, each setup has had its parts of
+    the time (`_PARTS`), or all of its cases. Those with an obligation of `firsts` come before the others."""
     setups = {one.id: one.setup for one in all_obligations()}
-    groups: dict[tuple[bool, str], list[Case]] = {}
+    spent: defaultdict[tuple[bool, str], float] = defaultdict(float)
+    placed = []
     for case in cases:
         asked = [step["obligation"] for step in case.steps if "obligation" in step]
-        groups.setdefault((not any(one in firsts for one in asked), setups[asked[0]]), []).append(case)
-    placed = []
-    for (is_later, setup), members in groups.items():
-        weight = _WEIGHTS.get(setup, _WEIGHTS.get(setup.partition("-changed")[0], 1))
-        placed += [(is_later, weight * (place + 0.5) / len(members), case) for place, case in enumerate(members)]
+        name = setups[asked[0]].partition("-changed")[0]
+        group = (not any(one in firsts for one in asked), name)
+        of_case, of_obligation = _COSTS.get(name, _COST)
+        before = spent[group]
+        spent[group] += (of_case + of_obligation * len(asked)) / _PARTS.get(name, 1)
+        placed.append((group[0], (before + spent[group]) / 2, case))
     return [case for _, _, case in sorted(placed, key=itemgetter(0, 1))]
 
 

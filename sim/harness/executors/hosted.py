@@ -12,6 +12,7 @@ from leyden.harness.control.clock_checks import check_clock
 from leyden.harness.control.host import Host
 from leyden.harness.control.keep_checks import check_keep
 from leyden.harness.control.list_checks import check_list
+from leyden.harness.control.pending_checks import check_pending
 from leyden.harness.control.refusal_checks import check_refused
 from leyden.harness.control.replay_checks import check_replay
 from leyden.harness.control.search_checks import check_counts, check_search
@@ -78,6 +79,19 @@ def control_kept(session: Session, step: Step) -> None:
         return started[-1]
 
     check_kept(new_server, step)
+
+
+def control_pending(session: Session, step: Step) -> None:
+    """{"do": "control_pending", "how": "kill", "options"?, "steps": [step, ...], "probe"?: [step, ...], "then": [step,
+    ...], "offset"?: ms}: restart one of two servers before, at and after an instant, and compare both
+    (`leyden.harness.control.pending_checks`)."""
+    started: list[Host] = []
+
+    def make(disk: bool) -> Host:
+        started.append(new_host(session, {**step, "disk": disk}, is_reference=not started))
+        return started[-1]
+
+    check_pending(make, step)
 
 
 def control_refused(session: Session, step: Step) -> None:

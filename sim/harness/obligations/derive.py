@@ -11,6 +11,7 @@ from leyden.harness.generators.generators import START_MS
 from leyden.harness.obligations.changes import change_obligations
 from leyden.harness.obligations.control.bounds import keep_obligations
 from leyden.harness.obligations.control.clock import clock_obligations
+from leyden.harness.obligations.control.hosts import host_obligations
 from leyden.harness.obligations.control.kept import kept_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
@@ -23,6 +24,8 @@ from leyden.harness.obligations.idempotency import idempotency_obligations
 from leyden.harness.obligations.idempotent_fields import idempotent_field_obligations
 from leyden.harness.obligations.labels import labelled
 from leyden.harness.obligations.long_lists import long_list_obligations
+from leyden.harness.obligations.machine.disks import disk_obligations
+from leyden.harness.obligations.machine.pending import pending_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
 from leyden.harness.obligations.sequences import fault_obligations, reply_obligations, sequence_obligations
@@ -84,6 +87,9 @@ def _derived() -> Iterator[Obligation]:
         keep_obligations(),
         secret_obligations(),
         clock_obligations(),
+        host_obligations(),
+        disk_obligations(),
+        pending_obligations(),
         (setup_obligation(), jitter_obligation()),
     )
     for overlay in _BODY_OVERLAYS:

@@ -219,6 +219,7 @@ def _times(one: DocumentedOperation) -> Iterator[Obligation]:
             steps += [other.step(), {"do": "advance", "by": _DAY_MS - 3}, asked.step(_raw(one, x="0")), asked.step()]
             yield asked.obligation("retention", steps)
             yield asked.obligation("retention:restarts", _restarted(steps), setup="keys-changed")
+    yield from _by_other_keys(one)
     static = one.name == "createStaticCharge"
     meanwhile: dict[str, list[Step]] = {
         "followed": [{"do": "follow", "what": "k1"}],
@@ -232,6 +233,30 @@ def _times(one: DocumentedOperation) -> Iterator[Obligation]:
         whole = [asked.step(**{"as": "k1"}), *steps, asked.step(), asked.step(_raw(one, x="0"))]
         yield asked.obligation("retention", whole, setup="keys-changed")
         yield asked.obligation("retention:restarts", _restarted(whole), setup="keys-changed")
+
+
+def _by_other_keys(one: DocumentedOperation) -> Iterator[Obligation]:
+    """A repeated request with another API key of the project, which was created or replaced meanwhile."""
+    spare: Step = {"do": "spare_key"}
+
+    def asked(key: str, **body: Any) -> Step:
+        headers = [["apikey", key], JSON_TYPE, ["Idempotency-Key", "K"]]
+        return request_of(one, headers=headers, body={**one.example, **body})
+
+    own, other, foreign = "{key}", "{spare}", "{second}"
+    restart: Step = {"do": "restart", "how": "kill"}
+    orders: dict[str, tuple[Step, ...]] = {
+        "first by the present key": (spare, asked(own), asked(other), asked(own)),
+        "first by the new key": (spare, asked(other), asked(own), asked(other)),
+        "another body": (spare, asked(own), asked(other, description="another"), asked(other)),
+        "before the new key": (asked(own), spare, asked(other)),
+        "another project": (spare, asked(other), asked(foreign), asked(own)),
+        "a key that is replaced": (spare, asked(other), spare, asked(other)),
+        "after a restart": (spare, asked(own), restart, asked(other)),
+    }
+    for case, steps in orders.items():
+        place = f"{one.name} header.Idempotency-Key"
+        yield Obligation(place, "by-another-key", case, one.source, tuple(steps), setup="keys-changed")
 
 
 def _restarted(steps: Sequence[Step]) -> list[Step]:

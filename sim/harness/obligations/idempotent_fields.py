@@ -31,9 +31,19 @@ _VALUES: Mapping[str, tuple[Any, ...]] = {
     "allowedSlots": (2, 3, 0, "", None),
     "identifier": ("K@shop.example", "K@shop.test", "other-K@shop.example", "", None),
 }
+_TEXT_FIELDS = ("description", "internalId", "successMessage")
 # Names that the operations do not know: those of responses and of other services, and some that look like nothing.
 _IGNORED = ("unit", "id", "status", "createdAt", "slots", "currency", "metadata", "callback_url", "Amount", "_x", "",
             "a.b", "idempotencyKey")  # fmt: skip
+
+
+# Two texts that are the same if something is dropped, folded or normalised.
+_ALIKE = {
+    "accents": ("caf\u00e9", "caf\u00e8"), "dropped": ("caf\u00e9", "caf"), "composed": ("caf\u00e9", "cafe\u0301"),
+    "folded": ("stra\u00dfe", "strasse"), "wide": ("\uff21", "A"), "emoji": ("\U0001f600", "\U0001f601"),
+    "scripts": ("\u0430", "a"), "direction": ("a\u200eb", "ab"), "line end": ("a\u2028b", "a\u2029b"),
+    "case": ("\u00c9", "\u00e9"), "digits": ("\u0661", "\u0662"),
+}  # fmt: skip
 
 
 def idempotent_field_obligations() -> Iterator[Obligation]:
@@ -49,6 +59,9 @@ def idempotent_field_obligations() -> Iterator[Obligation]:
             if name not in _VALUES:
                 yield Obligation(f"{one.name} header.Idempotency-Key", "changed-field", name, one.source, ())
                 continue
+            if name in _TEXT_FIELDS:
+                for case, (text, like) in _ALIKE.items():
+                    yield _changed(one, name, f"text {case}", {name: like}, first={name: text})
             for number, other in enumerate(_VALUES[name][1:]):
                 yield _changed(one, name, f"value {number}", {name: other})
             yield _changed(one, name, "absent", {}, without=name)
@@ -56,6 +69,9 @@ def idempotent_field_obligations() -> Iterator[Obligation]:
             for number, other in enumerate(_VALUES[name]):
                 if other in (None, "", 0):  # another way to say that it is not given, which is another body
                     yield _changed(one, name, f"absent, then value {number}", {name: other}, first_without=name)
+        for case, (text, like) in _ALIKE.items():
+            yield _changed(one, "x", f"ignored text {case}", {"x": like}, first={"x": text})
+            yield _changed(one, "x", f"ignored name {case}", {like: "x"}, first={text: "x"}, without=text)
         for name in _IGNORED:
             yield _changed(one, name, "added, which is ignored", {name: "x"})
             yield _changed(one, name, "null, which is ignored", {name: None})
@@ -63,20 +79,21 @@ def idempotent_field_obligations() -> Iterator[Obligation]:
 
 def _changed(
     one: DocumentedOperation, name: str, case: str, change: Mapping[str, Any], *, without: str = "",
-    first_without: str = "",
+    first_without: str = "", first: Mapping[str, Any] | None = None,
 ) -> Obligation:  # fmt: skip
     assert one.body is not None
     key = re.sub(r"[^a-z0-9]", "-", f"{one.name}-{name}-{case}".lower())
     body = {field: _filled(_VALUES[field][0], key) for field in one.body["properties"] if field in _VALUES}
+    body |= first or {}
     other = {**body, **{field: _filled(value, key) for field, value in change.items()}}
     other.pop(without, None)
     if without in one.body.get("required", ()) or first_without in one.body.get("required", ()):
         first_without = ""  # it would be refused, and is another request anyway
     body.pop(first_without, None)
     headers = [KEY, JSON_TYPE, ["Idempotency-Key", key]]
-    first, second = (request_of(one, body=each, headers=headers) for each in (body, other))
+    asked, changed = (request_of(one, body=each, headers=headers) for each in (body, other))
     place = f"{one.name} header.Idempotency-Key"
-    return Obligation(place, "changed-field", f"{name} {case}", one.source, (first, second, first, second),
+    return Obligation(place, "changed-field", f"{name} {case}", one.source, (asked, changed, asked, changed),
                       setup="empty")  # fmt: skip
 
 

@@ -87,8 +87,9 @@ def fault_obligations() -> Iterator[Obligation]:
     names = [name for name in rule["properties"] if name in _FIELDS]
     source = "sandbox.openapi.yaml#/components/schemas/FaultCreate"
     for number, kind in enumerate(rule["properties"]["kind"]["enum"]):
-        if kind == "rate_limit":
-            continue  # it refuses requests; the odd requests ask it
+        if kind == "rate_limit":  # it refuses requests
+            yield from _limits(source)
+            continue
         choices: list[Mapping[str, Any]] = [{name: value} for name in names for value in _FIELDS[name]]
         for first, second in combinations(names, 2):
             # Over the kinds, each pair of fields has each pair of values.
@@ -99,6 +100,15 @@ def fault_obligations() -> Iterator[Obligation]:
             case = " ".join(f"{name}={value}" for name, value in fields.items())
             yield Obligation(f"fault {kind}", "fault-fields", case, source, tuple(_fault_steps(kind, fields)),
                              setup="fault-changed")  # fmt: skip
+
+
+def _limits(source: str) -> Iterator[Obligation]:
+    """Requests that are refused for a time, in whole seconds and between them."""
+    for delay in (1, 499, 500, 999, 1_000, 1_001, 1_500, 59_999, 60_000, 3_600_001):
+        fault: Step = {"do": "fault", "kind": "rate_limit", "operation": "getWallet", "delay": delay, "count": 2}
+        asked: Step = {"do": "request", "method": "GET", "target": "/v0/wallet", "headers": [["apikey", "{key}"]]}
+        yield Obligation("fault rate_limit", "retry-after", f"{delay} ms", source, (fault, asked, asked, asked),
+                         setup="fault-changed")  # fmt: skip
 
 
 def _fault_steps(kind: str, fields: Mapping[str, Any]) -> Iterator[Step]:

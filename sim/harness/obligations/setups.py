@@ -121,9 +121,10 @@ SETUPS: Mapping[str, tuple[Step, ...]] = {
 _AGAIN: Step = {"do": "restart", "how": "compact"}
 RESTARTED = {"restarted-lists": (*SETUPS["lists"], _AGAIN)}
 # The steps of one case that come after those of a setup. A setup that is not here has one obligation for each case.
-SHARED: Mapping[str, int] = {"rows": 80, "lists": 150, "empty": 25, "restarted-lists": 150, "long": 120,
-                              **dict.fromkeys(CONTROL_SETUPS, 300), "control-rows": 110, "control-few-rows": 60,
-                              "control-deliveries": 15, "control-network": 60}  # fmt: skip
+SHARED: Mapping[str, int] = {"rows": 60, "lists": 150, "empty": 25, "restarted-lists": 150, "long": 120,
+                              "disk": 20,
+                              **dict.fromkeys(CONTROL_SETUPS, 300), "control-rows": 110, "control-few-rows": 30,
+                              "control-deliveries": 6, "control-network": 60}  # fmt: skip
 
 
 def setup_of(name: str) -> tuple[Step, ...]:

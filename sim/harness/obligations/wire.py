@@ -158,6 +158,15 @@ def header_obligations() -> Iterator[Obligation]:
             depth = limits["depth"] + offset - 1
             step = request_of(one, headers=[*base, JSON_TYPE], raw=f'{{{members}, "deep": {"[" * depth}{"]" * depth}}}')
             yield Obligation(f"{one.name} body", f"depth{offset:+d}", "", "#/x-limits/depth", (step,))
+            # More brackets than levels, before and after the deepest one.
+            deep = "[" * depth + "]" * depth
+            for case, text in (
+                ("after", f'"deep": {deep}, "y": [{{}}]'),
+                ("before", f'"y": [[], {{}}], "deep": {deep}'),
+            ):
+                step = request_of(one, headers=[*base, JSON_TYPE], raw=f"{{{members}, {text}}}")
+                place, source = f"{one.name} body", "#/x-limits/depth"
+                yield Obligation(place, f"depth{offset:+d}", f"others {case} it", source, (step,))
             raw = f'{{{members}, "long": ""}}'
             raw = raw.replace('"long": ""', f'"long": "{"x" * (limits["bodyBytes"] + offset - len(raw))}"')
             step = request_of(one, headers=[*base, JSON_TYPE], raw=raw)

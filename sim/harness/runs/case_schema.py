@@ -11,12 +11,15 @@ from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
 from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
 from leyden.harness.control.list_checks import PLACES
+from leyden.harness.control.pending_checks import PENDING_WAYS
 from leyden.harness.control.refusal_checks import MISTAKES
 from leyden.harness.control.search_checks import COUNTS, KINDS
 from leyden.harness.control.state_checks import WAYS
+from leyden.harness.control.store_checks import COMPACTIONS, ENDINGS, POLICIES
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.specification import PATCH_SCHEMA
+from leyden.harness.targets.disk import CALLS, FAILURES
 from leyden.harness.targets.hosted import ENDS
 from leyden.harness.targets.target import RESTARTS, TARGET_KINDS
 from leyden.world.time.instant_texts import FORMATS, START_TEXT
@@ -147,6 +150,11 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "how": {"enum": list(WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "then?": _STEPS_WITHIN, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
     },
+    "control_pending": {
+        "how": {"enum": list(PENDING_WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
+        "steps": _STEPS_WITHIN, "probe?": _STEPS_WITHIN, "then": _STEPS_WITHIN,
+        "offset?": {"type": "integer", "minimum": 1_000, "maximum": _MAX_MS},
+    },
     "control_refused": {
         "operation": _NAME, "mistakes": {"type": "array", "items": {"enum": list(MISTAKES)}, "minItems": 1},
         "method?": {"enum": ["HEAD"]},
@@ -159,6 +167,15 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "steps": _STEPS_WITHIN,
     },
     "control_clock": {"steps": _STEPS_WITHIN},
+    "store": {
+        "policy": {"enum": list(POLICIES)}, "compaction": {"enum": list(COMPACTIONS)}, "how": {"enum": list(ENDINGS)},
+        "count": {"type": "integer", "minimum": 1, "maximum": 10_000},
+        "fault?": {
+            "type": "array", "minItems": 3, "maxItems": 3,
+            "prefixItems": [{"enum": list(CALLS)}, {"type": "integer", "minimum": 1, "maximum": 100},
+                            {"enum": list(FAILURES)}],
+        },
+    },
     "passes": {"by": {"type": "integer", "minimum": 0, "maximum": _MAX_MS}},
     "control_counts": {"check": {"enum": list(COUNTS)}},
 }  # fmt: skip

@@ -9,7 +9,7 @@ from traceback import walk_tb
 
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.constants import NO_KEY
-from leyden.harness.executors import hosted, lnurl, requests, service, whole, world
+from leyden.harness.executors import hosted, lnurl, machine, requests, service, whole, world
 from leyden.harness.model.records import Charge
 from leyden.harness.session.journal import check_journal
 from leyden.harness.session.observe import check_deliveries, check_everything, check_received_requests
@@ -21,7 +21,7 @@ _HARNESS = Path(__file__).parents[1]
 # An executor does the step of its name, first to the model and then to the service, and compares the results. If what
 # the step refers to does not exist, it raises `StepImpossible` without any effect: any subset of a case is a case.
 EXECUTORS: Mapping[str, Callable[[Session, Step], None]] = public_functions(
-    hosted, lnurl, requests, service, whole, world
+    hosted, lnurl, machine, requests, service, whole, world
 )
 
 

@@ -210,16 +210,17 @@ class Session:
 
     def _check_problem(self, request: Request, response: Response) -> None:
         """Each request has an id of its own, and each code one title [errors]."""
+        where = f"{request.method} {request.path[:120]}"
+        checks.no_password(response, where)
         body = response.json
         if not isinstance(body, dict) or "request_id" not in body or "idempotent-replayed" in response.headers:
             return
-        where = f"{request.method} {request.path[:120]}"
-        name, code = str(body["request_id"]), str(body.get("code"))
+        name = str(body["request_id"])
         if name in self.requests_seen:
             other = f"{name}, which {self.requests_seen[name]} has"
             raise ContractViolation("errors_are_problems", "errors", f"{where}: request_id", "a unique id", other)
         self.requests_seen[name] = where
-        self.same_text(code, str(body.get("title")), f"{where}: title")
+        self.same_text(str(body.get("code")), str(body.get("title")), f"{where}: title")
 
     def same_text(self, key: str, text: str, where: str) -> None:
         """A text that does not depend on the request is the same in every response of a run."""
@@ -233,8 +234,7 @@ class Session:
 
     def control_list(self, path: str) -> list[Any]:
         """Every row of a list of the control plane, page after page. The path has a query."""
-        rows: list[Any] = []
-        after = ""
+        rows, after = list[Any](), ""
         while True:
             page = self.control_ok("GET", f"{path}{after}")
             rows += page["data"]

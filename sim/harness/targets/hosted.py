@@ -41,8 +41,8 @@ _TORN = b'["00000000",{"charges":[[1'  # of a commit that was never confirmed
 class _RealTime:
     """A real clock that the harness moves."""
 
-    def __init__(self) -> None:
-        self.ms = _START_MS
+    def __init__(self, ms: int) -> None:
+        self.ms = ms
 
     def now(self) -> int:
         """Milliseconds since the epoch."""
@@ -88,12 +88,12 @@ class HostedServer:
     it. Nothing happens except by requests and `pass_time`.
     """
 
-    def __init__(self, options: Sequence[str] = (), folder: Path | None = None) -> None:
+    def __init__(self, options: Sequence[str] = (), folder: Path | None = None, *, real_ms: int = _START_MS) -> None:
         self._options = tuple(options)
         self._folder = folder
         self._copies = count(1)
         self._data = None if folder is None else folder / "data"
-        self._time = _RealTime()
+        self._time = _RealTime(real_ms)
         self._loop = asyncio.new_event_loop()
         self._worlds: dict[str, World] = {}
         try:
@@ -121,7 +121,8 @@ class HostedServer:
 
     def send(self, method: str, target: str, headers: Headers = (), body: bytes = b"") -> Response:
         """Send one request, and return its response."""
-        sent = (("host", "localhost"), *headers)
+        named = any(name.lower() == "host" for name, _ in headers)
+        sent = headers if named else (("host", "localhost"), *headers)
         raw = tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in sent)
         answer: LoopbackResponse = self._loop.run_until_complete(self._respond(method, target, raw, body))
         found = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
@@ -187,10 +188,33 @@ class HostedServer:
         self._close_stores()
         self._time.ms += stopped_ms
         self._data = data
-        kept = {place + more for place, name in enumerate(self._options) if name in _KEPT_OPTIONS for more in (0, 1)}
-        self._options = tuple(text for place, text in enumerate(self._options) if place not in kept)
-        self._options += tuple(options)
+        self._options = (*self._without_kept(), *options)
         self._open()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of the present start."""
+        return self._options
+
+    @property
+    def real_ms(self) -> int:
+        """The real time, in ms."""
+        return self._time.ms
+
+    def leave(self) -> str:
+        """End the server, and return the folder in which another process can go on with the data."""
+        assert self._folder is not None, "the server has no data directory"
+        assert self._data is not None
+        keep_time(self._worlds.values())
+        self._close_stores()
+        self._options = self._without_kept()
+        folder = self._folder / f"left-{next(self._copies)}"
+        shutil.copytree(self._data, folder / "data")
+        return str(folder)
+
+    def _without_kept(self) -> tuple[str, ...]:
+        kept = {place + more for place, name in enumerate(self._options) if name in _KEPT_OPTIONS for more in (0, 1)}
+        return tuple(text for place, text in enumerate(self._options) if place not in kept)
 
     def _close_stores(self) -> None:
         for world in self._worlds.values():

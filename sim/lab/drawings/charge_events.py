@@ -158,6 +158,8 @@ def transitions_of(world: World, resource: str, resource_id: str, row: Mapping[s
     invoice = world.node.invoices.row(row["payment_hash"])
     closed_at = None if invoice is None else invoice["closed_at"]
     ended = row["confirmed_at"] or closed_at or row["expires_at"]
+    if rules[0].trigger == EXPIRY_REACHED:  # its invoice may have been closed before
+        ended = row["expires_at"]
     return [created, Transition(ended, rules[0].trigger, table.initial, row["status"])]
 
 

@@ -120,6 +120,24 @@ FIELDS = [
 ]
 
 
+@pytest.mark.parametrize("overlays", [(), ("strict",), ("lenient",)])
+def test_a_password_in_a_url_is_in_no_text(overlays: tuple[str, ...]) -> None:
+    sandbox = Sandbox(seed=7, overlays=overlays)
+    static = sandbox.static_charges.create(**TIPS)
+    for url in (
+        "http://me:hunter2@shop.example/",
+        "ftp://me:hunter2@shop.example",
+        "http://me:hunter2@shop.example/a b",
+    ):
+        for method, path, body in (
+            ("POST", "/v0/charges", GOOD), ("POST", "/v0/static-charges", TIPS),
+            ("PATCH", f"/v0/static-charges/{static.id}", {}),
+        ):  # fmt: skip
+            status, document = problem(sandbox, method, path, {**body, "callbackUrl": url})
+            assert status == 400
+            assert "hunter2" not in json.dumps(document)
+
+
 @pytest.mark.parametrize(("field", "value", "received", "mend"), FIELDS)
 def test_a_wrong_field_of_a_charge(sandbox: Sandbox, field: str, value: Any, received: str, mend: str) -> None:
     status, document = problem(sandbox, "POST", "/v0/charges", charge(**{field: value}))

@@ -138,7 +138,9 @@ def _filters(one: ControlList, asked: Any) -> Iterator[Obligation]:
         for place in PLACES:
             for kind in kinds_of(schema) if place != EVERY else ("same",):
                 draw = [[name, place, kind]]
-                yield asked("filter", f"{place} {kind}", f" query.{name}", check="filter", draw=draw)
+                # A search reads row after row, and not an index.
+                what = "search" if name == "text" else "filter"
+                yield asked(what, f"{place} {kind}", f" query.{name}", check="filter", draw=draw)
     for first, second in combinations(known, 2):
         for place, other in (("first", "first"), ("middle", "middle"), ("first", "last")):
             for kinds in _PAIRS:

@@ -11,6 +11,7 @@ from typing import Any
 _parser = import_module("re._parser")  # the parser of the standard library; it has no public name
 _MANY = 70  # repetitions for a quantifier without a bound
 _OUTSIDE = ("!", "/", ":", "@", "[", "`", "{", "~", " ", "A", "G", "a", "g", "z", "0", "9", "_", "-", "é", "٣", "\n")
+_OTHER_DIGITS = ("\u0663", "\uff11")
 
 Variant = tuple[str, str]  # the kind, and a text
 
@@ -114,7 +115,10 @@ def _class(items: Sequence[Any]) -> tuple[str, list[Variant]]:
     pattern = re.compile(f"[{''.join(_escaped(*one) for one in items)}]")
     outside = [one for one in (*edges, *_OUTSIDE) if not pattern.fullmatch(one)]
     variants = [("pattern:class", one) for one in members]
-    variants += [("pattern:non-member", one) for one in dict.fromkeys(outside[:4])]
+    others = outside[:4]
+    if pattern.fullmatch("9"):  # digits of other scripts, also beside decimal ones
+        others += [one for one in _OTHER_DIGITS if not pattern.fullmatch(one)]
+    variants += [("pattern:non-member", one) for one in dict.fromkeys(others)]
     return next(iter(members)), variants
 
 

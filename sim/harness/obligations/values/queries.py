@@ -24,6 +24,7 @@ from leyden.harness.steps import Step
 _AMOUNT_TEXTS = (
     "2000", "1000", "999", "500000000", "500000001", "0", "01000", "+1000", " 1000", "1000 ", "1000.0", "1e3", "0x3e8",
     "1,000", "1_000", "-1000", "", "tip", "\u0661\u0660\u0660\u0660", "\uff11\uff10\uff10\uff10", "1000\n", "1" * 30,
+    "1\u0660\u0660\u0660", "100\uff10", "\uff11000", "10\u00b20",
 )  # fmt: skip
 _KNOWN = frozenset({"type", "minimum", "maximum", "default", "enum", "maxLength", "pattern", "format"})
 

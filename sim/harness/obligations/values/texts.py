@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from leyden.harness.constants import CREDENTIAL
+
 # Texts that a service must keep as they are, by what could change them.
 TEXTS = {
     "empty": "",
@@ -60,6 +62,13 @@ URLS = tuple(
         "http://@/a/../b/./c", "http://@/%7Ehook", "http://@/~hook", "http://@/%41%2f%2F", "http://@/a%20b?c=%26",
         "http://@/a+b?c+d", "http://@/a;b=c,d", "http://@/a:b%40c", "http://@/hook?url=http://x.y/",
         "http://@/" + "p" * 1_000, "http://@/?" + "q=1&" * 400, "http://@/(a)!*'$", "http://@/#", "http://@/a#b",
+        *(f"{scheme}{user}%40@{rest}" for scheme, user, rest in (
+            ("http://", f"ann:{CREDENTIAL}", "/hook"), ("https://", f"ann:{CREDENTIAL}", ""),
+            ("http://", f":{CREDENTIAL}", "/"), ("http://", f"ann:{CREDENTIAL}:x", "/"),
+            ("http://", f"ann:x:{CREDENTIAL}", "/"), ("ftp://", f"ann:{CREDENTIAL}", "/"),
+            ("http://", f"ann:{CREDENTIAL}", ":99999/"), ("http://", f"ann:{CREDENTIAL}", "/a b"),
+            ("http://", f"ann:{CREDENTIAL}", "/#x"), ("HTTP://", f"ann:{CREDENTIAL}", "?x"),
+        )),
         "http://u:p%40@/hook", "http://[::1]:1024/", "http://[::1]/", "http://127.0.0.1:65535/", "http://127.1/",
         "http://2130706433/", "http://0x7f.1/", "ftp://@/", "//@/", "http:/@/", "http:@", " http://@/", "http://@/ ",
         "http://@ /", "http://@/a b", "http://@/\u00e9", "http://b\u00fccher.localhost/",
@@ -123,7 +132,8 @@ DATES = {
 # Values of a whole number in a query, beside those at its bounds.
 NUMBER_TEXTS = (
     "", "-", "+", "+1", "-1", "-0", "00", "01", "007", " 1", "1 ", "1.0", "1.", ".5", "1e1", "1E0", "0x1", "1_0", "1,0",
-    "\uff11", "\u0663", "\u00b2", "true", "null", "NaN", "Infinity", "one", "1;2", "[1]", '"1"', "9" * 18, "9" * 19,
+    "\uff11", "\u0663", "\u00b2", "1\uff10", "\uff110", "1\u06630", "1\u00b2",
+    "true", "null", "NaN", "Infinity", "one", "1;2", "[1]", '"1"', "9" * 18, "9" * 19,
     "1" + "0" * 40, "2147483648", "4294967297", "9007199254740993", "18446744073709551617",
 )  # fmt: skip
 # Values of the header Accept; the model decides which of them allow JSON (RFC 9110, 12.5.1).
