@@ -39,8 +39,8 @@ def url_correction(url: str, accepts: Callable[[str], bool], shown: Callable[[st
 
 
 def intended_url(text: str) -> str:
-    """The URL that was probably meant by a text without a scheme, or with `http://` misspelt or twice. It may be invalid
-    otherwise."""
+    """The URL that was probably meant by a text without a scheme, or with `http://` misspelt or twice. It may be
+    invalid otherwise."""
     text = text.strip()
     scheme, separator, rest = text.partition("://")
     if _CORRECT.match(text) or (separator and scheme and scheme.lower() not in {"http", "https"}):
