@@ -10,6 +10,10 @@ from urllib.parse import unquote
 
 _MAX_LENGTH = 2048
 _LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?")
+# What stands in place of a correct `http://`: `http//`, `https:`, `http:\\`, `//`.
+_MISSPELT = re.compile(r"(?:(https?)\s*[:;/\\][\s:;/\\]*|[:;]?[/\\]{2,})", re.IGNORECASE)
+_CORRECT = re.compile(r"https?://(?![/\\\s]|https?:/)", re.IGNORECASE)
+_LOCAL = ("localhost", "127.", "[::1]")
 _ALLOWED = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")  # in paths and queries (RFC 3986)
 # IDNA 2003, which Python has, and IDNA 2008 disagree about these: no form is proposed for them.
 _DEVIATIONS = re.compile("[\u00df\u03c2\u200c\u200d]")
@@ -18,17 +22,48 @@ _DEVIATIONS = re.compile("[\u00df\u03c2\u200c\u200d]")
 def url_correction(url: str, accepts: Callable[[str], bool], shown: Callable[[str], str]) -> str:
     """The first change that a URL needs, as a text; empty if there is no suggestion. `accepts` tests a candidate,
     `shown` quotes a text."""
+    if outer := _outer_space(url):
+        return f"leave out the {outer}"
     scheme, separator, rest = url.partition("://")
-    if not separator:
-        local = url.startswith(("localhost", "127.", "[::1]"))
-        candidate = f"{'http' if local else 'https'}://{url}"
-        return f"write {shown(candidate)}" if accepts(candidate) else "begin it with https:// or http://"
+    candidate = intended_url(url)
+    if candidate != url and accepts(candidate):
+        return f"write {shown(candidate)}"
+    if not scheme or not separator:
+        return "begin it with https:// or http://" if candidate.partition("://")[2] else "the host is missing"
     if scheme.lower() not in {"http", "https"}:
         return f"the scheme is {shown(scheme)}, and only http and https are allowed"
     authority = re.split("[/?#]", rest)[0]
     if "@" in authority:
         return "leave out the user name and the password"
     return _authority_correction(authority, shown) or _tail_correction(url, rest[len(authority) :], shown)
+
+
+def intended_url(text: str) -> str:
+    """The URL that was probably meant by a text without a scheme, or with `http://` misspelt or twice. It may be
+    invalid otherwise."""
+    text = text.strip()
+    scheme, separator, rest = text.partition("://")
+    if _CORRECT.match(text) or (separator and scheme and scheme.lower() not in {"http", "https"}):
+        return text
+    if separator and _CORRECT.match(rest):
+        return rest
+    misspelt = _MISSPELT.match(text)
+    if misspelt is None:
+        return f"{'http' if text.startswith(_LOCAL) else 'https'}://{text}"
+    rest = text[misspelt.end() :]
+    if "\\" in misspelt[0]:
+        rest = rest.replace("\\", "/")
+    scheme = (misspelt[1] or ("http" if rest.startswith(_LOCAL) else "https")).lower()
+    return f"{scheme}://{rest}"
+
+
+def _outer_space(url: str) -> str:
+    """The white space at the ends of a text in words; empty if there is none."""
+    before, after = url[: len(url) - len(url.lstrip())], url[len(url.rstrip()) :]
+    where = [word for word, space in (("leading", before), ("trailing", after)) if space]
+    if not where or not url.strip():
+        return ""
+    return f"{' and the '.join(where)} {'space' if set(before + after) == {' '} else 'white space'}"
 
 
 def _authority_correction(authority: str, shown: Callable[[str], str]) -> str:

@@ -45,10 +45,7 @@ class Lock:
         except BlockingIOError as error:
             holder = os.pread(self._fd, 20, 0).decode("ascii", "replace").strip()
             os.close(self._fd)
-            raise StoreError(
-                f"{directory} is in use by {f'process {holder}' if holder else 'another process'}:"
-                " stop that one first, or choose another directory"
-            ) from error
+            raise StoreError(f"{directory} is in use by {_holder(holder)}, or choose another directory") from error
         except OSError as error:
             os.close(self._fd)
             raise StoreError(
@@ -126,6 +123,13 @@ def lock_journal(fd: int, path: Path) -> None:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise _in_use(path) from error
+
+
+def _holder(process: str) -> str:
+    """Who has the lock, and what releases it. `process` is the id that the lock's file has, if it has one."""
+    if process == str(os.getpid()):
+        return f"this process ({process}): close() the other Sandbox of this process first"
+    return f"{f'process {process}' if process else 'another process'}: stop that one first"
 
 
 def _in_use(path: Path) -> StoreError:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from leyden.arguments import seed_from_text
 from leyden.server.callbacks.ip_addresses import parse_host_address
+from leyden.server.http.url_corrections import intended_url
 from leyden.server.timestamps import parse_iso
 from leyden.world.time.process_clock import MAX_RATE, NOW
 
@@ -123,10 +124,17 @@ def host_name(text: str) -> str:
 def endpoint(text: str) -> str:
     """A complete http or https URL."""
     if not _is_url(text):
-        scheme_forgotten = ":" in text and "://" not in text and _is_url(f"http://{text}")
-        example = f"http://{text}" if scheme_forgotten else "http://localhost:3000/hook"
+        example = _intended_url(text)
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a URL: give the whole URL, such as {example[:100]}")
     return text
+
+
+def _intended_url(text: str) -> str:
+    """The URL that was probably meant, or an example."""
+    meant = intended_url(text)
+    if meant == f"https://{text.strip()}":  # without a scheme: most likely an endpoint on this machine
+        meant = f"http://{text.strip()}" if ":" in text else ""
+    return meant if _is_url(meant) else "http://localhost:3000/hook"
 
 
 def _is_url(text: str) -> bool:

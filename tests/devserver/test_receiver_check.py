@@ -762,6 +762,8 @@ def test_every_check_has_its_own_id_and_a_correction() -> None:
         (("ftp://x",), 2, "'ftp://x' is not a URL: give the whole URL, such as http://localhost:3000/hook"),
         (("nonsense",), 2, "'nonsense' is not a URL: give the whole URL, such as http://localhost:3000/hook"),
         (("shop.example:3000/paid",), 2, "such as http://shop.example:3000/paid"),
+        (("http//shop.example:3000/paid",), 2, "such as http://shop.example:3000/paid"),
+        (("http:/shop.example/paid",), 2, "such as http://shop.example/paid"),
         (("http://127.0.0.1:9000/", "--secret", "secret"), 2, "whsec_"),
         (("http://127.0.0.1:9000/", "--grade", "E"), 2, "grade"),
         (("http://127.0.0.1:9000/", "--amount", "1"), 2, "amount"),

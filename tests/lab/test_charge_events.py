@@ -102,6 +102,30 @@ def test_a_replay_for_later_is_an_order_and_says_which_one_it_replaces(tmp_path:
         assert charge_events(again.world, charge.id).events == happened
 
 
+def test_the_return_of_a_held_payment_is_among_what_is_scheduled(sandbox: Sandbox) -> None:
+    """The Charge's `scheduled` part and the clock's list have the same instant, and the payment fails then."""
+    charge = sandbox.charges.create(amount="10000", description="x", expiresIn=86_400)
+    sandbox.wallet("ana").pay(charge, outcome="hold")
+    sandbox.advance("5s")
+    due = sandbox.ask("GET", "/sandbox/v1/clock/due")["data"]
+    [(at, charge_id)] = [(row["at"], row["chargeId"]) for row in due if row["kind"] == "hold_deadline"]
+    assert charge_id == charge.id
+    scheduled = sandbox.ask("GET", f"/sandbox/v1/charges/{charge.id}")["scheduled"]
+    words = "holds the payment no longer"
+    assert [row["at"] for row in scheduled if words in str(row)] == [at]
+    sandbox.advance_to(at)
+    assert words not in str(sandbox.ask("GET", f"/sandbox/v1/charges/{charge.id}")["scheduled"])
+    assert sandbox.payments.status.tolist() == ["failed"]
+
+
+def test_the_timeout_of_an_incomplete_set_names_its_charge(sandbox: Sandbox) -> None:
+    charge = sandbox.charges.create(amount="10000", description="x")
+    sandbox.wallet("ana").pay(charge, outcome="underpay")
+    sandbox.advance("1s")
+    due = sandbox.ask("GET", "/sandbox/v1/clock/due")["data"]
+    assert {row["chargeId"] for row in due} == {charge.id}
+
+
 ACTS = ("ana pays", "bob pays", "cy holds", "settle", "cancel", "fail", "replay")
 
 

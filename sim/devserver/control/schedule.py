@@ -44,7 +44,7 @@ class ScheduleControl:
 
     def _charge_id(self, key: str) -> str | None:
         """The Charge or the Static Charge that the event is about: the key is its id, or that of a callback or of a
-        payment."""
+        payment, or the payment hash of its invoice."""
         world, service = self._world, self._world.service
         if service.charges.charges.row(key) is not None or service.static_charges.static_charges.row(key) is not None:
             return key
@@ -52,5 +52,6 @@ class ScheduleControl:
         if delivery is not None:
             return delivery["resource_id"]
         payment = world.payments.rows.row(key)
-        charge = None if payment is None else service.charges.charges.first("payment_hash", payment["payment_hash"])
+        payment_hash = key if payment is None else payment["payment_hash"]
+        charge = service.charges.charges.first("payment_hash", payment_hash)
         return None if charge is None else charge["id"]

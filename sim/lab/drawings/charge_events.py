@@ -334,6 +334,10 @@ def _scheduled_events(
     if invoice is not None and invoice["mpp_due_at"] is not None:
         words, more = "stops waiting for the missing parts", "the waiting parts are returned"
         yield Event(invoice["mpp_due_at"], (4,), NODE, NODE, words, more, WAIT)
+    returned_at = None if invoice is None else world.node.invoices.returns_at(invoice)
+    if returned_at is not None:
+        words, more = "the node holds the payment no longer", "it is returned to the payer"
+        yield Event(returned_at, (4,), NODE, NODE, words, more, WAIT)
     for place, row in enumerate(payments):
         if row["outcome"] is not None:
             continue

@@ -335,8 +335,11 @@ class Invoices:
         )
         self._fail_set({**row, "state": "OPEN", "accepted_at": None}, "held_too_long", reason)
 
+    def returns_at(self, row: InvoiceRow) -> int | None:
+        """The instant at which the held payment of an invoice is failed back; None if it has none."""
+        return self._hold_deadline(row) if row["state"] == "ACCEPTED" else None
+
     def _hold_deadline(self, row: InvoiceRow) -> int:
-        """The instant at which a held payment is failed back."""
         return min(self._deadline(part) for part in _held(row))
 
     def _deadline(self, part: PartRow) -> int:

@@ -337,7 +337,8 @@ def test_reading_restores_the_garbage_collector(three_commits: Path) -> None:
 def test_a_second_store_on_the_directory_is_refused_until_the_first_is_closed(tmp_path: Path) -> None:
     first = Store.open(tmp_path)
     free = lowest_free_descriptor()
-    with pytest.raises(StoreError, match=f"{tmp_path} is in use by process {os.getpid()}: stop that one first"):
+    mend = r"close\(\) the other Sandbox of this process first, or choose another directory"
+    with pytest.raises(StoreError, match=rf"{tmp_path} is in use by this process \({os.getpid()}\): {mend}"):
         Store.open(tmp_path)
     with pytest.raises(StoreError, match="is in use"):
         recover(tmp_path)
