@@ -227,7 +227,7 @@ class Callbacks(RuleBasedStateMachine):
         ids = [row["resource_id"] for row in self.deliveries]
         assert len(ids) == len(set(ids))
         assert set(ids) <= set(self.ended)
-        assert len(self.sandbox.world.service.outbox.in_flight) <= 8
+        assert len(self.sandbox.world.service.outbox.in_flight.attempts) <= 8
 
     def teardown(self) -> None:
         try:

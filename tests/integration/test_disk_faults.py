@@ -430,7 +430,7 @@ def test_an_attempt_that_cannot_be_written_is_not_sent(tmp_path: Path) -> None:
         for _ in range(3):
             with pytest.raises(StorageUnavailable):
                 world.catch_up()
-        assert (transport.posts, len(world.service.outbox.in_flight)) == ([], 0)
+        assert (transport.posts, len(world.service.outbox.in_flight.attempts)) == ([], 0)
     world.catch_up()
     transport.answer()
     assert deliveries(world) == [("delivered", 1)]
@@ -468,7 +468,7 @@ def test_callbacks_that_wait_for_a_free_worker_slot_are_not_lost(tmp_path: Path)
         assert transport.posts == []
     while transport.posts or world.transport.has_pending_responses or world.clock.next_due() == world.clock.now():
         world.catch_up()
-        assert len(world.service.outbox.in_flight) == len(transport.posts) <= 8
+        assert len(world.service.outbox.in_flight.attempts) == len(transport.posts) <= 8
         if transport.posts:
             transport.answer()
     assert deliveries(world) == [("delivered", 1)] * 20

@@ -251,7 +251,7 @@ def test_an_attempt_that_was_sent_to_the_network_is_lost_and_sent_again_with_the
         assert delivery["id"] == before["id"]
         assert [attempt["error"] for attempt in delivery["attempts"]] == ["lost", None]
         assert delivery["attempts"][0]["note"] == "the service stopped before the answer came"
-        assert len(sandbox.world.service.outbox.in_flight) == 1
+        assert len(sandbox.world.service.outbox.in_flight.attempts) == 1
 
 
 def test_a_delayed_response_of_an_earlier_version_is_dropped_and_its_attempt_is_lost(tmp_path: Path) -> None:

@@ -521,15 +521,15 @@ def test_the_rule_limits_the_attempts_in_flight_and_the_others_follow_in_due_ord
     for number in range(12):
         fixture.enqueue(resource=f"c{number}")
     fixture.pass_time("1m")
-    assert len(fixture.outbox.in_flight) == 8
+    assert len(fixture.outbox.in_flight.attempts) == 8
     assert [orjson.loads(post.body)["id"] for post, _ in transport.requests] == [f"c{n}" for n in range(8)]
 
     transport.answer(3, status=200)
-    assert len(fixture.outbox.in_flight) == 8
+    assert len(fixture.outbox.in_flight.attempts) == 8
     assert orjson.loads(transport.requests[-1][0].body)["id"] == "c8"
     while transport.requests:
         transport.answer(status=200)
-    assert len(fixture.outbox.in_flight) == 0
+    assert len(fixture.outbox.in_flight.attempts) == 0
     assert {row["status"] for row in fixture.outbox.deliveries()} == {"delivered"}
 
 
@@ -636,10 +636,10 @@ def test_an_obsolete_timer_sends_nothing() -> None:
     waiting = fixture.row()["id"]
     for late in (waiting, "one whose commit was refused"):
         fixture.outbox.on_due(late)
-    assert (len(transport.requests), len(fixture.outbox.in_flight)) == (1, 1)
+    assert (len(transport.requests), len(fixture.outbox.in_flight.attempts)) == (1, 1)
     transport.answer(status=200)
     fixture.outbox.on_due(waiting)
-    assert (len(transport.requests), len(fixture.outbox.in_flight)) == (0, 0)
+    assert (len(transport.requests), len(fixture.outbox.in_flight.attempts)) == (0, 0)
     fixture.enqueue(sequence=2)
     fixture.pass_time("0s")
     assert len(transport.requests) == 1
@@ -658,7 +658,7 @@ def test_after_a_restart_a_lost_attempt_is_repeated_under_the_same_id() -> None:
 
     again = OutboxFixture(store=fixture.store, start=START + 2_000, seed=8)
     again.outbox.resume()
-    assert len(again.outbox.in_flight) == 0
+    assert len(again.outbox.in_flight.attempts) == 0
     again.pass_time("0s")
 
     lost = again.row("lost")
@@ -761,9 +761,9 @@ def test_a_response_to_an_attempt_that_was_never_stored_frees_its_worker_slot() 
 
     with pytest.raises(StorageUnavailable):
         refused()
-    assert (fixture.row()["attempts"], len(fixture.outbox.in_flight)) == ("", 1)
+    assert (fixture.row()["attempts"], len(fixture.outbox.in_flight.attempts)) == ("", 1)
     transport.answer(status=200)
-    assert (fixture.row()["attempts"], len(fixture.outbox.in_flight)) == ("", 0)
+    assert (fixture.row()["attempts"], len(fixture.outbox.in_flight.attempts)) == ("", 0)
 
 
 def test_a_response_whose_commit_was_rolled_back_leaves_its_attempt_in_flight() -> None:
@@ -782,9 +782,9 @@ def test_a_response_whose_commit_was_rolled_back_leaves_its_attempt_in_flight() 
     with pytest.raises(StorageUnavailable):
         refused()
     fixture.outbox.rollback()
-    assert (fixture.row()["status"], len(fixture.outbox.in_flight)) == ("pending", 1)
+    assert (fixture.row()["status"], len(fixture.outbox.in_flight.attempts)) == ("pending", 1)
     answered(post, CallbackResponse(status=200))
-    assert (fixture.row()["status"], len(fixture.outbox.in_flight)) == ("delivered", 0)
+    assert (fixture.row()["status"], len(fixture.outbox.in_flight.attempts)) == ("delivered", 0)
 
 
 @pytest.mark.parametrize("refused_at", ["0s", "2s"])
@@ -807,7 +807,7 @@ def test_an_event_whose_commit_the_disk_refuses_is_repeated(refused_at: str) -> 
         fixture.pass_time("1m")
     fixture.pass_time("1m")
     assert fixture.row()["status"] == "delivered"
-    assert len(fixture.outbox.in_flight) == 0
+    assert len(fixture.outbox.in_flight.attempts) == 0
     assert [got.webhook_id for got in fixture.shop.inbox] == [fixture.row()["id"]]
 
 
@@ -817,7 +817,7 @@ def test_a_fork_with_attempts_in_flight_continues_like_the_original() -> None:
     for number in range(6):
         one.enqueue(resource=f"c{number}")
     one.pass_time("3s")
-    assert len(one.outbox.in_flight) == 2
+    assert len(one.outbox.in_flight.attempts) == 2
 
     two = OutboxFixture(store=Store.from_snapshot(one.store.snapshot()), clock=one.clock.fork(), rule=one.rule)
     two.streams.restore(one.streams.snapshot())
@@ -827,7 +827,7 @@ def test_a_fork_with_attempts_in_flight_continues_like_the_original() -> None:
     assert two.journal.hash == one.journal.hash
 
     one.pass_time("100h")
-    assert len(two.outbox.in_flight) == 2
+    assert len(two.outbox.in_flight.attempts) == 2
     two.pass_time("100h")
     assert two.outbox.deliveries() == one.outbox.deliveries()
     assert list(two.shop.inbox) == list(one.shop.inbox)
@@ -860,7 +860,7 @@ def test_with_any_receivers_every_delivery_ends_once_and_in_order(
     rows = fixture.outbox.deliveries()
     assert len(rows) == len(news)
     assert {row["status"] for row in rows} <= {"delivered", "exhausted"}
-    assert len(fixture.outbox.in_flight) == 0
+    assert len(fixture.outbox.in_flight.attempts) == 0
     assert all(got.verdict == [] for got in received)
     for resource in "abc":
         mine = [row for row in rows if row["resource_id"] == resource]
