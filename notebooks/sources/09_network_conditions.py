@@ -93,8 +93,8 @@ answer[columns].sort_values(["metric", "difference"]).round(3)
 # shown: a few payments with many parts make that interval wide. What costs most is the shop's own node, which nobody
 # can replace by another route.
 #
-# How many replications would an interval of 0.05 for the conversion need? `needed` estimates it, and
-# `sweep(..., width={"conversion": 0.05})` adds replications until every mean is so exact.
+# How many replications would an interval of 0.05 for the difference of the conversion need? `needed` estimates it. A
+# sweep with `width={"conversion": 0.05}` adds replications until the mean of each scenario, for itself, is so exact.
 
 # %%
 wanted = compare(runs, {"conditions": "ideal"}, ["conversion"], width=0.05)

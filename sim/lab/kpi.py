@@ -121,7 +121,7 @@ class Kpi(Spelled):
 
     @property
     def payments(self) -> int:
-        """Payments that wallets started for these Charges: a count."""
+        """Payments that wallets started or scheduled for these Charges: a count."""
         return len(self._payments())
 
     @property

@@ -159,7 +159,7 @@ class Callbacks(RuleBasedStateMachine):
     @rule()
     def restart_with_an_attempt_in_flight(self) -> None:
         for _ in range(20):
-            if self.sandbox.world.service.outbox.in_flight or self.sandbox.step() is None:
+            if self.sandbox.world.service.outbox.in_flight.attempts or self.sandbox.step() is None:
                 break
             self.watch()
         self.restart()

@@ -231,7 +231,7 @@ def test_an_attempt_that_a_built_in_receiver_keeps_open_ends_at_its_own_instant(
         now, before = sandbox.now, deliveries(sandbox)
     with opened(tmp_path) as sandbox, opened_attempt(opened()) as steady:
         assert (sandbox.now, deliveries(sandbox)) == (now, before), "nothing happens while time stands still"
-        assert sandbox.world.service.outbox.in_flight == (before[0]["id"],)
+        assert sandbox.world.service.outbox.in_flight.attempts == {before[0]["id"]: 1}
         sandbox.run()
         steady.run()
         assert deliveries(sandbox) == deliveries(steady)
