@@ -27,6 +27,10 @@ PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED = "pending", "delivered", "exhau
 LOST = "lost"  # the error of an attempt whose response was not recorded: the service stopped, or the disk failed
 LOST_IN_RESTART = CallbackResponse(error=LOST, note="the service stopped before the answer came")
 GONE = 410  # the HTTP status with which a receiver disables its endpoint
+STOPPED_BEFORE = (
+    "another callback to this URL was answered 410, which ends all callbacks to it about the same resource: a replay "
+    "sends this one only, and only another callbackUrl gets later ones"
+)
 # RFC 6585, 4, and RFC 9110, 15.6.4: the statuses with which a receiver may send Retry-After.
 RETRY_AFTER_STATUSES = frozenset({429, 503})
 
@@ -184,6 +188,12 @@ def _with_jitter(rule: DeliveryRule, delay_ms: int, jitter: RandomSource) -> int
     return round(delay_ms * (1 + rule.jitter * (2 * jitter.uniform() - 1)))
 
 
+def stopped_note(row: DeliveryRow) -> str:
+    """Why a delivery is stopped whose own last attempt was not answered 410; empty for every other one."""
+    attempts = AttemptLog(row).attempts()
+    return STOPPED_BEFORE if row["status"] == STOPPED and not (attempts and attempts[-1].status == GONE) else ""
+
+
 def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attempt], str] | None) -> dict[str, Any]:
     """A delivery as the control API returns it.
 
@@ -213,6 +223,7 @@ def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attemp
         "createdAt": to_iso(row["created_at"]),
         "dueAt": None if row["due_at"] is None else to_iso(row["due_at"]),
         "replayedFrom": row.get("replayed_from"),
+        "note": stopped_note(row),
         "attempts": attempts,
     }
     if signature is not None:

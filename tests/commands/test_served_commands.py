@@ -77,6 +77,19 @@ def test_a_delivery_is_shown_with_the_answers(leyden: Leyden, server: Client) ->
     assert shown[-1].split() == ["body:", "later"]
 
 
+def test_a_delivery_that_an_earlier_410_stopped_is_shown_with_the_reason(leyden: Leyden, server: Client) -> None:
+    server.ok("PUT", "/sandbox/v1/inboxes/gone/script", {"always": 410})
+    amounts = {"minAmount": "1000", "maxAmount": "5000", "description": "Tips"}
+    link = server.ok("POST", "/v0/static-charges", {**amounts, "callbackUrl": "http://gone.localhost/paid"})
+    for _ in range(2):
+        lines(leyden, "pay", link["data"]["id"], "--amount", "5000")
+        lines(leyden, "advance", "1m")
+    rows = [row.split()[0] for row in lines(leyden, "deliveries", "list", "--charge", link["data"]["id"])[1:]]
+    stopped, refused = (fields(lines(leyden, "deliveries", "show", row)) for row in rows)
+    assert (stopped["status"], refused["status"], "note" in refused) == ("stopped", "stopped", False)
+    assert "another callback to this URL was answered 410" in stopped["note"]
+
+
 def test_deliveries_are_sent_again_later(leyden: Leyden, server: Client) -> None:
     for name in ("first", "second"):
         created(server, callbackUrl=f"http://{name}.localhost/paid", expiresIn=1)
@@ -179,7 +192,7 @@ def test_static_charges(leyden: Leyden) -> None:
     amounts = ("--min-amount", "1000", "--max-amount", "50_000")
     link = fields(lines(leyden, "static-charges", "create", *amounts, "--description", "Tips", "--allowed-slots", "2"))
     assert (link["least amount"], link["most amount"], link["slots"]) == ("1,000 msat", "50,000 msat", "0/2")
-    assert fields(lines(leyden, "pay", link["id"], "--amount", "5000"))["status"] == "succeeded"
+    assert fields(lines(leyden, "pay", link["data"]["id"], "--amount", "5000"))["status"] == "succeeded"
     changed = fields(lines(leyden, "static-charges", "update", link["id"], "--max-amount", "60,000"))
     assert (changed["most amount"], changed["slots"]) == ("60,000 msat", "1/2")
     [_, row] = lines(leyden, "charges", "list", "--static-charge", link["id"])

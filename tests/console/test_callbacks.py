@@ -56,6 +56,20 @@ def test_deliveries_of_all_charges_are_listed_and_filtered(console: ConsolePage,
     console.until("location.search === '?status=pending'")
 
 
+def test_a_delivery_that_an_earlier_410_stopped_says_so(console: ConsolePage, sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").answers([410])
+    static = sandbox.static_charges.create(
+        minAmount="1000", maxAmount="9000", description="Tips", callbackUrl="http://shop.localhost/paid"
+    )
+    for _ in range(2):
+        sandbox.wallet("ana").pay(static, amount="5000")
+        sandbox.run()
+    console.open("callbacks")
+    console.statuses("stopped,stopped")
+    console.click("charge.completed", TABLE)  # the newest is the first row
+    console.shows("another callback to this URL was answered 410", DETAIL)
+
+
 def test_a_delivery_shows_what_was_sent_and_verifies_its_signature(console: ConsolePage, sandbox: Sandbox) -> None:
     pay(sandbox)
     console.open("callbacks")

@@ -186,6 +186,33 @@ def test_a_replay_is_sent_to_a_receiver_that_had_answered_410(sandbox: Sandbox) 
     assert sandbox.ask("GET", f"/sandbox/v1/deliveries/{delivery['id']}")["status"] == "delivered"
 
 
+def test_a_delivery_that_an_earlier_410_stopped_says_so(sandbox: Sandbox) -> None:
+    """A replay that succeeds and a PATCH with the same URL open nothing; another URL gets the later callbacks."""
+    sandbox.receiver("shop").answers([410])
+    static = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="tips", callbackUrl=HOOK)
+
+    def newest() -> dict[str, Any]:
+        sandbox.wallet("ana").pay(static, amount="5000")
+        sandbox.run()
+        found: dict[str, Any] = listed(sandbox.ask, "/sandbox/v1/deliveries")[0]
+        return found
+
+    refused, stopped = newest(), newest()
+    assert (refused["status"], refused["note"], refused["attempts"][0]["status"]) == ("stopped", "", 410)
+    assert (stopped["status"], stopped["attempts"]) == ("stopped", [])
+    assert "another callback to this URL was answered 410" in stopped["note"]
+    assert "only another callbackUrl gets later ones" in stopped["note"]
+    sandbox.ask("POST", f"/sandbox/v1/deliveries/{stopped['id']}/replay")
+    sandbox.run()
+    replayed = sandbox.ask("GET", f"/sandbox/v1/deliveries/{stopped['id']}")
+    assert (replayed["status"], replayed["note"]) == ("delivered", "")
+    assert newest()["note"] == stopped["note"]
+    sandbox.ask("PATCH", f"/v0/static-charges/{static.id}", {"callbackUrl": HOOK})
+    assert newest()["note"] == stopped["note"]
+    sandbox.ask("PATCH", f"/v0/static-charges/{static.id}", {"callbackUrl": f"{HOOK}/new"})
+    assert (newest()["status"], newest()["note"]) == ("delivered", "")
+
+
 def test_a_delivery_in_flight_is_not_sent_a_second_time(sandbox: Sandbox) -> None:
     sandbox.receiver("shop").answers(["timeout"])
     charge = sandbox.charges.create(amount="21000", description="tea", callbackUrl=HOOK)
@@ -614,6 +641,7 @@ def test_attempts_that_were_stored_without_headers_are_read(without_headers: Pat
     with Sandbox.load(where / "saved.json") if is_saved else Sandbox(data=str(where / "directory")) as sandbox:
         rows = listed(sandbox.ask, "/sandbox/v1/deliveries")[::-1]
         for row in rows:
+            assert row.pop("note") == ""
             for attempt in row["attempts"]:
                 assert (attempt.pop("answerHeaders"), attempt.pop("answerHeadersLeftOut")) == ([], 0)
         assert rows == json.loads((where / "deliveries.json").read_text())

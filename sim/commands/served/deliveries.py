@@ -128,6 +128,7 @@ def _print_delivery(delivery: Mapping[str, Any]) -> None:
             ("event", delivery["event"]),
             ("URL", delivery["url"]),
             ("status", delivery["status"]),
+            ("note", delivery.get("note") or None),
             ("created", utc(delivery["createdAt"])),
             ("next attempt", utc(delivery["dueAt"])),
             ("body", delivery.get("body")),

@@ -179,6 +179,11 @@ class Delivery:
         """Whether an attempt has no reply yet."""
         return bool(self.attempts) and self.attempts[-1].ended_at is None
 
+    @property
+    def is_stopped_by_another(self) -> bool:
+        """Whether it is stopped, and the 410 was the answer to another delivery."""
+        return self.status == "stopped" and not (self.attempts and self.attempts[-1].status == 410)
+
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:

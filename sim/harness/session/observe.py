@@ -197,9 +197,10 @@ def check_deliveries(session: Session, charge: Charge) -> None:
         "createdAt": iso(delivery.created_at),
         "dueAt": None if delivery.due_at is None else iso(delivery.due_at),
         "replayedFrom": delivery.replayed_from,
+        "note": delivery.is_stopped_by_another,
         "body": delivery.text,
     }
-    observed = {name: value for name, value in row.items() if name != "attempts"}
+    observed = {name: value for name, value in row.items() if name != "attempts"} | {"note": bool(row["note"])}
     checks.same(expected, observed, "callback_contract", "callback-delivery", where)
     _check_attempts(session, delivery, row["attempts"], where)
 

@@ -23,6 +23,7 @@ export function DeliveryCard({ delivery }) {
       <div class="row"><span class="url grow">${delivery.url}</span><${SendAgain} busy=${action.busy} onSend=${again} /></div>
       <${Outcome} of=${action} />
       ${delivery.dueAt && html`<p class="hint">next attempt at ${instant(delivery.dueAt)}</p>`}
+      ${delivery.note && html`<p class="hint">${delivery.note}</p>`}
       <ol class="attempts">${delivery.attempts.map((attempt) => html`<li key=${attempt.number}><${Attempt} attempt=${attempt} body=${delivery.body} /></li>`)}</ol>
       <${More} summary="request body"><${Json} value=${delivery.body} label="request body" /></${More}>
       <p class="hint">id <${Code} text=${delivery.id} /></p>`;
