@@ -74,7 +74,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "fee_msat": "the fees of the route",
         "hops": "the channels of the route",
         "route": "the nodes of the route after the payer's own, with > between them",
-        "hop": "the hop of the node that resolved it, 0 the payer, `hops` the receiver; missing before and in direct payments",
+        "hop": "the hop of the node that resolved it: 0 the payer, `hops` the receiver; missing before, and if direct",
         "source": "the name of the node that failed it, or `final`; missing if none did",
         "code": "the failure that the payer sees, as BOLT 4 numbers it; missing without one",
         "failure": "the same by its name",
