@@ -346,6 +346,47 @@ def test_an_endpoint_that_becomes_unreachable_gets_three_more_requests() -> None
     assert "stopped answering at the check failed" in report.why
 
 
+REFUSED = CallbackResponse(error="refused", note="no connection to 127.0.0.1:9: connection refused")
+RESET = CallbackResponse(error="reset", note="closed before the answer was complete")
+
+
+@pytest.mark.parametrize(
+    ("answers", "name", "when"),
+    [
+        ([200, 200, RESET], "failed", "at"),
+        ([200, 200, CallbackResponse(error="timeout", note="no answer within 5 s")], "failed", "at"),
+        ([200, 200], "expired", "after"),
+        ([CallbackResponse(status=200, latency_ms=7_000), 200, RESET], "failed", "at"),
+        ([200] * 19 + [RESET], "duplicate", "at"),  # the first of its two messages
+        ([200] * 20 + [RESET], "duplicate", "at"),  # the second one
+        ([200] * 20, "duplicate", "after"),
+    ],
+)
+@pytest.mark.parametrize(
+    "gone", [REFUSED, CallbackResponse(error="timeout", note="no connection to 127.0.0.1:9 within 3 s")]
+)
+def test_an_endpoint_whose_program_ends_is_told_at_which_message(
+    answers: list[int | CallbackResponse], name: str, when: str, gone: CallbackResponse
+) -> None:
+    received = iter(answers)
+    report = checked(lambda post: next(received, gone))
+    cause, found = report.causes[0], next(one.found for one in report.findings if one.case.name == name)
+    assert (report.grade, cause.is_common) == ("F", True)
+    assert cause.found.startswith(f"it stopped answering {when} the check {name}: its program may have ended")
+    assert f"{found}, and cannot be reached since ({gone.note})" in report.why
+    assert f"Look at what the endpoint printed for the message of the check {name}." in cause.fix
+    assert "Start the endpoint, and check the host" not in report_text(report)
+
+
+def test_an_endpoint_whose_program_ends_shortly_before_the_last_check_is_told_so_too() -> None:
+    names = ["completed", "expired", "failed"]
+    received = iter([200, RESET])
+    report = checked(lambda post: next(received, REFUSED), only=names)
+    [cause] = report.causes
+    assert cause.found.startswith("it stopped answering at the check expired: its program may have ended")
+    assert cause.checks == ["expired", "failed"]
+
+
 @pytest.mark.parametrize("status", [302, 401, 404, 500])
 def test_three_equal_refusals_at_the_start_end_the_run(status: int) -> None:
     report = checked(status)
