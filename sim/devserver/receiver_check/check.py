@@ -212,9 +212,9 @@ def _not_checked(findings: Sequence[Finding]) -> tuple[list[str], str, str]:
     if silent:
         reason = _lacking_effect(findings, silent)
         to_check = (
-            "Answers do not show whether a message had an effect that it must not have, such as a second credit. Let the "
-            f"endpoint answer with the header {EFFECT}: applied or {EFFECT}: ignored while it is checked, and that is "
-            "judged too."
+            "Answers do not show whether a message had an effect that it must not have, such as a second credit. Let "
+            f"the endpoint answer with the header {EFFECT}: applied or {EFFECT}: ignored while it is checked, and that "
+            "is judged too."
         )
     else:
         reason = "all messages are about the one Charge that the endpoint knows"
