@@ -137,7 +137,7 @@ def test_a_careful_receiver_passes_every_check(tmp_path: Path, capsys: pytest.Ca
     with serving_receiver(CarefulReceiver, EXAMPLE_SECRET) as (url, books):
         status, report = command(url, "--grade", "A", out=tmp_path / "report.json")
     assert (status, report["grade"]) == (0, "A")
-    assert report["counts"] == {"pass": len(CASES), "notice": 0, "fail": 0, "skipped": 0}
+    assert report["counts"] == {"pass": len(CASES), "unjudged": 0, "notice": 0, "fail": 0, "skipped": 0}
     assert books.credited_msat == 250_000 * sum(1 for state in books.charges.values() if state == "completed")
     assert "Grade A" in capsys.readouterr().out
 
@@ -290,7 +290,7 @@ def test_the_checks_signature_is_that_of_the_service(webhook_id: str, stamp_s: i
         ("bad-signature", 200, ("fail", CRITICAL)),
         ("bad-signature", 500, ("fail", MINOR)),
         ("bad-signature", CallbackResponse(status=401, headers={"leyden-effect": "applied"}), ("fail", CRITICAL)),
-        ("duplicate", 200, ("pass", SERIOUS)),
+        ("duplicate", 200, ("unjudged", SERIOUS)),
         ("duplicate", CallbackResponse(status=200, headers={"leyden-effect": "applied"}), ("fail", SERIOUS)),
         ("duplicate", CallbackResponse(status=200, headers={"leyden-effect": "ignored"}), ("pass", SERIOUS)),
         ("duplicate", lambda post: 200 if post.attempt == 1 else 409, ("fail", SERIOUS)),
@@ -346,6 +346,47 @@ def test_an_endpoint_that_becomes_unreachable_gets_three_more_requests() -> None
     assert "stopped answering at the check failed" in report.why
 
 
+REFUSED = CallbackResponse(error="refused", note="no connection to 127.0.0.1:9: connection refused")
+RESET = CallbackResponse(error="reset", note="closed before the answer was complete")
+
+
+@pytest.mark.parametrize(
+    ("answers", "name", "when"),
+    [
+        ([200, 200, RESET], "failed", "at"),
+        ([200, 200, CallbackResponse(error="timeout", note="no answer within 5 s")], "failed", "at"),
+        ([200, 200], "expired", "after"),
+        ([CallbackResponse(status=200, latency_ms=7_000), 200, RESET], "failed", "at"),
+        ([200] * 19 + [RESET], "duplicate", "at"),  # the first of its two messages
+        ([200] * 20 + [RESET], "duplicate", "at"),  # the second one
+        ([200] * 20, "duplicate", "after"),
+    ],
+)
+@pytest.mark.parametrize(
+    "gone", [REFUSED, CallbackResponse(error="timeout", note="no connection to 127.0.0.1:9 within 3 s")]
+)
+def test_an_endpoint_whose_program_ends_is_told_at_which_message(
+    answers: list[int | CallbackResponse], name: str, when: str, gone: CallbackResponse
+) -> None:
+    received = iter(answers)
+    report = checked(lambda post: next(received, gone))
+    cause, found = report.causes[0], next(one.found for one in report.findings if one.case.name == name)
+    assert (report.grade, cause.is_common) == ("F", True)
+    assert cause.found.startswith(f"it stopped answering {when} the check {name}: its program may have ended")
+    assert f"{found}, and cannot be reached since ({gone.note})" in report.why
+    assert f"Look at what the endpoint printed for the message of the check {name}." in cause.fix
+    assert "Start the endpoint, and check the host" not in report_text(report)
+
+
+def test_an_endpoint_whose_program_ends_shortly_before_the_last_check_is_told_so_too() -> None:
+    names = ["completed", "expired", "failed"]
+    received = iter([200, RESET])
+    report = checked(lambda post: next(received, REFUSED), only=names)
+    [cause] = report.causes
+    assert cause.found.startswith("it stopped answering at the check expired: its program may have ended")
+    assert cause.checks == ["expired", "failed"]
+
+
 @pytest.mark.parametrize("status", [302, 401, 404, 500])
 def test_three_equal_refusals_at_the_start_end_the_run(status: int) -> None:
     report = checked(status)
@@ -366,11 +407,11 @@ def reporting(post: CallbackRequest) -> CallbackResponse:
 REPEATS = ["completed", "duplicate", "another-id"]
 
 
-def test_a_grade_without_reported_effects_says_that_duplicates_were_not_checked() -> None:
+def test_a_grade_without_reported_effects_says_which_checks_were_not_judged() -> None:
     report = checked(200, only=REPEATS)
     assert report.headline == (
-        "Grade A for what was checked: nothing fails; duplicates not checked, because its answers have no header "
-        "leyden-effect"
+        "Grade A for what was checked: nothing fails; duplicate, another-id not judged, because its answers have no "
+        "header leyden-effect"
     )
     assert report.not_checked == ["duplicate", "another-id"]
     assert "leyden-effect: applied" in report_text(report)
@@ -410,7 +451,7 @@ def test_an_effect_that_is_not_known_is_named_wherever_the_report_is_read(
     assert because in html.unescape(resource["html"])
 
 
-def test_a_grade_never_says_both_that_duplicates_fail_and_that_they_were_not_checked() -> None:
+def test_a_grade_never_says_both_that_a_check_fails_and_that_it_was_not_judged() -> None:
     """Of the answers to repeated messages, some show a second effect and the others show nothing."""
     names = [case.name for case in CASES if case.group == REPEATED]
     partly = 0
@@ -423,20 +464,44 @@ def test_a_grade_never_says_both_that_duplicates_fail_and_that_they_were_not_che
 
         report = checked(answer, only=names)
         unchecked = report.why.partition("; ")[2]
-        if failing(report) and report.not_checked:
-            partly += 1
-            assert "duplicates" not in unchecked
-            assert report.not_checked[0] in unchecked
-            assert not any(name in unchecked.partition(" not checked")[0].split(", ") for name in failing(report))
-        elif report.not_checked:
-            assert unchecked.startswith("duplicates not checked")
+        if report.not_checked:
+            partly += bool(failing(report))
+            assert unchecked.startswith(report.not_checked[0])
+            assert not any(name in unchecked.partition(" not judged")[0].split(", ") for name in failing(report))
     assert partly > 2
 
 
-def test_messages_about_one_charge_leave_duplicates_unchecked() -> None:
+@pytest.mark.parametrize(
+    ("reply", "known"),
+    [
+        (200, None),
+        (CallbackResponse(status=200, latency_ms=4_100), None),
+        (CallbackResponse(status=200, headers={"leyden-effect": "ignored"}), "8f14e45f-ceea-467f-a8b5-91f3d5a1c0de"),
+    ],
+)
+def test_the_printed_report_counts_and_names_what_the_json_calls_not_checked(
+    reply: int | CallbackResponse, known: str | None
+) -> None:
+    report = checked(reply, known=KnownIds(charge_id=known))
+    resource, text = report_resource(report), " ".join(report_text(report).split())
+    verdicts = {check["name"]: check["verdict"] for check in resource["checks"]}
+    hidden = resource["notChecked"]
+    assert len(hidden) >= 2
+    assert {verdicts[name] for name in hidden} <= {"unjudged", "notice"}
+    assert {name for name, found in verdicts.items() if found == "unjudged"} <= set(hidden)
+    assert resource["counts"] == {one: list(verdicts.values()).count(one) for one in resource["counts"]}
+    assert sum(resource["counts"].values()) == len(CASES)
+    assert f"Sent and not judged: {', '.join(hidden)}." in text
+    if resource["counts"]["unjudged"]:
+        assert f"{resource['counts']['unjudged']} not judged" in text
+        assert "repeated and out of order 8 of 8" not in text
+        assert ">not judged<" in report_html(report)
+
+
+def test_messages_about_one_charge_leave_duplicates_unjudged() -> None:
     known = KnownIds(charge_id="8f14e45f-ceea-467f-a8b5-91f3d5a1c0de")
     report = checked(reporting, only=REPEATS, known=known)
-    assert "duplicates not checked, because all messages are about the one Charge" in report.headline
+    assert " not judged, because all messages are about the one Charge" in report.headline
 
 
 def test_a_pipeline_can_require_the_full_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -451,7 +516,7 @@ def test_a_pipeline_can_require_the_full_check(tmp_path: Path, capsys: pytest.Ca
             return command(url, *only, *options, out=tmp_path / "report.json")[0]
 
     assert status_of(Silent, "--grade", "A") == 0
-    assert "duplicates not checked, because" in " ".join(capsys.readouterr().out.split())
+    assert " not judged, because" in " ".join(capsys.readouterr().out.split())
     assert status_of(Silent, "--require-complete") == 3
     assert status_of(CarefulReceiver, "--require-complete") == 0
     assert status_of(CarelessReceiver, "--require-complete") == 1

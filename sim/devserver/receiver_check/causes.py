@@ -111,17 +111,47 @@ def _by_fix(findings: Sequence[Finding]) -> Iterator[Cause]:
 
 def _unanswered(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
     sent = [finding for finding in findings if finding.exchanges]
-    stopped = len(sent) < len(findings)
-    if not sent or sent[-1].is_answered or SLOW in {o for f in sent for o in f.outcomes}:
+    if not sent or sent[-1].is_answered:
         return None
-    answered = any(finding.is_answered for finding in sent)
-    if answered and not stopped:
-        return None
-    found, fix = _silence(url, sent[-1].exchanges[-1])
     silent = [finding for finding in sent if not finding.is_answered]
-    if answered:
+    last = sent[-1].exchanges[-1]
+    reached = [finding for finding in sent if not all(_is_unreachable(exchange) for exchange in finding.exchanges)]
+    if _is_unreachable(last) and any(finding.is_answered for finding in reached):
+        return _end_of_program(reached[-1], last, [finding for finding in left if finding in (*silent, reached[-1])])
+    if SLOW in {outcome for finding in sent for outcome in finding.outcomes}:
+        return None
+    found, fix = _silence(url, last)
+    if len(silent) < len(sent):
+        if len(sent) == len(findings):
+            return None
         found = f"it stopped answering at the check {sent[len(sent) - _silent_end(sent)].case.name}: {found}"
     return Cause(found, fix, silent, is_common=True)
+
+
+def _is_unreachable(exchange: Exchange) -> bool:
+    """Whether no connection was possible, so that the endpoint received nothing."""
+    error, note = exchange.answer.error, exchange.answer.note
+    return error == "refused" or (error == "timeout" and note.startswith("no connection"))
+
+
+def _end_of_program(finding: Finding, last: Exchange, explained: Sequence[Finding]) -> Cause:
+    """An endpoint that cannot be reached since the check of `finding`, which was the last one that it received."""
+    received = [exchange for exchange in finding.exchanges if not _is_unreachable(exchange)]
+    name, is_complete = finding.case.name, all(exchange.answer.status for exchange in received)
+    then = f"{finding.found}, and cannot be reached since ({last.answer.note or last.answer.error})"
+    if is_complete:
+        found = (
+            f"it stopped answering after the check {name}: its program may have ended after its answer to it: {then}"
+        )
+    else:
+        found = f"it stopped answering at the check {name}: its program may have ended when it received it: {then}"
+    return Cause(
+        found,
+        f"Look at what the endpoint printed for the message of the check {name}. Start it again, and send "
+        f"that one alone with --only {name} (only).",
+        explained,
+        is_common=True,
+    )
 
 
 def _silent_end(sent: Sequence[Finding]) -> int:

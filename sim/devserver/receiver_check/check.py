@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from leyden.devserver.awaited_delivery import deliver, deliver_together
-from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, REPEATED, SERIOUS, VALID, Case
+from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, SERIOUS, VALID, Case
 from leyden.devserver.receiver_check.causes import Cause, causes_of, common_outcome
 from leyden.devserver.receiver_check.findings import (
     BLOCKED,
@@ -40,8 +40,8 @@ _SHOWN_VALUE = 40  # characters of an unknown value
 class Report:
     """The findings, their causes, and the grade with its reason.
 
-    `grade` is None when nothing was sent. `not_checked` names the checks that were not sent or whose effect cannot be
-    judged; `to_check` says what makes them judgeable, if the receiver can do something. `secret` is masked.
+    `grade` is None when nothing was sent. `not_checked` names the checks that were not sent, and those that were sent
+    and not judged; `to_check` says what makes them judgeable, if the receiver can do something. `secret` is masked.
     """
 
     url: str
@@ -204,29 +204,24 @@ def _first_names(names: Sequence[str]) -> str:
 
 def _not_checked(findings: Sequence[Finding]) -> tuple[list[str], str, str]:
     """The checks without a complete judgement, the reason in a clause, and what the receiver can do about it."""
-    skipped = [finding for finding in findings if finding.verdict == SKIPPED]
-    silent = [finding for finding in findings if finding.lacks_effect and finding.verdict != FAIL]
-    indistinct = [finding for finding in findings if finding.is_indistinct and finding.verdict != FAIL]
-    unjudged = [finding for finding in findings if finding in skipped or finding in silent or finding in indistinct]
-    names = [finding.case.name for finding in unjudged]
-    if skipped or not unjudged:
+    unjudged = [finding for finding in findings if finding.is_unjudged]
+    names = [finding.case.name for finding in findings if finding.verdict == SKIPPED or finding.is_unjudged]
+    if not unjudged or len(names) > len(unjudged):
         return names, "", ""
-    repeated = [finding for finding in findings if finding.case.group == REPEATED]
-    none_failed = all(finding.verdict != FAIL for finding in repeated)
-    is_group = none_failed and any(finding in unjudged for finding in repeated)
-    what = "duplicates" if is_group else _first_names(names)
+    silent = [finding for finding in unjudged if finding.lacks_effect]
     if silent:
         reason = _lacking_effect(findings, silent)
         to_check = (
-            f"Answers do not show whether a repeated message was credited twice. Let the endpoint answer with the "
-            f"header {EFFECT}: applied or {EFFECT}: ignored while it is checked, and that is judged too."
+            "Answers do not show whether a message had an effect that it must not have, such as a second credit. Let "
+            f"the endpoint answer with the header {EFFECT}: applied or {EFFECT}: ignored while it is checked, and that "
+            "is judged too."
         )
     else:
         reason = "all messages are about the one Charge that the endpoint knows"
         to_check = (
             "To check them, let the endpoint accept Charges that it does not know, and leave out the Charge's id."
         )
-    return names, f"{what} not checked, because {reason}", to_check
+    return names, f"{_first_names(names)} not judged, because {reason}", to_check
 
 
 def _lacking_effect(findings: Sequence[Finding], silent: Sequence[Finding]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leyden.devserver.receiver_check.cases import (
     ACCEPTED,
@@ -20,7 +20,8 @@ from leyden.devserver.receiver_check.cases import (
 from leyden.devserver.receiver_check.session import TestRequest
 from leyden.server.ports import CallbackResponse
 
-PASS, NOTICE, FAIL, SKIPPED = "pass", "notice", "fail", "skipped"
+# A check is `unjudged` when every answer was right, and does not show what the receiver did.
+VERDICTS = PASS, UNJUDGED, NOTICE, FAIL, SKIPPED = "pass", "unjudged", "notice", "fail", "skipped"
 EFFECT, EFFECTS = "leyden-effect", ("applied", "ignored")  # the header in which a receiver may report what it did
 
 # What a finding is about, where several findings may have one cause.
@@ -79,8 +80,8 @@ class Finding:
     verdict: str
     severity: str
     found: str
-    exchanges: Sequence[Exchange] = ()
     about: str = ""
+    exchanges: Sequence[Exchange] = ()
 
     @property
     def outcomes(self) -> set[str]:
@@ -111,11 +112,21 @@ class Finding:
         """Whether the effect cannot be judged, because every message is about one Charge."""
         return any(exchange.sent.indistinct for exchange in self.exchanges)
 
+    @property
+    def hides_effect(self) -> bool:
+        """Whether the answers do not show if the effect is right."""
+        return self.lacks_effect or self.is_indistinct
+
+    @property
+    def is_unjudged(self) -> bool:
+        """Whether it was sent, did not fail, and hides its effect: it has this verdict, or a remark besides."""
+        return self.verdict in (UNJUDGED, NOTICE) and self.hides_effect
+
 
 def judged(case: Case, exchanges: Sequence[Exchange]) -> Finding:
     """The finding that follows from the responses to a case."""
-    verdict, severity, found, about = _verdict(case, exchanges)
-    return Finding(case, verdict, severity, found, exchanges, about)
+    finding = Finding(case, *_verdict(case, exchanges), exchanges)
+    return replace(finding, verdict=UNJUDGED) if finding.verdict == PASS and finding.hides_effect else finding
 
 
 def is_status(hundred: int, status: int | None) -> bool:

@@ -10,12 +10,12 @@ from typing import Any
 
 from leyden.devserver.receiver_check.causes import Cause
 from leyden.devserver.receiver_check.check import Report
-from leyden.devserver.receiver_check.findings import FAIL, NOTICE, PASS, SKIPPED, Exchange, Finding
+from leyden.devserver.receiver_check.findings import FAIL, NOTICE, PASS, SKIPPED, UNJUDGED, VERDICTS, Exchange, Finding
 from leyden.devserver.receiver_check.report_html import report_html
 from leyden.devserver.receiver_check.session import raw_request
 from leyden.server.version import VERSION
 
-_COUNTED = {PASS: "pass", NOTICE: "with a remark", FAIL: "fail", SKIPPED: "not sent"}
+_COUNTED = {PASS: "pass", UNJUDGED: "not judged", NOTICE: "with a remark", FAIL: "fail", SKIPPED: "not sent"}
 _WIDTH = 100
 _SHOWN = 160
 _NAMES = 8
@@ -30,7 +30,7 @@ def report_resource(report: Report, include: Collection[str] = ()) -> dict[str, 
         "startedAt": report.started_at,
         "version": VERSION,
         "secret": report.secret,
-        "counts": {verdict: report.count(verdict) for verdict in (PASS, NOTICE, FAIL, SKIPPED)},
+        "counts": {verdict: report.count(verdict) for verdict in VERDICTS},
         "causes": [_cause(cause) for cause in report.causes],
         "notChecked": list(report.not_checked),
         "checks": [_finding(finding) for finding in report.findings],
@@ -99,6 +99,9 @@ def report_text(
     passed = [f"{group} {count}" for group, count in _passed(report)]
     if passed:
         lines += ["", *_wrapped(f"Passed: {', '.join(passed)}.")]
+    unjudged = ", ".join(finding.case.name for finding in report.findings if finding.is_unjudged)
+    if unjudged:
+        lines += ["", *_wrapped(f"Sent and not judged: {unjudged}.")]
     lines += ["", details]
     return "\n".join(lines) + "\n"
 

@@ -7,11 +7,11 @@ from html import escape
 from itertools import groupby
 
 from leyden.devserver.receiver_check.check import Report
-from leyden.devserver.receiver_check.findings import FAIL, NOTICE, PASS, SKIPPED, Exchange, Finding
+from leyden.devserver.receiver_check.findings import FAIL, NOTICE, PASS, SKIPPED, UNJUDGED, Exchange, Finding
 from leyden.devserver.receiver_check.session import raw_request
 from leyden.devserver.report_page import report_end, report_page, shown, summary, to_fix
 
-_WORDS = {PASS: "pass", NOTICE: "notice", FAIL: "fail", SKIPPED: "not sent"}
+_WORDS = {PASS: "pass", UNJUDGED: "not judged", NOTICE: "notice", FAIL: "fail", SKIPPED: "not sent"}
 
 
 def report_html(report: Report) -> str:
