@@ -192,7 +192,7 @@ def test_static_charges(leyden: Leyden) -> None:
     amounts = ("--min-amount", "1000", "--max-amount", "50_000")
     link = fields(lines(leyden, "static-charges", "create", *amounts, "--description", "Tips", "--allowed-slots", "2"))
     assert (link["least amount"], link["most amount"], link["slots"]) == ("1,000 msat", "50,000 msat", "0/2")
-    assert fields(lines(leyden, "pay", link["data"]["id"], "--amount", "5000"))["status"] == "succeeded"
+    assert fields(lines(leyden, "pay", link["id"], "--amount", "5000"))["status"] == "succeeded"
     changed = fields(lines(leyden, "static-charges", "update", link["id"], "--max-amount", "60,000"))
     assert (changed["most amount"], changed["slots"]) == ("60,000 msat", "1/2")
     [_, row] = lines(leyden, "charges", "list", "--static-charge", link["id"])
