@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.lifecycle import Lifecycle, TransitionResult
-from leyden.server.charges.lists import page
+from leyden.server.charges.lists import has_removed_rows, page
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow, charge_summary
 from leyden.server.charges.wire_model import (
     charge_callback,
@@ -205,7 +205,7 @@ class ChargeService:
             static = self._parents.row(charge_id)
             if static is not None and static["project"] == project:
                 raise NotFound(other_kind(charge_id, "Static Charge", self._static_charge_path))
-            raise unknown_id(some_removed=self.charges.newest_id() > sum(self.charges.counts("status").values()))
+            raise unknown_id(some_removed=has_removed_rows(self.charges))
         return row
 
     def cancel_outstanding(self, static_charge_id: str, because: str) -> None:

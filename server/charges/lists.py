@@ -7,6 +7,7 @@ from typing import Any
 
 from leyden.server.errors import FieldError, InvalidRequest
 from leyden.server.http.request import Request
+from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import parse_iso
 
 
@@ -59,3 +60,8 @@ def page(table: Any, request: Request, show: Callable[[Any], Any], noun: str, **
         "data": [show(row) for row in rows],
         "next": _cursor(rows[-1].doc_id) if more else None,
     }
+
+
+def has_removed_rows(table: TypedTable[Any]) -> bool:
+    """Whether rows of this table, which has a field `status`, were removed: document ids count every row it had."""
+    return table.newest_id() > sum(table.counts("status").values())

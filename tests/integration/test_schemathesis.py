@@ -93,7 +93,7 @@ def folder(tmp_path: Path) -> Path:
     """
     find(text(), lambda _: True)  # where there are no tables yet, it writes them
     stored = storage_directory("unicode_data")
-    tables = Path(getattr(stored, "path", stored))  # Hypothesis before 6.150 returns the path itself
+    tables = Path(getattr(stored, "path", stored))  # the lowest Hypothesis returns the path itself
     if tables.is_dir():  # nothing is written in a checkout that is read-only
         shutil.copytree(tables, tmp_path / ".hypothesis" / tables.name)
     return tmp_path

@@ -61,8 +61,11 @@ def print_list(
 
 def _nothing(none: str, selection: Mapping[str, object]) -> str:
     """What is said of an empty list: `none`, or that nothing matches the parameters that select rows."""
-    given = [f"{name}={quoted(str(value), 60)}" for name, value in selection.items() if value is not None]
-    given = [text for text in given if not text.startswith("bodies=")]
+    given = [
+        f"{name}={quoted(str(value), 60)}"
+        for name, value in selection.items()
+        if value is not None and name != "bodies"  # which selects fields
+    ]
     if not given:
         return none
     return f"{none.partition(':')[0]} with {', '.join(given)}: leave out an option that selects to see others"

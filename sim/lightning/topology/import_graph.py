@@ -175,7 +175,7 @@ _Row = tuple[str, str, str, int, _Policy, _Policy]
 def _connected(rows: list[_Row], dropped: Counter[str]) -> list[_Row]:
     """The channels of the largest connected part: no payment goes from one part to another."""
     numbers: dict[str, int] = {}
-    # scipy before 1.15 takes no other indices than those of 32 bits here.
+    # The lowest allowed scipy takes no other indices than those of 32 bits here.
     ends = np.array(
         [[numbers.setdefault(end, len(numbers)) for end in row[1:3]] for row in rows], dtype=np.int32
     ).reshape(-1, 2)
