@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _LINGER = struct.pack("ii", 1, 0)
 
 
+# After a refusal, and before the last response, what the client still sends is read up to these bounds: a connection
+# that is closed with unread bytes is reset, and the client may not see the response.
+DRAIN_BYTES = 1024 * 1024
+DRAIN_S = 2.0
 _RECHECK_S = 0.1
 _SENT_POLL_S = 0.02
 
@@ -137,6 +141,18 @@ async def respond_stopping(cycle: Any, send: Send) -> None:
         await send({"type": "http.response.body", "body": body})
     cycle.disconnected = True  # otherwise uvicorn takes an incomplete response for a defect
     cycle.transport.close()
+
+
+async def read_rest(cycle: Any, receive: Receive) -> None:
+    """Read the rest of a request's body before the last response on its connection, up to `DRAIN_BYTES` and `DRAIN_S`.
+    A client that waits for `100 Continue` sends no more."""
+    read = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_S):
+            while (
+                cycle.more_body and read <= DRAIN_BYTES and not (cycle.disconnected or cycle.waiting_for_100_continue)
+            ):
+                read += len((await receive()).get("body", b""))
 
 
 def closing(message: Message) -> Message:

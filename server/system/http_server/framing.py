@@ -1,8 +1,10 @@
-"""Checks of the headers that name the host of a request and delimit its body."""
+"""The headers that name the host of a request and delimit its body."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import httptools
 
 from leyden.server.errors import InvalidHttp, Problem, UnknownTransferCoding
 
@@ -24,3 +26,15 @@ def framing_problem(headers: Sequence[tuple[bytes, bytes]], version: str) -> Pro
         return None
     text = coding[:_SHOWN].decode("latin-1")
     return UnknownTransferCoding(f"the transfer coding {text!r} is not understood: send chunked alone, or no coding")
+
+
+def origin_form(url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
+    """The path and the query of a URL with a scheme and a host. The host replaces that of the header `Host` (RFC 9112,
+    3.2.2). A URL without a host is returned as it is."""
+    parts = httptools.parse_url(url)
+    if parts.host is None:
+        return url
+    host = b"[%b]" % parts.host if b":" in parts.host else parts.host
+    authority = host if parts.port is None else b"%b:%d" % (host, parts.port)
+    headers[:] = [(b"host", authority), *(header for header in headers if header[0] != b"host")]
+    return (parts.path or b"/") + (b"" if parts.query is None else b"?" + parts.query)

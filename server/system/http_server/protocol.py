@@ -21,9 +21,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from leyden.server.errors import InvalidHttp, Problem, RequestHeadTooLarge, RequestTimeout, ServerBusy, UriTooLong
 from leyden.server.ports import CONNECTION
-from leyden.server.system.http_server.connection import ClientConnection, closing, note_added_headers, respond_stopping
+from leyden.server.system.http_server.connection import (
+    DRAIN_BYTES,
+    DRAIN_S,
+    ClientConnection,
+    closing,
+    note_added_headers,
+    read_rest,
+    respond_stopping,
+)
 from leyden.server.system.http_server.flow import HeldFlow
-from leyden.server.system.http_server.framing import framing_problem
+from leyden.server.system.http_server.framing import framing_problem, origin_form
 from leyden.server.system.http_server.request_parser import RequestParser
 
 log = logging.getLogger("leyden")
@@ -51,10 +59,6 @@ _HEAD_END = re.compile(rb"\n\r?\n")
 # What clients send while a request of theirs waits behind another one is held unparsed, up to this for all connections.
 # One connection has at most what the event loop reads at once (256 KiB).
 MAX_HELD_BYTES = 16 * 1024 * 1024
-# After a refusal, what the client still sends is read up to these bounds: a connection that is closed with unread bytes
-# is reset, and the client may not see the response.
-_DRAIN_BYTES = 1024 * 1024
-_DRAIN_S = 2.0
 
 
 def max_connections(open_files: int) -> int:
@@ -173,7 +177,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._refusal is not None:
             raise ValueError(self._refusal.detail)
         if not self.url.startswith(b"/"):
-            self._use_authority()
+            self.url = origin_form(self.url, self.headers)
         super().on_headers_complete()
         if not self.pipeline or self.pipeline[0][0] is not self.cycle:
             self._running = self.cycle
@@ -245,7 +249,7 @@ class LimitedProtocol(HttpToolsProtocol):
     async def _respond(self, app: Any, scope: Any, receive: Any, send: Any) -> None:
         """Run the application. Its response is dropped if the client has closed the connection."""
         cycle = cast("RequestResponseCycle", self._running)
-        send_open = partial(self._send_if_open, cycle, send)
+        send_open = partial(self._send_if_open, cycle, receive, send)
         try:
             await app(scope, receive, send_open)
         except asyncio.CancelledError:
@@ -253,23 +257,15 @@ class LimitedProtocol(HttpToolsProtocol):
         finally:
             cycle.disconnected = cycle.disconnected or self.transport.is_closing()
 
-    async def _send_if_open(self, cycle: RequestResponseCycle, send: Any, message: Any) -> None:
+    async def _send_if_open(self, cycle: RequestResponseCycle, receive: Any, send: Any, message: Any) -> None:
+        if not cycle.keep_alive and cycle.more_body and message["type"] == "http.response.start":
+            await read_rest(cycle, receive)
         # uvloop raises an error when bytes are written to a closed transport.
         if self.transport.is_closing():
             cycle.disconnected = True
         await send(message if cycle.keep_alive else closing(message))
         if not cycle.keep_alive or cycle.chunked_encoding:
             note_added_headers(message, is_last=not cycle.keep_alive, is_chunked=bool(cycle.chunked_encoding))
-
-    def _use_authority(self) -> None:
-        """A URL with a scheme and a host: the host replaces that of the header `Host` (RFC 9112, 3.2.2)."""
-        url = httptools.parse_url(self.url)
-        if url.host is None:
-            return
-        host = b"[%b]" % url.host if b":" in url.host else url.host
-        authority = host if url.port is None else b"%b:%d" % (host, url.port)
-        self.headers[:] = [(b"host", authority), *(header for header in self.headers if header[0] != b"host")]
-        self.url = (url.path or b"/") + (b"" if url.query is None else b"?" + url.query)
 
     def _head_bytes(self) -> int:
         """The length of the head, with each header written as `name: value`."""
@@ -359,11 +355,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self._uncounted_bytes = 0
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self._set_deadline(_DRAIN_S)
+        self._set_deadline(DRAIN_S)
 
     def _drain(self, count: int) -> None:
         self._uncounted_bytes += count
-        if self._uncounted_bytes > _DRAIN_BYTES:
+        if self._uncounted_bytes > DRAIN_BYTES:
             self.transport.close()
 
     def _close_most_silent(self) -> bool:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from leyden import Sandbox
+from leyden.server.system.http_server import connection as http_connection
 from leyden.server.system.http_server import protocol as http_protocol
 from leyden.server.system.http_server.protocol import (
     MAX_HEAD_BYTES,
@@ -115,6 +116,29 @@ def test_a_client_that_goes_on_sending_still_gets_the_refusal(dial: Dial) -> Non
     with closing(dial()) as connection:
         connection.sendall(GET + b"x: " + b"v" * (MAX_HEAD_BYTES + 700_000))
         assert response(connection)[0] == 431
+
+
+@pytest.mark.parametrize("close", [b"HTTP/1.1\r\nconnection: close\r\n", b"HTTP/1.0\r\n"], ids=["close", "1.0"])
+def test_an_early_last_response_arrives_at_a_client_that_is_still_sending(dial: Dial, close: bytes) -> None:
+    head = (
+        b"POST /v0/charges " + close + b"host: localhost\r\norigin: http://page.localhost\r\ncontent-length: 40\r\n\r\n"
+    )
+    for _ in range(5):
+        with closing(dial()) as connection:
+            connection.sendall(head)
+            for half in (b"x" * 20, b"y" * 20):
+                sleep(0.01)
+                connection.sendall(half)
+            assert response(connection)[0] == 403
+
+
+def test_an_early_last_response_does_not_wait_for_a_body_that_does_not_come(
+    dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_connection, "DRAIN_S", 0.05)
+    head = CREATE + b"connection: close\r\norigin: http://page.localhost\r\n"
+    for more in (b"content-length: 40\r\n\r\n", b"content-length: 40\r\nexpect: 100-continue\r\n\r\n"):
+        assert answer(dial, head + more)[0] == 403
 
 
 def test_too_many_headers_are_refused(dial: Dial) -> None:
