@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
@@ -18,6 +18,7 @@ _BEHIND_MS = 5_000  # less than that is the time in which a busy machine starts 
 _LONG_STOP_MS = 86_400_000
 _MAX_NOTES = 100
 _MEND = "leyden serve --start now sets it to the system clock"
+_NETWORK_STAYS = "the state of a simulated network cannot go back"
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
 
 
@@ -59,15 +60,18 @@ def _behind_text(world: World) -> str | None:
 def change_text(change_ms: int) -> str:
     """The effect of a change of the system clock during the run."""
     direction = "forward" if change_ms > 0 else "back"
+    mend = _MEND if change_ms > 0 else f"{_MEND} when what was created after that has ended"
     return (
         f"the system clock was set {direction} by {span_text(abs(change_ms))}: a clock that runs does not follow it;"
-        f" {_MEND}"
+        f" {mend}"
     )
 
 
-def opened_texts(saved: Mapping[str, Any], rate: float, now_ms: int) -> list[str]:
+def opened_texts(
+    saved: Mapping[str, Any], rate: float, now_ms: int, ahead_mend: Callable[[], str] = lambda: _MEND
+) -> list[str]:
     """A note about the running clock of a stored sandbox (`WorldState.saved`), which is opened at the real time
-    `now_ms`."""
+    `now_ms`. `ahead_mend` gives the mend for a clock that is ahead of it."""
     if not rate or not saved["rate"] or saved["time_base"] is None:
         return []
     base_ms, real_base_ms = saved["time_base"]
@@ -84,7 +88,7 @@ def opened_texts(saved: Mapping[str, Any], rate: float, now_ms: int) -> list[str
     # `VirtualClock.resume_from`: until now the clock has run at its saved rate.
     ahead_ms = saved["now"] + max(0, int(stopped_ms * saved["rate"])) - now_ms
     if rate == 1 and ahead_ms >= _WORTH_SAYING_MS:  # that it is behind, `shown_notes` says
-        texts.append(f"the sandbox's clock is {span_text(ahead_ms)} ahead of the system clock; {_MEND}")
+        texts.append(f"the sandbox's clock is {span_text(ahead_ms)} ahead of the system clock; {ahead_mend()}")
     return texts
 
 
@@ -118,19 +122,37 @@ def start_now(world: World, now_ms: int) -> str:
     return text
 
 
+def mend_ahead(world: World, now_ms: int) -> str:
+    """How a sandbox that is ahead of the system clock, `now_ms`, gets its time."""
+    if world.config.network != "direct":
+        return f"{_NETWORK_STAYS}: a new --data begins at the system clock"
+    waiting = _waiting_text(world, now_ms)
+    return _MEND if waiting is None else f"{_MEND} when {waiting} have ended"
+
+
 def _check_can_go_back(world: World, now_ms: int, by_ms: int) -> None:
     what = f"--start now would set the clock back by {span_text(by_ms)}"
     if world.config.network != "direct":
-        raise StoreError(f"{what}, and the state of a simulated network cannot go back: use a new --data")
+        raise StoreError(f"{what}, and {_NETWORK_STAYS}: use a new --data")
+    waiting = _waiting_text(world, now_ms)
+    if waiting is not None:
+        raise StoreError(
+            f"{what}, but there are {waiting}: start without it and advance the clock until they have ended, or use a"
+            " new --data"
+        )
+
+
+def _waiting_text(world: World, now_ms: int) -> str | None:
+    """What has to end before the clock can go back to `now_ms`, or None."""
     charges = world.service.charges.charges
     later = sum(row["created_at"] > now_ms for row in charges.find("status", "pending"))
     others = sum(timer[3] not in (CHARGE_TIMER, STATIC_CHARGE_TIMER) for timer in world.clock.timers())
-    if later or others:
-        raise StoreError(
-            f"{what}, but {later} pending Charge(s) were created after that and {others} other event(s) are scheduled"
-            " (callbacks, payments, traffic): start without it and advance the clock until they have ended, or use a"
-            " new --data"
-        )
+    if not (later or others):
+        return None
+    return (
+        f"{later} pending Charge(s) that were created after that and {others} other scheduled event(s) (callbacks,"
+        " payments, traffic)"
+    )
 
 
 def span_text(span_ms: int) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from leyden.devserver.addresses import ServerAddresses, access_notes, admin_token, api_keys
-from leyden.devserver.clock_changes import note, opened_texts, shown_notes, start_now
+from leyden.devserver.clock_changes import mend_ahead, note, opened_texts, shown_notes, start_now
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
@@ -205,7 +205,8 @@ def _world_for_key(
             if options.start == NOW:
                 texts = [start_now(world, clock.now())]
             else:
-                texts = opened_texts(saved, world.config.rate, clock.now())
+                now_ms = clock.now()
+                texts = opened_texts(saved, world.config.rate, now_ms, lambda: mend_ahead(world, now_ms))
             for text in texts:
                 note(world, text)
             if options.seed is not None and world.config.seed != _seed_for(options.seed, key, index):

@@ -132,7 +132,11 @@ def test_the_clock_does_not_go_back_while_something_later_is_open(tmp_path: Path
     done = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), "--start", "now")
     assert (done.returncode != 0, done.stdout) == (True, "")
     [line] = done.stderr.splitlines()
-    assert "1 pending Charge(s) were created after that" in line
+    assert "1 pending Charge(s) that were created after that" in line
+    with served(tmp_path, 0) as (client, _, _):
+        notes = client.ok("GET", "/sandbox/v1")["notes"]
+    if rate == "1":
+        assert "--start now sets it to the system clock when 1 pending Charge(s)" in notes[-1]
     with served(tmp_path, 0, "--rate", "0") as (client, _, _):
         assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"] == charge
         client.ok("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
@@ -147,6 +151,9 @@ def test_a_sandbox_over_a_network_does_not_go_back(tmp_path: Path) -> None:
     done = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), "--start", "now")
     assert done.returncode != 0
     assert "the state of a simulated network cannot go back" in done.stderr
+    with served(tmp_path, 0) as (client, _, _):
+        notes = client.ok("GET", "/sandbox/v1")["notes"]
+    assert notes[-1].endswith("cannot go back: a new --data begins at the system clock")
 
 
 @pytest.mark.parametrize("rate", ["1", "0"])
