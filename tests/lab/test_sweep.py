@@ -250,6 +250,22 @@ def test_a_file_that_is_no_store_is_not_changed(tmp_path: Path, other: str) -> N
     assert store.read_text() == other
 
 
+def test_a_lone_surrogate_is_escaped_in_a_result_an_error_and_a_stored_row(tmp_path: Path) -> None:
+    def halves(scenario: Scenario) -> dict[str, Any]:
+        if scenario.x == "fail":
+            raise ValueError("\udcff")
+        return {"note": ["\ud800"], "\ud800": scenario.x}
+
+    store = tmp_path / "runs.jsonl"
+    fresh = sweep(halves, grid(x=["fail", "\udfff"]), store=store, progress=False)
+    assert fresh["error"][0] == "ValueError: \\udcff"
+    assert (fresh["note"][1], fresh["\\ud800"][1], fresh["x"][1]) == (["\\ud800"], "\\udfff", "\\udfff")
+    lines = [json.loads(line) for line in store.read_text().splitlines()]
+    lines[1]["metrics"]["note"] = ["\ud800"]  # as another program may write it
+    store.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert same(fresh, sweep(halves, grid(x=["fail", "\udfff"]), store=store, progress=False))
+
+
 def test_stored_rows_equal_the_results(tmp_path: Path) -> None:
     store = tmp_path / "runs.jsonl"
     fresh = sweep(shop, grid(expiresIn=[30]), store=store, progress=False)

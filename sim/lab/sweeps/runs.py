@@ -71,22 +71,30 @@ def run_key(text: str, params: Mapping[str, Any], seed: int, version: str) -> st
 
 
 def as_json(value: Any) -> Any:
-    """The value as JSON values: NaN becomes None, a value without a JSON form becomes its text."""
-    if value is None or isinstance(value, (bool, str)):
+    """The value as JSON values: NaN becomes None, a value without a JSON form becomes its text, a lone surrogate its
+    escape."""
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return _text(value)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
         return None if isnan(value) else float(value)
     if isinstance(value, Mapping):
-        return {str(name): as_json(one) for name, one in value.items()}
+        return {_text(str(name)): as_json(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [as_json(one) for one in value]
     if callable(getattr(value, "item", None)) and getattr(value, "ndim", None) == 0:
         return as_json(value.item())  # a numpy number
     if callable(value) and hasattr(value, "__code__"):
         return function_key(value)
-    return str(value)
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
+    """The text without lone surrogates, which a column of a DataFrame and a file cannot have."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def perform_run(fn: Callable[..., Any], run: SweepRun) -> SweepRow:
@@ -103,9 +111,9 @@ def perform_run(fn: Callable[..., Any], run: SweepRun) -> SweepRow:
         clash = sorted(set(map(str, answer)) & {*COLUMNS, *run.params})
         if clash:
             raise ArgumentError(f"the metric {clash[0]} has the name of another column: rename it")
-        metrics = {str(name): as_json(value) for name, value in answer.items()}
+        metrics = as_json(answer)
     except Exception as raised:
-        error = f"{type(raised).__name__}: {raised}"
+        error = _text(f"{type(raised).__name__}: {raised}")
     return row_of(run, metrics, error, elapsed_s())
 
 
@@ -121,6 +129,6 @@ def row_of(run: SweepRun, metrics: Mapping[str, Any], error: str | None, real_ti
         "status": OK if error is None else FAILED,
         "error": error,
         "real_time_s": None if real_time_s is None else round(real_time_s, 6),
-        "version": run.version,
+        "version": _text(run.version),
         "leyden_version": VERSION,
     }

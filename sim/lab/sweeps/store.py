@@ -10,7 +10,7 @@ from typing import IO, Any, Self, cast
 from jsonschema_rs import Draft202012Validator
 
 from leyden.json_files import DocumentKind, shown
-from leyden.lab.sweeps.runs import COLUMNS, FAILED, OK, SweepRow
+from leyden.lab.sweeps.runs import COLUMNS, FAILED, OK, SweepRow, as_json
 from leyden.server.errors import StoreError
 
 _COUNT = {"type": "integer", "minimum": 0}
@@ -72,7 +72,8 @@ class SweepStore:
         whole = data.rfind(b"\n") + 1
         for number, line in enumerate(data[:whole].split(b"\n")[:-1], 1):
             where = f"{shown(self.path)}, line {number},"
-            row = cast(SweepRow, _SWEEP_ROW.check(_with_new_names(_SWEEP_ROW.parse(line, where, infinite=True)), where))
+            document = _with_new_names(_SWEEP_ROW.parse(line, where, infinite=True))
+            row = cast(SweepRow, as_json(_SWEEP_ROW.check(document, where)))
             if row["status"] == OK:
                 self.rows[row["run_id"]] = row
             else:
