@@ -130,6 +130,7 @@ def test_a_network_that_no_sandbox_has_is_refused_with_the_mend(written: Path, t
         ("charges", "", {"static_charge_id": "no such"}, "static_charge_id"),
         ("charges", "", {"payment_hash": "00" * 32}, "payment_hash"),
         ("charges", "", {"expires_at": 0}, "expires_at"),
+        ("charges", "", {"description": "9" * 5_000}, "description of its resource"),
         ("invoices", "", {"state": "CANCELED"}, "settled_at"),
         ("invoices", "", {"closed_at": 1_893_488_400_000}, "closed_at"),
         ("payments", "", {"attempts": {}}, "attempts"),

@@ -345,4 +345,5 @@ def _check_resource(rows: _Rows, row: Any, rule: Rule, resource: Mapping[str, An
     for error in rule.validator.iter_errors(body):
         step, *place = [str(step) for step in error.instance_path]
         if step == "data" and place and place[0] not in passed:
-            rows.refuse(row, f"{'/'.join(place)} of its resource: {error.message}"[:300])
+            what = f"{'/'.join(place)} of its resource: {error.message}"[:240]
+            rows.refuse(row, f"{what}: use the spec with which it was written")
