@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.generators.generators import START_MS
+from leyden.harness.runs.case_schema import STEP_VALIDATOR
 from leyden.harness.runs.cases import Case, CaseResult, play, with_result
 from leyden.harness.steps import Step
 from leyden.harness.targets.target import IN_PROCESS, Target
@@ -24,9 +25,8 @@ _SIMPLE: dict[str, Any] = {
 }
 _LONG_MS = 7 * 86_400_000
 _MAX_TRIES = 300
-_NEEDED = frozenset(
-    {"do", "as", "body", "static", "charge", "payment", "host", "kind", "operation", "what", "of", "to"}
-)
+# Members that stay where the schema of a case does not require them: others refer to them.
+_KEPT = frozenset({"as", "body", "charge", "static", "to"})
 
 
 def shrink(case: Case, target: Target, violation: ContractViolation) -> tuple[Case, CaseResult]:
@@ -135,16 +135,20 @@ class _Search:
     def _simplify_steps(self) -> bool:
         changed = False
         for index in range(len(self.case.steps)):
-            for simpler in _simpler(self.case.steps[index]):
+            for simpler in simpler_steps(self.case.steps[index]):
                 steps = self.case.steps
-                if simpler != steps[index] and self._try_steps(*steps[:index], simpler, *steps[index + 1 :]):
+                if self._try_steps(*steps[:index], simpler, *steps[index + 1 :]):
                     changed = True
                     break
         return changed
 
 
+def simpler_steps(step: Step) -> Iterator[Step]:
+    """Steps with fewer or with simpler members, the simplest first, that a case may have."""
+    return (simpler for simpler in _simpler(step) if simpler != step and STEP_VALIDATOR.is_valid(simpler))
+
+
 def _simpler(step: Step) -> Iterator[Step]:
-    """Steps with fewer or with simpler members, the simplest first."""
     body = step.get("body")
     if isinstance(body, dict):
         for name in body:
@@ -156,7 +160,7 @@ def _simpler(step: Step) -> Iterator[Step]:
                 yield {**step, "body": {**body, name: value[: len(value) // 2]}}
                 yield {**step, "body": {**body, name: value[:-1]}}
     for name in step:
-        if name not in _NEEDED:
+        if name not in _KEPT:
             yield cast("Step", {one: value for one, value in step.items() if one != name})
     if step["do"] == "receiver" and len(step.get("answers", ())) > 1:
         for reply in step["answers"]:

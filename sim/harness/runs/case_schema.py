@@ -229,3 +229,4 @@ CASE_SCHEMA: dict[str, Any] = {
 }
 
 CASE_VALIDATOR = Draft202012Validator(CASE_SCHEMA, formats=FORMATS, validate_formats=True)
+STEP_VALIDATOR = Draft202012Validator({"$ref": "#/$defs/step", "$defs": CASE_SCHEMA["$defs"]})

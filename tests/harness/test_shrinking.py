@@ -1,0 +1,22 @@
+"""What shrinking tries is a case: a smaller step has every member that its kind needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from leyden.harness.engines.shrink import simpler_steps
+from leyden.harness.obligations.derive import all_obligations, obligation_cases
+from leyden.harness.runs.case_schema import CASE_VALIDATOR
+
+
+def test_every_smaller_step_is_a_step_of_a_case() -> None:
+    first = {one.kind: one for one in all_obligations()}
+    kinds = set()
+    for case in obligation_cases(list(first.values())):
+        for step in case.steps:
+            kinds.add(step["do"])
+            for smaller in simpler_steps(step):
+                document = replace(case, steps=(smaller,)).document()
+                assert smaller != step
+                assert CASE_VALIDATOR.is_valid(document), (step, smaller)
+    assert {"control_list", "control_refused", "pages", "request", "store"} <= kinds
