@@ -153,13 +153,23 @@ class Inbox(Sequence[Received]):
         return self._posts.received(self._name, numbers[place])
 
     def after(self, number: int, limit: int) -> Iterator[tuple[int, Received]]:
-        """At most `limit` posts with a number above `number`, each with its number: the first callback has 1."""
+        """At most `limit` posts with a number above `number`, each with its number: the first callback has 1. Raises
+        `ArgumentError` for what is not a whole number."""
+        number, limit = whole_number("number", number), whole_number("limit", limit)
         first = max(number + 1, self._posts.first_number(self._name, self.total))
         for one in range(first, min(first + limit, self.total + 1)):
             yield one, self._posts.received(self._name, one)
 
     def is_copy(self, number: int, got: Received) -> bool:
-        """Whether the callback with this number is a copy, which a fault sent."""
+        """Whether the callback with this number is a copy, which a fault sent. Raises `UnknownCallback` for a number
+        that is not stored, and `ArgumentError` for what is not a whole number."""
+        number = whole_number("number", number)
+        first = self._posts.first_number(self._name, self.total)
+        if not first <= number <= self.total:
+            raise UnknownCallback(
+                f"there is no callback with the number {number} in the inbox of {self._name!r}, which holds"
+                f" {f'those from {first} to {self.total}' if first <= self.total else _EMPTY}"
+            )
         return self._posts.is_copy(self._name, number, got)
 
     def __repr__(self) -> str:

@@ -30,6 +30,7 @@ from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.http.projects import check_key
 from leyden.server.http.request_budget import RequestBudget
+from leyden.server.printable import printable
 from leyden.server.store.store import Store
 from leyden.server.system.clock import ServerClock, random_id, random_key, random_seed, stopwatch
 from leyden.server.system.http_client.transport import HttpTransport
@@ -168,12 +169,10 @@ def _announce(
     pages = f"documentation: {url}/docs" + ("" if config.control is None else f", console: {url}{CONSOLE_PATH}")
     rate = config.rate
     speed = "" if rate == 1 else ", the clock is paused" if rate == 0 else f", the clock runs {rate:g} times as fast"
-    print(f"{pages}{key}, seed: {config.seed}, {kept}{speed}; {addresses.reach()}", file=sys.stderr, flush=True)
-    for line in [*opened, *_payers_text(options, worlds)]:
-        print(line, file=sys.stderr, flush=True)
-    for world in worlds.values():
-        for text in shown_notes(world):
-            print(f"note: {text}", file=sys.stderr, flush=True)
+    first = f"{pages}{key}, seed: {config.seed}, {kept}{speed}; {addresses.reach()}"
+    notes = [f"note: {text}" for world in worlds.values() for text in shown_notes(world)]
+    for line in [first, *opened, *_payers_text(options, worlds), *notes]:
+        print(printable(line), file=sys.stderr, flush=True)
 
 
 def _payers_text(options: argparse.Namespace, worlds: Mapping[str, World]) -> list[str]:

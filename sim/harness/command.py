@@ -6,6 +6,7 @@ import argparse
 import os
 import shlex
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -29,7 +30,7 @@ from leyden.harness.runs.specification import document_hash
 from leyden.harness.targets.adapter import NO_ADAPTER, load_adapter
 from leyden.harness.targets.served import ExternalService, ServedLeyden, public_url, target_at
 from leyden.harness.targets.target import SERVED, InProcess, Target
-from leyden.json_files import VersionWarning, read_text
+from leyden.json_files import VersionWarning, read_text, shown
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
@@ -304,9 +305,12 @@ def _check_report(path: Path, form: str) -> None:
 
 def _check_directory(folder: Path) -> None:
     """Raise `HarnessError` if the directory cannot be created, before a long run."""
-    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise HarnessError(f"{folder}: {nearest} is no directory that can be written; choose another for the cases")
+    nearest = next(each for each in (folder, *folder.absolute().parents) if os.path.lexists(each))
+    try:
+        tempfile.TemporaryDirectory(dir=nearest).cleanup()
+    except OSError:
+        where = f"{shown(folder)}: {shown(nearest)}"
+        raise HarnessError(f"{where} is no directory that can be written; choose another for the cases") from None
 
 
 def _rendered(report: CampaignReport, file: Path, form: str) -> str:

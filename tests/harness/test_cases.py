@@ -113,6 +113,18 @@ def test_a_case_has_the_same_journal_every_time(case: Case) -> None:
     assert not other.same_journal
 
 
+@pytest.mark.parametrize("amount", [1_000, 0, -1, 10**30])
+def test_the_amount_of_an_invoice_may_be_a_number(amount: int) -> None:
+    body = {"minAmount": "1000", "maxAmount": "2000", "description": "tea"}
+    static: Any = {"do": "create_static", "as": "s1", "body": body}
+    invoices: list[Any] = [
+        {"do": "invoice", "static": "s1", "as": "c1", "amount": one} for one in (amount, str(amount))
+    ]
+    number, digits = (play(Case((static, invoice))) for invoice in invoices)
+    assert number.violation is digits.violation is None
+    assert number.requests == digits.requests
+
+
 def test_a_case_with_restarts_has_no_journal_hash() -> None:
     case = _with_hash(CASES["conformance: restart: everything continues"])
     assert case.journal_hash is None

@@ -94,6 +94,12 @@ def test_the_conformance_run_of_one_overlay(capsys: pytest.CaptureFixture[str]) 
         (["--report", "folder.txt"], "Is a directory"),
         (["--report", "page.md"], "page.md"),
         (["--cases", "file/below"], "is no directory"),
+        (["--cases", "loop"], "is no directory"),
+        pytest.param(
+            ["--cases", "/proc/below"],
+            "is no directory",
+            marks=pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc"),
+        ),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_the_run(
@@ -102,6 +108,7 @@ def test_what_cannot_be_written_is_refused_before_the_run(
     monkeypatch.chdir(tmp_path)
     Path("folder.txt").mkdir()
     Path("file").touch()
+    Path("loop").symlink_to("loop")
     Path("page.md").write_text("no markers")
     monkeypatch.setattr("leyden.harness.command.run_campaign", lambda *_: pytest.fail("the run has started"))
     assert main(["fuzz", "--seconds", "60", *options]) == 2

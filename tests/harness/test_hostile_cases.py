@@ -183,6 +183,7 @@ def test_a_mutated_case_is_read_or_refused_in_one_line_with_its_name(
         (b"[" * 100_000, "nests deeper than 100"),
         (b'{"leydenCase": 2, "leydenCase": 2}', "twice"),
         (b'{"leydenCase": NaN}', "NaN is not JSON"),
+        (b"{" + b",".join(b'"%d":0' % n for n in (*range(200_000), 7)) + b"}", "an object has the name '7' twice"),
         (b'{"leydenCase": 1e999}', "out of range"),
         (b'{"leydenCase": ' + b"9" * 10_000 + b"}", "10000 digits"),
         (b'{"leydenCase": "\xff"}', "byte 16 is not UTF-8"),

@@ -208,6 +208,12 @@ def test_what_a_restore_removed_and_what_an_inbox_never_had_are_errors_of_leyden
     for place in (1, -2, "x", None, b"x", 1.5, True, slice("a", "b"), slice(None, None, 0)):
         with pytest.raises(LeydenError):
             inbox[place]  # type: ignore[call-overload]
+    for number in (0, 2, -1, "x" * 5_000, None, 1.5):
+        with pytest.raises(LeydenError) as refused:
+            inbox.is_copy(number, inbox[0])  # type: ignore[arg-type]
+        assert len(str(refused.value)) < 200
+    with pytest.raises(LeydenError, match="limit='x'"):
+        [*inbox.after(0, "x")]  # type: ignore[arg-type]
     for refused in (copy.copy, copy.deepcopy, pickle.dumps):
         for one in (sandbox, charge):
             if (refused, one) != (copy.copy, charge):

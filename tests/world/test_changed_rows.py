@@ -58,6 +58,8 @@ CHANGES: list[tuple[str, Any, str]] = [
     ("invoices/4/closed_because", "expired", "closed_because"),
     ("static_charges/0/allowed_slots", -1, "allowed_slots"),
     ("static_charges/0/max_msat", 1, "max_msat"),
+    ("static_charges/0/extra", {"": None}, "a field of its resource"),
+    ("charges/0/extra", {"x": 1}, "a field of its resource"),
     ("static_charges/0/user", "ana", "user"),
     ("static_charges/0/metadata", "[]", "metadata"),
     ("invoices/0/state", "ACCEPTED", "accepted_at"),

@@ -36,6 +36,7 @@ def invoice(session: Session, step: Step) -> None:
     if static.metadata is None:
         _check_pay_request(session, static, "getPayRequest", f"/lnurlp/{static.id}", where)
     amount, comment, twice = step.get("amount"), step.get("comment", ""), bool(step.get("twice"))
+    amount = None if amount is None else str(amount)
     pairs = [("amount", amount)] if amount is not None else []
     pairs += [("amount", amount)] if twice and amount is not None else []
     pairs += [("comment", comment)] if comment else []

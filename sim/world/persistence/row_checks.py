@@ -344,6 +344,6 @@ def _check_resource(rows: _Rows, row: Any, rule: Rule, resource: Mapping[str, An
         return
     for error in rule.validator.iter_errors(body):
         step, *place = [str(step) for step in error.instance_path]
-        if step == "data" and place and place[0] not in passed:
-            what = f"{'/'.join(place)} of its resource: {error.message}"[:240]
+        if step == "data" and (not place or place[0] not in passed):
+            what = f"{'/'.join(place) or 'a field'} of its resource: {error.message}"[:240]
             rows.refuse(row, f"{what}: use the spec with which it was written")
