@@ -271,6 +271,11 @@ class Session:
         """Send one request and record it: see `Sandbox.request`."""
         checked_text("method", method)
         checked_text("target", target)
+        if not target.isascii():
+            raise ArgumentError(
+                f"target={quoted(target, 60)} has characters that a URL does not have: percent-encode them"
+                " (urllib.parse.quote)"
+            )
         raw = b"" if body is None else body if isinstance(body, bytes) else _json_bytes(body)
         sent: tuple[Header, ...]
         if headers is not None:

@@ -35,6 +35,8 @@ def test_a_dumped_graph_is_loaded_as_it_was(shape):
         ("shop", "n3", "/shop"),
         ("names", ["a", "b", "c", "c"], "one name"),
         ("names", [1, 2, 3, 4], "/names"),
+        ("names", ["a", "b", "c", "\ud800"], r"the node '\\ud800' has half a character, a surrogate"),
+        ("keys", ["a", "b", "c", "\udfff"], "half a character, a surrogate"),
         ("source", [0], "source has 1 values"),
         ("source", [[0]] * 6, "/source"),
         ("source", [10**30] * 6, "/source"),
@@ -86,7 +88,8 @@ def test_a_changed_graph_is_refused_or_payments_on_it_end():
 @pytest.mark.parametrize(
     "edge",
     [
-        7, (), ("a", "b"), ("a", "b", "much"), ("a", "b", None), ("a", "b", float("inf")), ("a", "b", 10**40),
+        7, (), ("a", "b"), ("a", "\ud800", 5),
+        ("a", "b", "much"), ("a", "b", None), ("a", "b", float("inf")), ("a", "b", 10**40),
         {"a": "x", "b": "y", "capacity_sat": 1_000, "ppm": -1}, {"a": "x", "b": "y", "capacity_sat": 1_000, "ppm": 1.5},
         {"a": "x", "b": "y", "capacity_sat": 1_000, "ppm": [1, 2, 3]},
         {"a": "x", "b": "y", "capacity_sat": 1_000, "cltv_delta": ALL_MSAT + 1},

@@ -187,6 +187,15 @@ def test_a_file_that_is_no_graph_is_refused_with_its_name(tmp_path: Path, conten
         Sandbox(network=str(path))
 
 
+def test_a_key_that_no_response_could_have_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    found = describegraph(generate("line:4", 3))
+    found["edges"][0]["node1_pub"] = "\ud800"
+    path.write_text(json.dumps(found))
+    with pytest.raises(GraphError, match=f"{re.escape(str(path))}: the node .* half a character, a surrogate"):
+        Sandbox(network=str(path))
+
+
 def test_an_unknown_option_is_refused(file: str) -> None:
     with pytest.raises(GraphError, match="conditions: 'shops=x' is none"):
         Sandbox(network=f"{file},shops=x")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
-from leyden.errors import ApiError, LeydenError, PayerError
+from leyden.errors import ApiError, ArgumentError, LeydenError, PayerError
 from leyden.rng import RandomStreams
 from leyden.world.event_journal import HashedEventJournal
 
@@ -197,6 +197,13 @@ def test_the_uncaught_error_of_a_misspelt_attribute_has_one_hint(sandbox: Sandbo
         sys.__excepthook__(type(failure.value), failure.value, None)
     shown = written.getvalue()
     assert shown.lower().count("did you mean") == 1, shown
+
+
+@pytest.mark.parametrize("target", ["/é", "/v0/charges?internalId=☃"])
+def test_a_target_that_is_no_url_is_an_error_in_words(target: str, sandbox: Sandbox) -> None:
+    for send in (sandbox.ask, sandbox.request):
+        with pytest.raises(ArgumentError, match="percent-encode"):
+            send("GET", target)
 
 
 def test_what_a_restore_removed_and_what_an_inbox_never_had_are_errors_of_leyden(sandbox: Sandbox) -> None:

@@ -124,9 +124,9 @@ def _scalar(event: ScalarEvent, name: str) -> Any:
         return _WORDS.get(text, text)
     try:
         if _INTEGER.fullmatch(text):
-            return int(text)
+            return _whole(event, name, int(text))
         if _BASED.fullmatch(text):
-            return int(text, 0)
+            return _whole(event, name, int(text, 0))
     except ValueError:  # more digits than Python turns into an int
         _refuse_number(event, name)
     if _FLOAT.fullmatch(text):
@@ -137,6 +137,12 @@ def _scalar(event: ScalarEvent, name: str) -> Any:
     if _NOT_JSON.fullmatch(text):
         _refuse_number(event, name)
     return text
+
+
+def _whole(event: ScalarEvent, name: str, number: int) -> int:
+    if not -(2**63) <= number < 2**64:
+        _refuse(event, name, f"{event.value[:40]} does not fit into 64 bits; give a smaller number")
+    return number
 
 
 def _refuse_number(event: ScalarEvent, name: str) -> NoReturn:

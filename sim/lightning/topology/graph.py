@@ -114,6 +114,7 @@ class Graph:
         _SAVED.check(saved, "the graph")
         columns: dict[str, Any] = {name: np.array(saved[name], dtype=kind) for name, kind in _COLUMNS.items()}
         given = {name: saved[name] for name in _OPTIONAL if name in saved}
+        _check_names([*saved["names"], *saved.get("keys", ())])
         return cls(names=list(saved["names"]), shop=saved["shop"], **given, **columns)
 
     def __repr__(self) -> str:
@@ -193,6 +194,17 @@ def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, sho
     )
 
 
+def _check_names(names: list[str]) -> None:
+    """Raise `GraphError` for a name that no file and no response could have."""
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        wrong = next(name for name in names if not name.isascii() and name.encode("utf-8", "ignore").decode() != name)
+        raise GraphError(
+            f"the node {quoted(wrong, 60)} has half a character, a surrogate: give it another name"
+        ) from None
+
+
 def assemble(
     names: list[str],
     a: Ints,
@@ -207,6 +219,7 @@ def assemble(
     """A graph from its columns by channel; `policies` are the six columns by edge, in the order of `_FIELDS`, and
     `further` the other attributes of `Graph`."""
     base, ppm, delta, least, most, disabled = policies
+    _check_names([*names, *further.get("keys", ())])
     return Graph(
         names=names,
         source=interleaved(a, b),

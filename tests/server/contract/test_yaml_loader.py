@@ -59,6 +59,8 @@ def test_the_order_of_the_document_is_kept():
         ("a: .NaN\n", ".NaN is not a JSON number"),
         ("a: 1e999\n", "1e999 is not a JSON number"),
         ("a: " + "9" * 5_000, "is not a JSON number"),
+        ("a: 18446744073709551616\n", "x.yaml, line 1, column 4: 18446744073709551616 does not fit into 64 bits"),
+        ("a: -9223372036854775809\n", "does not fit into 64 bits"),
         ("? [a]\n: 1\n", "a key must be a text"),
         ("a: 1\n---\nb: 2\n", "a second document begins"),
         ("a: b: c\n", "x.yaml, line 1, column 5: not YAML: mapping values are not allowed"),
