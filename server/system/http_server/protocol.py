@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections import Counter
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -70,12 +70,12 @@ def max_connections(open_files: int) -> int:
 class ConnectionTable:
     """The shared state of a server's connections: their bound, the order of their activity, refused requests.
 
-    `activity` counts what was received on all connections; a connection keeps its latest value. `held_bytes` is the
-    length of what was received and waits to be parsed.
+    `by_activity` has the open connections, the one that has been silent for longest first. `held_bytes` is the length
+    of what was received and waits to be parsed.
     """
 
     limit: int
-    activity: int = 0
+    by_activity: OrderedDict[LimitedProtocol, None] = field(default_factory=OrderedDict)
     held_bytes: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
 
@@ -106,7 +106,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self.parser = RequestParser(self)  # type: ignore[assignment]
         self._table = table
-        self._last_activity, self.is_stopping = 0, False
+        self.is_stopping = False
         self._held = b""  # received and not parsed
         self._uncounted_bytes = 0  # since the parser last completed a head or a part of a body
         self._in_head = False
@@ -132,6 +132,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the deadline, and end the request in progress. uvicorn ends only the latest pipelined one."""
         self._clear_deadline()
+        self._table.by_activity.pop(self, None)
         self._connection.lost(exc)
         if self._running is not None:
             self._running.disconnected = True
@@ -273,8 +274,8 @@ class LimitedProtocol(HttpToolsProtocol):
         return line + sum([len(name) + len(value) + len(": \r\n") for name, value in self.headers]) + len("\r\n")
 
     def _note_activity(self) -> None:
-        self._table.activity += 1
-        self._last_activity = self._table.activity
+        self._table.by_activity[self] = None
+        self._table.by_activity.move_to_end(self)
 
     def _drop_waiting(self) -> None:
         self.pipeline.clear()
@@ -363,14 +364,15 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _close_most_silent(self) -> bool:
-        others = cast("set[LimitedProtocol]", self.connections - {self})
-        silent = [other for other in others if not other._has_request_in_progress and not other.transport.is_closing()]
-        if not silent:
+        others = (other for other in self._table.by_activity if other is not self)
+        silent = (other for other in others if not other._has_request_in_progress and not other.transport.is_closing())
+        oldest = next(silent, None)
+        if oldest is None:
             return False
-        oldest = min(silent, key=lambda other: other._last_activity)
         oldest._connection.abort()
         # Its `connection_lost` follows in the event loop; the table must not be full until then.
         self.connections.discard(oldest)
+        del self._table.by_activity[oldest]
         return True
 
     def _set_deadline(self, seconds: float) -> None:

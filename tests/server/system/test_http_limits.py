@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from time import sleep
 from typing import IO
@@ -21,12 +21,14 @@ import pytest
 
 from leyden import Sandbox
 from leyden.server.system.http_server import connection as http_connection
+from leyden.server.system.http_server import listening
 from leyden.server.system.http_server import protocol as http_protocol
 from leyden.server.system.http_server.protocol import (
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     MAX_SMALL_CHUNKS,
     MAX_URL_BYTES,
+    LimitedProtocol,
     max_connections,
 )
 
@@ -414,6 +416,22 @@ def test_silent_connections_shut_nobody_out() -> None:
         finally:
             for connection in silent:
                 connection.close()
+
+
+def test_a_connection_beyond_the_limit_does_not_look_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[LimitedProtocol] = []
+    in_progress = LimitedProtocol._has_request_in_progress.fget
+    assert in_progress is not None
+    monkeypatch.setattr(listening, "_open_files", lambda: 160)
+    monkeypatch.setattr(
+        LimitedProtocol, "_has_request_in_progress", property(lambda one: looked.append(one) or in_progress(one))
+    )
+    with Sandbox(seed=7) as sandbox, ExitStack() as stack:
+        url = sandbox.serve()
+        for _ in range(200):
+            stack.enter_context(closing(dial_url(url)))
+        assert answer(lambda: dial_url(url), GET + KEY + b"\r\n")[0] == 200
+    assert 64 < max_connections(160) + len(looked) < 200 * 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
