@@ -30,6 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: list[str]) -> int:
     # Imported here, because an interrupt during the imports ends the command as quietly as a later one. A server ends
     # as quietly by SIGTERM, from here on.
+    if "orjson" not in sys.modules:
+        from leyden.server.system.stop_signals import stop_signals_held
+
+        with stop_signals_held():
+            import orjson  # noqa: F401
     if given[:1] == ["serve"]:
         from leyden.server.system.stop_signals import interrupt_on_stop_signals
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -23,7 +24,10 @@ def ignore_stop_signals() -> None:
 @contextmanager
 def stop_signals_held() -> Iterator[None]:
     """A signal to stop raises `KeyboardInterrupt` at the end: a native module that is interrupted while it is imported
-    may end the process with an error of its own."""
+    may end the process with an error of its own. In another thread than the main one, no signal arrives."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     seen: list[int] = []
     before = [signal.signal(number, lambda number, _: seen.append(number)) for number in STOP_SIGNALS]
     try:

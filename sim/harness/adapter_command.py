@@ -12,7 +12,14 @@ from typing import Any
 from leyden.harness.command import HarnessError
 from leyden.harness.constants import NO_KEY
 from leyden.harness.session.session import encoded
-from leyden.harness.targets.adapter import ADAPTER_METHODS, Adapter, adapter_attribute, adapter_method, load_adapter
+from leyden.harness.targets.adapter import (
+    ADAPTER_METHODS,
+    Adapter,
+    adapter_attribute,
+    adapter_method,
+    load_adapter,
+    why,
+)
 from leyden.harness.targets.served import ExternalService
 from leyden.json_files import InputError
 from leyden.server.errors import LeydenError
@@ -103,8 +110,9 @@ def _call(loaded: object | None, words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the adapter is a user's program
-        why = printable(f"{type(error).__name__}: {error}"[:300])
-        raise AdapterFailed(f"{name}() of the adapter failed with {why}; correct it, or the arguments") from error
+        raise AdapterFailed(
+            f"{name}() of the adapter failed with {why(error)}; correct it, or the arguments"
+        ) from error
     for line in lines:
         print(line)
     return 0
@@ -133,7 +141,7 @@ class _Check:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # the adapter is a user's program
-                yield name, f"wrong: {type(error).__name__}: {error}"
+                yield name, f"wrong: {why(error)}"
 
     def _create(self) -> dict[str, Any]:
         body = {"amount": "1000", "description": "leyden adapter --check"}

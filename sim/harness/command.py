@@ -9,17 +9,15 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from multiprocessing import get_context
 from pathlib import Path
 
 from leyden.extras import require
 from leyden.harness.constants import DEFAULT_SECONDS, EXPORT_FORMATS, PACKAGED_SPEC, REPORT_FORMATS
 from leyden.harness.engines.campaign import run_campaign, split
+from leyden.harness.engines.processes import run_in_processes
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.reports.coverage import TITLES, item_name
 from leyden.harness.reports.exports import EXPORTS, PRINTED
@@ -71,8 +69,10 @@ def fuzz(options: argparse.Namespace) -> int:
         _check_directory(Path(options.cases))
     if options.target is not None and (options.workers > 1 or options.cluster):
         raise HarnessError("several processes cannot share one served sandbox: leave --workers and --cluster out")
-    if options.workers > 1 or options.cluster:
-        report = _run_in_processes(config, options.workers, options.cluster)
+    if options.cluster:
+        report = _run_on_cluster(config, options.workers, options.cluster)
+    elif options.workers > 1:
+        report = run_in_processes(split(config, options.workers))
     else:
         report = run_campaign(config, system_time_ms, Progress(config))
     Progress(config).done(report)
@@ -197,25 +197,17 @@ def _replay_again(options: argparse.Namespace) -> str:
     return shlex.join(["leyden", "replay", *words])
 
 
-def _run_in_processes(config: CampaignConfig, workers: int, cluster: str | None) -> CampaignReport:
-    """Split the campaign over processes, on this machine or on a Dask cluster."""
-    with ExitStack() as stack:
-        executor: Executor
-        if cluster is None:
-            executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-        else:
-            require("leyden fuzz --cluster", "distributed", "cluster")
-            try:
-                client = stack.enter_context(import_module("distributed").Client(cluster))
-            except (ImportError, OSError, ValueError) as error:
-                raise HarnessError(
-                    f"no cluster at {cluster}: {error}; install leyden[cluster] and check the address"
-                ) from None
-            executor = client.get_executor(pure=False)
-            workers = max(workers, sum(client.ncores().values()))
-        stack.enter_context(executor)
+def _run_on_cluster(config: CampaignConfig, workers: int, address: str) -> CampaignReport:
+    """Split the campaign over the processes of a Dask cluster, `workers` at least."""
+    require("leyden fuzz --cluster", "distributed", "cluster")
+    try:
+        client = import_module("distributed").Client(address)
+    except (ImportError, OSError, ValueError) as error:
+        raise HarnessError(f"no cluster at {address}: {error}; install leyden[cluster] and check the address") from None
+    with client, client.get_executor(pure=False) as executor:
+        parts = split(config, max(workers, sum(client.ncores().values())))
         report = CampaignReport()
-        for future in [executor.submit(run_campaign, part, system_time_ms) for part in split(config, workers)]:
+        for future in [executor.submit(run_campaign, part, system_time_ms) for part in parts]:
             report.merge(future.result())
         return report
 

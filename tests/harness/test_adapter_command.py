@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,3 +154,44 @@ def test_an_adapter_whose_attribute_raises_is_refused_in_one_line(
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1, error
     assert "correct the" in error
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def raising(*_: object) -> None:
+    raise Unprintable
+
+
+def ending(*_: object) -> None:
+    raise SystemExit("a\nb")
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "words"),
+    [
+        ("now", lambda: "soon", "now() of the adapter returned what is not a number of seconds since 1970"),
+        ("now", lambda: float("nan"), "now() of the adapter returned what is not a number"),
+        ("now", lambda: 1e300, "now() of the adapter returned what is not a number"),
+        ("now", object, "now() of the adapter returned what is not a number"),
+        ("now", raising, "now() of the adapter failed with Unprintable"),
+        ("secret", lambda: None, "secret() of the adapter returned what is not a text that begins with whsec_"),
+        ("inbox", lambda _: 5, "inbox() of the adapter returned what is not a list of (headers, body)"),
+        ("inbox", lambda _: [({"a": 1}, "")], "inbox() of the adapter returned what is not a list"),
+        ("pay", raising, "pay() of the adapter failed with Unprintable"),
+        ("pay", ending, "pay() of the adapter failed with SystemExit: a\\nb"),
+    ],
+)
+def test_an_adapter_that_fails_in_a_run_is_named(
+    name: str, method: Any, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with foreign_service() as service:
+        monkeypatch.setattr(service, name, method)
+        monkeypatch.setattr("leyden.harness.command.load_adapter", lambda _: service)
+        status = main(["conformance", service.url, "--api-key", "key-1", "--adapter", "shop.py"])
+    written = capsys.readouterr()
+    assert status == (1 if name == "pay" else 3)  # its service has no 406, which is found before
+    assert words in written.out + written.err
+    assert "Traceback" not in written.out + written.err

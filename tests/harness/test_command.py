@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -114,6 +119,23 @@ def test_what_cannot_be_written_is_refused_before_the_run(
     assert main(["fuzz", "--seconds", "60", *options]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert why in line
+
+
+@pytest.mark.parametrize("after_s", [0.7, 4.0])
+def test_an_interrupt_ends_all_workers(after_s: float) -> None:
+    """As a terminal sends it, to every process, and twice."""
+    command = [sys.executable, "-m", "leyden", "fuzz", "--seconds", "600", "--workers", "2"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    for _ in range(2):
+        time.sleep(after_s)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert "Traceback" not in out + err
+    assert process.returncode == 3
+    assert "it was interrupted" in out if after_s > 1 else "interrupted" in out + err
 
 
 def test_what_an_edited_document_declares_and_no_case_reaches_is_listed(

@@ -25,7 +25,8 @@ from leyden.harness.conformance.scenario import charge
 from leyden.harness.reports.exports import ExportError, as_curl, as_notebook, as_pytest
 from leyden.harness.runs.cases import Case, play, read_case, with_result
 from leyden.harness.steps import Step
-from leyden.harness.targets.served import ExternalService, TargetError, public_url, target_at
+from leyden.harness.targets.adapter import TargetError
+from leyden.harness.targets.served import ExternalService, public_url, target_at
 from tests.foreign_service.service import foreign_service
 from tests.support.http_servers import handling
 from tests.support.served import listening_receiver, served_leyden

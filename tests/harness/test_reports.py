@@ -20,7 +20,7 @@ from leyden.harness.reports.coverage import Coverage
 from leyden.harness.reports.formats import FORMATS
 from leyden.harness.reports.results import CampaignReport, FoundViolation
 from leyden.harness.runs.cases import Case, CaseResult
-from leyden.harness.targets.served import TargetError
+from leyden.harness.targets.adapter import TargetError
 from leyden.server.charges.charges import ChargeService
 from tests.support.served import served_leyden
 

@@ -21,7 +21,8 @@ from leyden.harness.engines.campaign import run_campaign
 from leyden.harness.engines.random_walk import random_walk
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.runs.cases import Case, play, spec_hash
-from leyden.harness.targets.served import ExternalService, ServedLeyden, TargetError
+from leyden.harness.targets.adapter import TargetError
+from leyden.harness.targets.served import ExternalService, ServedLeyden
 from leyden.harness.targets.target import InProcess
 from leyden.world.config import packaged_contract
 from leyden.world.merged_openapi import CONTROL_OPERATIONS, merged

@@ -17,7 +17,8 @@ from leyden.harness.engines.campaign import run_campaign
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.reports.exports import as_curl
 from leyden.harness.runs.cases import Case, CaseResult, play, read_case, with_result
-from leyden.harness.targets.served import HttpTarget, ServedLeyden, TargetError
+from leyden.harness.targets.adapter import TargetError
+from leyden.harness.targets.served import HttpTarget, ServedLeyden
 from leyden.harness.targets.target import Headers, InProcess, Response, Target
 from leyden.server.charges.charges import ChargeService
 from tests.support.served import served_leyden

@@ -14,7 +14,7 @@ from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.engines.shrink import as_found, shrink
 from leyden.harness.reports.results import CampaignReport, FoundViolation
 from leyden.harness.runs.cases import CaseResult
-from leyden.harness.targets.served import TargetError
+from leyden.harness.targets.adapter import TargetError
 from leyden.harness.targets.target import Target
 
 _BATCH = 25  # runs of the state machine between two checks of the time

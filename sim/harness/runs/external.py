@@ -18,7 +18,7 @@ from leyden.harness.model.rules import LINK_EXPIRY_S, instant, iso
 from leyden.harness.runs.inbox import check_inbox
 from leyden.harness.runs.run import Run
 from leyden.harness.steps import Step, StepImpossible
-from leyden.harness.targets.adapter import ADAPTER_METHODS, adapter_attribute, adapter_method
+from leyden.harness.targets.adapter import ADAPTER_METHODS, adapter_attribute, adapter_call
 from leyden.harness.targets.served import ExternalService
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT
 
@@ -62,7 +62,7 @@ class ExternalRun(Run):
         self.model.timeline.now = self._now() if target.tells_time else self._service_time()
         self._nonce = target.nonce()
         self.model.ledger.hold_limit_ms = None  # its node has a margin of its own
-        secret = adapter_method(target.adapter, "secret")
+        secret = adapter_call(target.adapter, "secret")
         if secret is not None:
             self.model.secrets[PROJECT] = [(secret(), None)]
 
@@ -79,7 +79,7 @@ class ExternalRun(Run):
     def do(self, step: Step) -> bool:
         """Do a step as far as this service and its adapter allow."""
         name = step["do"]
-        if name in _NEVER or any(adapter_method(self.target.adapter, one) is None for one in _NEEDED.get(name, ())):
+        if name in _NEVER or any(adapter_call(self.target.adapter, one) is None for one in _NEEDED.get(name, ())):
             return False
         self.model.advance_to(self._now())
         if name in {"pay", "advance", "fail", "settle", "cancel", "rotate"}:
@@ -114,7 +114,7 @@ class ExternalRun(Run):
     def _by_adapter(self, step: Step) -> bool:
         """Do a step with the adapter: first the service, then the model at the time of the service."""
         ledger = self.model.ledger
-        method = adapter_method(self.target.adapter, step["do"])
+        method = adapter_call(self.target.adapter, step["do"])
         if step["do"] == "advance":
             to = self.model.now + step.get("by", 0)
             if "to" in step:
@@ -127,7 +127,7 @@ class ExternalRun(Run):
             self.model.advance_to(max(self.model.now, self._now()))
         elif step["do"] == "pay":
             charge, outcome = self.charge(step["charge"]), step.get("outcome", "settle")
-            method = {"settle": method, "hold": adapter_method(self.target.adapter, "hold")}.get(outcome)
+            method = {"settle": method, "hold": adapter_call(self.target.adapter, "hold")}.get(outcome)
             if method is None or {"amount", "delay"} & set(step):
                 return False
             method(charge.request)
@@ -142,7 +142,7 @@ class ExternalRun(Run):
         elif step["do"] == "rotate":
             assert method is not None
             method()
-            secret = adapter_method(self.target.adapter, "secret")
+            secret = adapter_call(self.target.adapter, "secret")
             assert secret is not None
             checks.new_secret(text := secret(), [known for known, _ in self.model.secrets[PROJECT]])
             self.model.rotate(PROJECT, text)
@@ -197,7 +197,7 @@ class ExternalRun(Run):
         if isinstance(resource, Charge) and resource.status == "completed":
             self._await_payment(resource)
         super().check_resource(resource)
-        inbox = adapter_method(self.target.adapter, "inbox")
+        inbox = adapter_call(self.target.adapter, "inbox")
         if isinstance(resource, Charge) and inbox is not None:
             check_inbox(self, resource, inbox)
 
@@ -236,7 +236,7 @@ def not_checked(target: ExternalService) -> list[str]:
     found += [
         f"{what}: the adapter has no {name}()"
         for name, what in ADAPTER_METHODS.items()
-        if adapter_method(target.adapter, name) is None
+        if adapter_call(target.adapter, name) is None
     ]
     if target.keys[SECOND_PROJECT] == NO_KEY:
         found.append("isolation of projects: give --second-api-key")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -11,10 +14,19 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from leyden.json_files import InputError
+from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 
 NO_ADAPTER = "none"
+_LAST_S = 253_402_300_800  # the year 10000
+_SECRET = re.compile("whsec_[A-Za-z0-9+/]+={0,2}")
 _NAMES = ("adapter", "Adapter")  # what a file without a name is searched for
+
+
+class TargetError(LeydenError):
+    """A target that cannot be tested with these options; the text says what to do."""
+
+    exit_status = 3
 
 
 class Adapter(Protocol):
@@ -88,8 +100,69 @@ def adapter_attribute(adapter: object | None, name: str) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        why = printable(f"{type(error).__name__}: {error}"[:300])
-        raise InputError(f"the adapter's attribute {name} cannot be read: {why}; correct the adapter") from error
+        raise InputError(f"the adapter's attribute {name} cannot be read: {why(error)}; correct the adapter") from error
+
+
+def adapter_call(adapter: object | None, name: str) -> Callable[..., Any] | None:
+    """The method of an adapter for a run; None if it has none of this name. It raises `TargetError` when the method
+    raises, and when it returns what the method of `Adapter` does not."""
+    method = adapter_method(adapter, name)
+    return None if method is None else partial(_answer, method, name)
+
+
+def _answer(method: Callable[..., Any], name: str, *arguments: Any) -> Any:
+    wanted = ""
+    try:
+        answer = method(*arguments)
+        if name not in _ANSWERS:
+            return answer
+        read, wanted = _ANSWERS[name]
+        return read(answer)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the adapter is a user's program
+        seen = f"returned what is not {wanted}" if wanted else f"failed with {why(error)}"
+        raise TargetError(f"{name}() of the adapter {seen}: correct it; leyden adapter --check tries it") from error
+
+
+def _seconds(answer: Any) -> float:
+    seconds = float(answer)
+    if not 0 <= seconds < _LAST_S:
+        raise ValueError
+    return seconds
+
+
+def _text(answer: Any) -> str:
+    if not isinstance(answer, str):
+        raise TypeError
+    return answer
+
+
+def _secret(answer: Any) -> str:
+    if _SECRET.fullmatch(_text(answer)) is None:
+        raise ValueError
+    b64decode(answer.removeprefix("whsec_"), validate=True)
+    return str(answer)
+
+
+def _callbacks(answer: Any) -> list[tuple[Mapping[str, str], str]]:
+    return [({_text(name): _text(headers[name]) for name in headers}, _text(body)) for headers, body in answer]
+
+
+# How the answer of a method is read, and what it is.
+_ANSWERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
+    "now": (_seconds, "a number of seconds since 1970"),
+    "secret": (_secret, "a text that begins with whsec_ and goes on in Base64"),
+    "inbox": (_callbacks, "a list of (headers, body): a mapping of texts and a text"),
+}
+
+
+def why(error: BaseException) -> str:
+    """An error of a user's program in one line, also one whose text cannot be made."""
+    try:
+        return printable(f"{type(error).__name__}: {error}"[:300])
+    except Exception:
+        return printable(type(error).__name__[:300])
 
 
 def load_adapter(text: str) -> object | None:
@@ -117,8 +190,9 @@ def load_adapter(text: str) -> object | None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the module is a user's program
-        why = printable(f"{type(error).__name__}: {error}")
-        raise InputError(f"the adapter {printable(text)!r} cannot be imported: {why}; correct the module") from error
+        raise InputError(
+            f"the adapter {printable(text)!r} cannot be imported: {why(error)}; correct the module"
+        ) from error
     for each in ("callback_url", *ADAPTER_METHODS):
         adapter_attribute(adapter, each)  # raises before anything is sent
     return adapter

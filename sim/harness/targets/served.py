@@ -14,16 +14,9 @@ import httpx2
 from leyden.errors import key_refusal
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
-from leyden.harness.targets.adapter import NO_ADAPTER, adapter_method, load_adapter
+from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call, load_adapter
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
-from leyden.server.errors import LeydenError
 from leyden.server.system.clock import random_seed
-
-
-class TargetError(LeydenError):
-    """A target that cannot be tested with these options; the text says what to do."""
-
-    exit_status = 3
 
 
 class HttpTarget:
@@ -158,8 +151,8 @@ class ExternalService(HttpTarget):
         self.adapter = adapter
         self.adapter_name = adapter_name
         self._is_known = False
-        self.restarts = adapter_method(adapter, "restart") is not None
-        self._now = adapter_method(adapter, "now")
+        self.restarts = adapter_call(adapter, "restart") is not None
+        self._now = adapter_call(adapter, "now")
         self._date_ms: int | None = None
         self._offset_ms = 0
         self._nonce = f"{random_seed():x}"
@@ -208,7 +201,7 @@ class ExternalService(HttpTarget):
     def now_ms(self) -> int | None:
         """The time of the service: that of the adapter, or else of the last Date header on the service's clock."""
         if self._now is not None:
-            return round(float(self._now()) * 1_000)
+            return round(self._now() * 1_000)
         return None if self._date_ms is None else self._date_ms + self._offset_ms
 
     def set_time(self, at_ms: int) -> None:
@@ -218,7 +211,7 @@ class ExternalService(HttpTarget):
 
     def restart(self, how: str = RESTARTS[0]) -> Sequence[str]:
         """Restart the service with the adapter, in its way."""
-        restart = adapter_method(self.adapter, "restart")
+        restart = adapter_call(self.adapter, "restart")
         if restart is None:
             return super().restart(how)
         restart()
