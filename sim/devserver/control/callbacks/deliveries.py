@@ -279,7 +279,7 @@ def _delivery(row: DeliveryRow, world: World, *, bodies: bool = True) -> dict[st
         shown["dueAt"] = to_iso(attempt.due_at)
         shown["answeredAt"] = None if attempt.ended_at is None else to_iso(attempt.ended_at)
         shown["fault"] = None if hit is None else hit["kind"]
-        shown["note"] = attempt_note(world.faults, world.config.contract, row, shown["number"], attempts)
+        shown["note"] = attempt_note(world, row, shown["number"], attempts)
         if bodies:
             shown["answer"] = attempt.response_body
             shown["answerHeaders"] = attempt.response_headers
