@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import timedelta
 from decimal import Decimal
+from functools import wraps
 from numbers import Real
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from leyden.errors import CopyError
 from leyden.server.errors import ArgumentError, LeydenError
-from leyden.server.printable import quoted
+from leyden.server.printable import printable, quoted
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration
 
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C")
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _AMOUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 ALL_MSAT = 21_000_000 * 100_000_000 * 1_000  # all bitcoin that there will be: no amount is larger
@@ -33,6 +40,46 @@ def hint(word: object, known: Iterable[str]) -> str:
     names = list(known)
     near = closest(word, names) if isinstance(word, str) else None
     return f"did you mean {near!r}?" if near is not None else f"choose one of {', '.join(names)}"
+
+
+def unknown_name(what: str, name: str, known: Collection[str], kind: str = "argument") -> ArgumentError:
+    """The refusal of an argument or a field by a name that `what` does not have."""
+    near, shown = closest(name, known), ", ".join(known)
+    if near is not None:
+        mend = f"did you mean {near}?"
+    else:
+        mend = f"its {kind}s are {shown}" if len(known) > 1 else f"its {kind} is {shown}" if known else "leave it out"
+    return ArgumentError(f"{what} has no {kind} {printable(name[:60])}: {mend}")
+
+
+def with_hints(function: F) -> F:
+    """The same function; for an argument that it does not have the error, a `TypeError`, says the nearest one."""
+    parameters = inspect.signature(function).parameters.values()
+    known = [one.name for one in parameters if one.kind in _BY_NAME and one.name not in ("self", "cls")]
+    what = f"{function.__qualname__.removesuffix('.__init__').rpartition('.')[2]}()"
+
+    @wraps(function)
+    def checked(*args: Any, **named: Any) -> Any:
+        for name in named:
+            if name not in known:
+                raise unknown_name(what, name, known)
+        return function(*args, **named)
+
+    return cast(F, checked)
+
+
+def methods_with_hints(owner: type[C]) -> type[C]:
+    """The same class: its constructor and its public methods with named arguments are as `with_hints` makes them."""
+    for name, method in list(vars(owner).items()):
+        is_of_class = isinstance(method, classmethod)
+        function = method.__func__ if is_of_class else method
+        if not isinstance(function, FunctionType) or (name.startswith("_") and name != "__init__"):
+            continue
+        kinds = {one.kind for one in inspect.signature(function).parameters.values()}
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
+            checked = with_hints(function)
+            setattr(owner, name, classmethod(checked) if is_of_class else checked)
+    return owner
 
 
 def whole_number(name: str, value: Any, least: int = -MAX_COUNT, most: int = MAX_COUNT) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Protocol, TypedDict, Unpack
 
-from leyden.arguments import check_count, checked_list
+from leyden.arguments import check_count, checked_list, methods_with_hints
 from leyden.callbacks.behaviour import Window, behaviour_row, described
 from leyden.callbacks.callback_rows import BehaviourRow, ReceiverRow, ReplyRow, ReplyRuleRow
 from leyden.callbacks.inboxes import Inbox
@@ -49,6 +49,7 @@ class ReceiverStates(Protocol):
         """The callbacks that the receiver has received."""
 
 
+@methods_with_hints
 class Receiver:
     """One callback receiver. It answers 200 unless it has a script, a rule or another default."""
 

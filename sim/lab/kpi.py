@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence, 
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leyden.arguments import Spelled, checked_share, span_from, whole_number
+from leyden.arguments import Spelled, checked_share, methods_with_hints, span_from, whole_number
 from leyden.errors import ArgumentError
 from leyden.extras import require
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
@@ -45,6 +45,7 @@ _PERCENTILES = {"p50": 0.5, "p95": 0.95}
 _MAX_WINDOWS = 100_000
 
 
+@methods_with_hints
 class Kpi(Spelled):
     """The figures of one world, computed anew at each reading.
 

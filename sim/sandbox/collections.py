@@ -13,7 +13,15 @@ from numbers import Real
 from types import FunctionType, MethodType, NoneType
 from typing import TYPE_CHECKING, Any, cast
 
-from leyden.arguments import checked_list, checked_text, hint, receiver_name
+from leyden.arguments import (
+    checked_list,
+    checked_text,
+    hint,
+    methods_with_hints,
+    receiver_name,
+    unknown_name,
+    with_hints,
+)
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receiver import Receiver
@@ -178,7 +186,7 @@ class FaultList:
         Raises `ValueError` for a fault that could never apply, `TypeError` for a field that `FaultSpec` does not have.
         """
         if unknown := sorted(where.keys() - _FAULT_FIELDS):
-            raise ArgumentError(f"a fault has no field {unknown[0]}: its fields are {', '.join(_FAULT_FIELDS)}")
+            raise unknown_name("a fault", unknown[0], _FAULT_FIELDS, "field")
         world = self._session.world
         charge_id = _charge_id(world, charge)
         for name, value in where.items():
@@ -235,6 +243,7 @@ class RecordedTraffic(Traffic):
             return super().stop()
 
 
+@methods_with_hints
 class TrafficMethods:
     """Simulated customers of a sandbox."""
 
@@ -293,6 +302,7 @@ def _recorded(method: Callable[..., Receiver]) -> Any:
     """A method of a receiver that is recorded in the action log of the sandbox."""
     signature = inspect.signature(method)
 
+    @with_hints
     @wraps(method)
     def recorded(self: RecordedReceiver, *args: Any, **named: Any) -> Receiver:
         if "charge" in named:

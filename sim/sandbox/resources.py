@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from leyden.arguments import methods_with_hints
 from leyden.errors import ApiError
 from leyden.lab.charge_states import EXPIRY_REACHED, states_entered
 from leyden.lightning.bolt11.codec import Bolt11, decode
@@ -116,6 +117,7 @@ class Resource:
         return hash(self.id)
 
 
+@methods_with_hints
 class Charge(Resource):
     """A Charge: one amount, one invoice, one outcome."""
 

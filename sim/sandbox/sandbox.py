@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from starlette.types import ASGIApp
 
-from leyden.arguments import Spelled, checked_path, checked_seed, checked_text, refuse_copy, whole_number
+from leyden.arguments import (
+    Spelled,
+    checked_path,
+    checked_seed,
+    checked_text,
+    methods_with_hints,
+    refuse_copy,
+    whole_number,
+)
 from leyden.callbacks.receiver import Receiver
 from leyden.delivery_replays import DeliveryReplays
 from leyden.devserver.control.handlers import control_handlers
@@ -46,6 +54,7 @@ if TYPE_CHECKING:
     from leyden.lightning.topology.graph import Graph
 
 
+@methods_with_hints
 class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     """A charge service with its Lightning node, payers, receivers and clock.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from leyden.arguments import with_hints
 from leyden.errors import SweepError
 from leyden.extras import require
 from leyden.lab.sweeps.comparisons import PARAMETERS, estimates
@@ -20,6 +21,7 @@ _PANEL = (4.0, 3.2)  # inches
 _DECADES = 100  # times the smallest value: from there on equal distances on the axis are equal ratios
 
 
+@with_hints
 def plot_sweep(
     runs: pd.DataFrame,
     metric: str,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import checked_list
+from leyden.arguments import checked_list, with_hints
 from leyden.errors import ArgumentError, SweepError
 from leyden.extras import require
 from leyden.lab.sweeps.intervals import checked_confidence, count_for_width, interval
@@ -22,6 +22,7 @@ _COLUMNS = {
 PARAMETERS, METRICS = "leyden_parameters", "leyden_metrics"  # names in the `attrs` of the DataFrame of a sweep
 
 
+@with_hints
 def estimates(runs: pd.DataFrame, metrics: Iterable[str] | None = None, *, confidence: float = 0.95) -> pd.DataFrame:
     """The mean of each metric in each scenario of a sweep, with its confidence interval over the replications.
 
@@ -44,6 +45,7 @@ def estimates(runs: pd.DataFrame, metrics: Iterable[str] | None = None, *, confi
     return _frame(rows)
 
 
+@with_hints
 def compare(
     runs: pd.DataFrame,
     baseline: int | Mapping[str, Any] = 0,
