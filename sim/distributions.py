@@ -39,6 +39,13 @@ DistributionText = str | int | float | timedelta
 # Reads one value of a quantity from its text.
 Reader = Callable[[str], Any]
 
+
+class _Written(str):
+    """A value that was given as a number, as a text."""
+
+    __slots__ = ()
+
+
 SPREAD = 0.6  # of a log-normal without a second number
 MAX_SPREAD = 50  # a larger one draws numbers that no float has
 _MAX_WEIGHT = 1e9
@@ -69,8 +76,30 @@ def msat_distribution(value: DistributionText, name: str = "amount") -> Distribu
 
 
 def span_distribution(value: DistributionText, name: str = "span") -> Distribution:
-    """Spans in milliseconds: `45s`, `1h30m`, a bare number of seconds, a `timedelta`. Raises `DistributionError`."""
-    return _distribution(value, name, _span_ms)
+    """Spans in milliseconds: a text such as `45s` or `1h30m`, a number of seconds, a `timedelta`. In a text each span
+    has its unit. Raises `DistributionError`."""
+    return _distribution(value, name, span_value)
+
+
+def span_text(distribution: Distribution) -> str:
+    """The text of a distribution of spans, as `span_distribution` reads it."""
+    name, *values = distribution
+    if name == "const":
+        return _span_text(values[0])
+    if name == "choice":
+        return f"choice({', '.join(f'{_span_text(value)}:{weight:g}' for value, weight in values[0])})"
+    if name == "clip":
+        return f"clip({span_text(values[0])}, {_span_text(values[1])}, {_span_text(values[2])})"
+    first, *rest = values
+    shown = [_span_text(first)]
+    for place, value in enumerate(rest):
+        is_span = name in ("uniform", "normal") or place == 1
+        shown += [] if value is None else [_span_text(value) if is_span else f"{value:g}"]
+    return f"{name}({', '.join(shown)})"
+
+
+def _span_text(span: int) -> str:
+    return f"{span}ms" if span % 1_000 else f"{span // 1_000}s"
 
 
 def seconds_distribution(value: DistributionText, name: str = "expiresIn") -> Distribution:
@@ -136,7 +165,8 @@ def value_distribution(value: Any, name: str, read: Reader) -> Distribution:
         raise DistributionError(f"{name}: {quoted(value)} has no values: give at least one")
     if len(value) > MAX_VALUES:
         raise DistributionError(f"{name}: {len(value)} values are too many: give a sample of at most {MAX_VALUES}")
-    values = [_read(each if isinstance(each, str) else _written(_scalar(each, name)), name, read) for each in value]
+    is_json = isinstance(value, Mapping)  # whose numbers are texts
+    values = [_read(_value_text(each, name, is_json), name, read) for each in value]
     if not isinstance(value, Mapping):
         return ["values", values, None]
     weights = [_read(_written(weight), name, _weight) for weight in value.values()]
@@ -144,6 +174,12 @@ def value_distribution(value: Any, name: str, read: Reader) -> Distribution:
     if not sums[-1]:
         raise DistributionError(f"{name}: every weight in {quoted(value, 80)} is 0: give at least one above 0")
     return ["values", values, sums]
+
+
+def _value_text(value: Any, name: str, is_json: bool) -> str:
+    if not isinstance(value, str):
+        return _written(_scalar(value, name))
+    return _Written(value) if is_json else value
 
 
 def _scalar(value: Any, name: str) -> float:
@@ -158,8 +194,9 @@ def msat_value(text: str) -> int:
 
 
 def span_value(text: str) -> int:
-    """A span in milliseconds: `45s`, `1h30m`, a bare number of seconds. Raises `ValueError`."""
-    return _span_ms(text)
+    """A span in milliseconds: `45s`, `1h30m`. Raises `ValueError`, also for a number without a unit that a text has;
+    one that was given as a number is in seconds."""
+    return _span_ms(text) if isinstance(text, _Written) else _non_negative_ms(text, text)
 
 
 def seconds_value(text: str) -> float:
@@ -214,7 +251,7 @@ def whole_draw(distribution: Distribution, rng: RandomStream, least: int, most: 
 
 def _written(value: Any) -> str:
     """A number as a text; of one with too many digits for Python a text that is no number."""
-    return shortened(value) if isinstance(value, int) and not isinstance(value, bool) else repr(value)
+    return _Written(shortened(value) if isinstance(value, int) and not isinstance(value, bool) else repr(value))
 
 
 def _distribution(value: DistributionText, name: str, read: Reader) -> Distribution:
@@ -321,11 +358,14 @@ def _msat(text: str) -> int:
 
 def _span_ms(text: str) -> int:
     try:
-        number = float(text)
+        number: str | float = float(text)
     except ValueError:
-        found = span_ms(text)
-    else:
-        found = span_ms(number)
+        number = text
+    return _non_negative_ms(number, text)
+
+
+def _non_negative_ms(value: str | float, text: str) -> int:
+    found = span_ms(value)
     if found < 0:
         raise ArgumentError(f"{quoted(text)} is negative: spans are 0 or more")
     if found > MAX_SPAN_MS:

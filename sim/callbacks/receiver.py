@@ -178,8 +178,11 @@ class Receiver:
             return f"<Receiver {self.name!r} of a closed sandbox>"
         waiting, behaviour = len(state["script"]), state.get("behaviour")
         answers = f"then {waiting} scripted answers" if waiting else f"answers {word_of(state['default'])}"
+        count = len(state["rules"])
+        rules = f", {count} rule{'s' if count > 1 else ''}" if count else ""
         chance = "" if behaviour is None else f", {described(behaviour)}"
-        return f"<Receiver {self.name!r}: {state['received']} received, {answers}{chance}>"
+        secret = "" if state["secret"] is None else ", a secret of its own"
+        return f"<Receiver {self.name!r}: {state['received']} received, {answers}{rules}{chance}{secret}>"
 
     def _repr_html_(self) -> str:
         """The latest callbacks and the answers to them."""
