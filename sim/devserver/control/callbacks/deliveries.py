@@ -45,7 +45,9 @@ class CallbackControl:
         world, slices, filters = self._world, self._world.slices(), self._filters(call.query)
         outbox, bodies = world.service.outbox, bool(call.query.get("bodies"))
         bounds = created_between(call)
-        found = page(call, lambda after, limit: outbox.rows.page(filters, after, limit, **bounds), lambda row: row)
+        found = page(
+            call, "delivery", lambda after, limit: outbox.rows.page(filters, after, limit, **bounds), lambda row: row
+        )
         rows, found["data"] = found["data"], []
         for row in rows:
             found["data"].append(_delivery(row, world, bodies=bodies))
