@@ -81,27 +81,6 @@ def span_distribution(value: DistributionText, name: str = "span") -> Distributi
     return _distribution(value, name, span_value)
 
 
-def span_text(distribution: Distribution) -> str:
-    """The text of a distribution of spans, as `span_distribution` reads it."""
-    name, *values = distribution
-    if name == "const":
-        return _span_text(values[0])
-    if name == "choice":
-        return f"choice({', '.join(f'{_span_text(value)}:{weight:g}' for value, weight in values[0])})"
-    if name == "clip":
-        return f"clip({span_text(values[0])}, {_span_text(values[1])}, {_span_text(values[2])})"
-    first, *rest = values
-    shown = [_span_text(first)]
-    for place, value in enumerate(rest):
-        is_span = name in ("uniform", "normal") or place == 1
-        shown += [] if value is None else [_span_text(value) if is_span else f"{value:g}"]
-    return f"{name}({', '.join(shown)})"
-
-
-def _span_text(span: int) -> str:
-    return f"{span}ms" if span % 1_000 else f"{span // 1_000}s"
-
-
 def seconds_distribution(value: DistributionText, name: str = "expiresIn") -> Distribution:
     """Spans in seconds, written as for `span_distribution`; a constant and a choice are 1 s or more. Raises
     `DistributionError`."""

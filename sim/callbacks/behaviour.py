@@ -10,7 +10,7 @@ from typing import Any
 from leyden.arguments import MAX_SPAN_MS
 from leyden.callbacks.callback_rows import BehaviourRow, DownRow, ReplyRow
 from leyden.callbacks.replies import REFUSED, ReplySpec, stored_reply, word_of
-from leyden.distributions import DistributionText, span_distribution, span_text, whole_draw
+from leyden.distributions import Distribution, DistributionText, span_distribution, whole_draw
 from leyden.errors import ArgumentError
 from leyden.rng import RandomStream
 from leyden.server.printable import quoted
@@ -64,7 +64,7 @@ def described(behaviour: BehaviourRow) -> str:
     if behaviour["failure"]:
         parts.append(f"{word_of(behaviour['fails_with'])} for {behaviour['failure']:.4g} of the callbacks")
     if behaviour["latency"] is not None:
-        parts.append(f"latency {span_text(behaviour['latency'])}")
+        parts.append(f"latency {_latency_text(behaviour['latency'])}")
     if behaviour["down"]:
         shown = [_window_text(window) for window in behaviour["down"][:_WINDOWS_SHOWN]]
         more = len(behaviour["down"]) - len(shown)
@@ -84,6 +84,27 @@ def _window_text(window: DownRow) -> str:
 def _time_text(time_ms: int) -> str:
     hours, rest_s = divmod(time_ms // 1_000, 3_600)
     return f"{hours:02}:{rest_s // 60:02}:{rest_s % 60:02}".removesuffix(":00")
+
+
+def _latency_text(distribution: Distribution) -> str:
+    """The text of a distribution of spans, as `span_distribution` reads it."""
+    name, *values = distribution
+    if name == "const":
+        return _span_text(values[0])
+    if name == "choice":
+        return f"choice({', '.join(f'{_span_text(value)}:{weight:g}' for value, weight in values[0])})"
+    if name == "clip":
+        return f"clip({_latency_text(values[0])}, {_span_text(values[1])}, {_span_text(values[2])})"
+    first, *rest = values
+    shown = [_span_text(first)]
+    for place, value in enumerate(rest):
+        is_span = name in ("uniform", "normal") or place == 1
+        shown += [] if value is None else [_span_text(value) if is_span else f"{value:g}"]
+    return f"{name}({', '.join(shown)})"
+
+
+def _span_text(span: int) -> str:
+    return f"{span}ms" if span % 1_000 else f"{span // 1_000}s"
 
 
 def _is_within(window: DownRow, now_ms: int) -> bool:

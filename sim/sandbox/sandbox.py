@@ -27,7 +27,7 @@ from leyden.json_files import shown, write_private
 from leyden.lab.actions.action_log import ActionLog
 from leyden.lab.progress import Progress
 from leyden.repr_tables import html_table
-from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, TrafficMethods, recorded_network
+from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, recorded_network
 from leyden.sandbox.http_access import HttpAccess
 from leyden.sandbox.opening import open_session
 from leyden.sandbox.payer_list import PayerList
@@ -37,6 +37,7 @@ from leyden.sandbox.session import Headers, Session
 from leyden.sandbox.time.methods import TimeMethods
 from leyden.sandbox.time.scheduled_actions import ScheduledActions
 from leyden.sandbox.time.spans import Instant, Span
+from leyden.sandbox.traffic_methods import TrafficMethods
 from leyden.sandbox.views import Views, card
 from leyden.sandbox.wallet import Wallet
 from leyden.server.contract.types import Contract
