@@ -318,9 +318,10 @@ def split_outside(text: str, separator: str) -> list[str]:
 def _read(text: str, name: str, read: Reader) -> Any:
     """One value. Raises `DistributionError` with the name of the quantity when `read` raises `ValueError`."""
     try:
-        return read(text)
+        found = read(text)
     except ValueError as error:
         raise DistributionError(f"{name}: {error}") from None
+    return str(found) if isinstance(found, _Written) else found  # rows have plain texts
 
 
 def _msat(text: str) -> int:

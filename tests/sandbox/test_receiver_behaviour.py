@@ -260,4 +260,6 @@ def test_a_number_is_in_seconds(sandbox: Sandbox) -> None:
     assert sandbox.traffic(think_time={15: 1}).arrived == 0
     assert value_distribution([15], "think_time", span_value) == ["values", [15_000], None]
     assert value_distribution({"15": 1}, "think_time", span_value) == ["values", [15_000], [1.0]]  # keys in JSON
+    sandbox.traffic(payers={"ana": 5, "7": 1})
+    Sandbox.from_snapshot(sandbox.snapshot())
     assert sandbox.traffic(expiresIn="choice(60, 600)").row["settings"]["expiresIn"][0] == "choice"
