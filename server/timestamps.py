@@ -109,11 +109,8 @@ def _span_ms(value: str | float | timedelta) -> float:
     body = text[1:] if text[:1] in {"+", "-"} else text
     pieces = _DURATION.findall(body)
     if _BARE.fullmatch(body):
-        number = text.removeprefix("+")
-        raise ArgumentError(
-            f'{quoted(value, 60)} has no unit: write "{number[:20]}s" or "{number[:20]}ms"; a number that is not a '
-            "text is in seconds"
-        )
+        number = text.removeprefix("+")[:20]
+        raise ArgumentError(f'{quoted(value, 60)} has no unit: write "{number}s" or "{number}ms"')
     if not pieces or "".join(number + unit for number, unit in pieces) != body:
         raise ArgumentError(
             f'{quoted(value)} is not a duration: write for example "90s", "5m", "1h30m" or a number of seconds'

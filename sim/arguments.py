@@ -106,11 +106,13 @@ def whole_msat(name: str, value: Any) -> int:
     return number
 
 
-def check_count(name: str, value: Any) -> None:
-    """Raise `ArgumentError` for anything but None and a whole number from 1 to `MAX_COUNT`."""
-    if value is not None and (type(value) is not int or not 1 <= value <= MAX_COUNT):
-        shown = shortened(value) if type(value) is int else quoted(value, 60)
-        raise ArgumentError(f"{name} is {shown}: give a whole number from 1 to {MAX_COUNT}, or None for every one")
+def checked_count(name: str, value: Any, error: type[LeydenError] = ArgumentError) -> int | None:
+    """None, or a whole number from 1 to `MAX_COUNT`, also one of numpy. Raises `error` for anything else."""
+    number = _integer(value)
+    if value is not None and (number is None or not 1 <= number <= MAX_COUNT):
+        shown = quoted(value, 60) if number is None else shortened(number)
+        raise error(f"{name} is {shown}: give a whole number from 1 to {MAX_COUNT}, or None for every one")
+    return number
 
 
 def _integer(value: Any) -> int | None:

@@ -105,6 +105,12 @@ def payer_distribution(value: int | str | Sequence[str] | Mapping[str, float]) -
         if isinstance(value, bytes | bytearray) or not all(isinstance(name, str) for name in value):
             raise DistributionError(f"payers: {quoted(value, 60)} are not names of wallets: give texts")
         value = f"choice({', '.join(value)})"
+    elif value.strip().isdecimal():
+        number = value.strip()[:20]
+        raise DistributionError(
+            f"payers: {quoted(value, 60)} is a text: write {number} for that many wallets, or choice({number}) for"
+            " one of that name"
+        )
     call = _CALL.fullmatch(value)
     if call is not None and call[1] == "zipf":
         return _zipf(split_outside(call[2], ","), value)

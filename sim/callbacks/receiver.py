@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Protocol, TypedDict, Unpack
 
-from leyden.arguments import check_count, checked_list, methods_with_hints
+from leyden.arguments import checked_count, checked_list, methods_with_hints
 from leyden.callbacks.behaviour import Window, behaviour_row, described
 from leyden.callbacks.callback_rows import BehaviourRow, ReceiverRow, ReplyRow, ReplyRuleRow
 from leyden.callbacks.inboxes import Inbox
@@ -95,8 +95,7 @@ class Receiver:
         `charge` is the id of a Charge or of its Static Charge, `attempt` 1 for the first. Of several rules that
         match, the oldest applies. Raises `ValueError` like `answers`, and for an event that the spec does not have.
         """
-        check_count("attempt", attempt)
-        check_count("count", count)
+        attempt, count = checked_count("attempt", attempt), checked_count("count", count)
         self._receivers().check_event(event)
         rule: ReplyRuleRow = {
             "reply": stored_reply(reply),

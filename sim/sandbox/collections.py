@@ -9,7 +9,7 @@ from dataclasses import fields as fields_of
 from datetime import timedelta
 from functools import wraps
 from keyword import iskeyword
-from numbers import Real
+from numbers import Integral, Real
 from types import FunctionType, MethodType, NoneType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -328,6 +328,8 @@ def _as_json(value: Any, depth: int = 0) -> Any:
         return [_as_json(one, depth + 1) for one in value]
     if isinstance(value, timedelta):
         return value.total_seconds()
+    if isinstance(value, Integral) and not isinstance(value, bool):  # numpy's numbers, too
+        return int(value)
     return reply_resource(stored_reply(value)) if isinstance(value, Reply) else value
 
 

@@ -253,3 +253,40 @@ def test_an_argument_that_a_call_does_not_have_names_the_nearest_one(
     with pytest.raises(TypeError) as error:
         call(sandbox)
     assert str(error.value) == words
+
+
+@pytest.mark.parametrize("name", ["count", "attempt", "nth", "status"])
+@pytest.mark.parametrize("wrong", ["3", "", 3.0, True, "many"])
+def test_a_whole_number_of_a_fault_is_a_number(sandbox: Sandbox, name: str, wrong: Any) -> None:
+    calls: list[Callable[..., Any]] = [lambda **given: sandbox.service_faults.add("error", **given)]
+    if name in ("count", "attempt"):
+        calls = [
+            lambda **given: sandbox.faults.add("drop", **given),
+            lambda **given: sandbox.receiver("x").when(500, **given),
+        ]
+    if name == "count":
+        calls += [lambda **given: sandbox.service_faults.add("error", **given), sandbox.payers.add]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"{name}.*(whole number|choose one of)"):
+            call(**{name: wrong})
+    assert [*sandbox.faults, *sandbox.service_faults, *sandbox.payers] == []
+
+
+def test_a_whole_number_of_a_fault_may_be_one_of_numpy(sandbox: Sandbox) -> None:
+    fault = sandbox.faults.add("drop", count=np.int64(3), attempt=np.int32(2))
+    service_fault = sandbox.service_faults.add("error", count=np.int64(3), nth=np.int8(2))
+    payer = sandbox.payers.add(count=np.int64(3))
+    sandbox.receiver("shop").when(500, count=np.int64(3))
+    kinds = [type(row[name]) for row, name in ((fault, "attempt"), (service_fault, "nth"), (payer, "count"))]
+    assert kinds == [int] * 3
+    names: dict[str, Any] = {}
+    exec(sandbox.script(), names)
+    assert names["sb"].journal_hash == sandbox.journal_hash
+
+
+def test_a_text_of_digits_is_no_number_of_wallets(sandbox: Sandbox) -> None:
+    with pytest.raises(
+        DistributionError, match=r"payers: '3' is a text: write 3 for that many wallets, or choice\(3\)"
+    ):
+        sandbox.traffic(payers="3")
+    assert sandbox.traffic(payers="choice(3)", count=1).arrived == 0
