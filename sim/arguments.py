@@ -31,6 +31,12 @@ ALL_MSAT = 21_000_000 * 100_000_000 * 1_000  # all bitcoin that there will be: n
 MAX_COUNT = 2**53 - 1  # the largest number that every reader of JSON reads exactly
 MAX_SPAN_MS = 365_250 * 86_400_000  # 1,000 years: added to any instant of the clock, it ends before the year 10000
 _LONGEST_RULE_MS = 366 * 86_400_000
+# The end of the error for a wrong network: every form that one can have.
+NETWORK_FORMS = (
+    "give direct, or scale-free:N, hub:N, line:N or star:N for N nodes, after which conditions may follow, such as "
+    "star:12,ideal; Sandbox and leyden serve also take a file that LND or Core Lightning printed, such as graph.json, "
+    "and Sandbox a Graph"
+)
 _MAX_LABEL, _MAX_HOST = 63, 253
 _SECONDS = range(10**9, 10**10)  # from 2001 to 2286 as seconds, the first four months of 1970 as milliseconds
 

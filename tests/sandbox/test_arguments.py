@@ -14,6 +14,7 @@ import pytest
 from leyden import Sandbox, sweep
 from leyden.errors import ClosedError, DistributionError, GraphError, InterceptError
 from leyden.lab.traffic import traffic
+from leyden.lightning.topology.generate import SHAPES
 
 # The call, the error, and two texts of its message: the value and the mend.
 Case = tuple[Callable[[Sandbox, Any], Any], type[Exception], str, str]
@@ -290,3 +291,11 @@ def test_a_text_of_digits_is_no_number_of_wallets(sandbox: Sandbox) -> None:
     ):
         sandbox.traffic(payers="3")
     assert sandbox.traffic(payers="choice(3)", count=1).arrived == 0
+
+
+@pytest.mark.parametrize("wrong", ["ring:5", "star", "hub:many", "", "graph.txt", 5, ["hub:30"]])
+def test_a_wrong_network_names_every_form_at_once(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="is not a network") as error:
+        Sandbox(network=wrong)
+    forms = ["direct", *(f"{shape}:N" for shape in SHAPES), "star:12,ideal", "graph.json", "Graph"]
+    assert [form for form in forms if form not in str(error.value)] == []
