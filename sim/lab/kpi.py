@@ -39,6 +39,7 @@ FIGURES = (
     "callbacks", "delivered_share", "callback_attempts", "callback_p50_ms", "callback_p95_ms",
     "notified_p50_s", "notified_p95_s", "refused",
 )  # fmt: skip
+SHARES = frozenset({"conversion", "paid_share", "delivered_share"})  # figures from 0 to 1
 _COLUMNS = tuple(name for name in FIGURES if name != "refused")  # of a group of Charges
 _PERCENTILES = {"p50": 0.5, "p95": 0.95}
 
