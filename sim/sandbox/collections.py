@@ -21,6 +21,7 @@ from leyden.arguments import (
     unknown_name,
     with_hints,
 )
+from leyden.callbacks.fault_hits import APPLIED, UNMET
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receiver import Receiver
@@ -205,7 +206,9 @@ class FaultList:
     def hits(self) -> list[Entry]:
         """The journal entries of all faults that applied, since this process opened the sandbox: the field `hits` of a
         fault also counts those before, where `data` was opened again."""
-        return self._session.world.journal.entries(kind="fault_hit")
+        journal = self._session.world.journal
+        blocked = {_attempt_of(entry) for entry in journal.entries(kind=UNMET)}
+        return [entry for entry in journal.entries(kind=APPLIED) if _attempt_of(entry) not in blocked]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter([fault_resource(row) for row in self._session.world.faults.rows])
@@ -244,6 +247,11 @@ def _recorded(method: Callable[..., Receiver]) -> Any:
             return method(*given.args, **given.kwargs)
 
     return recorded
+
+
+def _attempt_of(entry: Entry) -> tuple[str, Any, Any]:
+    """The fault, the delivery and the attempt that an entry is about; the last two are None for a request."""
+    return entry.subject, entry.facts.get("delivery"), entry.facts.get("attempt")
 
 
 class RecordedReceiver(Receiver):
