@@ -50,7 +50,7 @@ class FaultHits:
     def withdraw(self, delivery_id: str, number: int) -> None:
         """The last fault that applied to an attempt had no effect. One that delayed the attempt before had one."""
         row = self._rows.existing(attempt_id(delivery_id, number))
-        *events, _ = row.get("events", ())
+        events = row.get("events", [])[:-1]
         if events:
             self._rows.put({**row, "kind": events[-1]["fault"], "sent": None, "events": events})
         else:
