@@ -17,6 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOSECONDS = re.compile(r"[.,][0-9]{6,}[1-9]")
 _HAS_TIME = re.compile(r"[0-9].*[^0-9W-]")  # what separates it from the date
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
+_BARE = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 MAX_INSTANT_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last instant with a four-digit year
@@ -107,6 +108,9 @@ def _span_ms(value: str | float | timedelta) -> float:
     sign = -1 if text.startswith("-") else 1
     body = text[1:] if text[:1] in {"+", "-"} else text
     pieces = _DURATION.findall(body)
+    if _BARE.fullmatch(body):
+        number = text.removeprefix("+")[:20]
+        raise ArgumentError(f'{quoted(value, 60)} has no unit: write "{number}s" or "{number}ms"')
     if not pieces or "".join(number + unit for number, unit in pieces) != body:
         raise ArgumentError(
             f'{quoted(value)} is not a duration: write for example "90s", "5m", "1h30m" or a number of seconds'

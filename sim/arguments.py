@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import timedelta
 from decimal import Decimal
+from functools import wraps
 from numbers import Real
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from leyden.errors import CopyError
 from leyden.server.errors import ArgumentError, LeydenError
-from leyden.server.printable import quoted
+from leyden.server.printable import printable, quoted
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration
 
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C")
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _AMOUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 ALL_MSAT = 21_000_000 * 100_000_000 * 1_000  # all bitcoin that there will be: no amount is larger
 MAX_COUNT = 2**53 - 1  # the largest number that every reader of JSON reads exactly
 MAX_SPAN_MS = 365_250 * 86_400_000  # 1,000 years: added to any instant of the clock, it ends before the year 10000
 _LONGEST_RULE_MS = 366 * 86_400_000
+# The end of the error for a wrong network: every form that one can have.
+NETWORK_FORMS = (
+    "give direct, or scale-free:N, hub:N, line:N or star:N for N nodes, after which conditions may follow, such as "
+    "star:12,ideal; Sandbox and leyden serve also take a file that LND or Core Lightning printed, such as graph.json, "
+    "and Sandbox a Graph"
+)
 _MAX_LABEL, _MAX_HOST = 63, 253
 _SECONDS = range(10**9, 10**10)  # from 2001 to 2286 as seconds, the first four months of 1970 as milliseconds
 
@@ -33,6 +46,46 @@ def hint(word: object, known: Iterable[str]) -> str:
     names = list(known)
     near = closest(word, names) if isinstance(word, str) else None
     return f"did you mean {near!r}?" if near is not None else f"choose one of {', '.join(names)}"
+
+
+def unknown_name(what: str, name: str, known: Collection[str], kind: str = "argument") -> ArgumentError:
+    """The refusal of an argument or a field by a name that `what` does not have."""
+    near, shown = closest(name, known), ", ".join(known)
+    if near is not None:
+        mend = f"did you mean {near}?"
+    else:
+        mend = f"its {kind}s are {shown}" if len(known) > 1 else f"its {kind} is {shown}" if known else "leave it out"
+    return ArgumentError(f"{what} has no {kind} {printable(name[:60])}: {mend}")
+
+
+def with_hints(function: F) -> F:
+    """The same function; for an argument that it does not have the error, a `TypeError`, says the nearest one."""
+    parameters = inspect.signature(function).parameters.values()
+    known = [one.name for one in parameters if one.kind in _BY_NAME and one.name not in ("self", "cls")]
+    what = f"{function.__qualname__.removesuffix('.__init__').rpartition('.')[2]}()"
+
+    @wraps(function)
+    def checked(*args: Any, **named: Any) -> Any:
+        for name in named:
+            if name not in known:
+                raise unknown_name(what, name, known)
+        return function(*args, **named)
+
+    return cast(F, checked)
+
+
+def methods_with_hints(owner: type[C]) -> type[C]:
+    """The same class: its constructor and its public methods with named arguments are as `with_hints` makes them."""
+    for name, method in list(vars(owner).items()):
+        is_of_class = isinstance(method, classmethod)
+        function = method.__func__ if is_of_class else method
+        if not isinstance(function, FunctionType) or (name.startswith("_") and name != "__init__"):
+            continue
+        kinds = {one.kind for one in inspect.signature(function).parameters.values()}
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
+            checked = with_hints(function)
+            setattr(owner, name, classmethod(checked) if is_of_class else checked)
+    return owner
 
 
 def whole_number(name: str, value: Any, least: int = -MAX_COUNT, most: int = MAX_COUNT) -> int:
@@ -59,11 +112,13 @@ def whole_msat(name: str, value: Any) -> int:
     return number
 
 
-def check_count(name: str, value: Any) -> None:
-    """Raise `ArgumentError` for anything but None and a whole number from 1 to `MAX_COUNT`."""
-    if value is not None and (type(value) is not int or not 1 <= value <= MAX_COUNT):
-        shown = shortened(value) if type(value) is int else quoted(value, 60)
-        raise ArgumentError(f"{name} is {shown}: give a whole number from 1 to {MAX_COUNT}, or None for every one")
+def checked_count(name: str, value: Any, error: type[LeydenError] = ArgumentError) -> int | None:
+    """None, or a whole number from 1 to `MAX_COUNT`, also one of numpy. Raises `error` for anything else."""
+    number = _integer(value)
+    if value is not None and (number is None or not 1 <= number <= MAX_COUNT):
+        shown = quoted(value, 60) if number is None else shortened(number)
+        raise error(f"{name} is {shown}: give a whole number from 1 to {MAX_COUNT}, or None for every one")
+    return number
 
 
 def _integer(value: Any) -> int | None:

@@ -39,6 +39,13 @@ DistributionText = str | int | float | timedelta
 # Reads one value of a quantity from its text.
 Reader = Callable[[str], Any]
 
+
+class _Written(str):
+    """A value that was given as a number, as a text."""
+
+    __slots__ = ()
+
+
 SPREAD = 0.6  # of a log-normal without a second number
 MAX_SPREAD = 50  # a larger one draws numbers that no float has
 _MAX_WEIGHT = 1e9
@@ -69,8 +76,9 @@ def msat_distribution(value: DistributionText, name: str = "amount") -> Distribu
 
 
 def span_distribution(value: DistributionText, name: str = "span") -> Distribution:
-    """Spans in milliseconds: `45s`, `1h30m`, a bare number of seconds, a `timedelta`. Raises `DistributionError`."""
-    return _distribution(value, name, _span_ms)
+    """Spans in milliseconds: a text such as `45s` or `1h30m`, a number of seconds, a `timedelta`. In a text each span
+    has its unit. Raises `DistributionError`."""
+    return _distribution(value, name, span_value)
 
 
 def seconds_distribution(value: DistributionText, name: str = "expiresIn") -> Distribution:
@@ -97,6 +105,12 @@ def payer_distribution(value: int | str | Sequence[str] | Mapping[str, float]) -
         if isinstance(value, bytes | bytearray) or not all(isinstance(name, str) for name in value):
             raise DistributionError(f"payers: {quoted(value, 60)} are not names of wallets: give texts")
         value = f"choice({', '.join(value)})"
+    elif value.strip().isdecimal():
+        number = value.strip()[:20]
+        raise DistributionError(
+            f"payers: {quoted(value, 60)} is a text: write {number} for that many wallets, or choice({number}) for"
+            " one of that name"
+        )
     call = _CALL.fullmatch(value)
     if call is not None and call[1] == "zipf":
         return _zipf(split_outside(call[2], ","), value)
@@ -136,7 +150,8 @@ def value_distribution(value: Any, name: str, read: Reader) -> Distribution:
         raise DistributionError(f"{name}: {quoted(value)} has no values: give at least one")
     if len(value) > MAX_VALUES:
         raise DistributionError(f"{name}: {len(value)} values are too many: give a sample of at most {MAX_VALUES}")
-    values = [_read(each if isinstance(each, str) else _written(_scalar(each, name)), name, read) for each in value]
+    is_json = isinstance(value, Mapping)  # whose numbers are texts
+    values = [_read(_value_text(each, name, is_json), name, read) for each in value]
     if not isinstance(value, Mapping):
         return ["values", values, None]
     weights = [_read(_written(weight), name, _weight) for weight in value.values()]
@@ -144,6 +159,12 @@ def value_distribution(value: Any, name: str, read: Reader) -> Distribution:
     if not sums[-1]:
         raise DistributionError(f"{name}: every weight in {quoted(value, 80)} is 0: give at least one above 0")
     return ["values", values, sums]
+
+
+def _value_text(value: Any, name: str, is_json: bool) -> str:
+    if not isinstance(value, str):
+        return _written(_scalar(value, name))
+    return _Written(value) if is_json else value
 
 
 def _scalar(value: Any, name: str) -> float:
@@ -158,8 +179,9 @@ def msat_value(text: str) -> int:
 
 
 def span_value(text: str) -> int:
-    """A span in milliseconds: `45s`, `1h30m`, a bare number of seconds. Raises `ValueError`."""
-    return _span_ms(text)
+    """A span in milliseconds: `45s`, `1h30m`. Raises `ValueError`, also for a number without a unit that a text has;
+    one that was given as a number is in seconds."""
+    return _span_ms(text) if isinstance(text, _Written) else _non_negative_ms(text, text)
 
 
 def seconds_value(text: str) -> float:
@@ -214,7 +236,7 @@ def whole_draw(distribution: Distribution, rng: RandomStream, least: int, most: 
 
 def _written(value: Any) -> str:
     """A number as a text; of one with too many digits for Python a text that is no number."""
-    return shortened(value) if isinstance(value, int) and not isinstance(value, bool) else repr(value)
+    return _Written(shortened(value) if isinstance(value, int) and not isinstance(value, bool) else repr(value))
 
 
 def _distribution(value: DistributionText, name: str, read: Reader) -> Distribution:
@@ -302,9 +324,10 @@ def split_outside(text: str, separator: str) -> list[str]:
 def _read(text: str, name: str, read: Reader) -> Any:
     """One value. Raises `DistributionError` with the name of the quantity when `read` raises `ValueError`."""
     try:
-        return read(text)
+        found = read(text)
     except ValueError as error:
         raise DistributionError(f"{name}: {error}") from None
+    return str(found) if isinstance(found, _Written) else found  # rows have plain texts
 
 
 def _msat(text: str) -> int:
@@ -321,11 +344,14 @@ def _msat(text: str) -> int:
 
 def _span_ms(text: str) -> int:
     try:
-        number = float(text)
+        number: str | float = float(text)
     except ValueError:
-        found = span_ms(text)
-    else:
-        found = span_ms(number)
+        number = text
+    return _non_negative_ms(number, text)
+
+
+def _non_negative_ms(value: str | float, text: str) -> int:
+    found = span_ms(value)
     if found < 0:
         raise ArgumentError(f"{quoted(text)} is negative: spans are 0 or more")
     if found > MAX_SPAN_MS:

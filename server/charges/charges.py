@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.lifecycle import Lifecycle, TransitionResult
-from leyden.server.charges.lists import has_removed_rows, page
+from leyden.server.charges.lists import CHARGE, has_removed_rows, page
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow, charge_summary
 from leyden.server.charges.wire_model import (
     charge_callback,
@@ -113,7 +113,7 @@ class ChargeService:
     @handles(needs=("query.limit",))
     def list_charges(self, request: Request) -> dict[str, Any]:
         """The project's Charges, including those of its Static Charges."""
-        return page(self.charges, request, charge_resource, "charge")
+        return page(self.charges, request, charge_resource, CHARGE, "charge")
 
     @handles()
     def get_wallet(self, request: Request) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from leyden.server.http.request import Request
 from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import parse_iso
 
+CHARGE, STATIC_CHARGE = 1, 2  # the kinds in cursors
+
 
 def query_instant(request: Request, name: str) -> int | None:
     """A time in the query, in ms. The validator's `date-time` accepts some texts that are none.
@@ -26,15 +28,25 @@ def query_instant(request: Request, name: str) -> int | None:
         raise InvalidRequest(f"{pointer}: {error}", field_errors=[FieldError(pointer, str(error))]) from None
 
 
-def _cursor(position: int) -> str:
-    return f"{position:016x}"
+def cursor(kind: int, position: int) -> str:
+    """The cursor of a position in a list of this kind of resources. The patterns of the spec refuse another kind. They
+    accept the kind 0000, which a cursor of an earlier version has in every list."""
+    return f"{kind:04x}{position:012x}"
 
 
-def page(table: Any, request: Request, show: Callable[[Any], Any], noun: str, **fixed: Any) -> dict[str, Any]:
+def position(text: str | None) -> int | None:
+    """The position of a cursor, or None without one."""
+    return None if text is None else int(text[4:], 16)
+
+
+def page(
+    table: Any, request: Request, show: Callable[[Any], Any], kind: int, noun: str, **fixed: Any
+) -> dict[str, Any]:
     """The response with one page of the project's rows: `limit` rows after the cursor that match every filter.
 
     `fixed` are further exact matches on row fields. `createdAfter` is inclusive, `createdBefore` exclusive. `next` is
-    the cursor of the next page, null on the last one. `show` makes a resource of a row, `noun` names it in `message`.
+    the cursor of the next page, null on the last one. `show` makes a resource of a row, whose kind is `kind`;
+    `noun` names it in `message`.
     """
     query = request.query
     filters = {"project": request.project, **fixed}
@@ -46,7 +58,7 @@ def page(table: Any, request: Request, show: Callable[[Any], Any], noun: str, **
     limit = query["limit"]
     rows = table.page(
         filters,
-        after=None if after is None else int(after, 16),
+        after=position(after),
         limit=limit + 1,
         since_ms=query_instant(request, "createdAfter"),
         until_ms=query_instant(request, "createdBefore"),
@@ -58,7 +70,7 @@ def page(table: Any, request: Request, show: Callable[[Any], Any], noun: str, **
         "success": True,
         "message": f"{len(rows)} {noun}{'' if len(rows) == 1 else 's'}{where}",
         "data": [show(row) for row in rows],
-        "next": _cursor(rows[-1].doc_id) if more else None,
+        "next": cursor(kind, rows[-1].doc_id) if more else None,
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.lifecycle import Lifecycle
-from leyden.server.charges.lists import has_removed_rows, page
+from leyden.server.charges.lists import CHARGE, STATIC_CHARGE, has_removed_rows, page
 from leyden.server.charges.lnurl import encode_lnurl, pay_metadata
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource, echo, echoed_names, envelope, static_charge_resource
@@ -143,13 +143,13 @@ class StaticChargeService:
     @handles(needs=("query.limit",))
     def list_static_charges(self, request: Request) -> dict[str, Any]:
         """The project's Static Charges."""
-        return page(self.static_charges, request, self.show, "static charge")
+        return page(self.static_charges, request, self.show, STATIC_CHARGE, "static charge")
 
     @handles(raises=(NotFound,), needs=("path.id", "query.limit"))
     def list_static_charge_charges(self, request: Request) -> dict[str, Any]:
         """The Charges that payers requested through one Static Charge."""
         static = self.find(request)
-        return page(self._charges.charges, request, charge_resource, "charge", static_charge_id=static["id"])
+        return page(self._charges.charges, request, charge_resource, CHARGE, "charge", static_charge_id=static["id"])
 
     # Events from the Charges and the clock
 

@@ -10,10 +10,12 @@ from urllib.parse import unquote
 
 _MAX_LENGTH = 2048
 _LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?")
-# What stands in place of a correct `http://`: `http//`, `https:`, `http:\\`, `//`.
-_MISSPELT = re.compile(r"(?:(https?)\s*[:;/\\][\s:;/\\]*|[:;]?[/\\]{2,})", re.IGNORECASE)
+# What stands in place of a correct `http://`: `http//`, `https:`, `http:\\`, `http.//`, `//`.
+_MISSPELT = re.compile(r"(?:(https?)\s*(?:[:;/\\]|[.,](?=[/\\]{2}))[\s:;/\\]*|[:;]?[/\\]{2,})", re.IGNORECASE)
 _CORRECT = re.compile(r"https?://(?![/\\\s]|https?:/)", re.IGNORECASE)
 _LOCAL = ("localhost", "127.", "[::1]")
+_PORT = re.compile(r":?([1-9][0-9]{0,4})(?=[/?#]|$)")  # alone, in the place of the host
+_NUMBER_HOST = re.compile(r"https?://[0-9]+(?=[:/?#]|$)", re.IGNORECASE)  # an address in a form that nobody means
 _ALLOWED = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")  # in paths and queries (RFC 3986)
 # IDNA 2003, which Python has, and IDNA 2008 disagree about these: no form is proposed for them.
 _DEVIATIONS = re.compile("[\u00df\u03c2\u200c\u200d]")
@@ -26,9 +28,12 @@ def url_correction(url: str, accepts: Callable[[str], bool], shown: Callable[[st
         return f"leave out the {outer}"
     scheme, separator, rest = url.partition("://")
     candidate = intended_url(url)
-    if candidate != url and accepts(candidate):
-        return f"write {shown(candidate)}"
+    if candidate != url and accepts(candidate) and not _NUMBER_HOST.match(candidate):
+        is_host_added = "localhost" in candidate and "localhost" not in url.lower()
+        return f"{'the host is missing: write for example' if is_host_added else 'write'} {shown(candidate)}"
     if not scheme or not separator:
+        if url.startswith("/") or _NUMBER_HOST.match(candidate):
+            return "the host is missing"
         return "begin it with https:// or http://" if candidate.partition("://")[2] else "the host is missing"
     if scheme.lower() not in {"http", "https"}:
         return f"the scheme is {shown(scheme)}, and only http and https are allowed"
@@ -39,22 +44,30 @@ def url_correction(url: str, accepts: Callable[[str], bool], shown: Callable[[st
 
 
 def intended_url(text: str) -> str:
-    """The URL that was probably meant by a text without a scheme, or with `http://` misspelt or twice. It may be
-    invalid otherwise."""
+    """The URL that was probably meant by a text without a scheme, or with `http://` misspelt or twice, or with a port
+    but no host, which is one of this machine. It may be invalid otherwise."""
     text = text.strip()
     scheme, separator, rest = text.partition("://")
     if _CORRECT.match(text) or (separator and scheme and scheme.lower() not in {"http", "https"}):
-        return text
+        return f"{scheme}://{_with_host(rest)}" if rest.startswith(":") else text
     if separator and _CORRECT.match(rest):
         return rest
     misspelt = _MISSPELT.match(text)
     if misspelt is None:
+        text = _with_host(text)
         return f"{'http' if text.startswith(_LOCAL) else 'https'}://{text}"
     rest = text[misspelt.end() :]
     if "\\" in misspelt[0]:
         rest = rest.replace("\\", "/")
+    rest = _with_host(rest)
     scheme = (misspelt[1] or ("http" if rest.startswith(_LOCAL) else "https")).lower()
     return f"{scheme}://{rest}"
+
+
+def _with_host(rest: str) -> str:
+    """What follows the scheme, with `localhost` where it begins with a port."""
+    port = _PORT.match(rest)
+    return f"localhost:{rest.removeprefix(':')}" if port is not None and int(port[1]) <= 65_535 else rest
 
 
 def _outer_space(url: str) -> str:

@@ -10,16 +10,17 @@ from typing import Any
 from leyden.arguments import MAX_SPAN_MS
 from leyden.callbacks.callback_rows import BehaviourRow, DownRow, ReplyRow
 from leyden.callbacks.replies import REFUSED, ReplySpec, stored_reply, word_of
-from leyden.distributions import DistributionText, span_distribution, whole_draw
+from leyden.distributions import Distribution, DistributionText, span_distribution, whole_draw
 from leyden.errors import ArgumentError
 from leyden.rng import RandomStream
 from leyden.server.printable import quoted
-from leyden.server.timestamps import parse_iso
+from leyden.server.timestamps import parse_iso, to_iso
 
 Window = tuple[str, str]
 
 _TIME = re.compile(r"([01][0-9]|2[0-4]):([0-5][0-9])(?::([0-5][0-9]))?")
 _DAY_MS = 86_400_000
+_WINDOWS_SHOWN = 2
 _DOWN = stored_reply(REFUSED)
 
 
@@ -63,11 +64,47 @@ def described(behaviour: BehaviourRow) -> str:
     if behaviour["failure"]:
         parts.append(f"{word_of(behaviour['fails_with'])} for {behaviour['failure']:.4g} of the callbacks")
     if behaviour["latency"] is not None:
-        parts.append(f"latencies of {behaviour['latency'][0]}")
+        parts.append(f"latency {_latency_text(behaviour['latency'])}")
     if behaviour["down"]:
-        count = len(behaviour["down"])
-        parts.append(f"down in {count} window{'s' if count > 1 else ''}")
+        shown = [_window_text(window) for window in behaviour["down"][:_WINDOWS_SHOWN]]
+        more = len(behaviour["down"]) - len(shown)
+        parts.append(
+            f"down {' and '.join(shown)}" + (f" and in {more} more window{'s' if more > 1 else ''}" if more else "")
+        )
     return ", ".join(parts)
+
+
+def _window_text(window: DownRow) -> str:
+    if not window["daily"]:
+        return f"from {to_iso(window['from_ms'])} to {to_iso(window['until_ms'])}"
+    since, until = _time_text(window["from_ms"]), _time_text(window["until_ms"])
+    return f"daily from {since} to {until}"
+
+
+def _time_text(time_ms: int) -> str:
+    hours, rest_s = divmod(time_ms // 1_000, 3_600)
+    return f"{hours:02}:{rest_s // 60:02}:{rest_s % 60:02}".removesuffix(":00")
+
+
+def _latency_text(distribution: Distribution) -> str:
+    """The text of a distribution of spans, as `span_distribution` reads it."""
+    name, *values = distribution
+    if name == "const":
+        return _span_text(values[0])
+    if name == "choice":
+        return f"choice({', '.join(f'{_span_text(value)}:{weight:g}' for value, weight in values[0])})"
+    if name == "clip":
+        return f"clip({_latency_text(values[0])}, {_span_text(values[1])}, {_span_text(values[2])})"
+    first, *rest = values
+    shown = [_span_text(first)]
+    for place, value in enumerate(rest):
+        is_span = name in ("uniform", "normal") or place == 1
+        shown += [] if value is None else [_span_text(value) if is_span else f"{value:g}"]
+    return f"{name}({', '.join(shown)})"
+
+
+def _span_text(span: int) -> str:
+    return f"{span}ms" if span % 1_000 else f"{span // 1_000}s"
 
 
 def _is_within(window: DownRow, now_ms: int) -> bool:

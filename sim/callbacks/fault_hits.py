@@ -47,6 +47,15 @@ class FaultHits:
         events = [*(row.get("events", ()) if row is not None else ()), self._event(event, kind)]
         self._rows.put({"id": attempt_id(delivery_id, number), "kind": kind, "sent": sent, "events": events})
 
+    def withdraw(self, delivery_id: str, number: int) -> None:
+        """The last fault that applied to an attempt had no effect. One that delayed the attempt before had one."""
+        row = self._rows.existing(attempt_id(delivery_id, number))
+        events = row.get("events", [])[:-1]
+        if events:
+            self._rows.put({**row, "kind": events[-1]["fault"], "sent": None, "events": events})
+        else:
+            self._rows.delete(row["id"])
+
     def has_effect(self, delivery_id: str, number: int) -> bool:
         """Whether the fault that holds an attempt has an effect on it."""
         row = self.row(delivery_id, number)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NotRequired, TypedDict
 
-from leyden.arguments import check_count, rule_span_ms, seconds
+from leyden.arguments import checked_count, rule_span_ms, seconds
 from leyden.callbacks.inspection import is_json_type
 from leyden.callbacks.mutations import CONTENT_KINDS, UNKNOWN_STATUS, WRONG_CONTENT_TYPE
 from leyden.errors import ArgumentError
@@ -113,9 +113,8 @@ class FaultSpec:
         if limits and (self.event, self.charge, self.attempt) != (None, None, None):
             given = [name for name in ("event", "charge", "attempt") if getattr(self, name) is not None]
             raise FaultFieldRefused("rate_limit refuses requests, not callbacks: leave out {}", *given)
-        check_count("attempt", self.attempt)
-        check_count("count", self.count)
-        if kind == "burst" and self.count == 1:
+        attempt, count = checked_count("attempt", self.attempt), checked_count("count", self.count)
+        if kind == "burst" and count == 1:
             raise FaultFieldRefused("a burst of one message changes nothing: give a {} of 2 or more", "count")
         if headers is not None:
             if kind != "missing_headers" or isinstance(headers, str) or not headers:
@@ -145,8 +144,8 @@ class FaultSpec:
             "operation": self.operation,
             "event": self.event,
             "charge": self.charge,
-            "attempt": self.attempt,
-            "count": self.count,
+            "attempt": attempt,
+            "count": count,
             "delay_ms": _delay_ms(kind, self.delay),
             "headers": None if headers is None else list(headers),
             "value": value,

@@ -15,7 +15,7 @@ from leyden.callbacks.callback_rows import (
     request_id,
     unpacked,
 )
-from leyden.callbacks.fault_hits import DROPPED, FaultHits
+from leyden.callbacks.fault_hits import DROPPED, UNMET, FaultHits
 from leyden.callbacks.fault_kinds import (
     CARRYING_KINDS,
     HOLDING_KINDS,
@@ -35,7 +35,7 @@ from leyden.callbacks.receivers import is_built_in
 from leyden.errors import ArgumentError
 from leyden.rng import uuid4_from
 from leyden.server.callbacks.attempts import Attempt
-from leyden.server.callbacks.deliveries import ResultKinds, result_kind
+from leyden.server.callbacks.deliveries import BLOCKED, ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.rows import ChargeRow
@@ -99,6 +99,8 @@ class Faults:
         self._faults = cast(TypedTable[FaultRow], store.table("faults"))
         self._waiting = cast(TypedTable[WaitingRow], store.table("fault_posts"))
         self.hits = FaultHits(store, clock)
+        # The faults of the mutated messages in flight, by delivery id and number of the attempt.
+        self._mutated: dict[tuple[str, int], str] = {}
         self._holds = Holds(
             store, clock, journal, self._faults, self.hits, lambda one, when_ms: self._outbox.reschedule(one, when_ms)
         )
@@ -217,6 +219,7 @@ class Faults:
             self._transport.post(post, self.on_response)
         elif fault["kind"] in CONTENT_KINDS:
             self._count_hit(fault, post.delivery_id, post.attempt, changed)
+            self._mutated[post.delivery_id, post.attempt] = fault["id"]
             self._transport.post(changed, self.on_response)
         else:
             self._send_variant(post, self._count_hit(fault, post.delivery_id, post.attempt), self._secrets(delivery))
@@ -228,6 +231,9 @@ class Faults:
     def on_response(self, post: CallbackRequest, response: CallbackResponse) -> None:
         """Give the response to the outbox; that to a copy only goes into the journal."""
         if post.copied_by is None:
+            fault_id = self._mutated.pop((post.delivery_id, post.attempt), None)
+            if fault_id is not None and response.error == BLOCKED:
+                self._withdraw(fault_id, post)
             self._outbox.on_response(post, response)
             if len(self._holds):
                 self._holds.end_of_attempt(post)
@@ -302,6 +308,17 @@ class Faults:
         self.hits.applied(delivery_id, number, fault["kind"], instead)
         self._journal.note("fault_hit", fault["id"], fault=fault["kind"], **facts)
         return updated
+
+    def _withdraw(self, fault_id: str, post: CallbackRequest) -> None:
+        """A mutated message was blocked, so nothing was sent: its fault has not applied, and applies to a later one."""
+        fault = self._faults.row(fault_id)
+        row = self.hits.row(post.delivery_id, post.attempt)
+        if row is None or not row.get("events"):
+            return  # removed, or of an earlier version
+        if fault is not None:  # else it was cleared meanwhile
+            self._faults.put({**fault, "hits": fault["hits"] - 1})
+        self.hits.withdraw(post.delivery_id, post.attempt)
+        self._journal.note(UNMET, fault_id, fault=row["kind"], delivery=post.delivery_id, attempt=post.attempt)
 
     def _secrets(self, delivery: DeliveryRow) -> tuple[list[str], str | None]:
         """The secrets that sign now, and the one from before the last rotation, if there was one."""

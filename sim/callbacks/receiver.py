@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Protocol, TypedDict, Unpack
 
-from leyden.arguments import check_count, checked_list
+from leyden.arguments import checked_count, checked_list, methods_with_hints
 from leyden.callbacks.behaviour import Window, behaviour_row, described
 from leyden.callbacks.callback_rows import BehaviourRow, ReceiverRow, ReplyRow, ReplyRuleRow
 from leyden.callbacks.inboxes import Inbox
@@ -49,6 +49,7 @@ class ReceiverStates(Protocol):
         """The callbacks that the receiver has received."""
 
 
+@methods_with_hints
 class Receiver:
     """One callback receiver. It answers 200 unless it has a script, a rule or another default."""
 
@@ -94,8 +95,7 @@ class Receiver:
         `charge` is the id of a Charge or of its Static Charge, `attempt` 1 for the first. Of several rules that
         match, the oldest applies. Raises `ValueError` like `answers`, and for an event that the spec does not have.
         """
-        check_count("attempt", attempt)
-        check_count("count", count)
+        attempt, count = checked_count("attempt", attempt), checked_count("count", count)
         self._receivers().check_event(event)
         rule: ReplyRuleRow = {
             "reply": stored_reply(reply),
@@ -177,8 +177,11 @@ class Receiver:
             return f"<Receiver {self.name!r} of a closed sandbox>"
         waiting, behaviour = len(state["script"]), state.get("behaviour")
         answers = f"then {waiting} scripted answers" if waiting else f"answers {word_of(state['default'])}"
+        count = len(state["rules"])
+        rules = f", {count} rule{'s' if count > 1 else ''}" if count else ""
         chance = "" if behaviour is None else f", {described(behaviour)}"
-        return f"<Receiver {self.name!r}: {state['received']} received, {answers}{chance}>"
+        secret = "" if state["secret"] is None else ", a secret of its own"
+        return f"<Receiver {self.name!r}: {state['received']} received, {answers}{rules}{chance}{secret}>"
 
     def _repr_html_(self) -> str:
         """The latest callbacks and the answers to them."""

@@ -26,6 +26,7 @@ from leyden.callbacks.callback_rows import (
     request_id,
     unpacked,
 )
+from leyden.callbacks.fault_hits import attempt_id
 from leyden.callbacks.inboxes import KEPT_POSTS, Inbox, Posts
 from leyden.callbacks.inspection import body_faults, signature_faults
 from leyden.callbacks.receiver import Receiver, ReceiverChanges
@@ -45,6 +46,7 @@ from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clo
 from leyden.server.printable import quoted
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
+from leyden.server.timestamps import to_iso
 
 TIMER = "receiver_answer"
 
@@ -170,6 +172,14 @@ class Receivers:
         """The attempts in flight that a receiver has yet to answer, by delivery id and number."""
         late = (row["post"] for row in self._late if "due_at" in row)
         return frozenset(attempt_of(post) for post in late if post["copied_by"] is None)
+
+    def attempt_note(self, delivery_id: str, number: int) -> str:
+        """When the response to an attempt in flight comes, or when it times out; empty if it waits for none here."""
+        late = self._late.row(attempt_id(delivery_id, number))
+        if late is None or "due_at" not in late:
+            return ""
+        what = "it times out" if late["reply"]["error"] == TIMEOUT else "its answer comes"
+        return f"the receiver {late['receiver']!r} has not answered yet: {what} at {to_iso(late['due_at'])}"
 
     def resume(self) -> None:
         """Set the timers of delayed responses again after a store was opened."""

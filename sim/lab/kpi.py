@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence, 
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leyden.arguments import Spelled, checked_share, span_from, whole_number
+from leyden.arguments import Spelled, checked_share, methods_with_hints, span_from, whole_number
 from leyden.errors import ArgumentError
 from leyden.extras import require
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
@@ -39,12 +39,14 @@ FIGURES = (
     "callbacks", "delivered_share", "callback_attempts", "callback_p50_ms", "callback_p95_ms",
     "notified_p50_s", "notified_p95_s", "refused",
 )  # fmt: skip
+SHARES = frozenset({"conversion", "paid_share", "delivered_share"})  # figures from 0 to 1
 _COLUMNS = tuple(name for name in FIGURES if name != "refused")  # of a group of Charges
 _PERCENTILES = {"p50": 0.5, "p95": 0.95}
 
 _MAX_WINDOWS = 100_000
 
 
+@methods_with_hints
 class Kpi(Spelled):
     """The figures of one world, computed anew at each reading.
 

@@ -127,7 +127,7 @@ def _callbacks(world: World) -> Iterator[Row]:
                 "http_status": attempt.status,
                 "error": attempt.error,
                 "latency_ms": None if attempt.ended_at is None or attempt.error == LOST else attempt.latency_ms,
-                "note": attempt_note(world.faults, world.config.contract, row, number, attempts),
+                "note": attempt_note(world, row, number, attempts),
                 "answer": attempt.response_body,
             }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import checked_share, is_utf8, real_number, span_from, whole_number
+from leyden.arguments import checked_share, is_utf8, real_number, span_from, whole_number, with_hints
 from leyden.distributions import (
     Distribution,
     Reader,
@@ -88,6 +88,7 @@ class Traffic:
         return html_table([(name, str(value)) for name, value in rows], caption=f"Traffic {self.id}")
 
 
+@with_hints
 def traffic(
     world: World,
     rate: Rate = "30/min",

@@ -1,4 +1,4 @@
-"""Collections of a sandbox: its charges, its injected faults, and the recorded forms of receivers and traffic."""
+"""Collections of a sandbox: its charges, its injected faults, and the recorded form of receivers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ from dataclasses import fields as fields_of
 from datetime import timedelta
 from functools import wraps
 from keyword import iskeyword
-from numbers import Real
+from numbers import Integral, Real
 from types import FunctionType, MethodType, NoneType
 from typing import TYPE_CHECKING, Any, cast
 
-from leyden.arguments import checked_list, checked_text, hint, receiver_name
+from leyden.arguments import (
+    checked_list,
+    checked_text,
+    hint,
+    receiver_name,
+    unknown_name,
+    with_hints,
+)
+from leyden.callbacks.fault_hits import APPLIED, UNMET
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receiver import Receiver
@@ -23,11 +31,9 @@ from leyden.extras import is_installed
 from leyden.json_files import MAX_DEPTH
 from leyden.lab.actions.action_log import as_json
 from leyden.lab.table_rows import TABLES
-from leyden.lab.traffic import Rate, Traffic, Values, plain_arguments, start_traffic
 from leyden.repr_tables import html_resources
-from leyden.sandbox.resources import Resource, StaticCharge, warn_about_ignored
+from leyden.sandbox.resources import Resource, warn_about_ignored
 from leyden.sandbox.session import Session
-from leyden.sandbox.time.spans import Span
 from leyden.sandbox.views import table
 from leyden.server.printable import quoted
 from leyden.server.spelling import closest
@@ -178,7 +184,7 @@ class FaultList:
         Raises `ValueError` for a fault that could never apply, `TypeError` for a field that `FaultSpec` does not have.
         """
         if unknown := sorted(where.keys() - _FAULT_FIELDS):
-            raise ArgumentError(f"a fault has no field {unknown[0]}: its fields are {', '.join(_FAULT_FIELDS)}")
+            raise unknown_name("a fault", unknown[0], _FAULT_FIELDS, "field")
         world = self._session.world
         charge_id = _charge_id(world, charge)
         for name, value in where.items():
@@ -200,7 +206,9 @@ class FaultList:
     def hits(self) -> list[Entry]:
         """The journal entries of all faults that applied, since this process opened the sandbox: the field `hits` of a
         fault also counts those before, where `data` was opened again."""
-        return self._session.world.journal.entries(kind="fault_hit")
+        journal = self._session.world.journal
+        blocked = {_attempt_of(entry) for entry in journal.entries(kind=UNMET)}
+        return [entry for entry in journal.entries(kind=APPLIED) if _attempt_of(entry) not in blocked]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter([fault_resource(row) for row in self._session.world.faults.rows])
@@ -222,77 +230,11 @@ class FaultList:
         return html_resources([] if self._session.is_closed else self, caption=repr(self).partition("\n")[0])
 
 
-class RecordedTraffic(Traffic):
-    """A traffic stream of a sandbox, whose `stop` is recorded in the action log."""
-
-    def __init__(self, session: Session, traffic_id: str) -> None:
-        super().__init__(session.world, traffic_id)
-        self._session = session
-
-    def stop(self) -> Traffic:
-        """As `Traffic.stop`."""
-        with self._session.record("stop", traffic=self.id):
-            return super().stop()
-
-
-class TrafficMethods:
-    """Simulated customers of a sandbox."""
-
-    session: Session
-
-    def traffic(
-        self,
-        rate: Rate = "30/min",
-        *,
-        amount: Values | None = "lognorm(250000, 1)",
-        patience: Values | None = "lognorm(45s)",
-        think_time: Values = "lognorm(15s)",
-        expiresIn: Values = 300,
-        behaviours: str | Mapping[str, float] = "pays",
-        payers: int | str | Sequence[str] | Mapping[str, float] = 100,
-        to: StaticCharge | str | None = None,
-        returning: float = 0,
-        return_after: Values = "exp(1d)",
-        callbackUrl: str | None = None,
-        description: str = "Traffic",
-        duration: Span | None = "1d",
-        count: int | None = None,
-    ) -> Traffic:
-        """Start a stream of customers, who arrive when time moves. `leyden.lab.traffic.traffic` has all details.
-
-        rate:          when they come: "30/min", "daily(30/min, 8:1, 22:0)", "weekly(...)", "burst(20, 10m)", sums and
-                       products of these, a mapping from instants to customers per minute, a function of the time
-        amount:        msat; this and the next three: a text such as "pareto(1000, 1.2, 9e6)", values, weights, or a
-                       function of a random stream
-        patience:      a span; after it the customer leaves (None: never)
-        think_time:    a span, from seeing the Charge to paying it
-        expiresIn:     seconds, of each Charge
-        behaviours:    "pays", or a choice of what customers do
-        payers:        the wallets, of equal or unequal weight
-        to:            a Static Charge, an LNURL or a Lightning address that they pay, instead of Charges of their own
-        returning:     the share of the visits after which the customer comes back
-        return_after:  a span, until then
-        duration: the time in which they come (None: without end)
-        count: their largest number
-
-        Raises `DistributionError`.
-        """
-        given = {name: value for name, value in locals().items() if name != "self"}
-        if isinstance(to, StaticCharge):
-            given["to"] = to.id
-        world = self.session.world
-        with self.session.record("call", call="traffic", args=[], named={}) as facts:
-            plain = plain_arguments(world, given)
-            facts["id"] = start_traffic(world, plain).id
-            facts["args"] = [plain.pop("rate")]
-            facts["named"] = plain
-        return RecordedTraffic(self.session, facts["id"])
-
-
 def _recorded(method: Callable[..., Receiver]) -> Any:
     """A method of a receiver that is recorded in the action log of the sandbox."""
     signature = inspect.signature(method)
 
+    @with_hints
     @wraps(method)
     def recorded(self: RecordedReceiver, *args: Any, **named: Any) -> Receiver:
         if "charge" in named:
@@ -305,6 +247,11 @@ def _recorded(method: Callable[..., Receiver]) -> Any:
             return method(*given.args, **given.kwargs)
 
     return recorded
+
+
+def _attempt_of(entry: Entry) -> tuple[str, Any, Any]:
+    """The fault, the delivery and the attempt that an entry is about; the last two are None for a request."""
+    return entry.subject, entry.facts.get("delivery"), entry.facts.get("attempt")
 
 
 class RecordedReceiver(Receiver):
@@ -389,6 +336,8 @@ def _as_json(value: Any, depth: int = 0) -> Any:
         return [_as_json(one, depth + 1) for one in value]
     if isinstance(value, timedelta):
         return value.total_seconds()
+    if isinstance(value, Integral) and not isinstance(value, bool):  # numpy's numbers, too
+        return int(value)
     return reply_resource(stored_reply(value)) if isinstance(value, Reply) else value
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import check_milliseconds, checked_list, checked_path, checked_seed, checked_text
+from leyden.arguments import NETWORK_FORMS, check_milliseconds, checked_list, checked_path, checked_seed, checked_text
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ArgumentError, StoreError
 from leyden.extras import require
@@ -49,7 +49,7 @@ def open_session(
     """The session for the arguments of `Sandbox`. Raises what `Sandbox` raises; the store is then closed."""
     overlays, egress_allow = checked_list("overlays", overlays), checked_list("egress_allow", egress_allow)
     if network is not None and not isinstance(network, str) and not hasattr(network, "is_drawn"):
-        raise ArgumentError(f'network={quoted(network, 60)} is no network: give a text, such as "line:4", or a Graph')
+        raise ArgumentError(f"network={quoted(network, 60)} is not a network: {NETWORK_FORMS}")
     network = read_network(network, f"network={quoted(network, 60)}")
     if conditions is not None:
         require(f"conditions={quoted(conditions, 60)}", "scipy", "network")

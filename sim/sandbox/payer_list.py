@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields as fields_of
 from typing import Any
 
-from leyden.arguments import checked_text
+from leyden.arguments import checked_text, unknown_name
 from leyden.errors import ArgumentError
 from leyden.lab.actions.action_log import as_json
 from leyden.lightning.payer.payer_rules import SHORT_NAMES, PayerRow, PayerSpec, payer_resource
@@ -38,8 +38,9 @@ class PayerList:
         """
         if unknown := sorted(where.keys() - _FIELDS):
             meant = SHORT_NAMES.get(unknown[0])
-            mend = f"its fields are {', '.join(_FIELDS)}" if meant is None else f"did you mean {meant}?"
-            raise ArgumentError(f"a payer has no field {unknown[0]}: {mend}")
+            if meant is not None:
+                raise ArgumentError(f"a payer has no field {unknown[0]}: did you mean {meant}?")
+            raise unknown_name("a payer", unknown[0], _FIELDS, "field")
         static_id = static_charge.id if isinstance(static_charge, StaticCharge) else static_charge
         world = self._session.world
         rows = world.service.static_charges.static_charges

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from leyden.arguments import methods_with_hints
 from leyden.errors import ApiError
 from leyden.lab.charge_states import EXPIRY_REACHED, states_entered
 from leyden.lightning.bolt11.codec import Bolt11, decode
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.repr_tables import html_table, plain
+from leyden.sandbox.payment_waits import wait_text
 from leyden.sandbox.session import Session
 from leyden.server.printable import printable
 from leyden.server.spelling import closest
@@ -115,6 +117,7 @@ class Resource:
         return hash(self.id)
 
 
+@methods_with_hints
 class Charge(Resource):
     """A Charge: one amount, one invoice, one outcome."""
 
@@ -247,15 +250,21 @@ class Payment:
     def __repr__(self) -> str:
         if self._session.is_closed:
             return f"Payment({self.id}, of a closed sandbox)"
-        row = self.row
-        why = f", {row['outcome']}: {row['reason']}" if row["reason"] else ""
+        row, waits = self.row, self._waits()
+        why = f", {row['outcome']}: {row['reason']}" if row["reason"] else waits and f": {waits}"
         amount = "amount unknown," if row["amount_msat"] is None else f"{row['amount_msat']} msat"
         return f"Payment({amount} from {plain(row['payer'])}, {row['status']}{why})"
 
     def _repr_html_(self) -> str:
         row: Mapping[str, Any] = self.row
         shown = ("id", "payer", "amount_msat", "received_msat", "status", "outcome", "reason", "request")
-        return html_table([(name, row[name]) for name in shown], caption="Payment")
+        waits = self._waits()
+        rows = [(name, row[name]) for name in shown] + [("waits", waits)] * bool(waits)
+        return html_table(rows, caption="Payment")
+
+    def _waits(self) -> str:
+        with self._session.world.exclusive():
+            return wait_text(self._session.world, self.row)
 
 
 def _instant(text: str) -> datetime:

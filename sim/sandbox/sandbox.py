@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from starlette.types import ASGIApp
 
-from leyden.arguments import Spelled, checked_path, checked_seed, checked_text, refuse_copy, whole_number
+from leyden.arguments import (
+    Spelled,
+    checked_path,
+    checked_seed,
+    checked_text,
+    methods_with_hints,
+    refuse_copy,
+    whole_number,
+)
 from leyden.callbacks.receiver import Receiver
 from leyden.delivery_replays import DeliveryReplays
 from leyden.devserver.control.handlers import control_handlers
@@ -19,7 +27,7 @@ from leyden.json_files import shown, write_private
 from leyden.lab.actions.action_log import ActionLog
 from leyden.lab.progress import Progress
 from leyden.repr_tables import html_table
-from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, TrafficMethods, recorded_network
+from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, recorded_network
 from leyden.sandbox.http_access import HttpAccess
 from leyden.sandbox.opening import open_session
 from leyden.sandbox.payer_list import PayerList
@@ -29,6 +37,7 @@ from leyden.sandbox.session import Headers, Session
 from leyden.sandbox.time.methods import TimeMethods
 from leyden.sandbox.time.scheduled_actions import ScheduledActions
 from leyden.sandbox.time.spans import Instant, Span
+from leyden.sandbox.traffic_methods import TrafficMethods
 from leyden.sandbox.views import Views, card
 from leyden.sandbox.wallet import Wallet
 from leyden.server.contract.types import Contract
@@ -46,6 +55,7 @@ if TYPE_CHECKING:
     from leyden.lightning.topology.graph import Graph
 
 
+@methods_with_hints
 class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     """A charge service with its Lightning node, payers, receivers and clock.
 
@@ -230,11 +240,12 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Serve HTTP on a thread beside this program and return the base URL; port 0 takes a free port.
 
-        A sandbox that is served already keeps its URL, and that is returned. From now on callbacks also go to the
-        receivers of this machine, unless `egress` or `set_egress` said otherwise, or the sandbox is a fork, was loaded,
-        or comes from a script: these send nothing before `set_egress`. The server also creates further sandboxes
-        (`POST /sandbox/v1/sandboxes`, `fork`), which end with this one, follow its egress policy and are not in its
-        script. Raises `ListenError` when the port is in use.
+        A sandbox that is served already keeps its URL, and that is returned. Its clock stays paused: a request runs
+        what is due before its response, and what this program makes due, such as a payment without a delay, waits for
+        the next request or for `run()`. From now on callbacks also go to the receivers of this machine, unless `egress`
+        or `set_egress` said otherwise, or the sandbox is a fork, was loaded, or comes from a script: these send nothing
+        before `set_egress`. The server also creates further sandboxes (`POST /sandbox/v1/sandboxes`, `fork`), which end
+        with this one, follow its egress policy and are not in its script. Raises `ListenError` when the port is in use.
         """
         checked_text("host", host)
         return self._http.serve(host, whole_number("port", port))

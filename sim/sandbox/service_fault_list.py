@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields as fields_of
 from typing import Any
 
-from leyden.arguments import checked_text
-from leyden.errors import ArgumentError
+from leyden.arguments import checked_text, unknown_name
 from leyden.lab.actions.action_log import as_json
 from leyden.repr_tables import html_resources
 from leyden.sandbox.session import Session
@@ -39,7 +38,7 @@ class ServiceFaultList:
         Raises `ValueError` for a fault that could never apply, `TypeError` for a field that the spec does not have.
         """
         if unknown := sorted(where.keys() - _FIELDS):
-            raise ArgumentError(f"a service fault has no field {unknown[0]}: its fields are {', '.join(_FIELDS)}")
+            raise unknown_name("a service fault", unknown[0], _FIELDS, "field")
         world = self._session.world
         until_ms = None if until is None else instant_ms(until)
         named = as_json(where if until_ms is None else {**where, "until": to_iso(until_ms)})

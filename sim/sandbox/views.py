@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from leyden.arguments import check_milliseconds
+from leyden.arguments import check_milliseconds, methods_with_hints
 from leyden.errors import ArgumentError
 from leyden.extras import require
 from leyden.lab.charts.plots import Plots
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _EVENTS_SHOWN = 3
 
 
+@methods_with_hints
 class Views:
     """The views of a sandbox: tables, figures and drawings."""
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.arguments import checked_text, payer_name, span_from, whole_msat
+from leyden.arguments import checked_text, methods_with_hints, payer_name, span_from, whole_msat
 from leyden.errors import ArgumentError, PayerError
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
 from leyden.lightning.payer.payment_rows import PaymentRow
@@ -25,6 +25,7 @@ from leyden.server.timestamps import to_iso
 _SHOWN = 5
 
 
+@methods_with_hints
 class Wallet:
     """The wallet of one payer. A payment is scheduled and happens when time moves."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypedDict
 
-from leyden.arguments import rule_span_ms, seconds
+from leyden.arguments import checked_count, rule_span_ms, seconds, whole_number
 from leyden.errors import ArgumentError
 from leyden.server.contract.types import Operation
 from leyden.server.printable import quoted
@@ -141,8 +141,7 @@ class ServiceFaultSpec:
             raise ArgumentError(
                 f"{self.value} is a content type that responses have: give another one, such as text/html"
             )
-        _at_least_one("nth", self.nth)
-        _at_least_one("count", self.count)
+        nth, count = whole_number("nth", self.nth, 1), checked_count("count", self.count)
         status = None if kind != ERROR else self.status or 503
         return {
             "id": fault_id,
@@ -150,8 +149,8 @@ class ServiceFaultSpec:
             "operation": self.operation,
             "method": self.method,
             "path": self.path,
-            "nth": self.nth,
-            "count": self.count,
+            "nth": nth,
+            "count": count,
             "probability": self.probability,
             "until": self.until,
             "status": status,
@@ -234,12 +233,6 @@ def _one_of(what: str, name: object, known: Collection[str]) -> None:
 
 def _listed(values: Collection[object]) -> str:
     return ", ".join(map(str, values))
-
-
-def _at_least_one(what: str, number: int | None) -> None:
-    if (number is None and what == "nth") or (number is not None and (type(number) is not int or number < 1)):
-        mend = "" if what == "nth" else ", or None for every one"
-        raise ArgumentError(f"{what} is {quoted(number)}: give a whole number from 1{mend}")
 
 
 def _is_header_text(value: object) -> bool:

@@ -772,3 +772,61 @@ def test_faults_have_a_repr_and_a_resource(sandbox: Sandbox) -> None:
 
 def test_every_delay_belongs_to_an_existing_kind() -> None:
     assert set(DELAYS) <= set(KINDS)
+
+
+CONTENT = sorted(set(CONTENT_KINDS) - {"old_secret"})
+FORBIDDEN = "http://127.0.0.1:9/paid"  # a sandbox sends nothing there unless its egress mode is loopback
+
+
+@pytest.mark.parametrize("kind", CONTENT)
+def test_a_changed_message_that_was_blocked_is_no_hit(kind: str) -> None:
+    sandbox = Sandbox(seed=7)
+    fault = sandbox.faults.add(kind)
+
+    def paid(url: str) -> Any:
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=url)
+        sandbox.wallet("ana").pay(charge)
+        sandbox.run("0s")
+        [delivery] = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={charge.id}")["data"]
+        return delivery["status"], delivery["attempts"][0]["fault"]
+
+    assert paid(FORBIDDEN) == ("blocked", None)
+    [row] = sandbox.faults
+    assert (row["hits"], row["used"], len(sandbox.faults.hits)) == (0, 0, 0)
+    withdrawn = sandbox.world.journal.entries(kind="fault_without_effect")
+    assert [(one.subject, one.facts["fault"]) for one in withdrawn] == [(fault["id"], kind)]
+    assert paid("http://shop.localhost/paid")[1] == kind  # it applies to the first one that is sent
+    [row] = sandbox.faults
+    assert (row["hits"], row["used"], len(sandbox.faults.hits)) == (1, 1, 1)
+    names: dict[str, Any] = {}
+    exec(sandbox.script(), names)
+    assert names["sb"].journal_hash == sandbox.journal_hash
+
+
+def test_a_delayed_message_that_is_changed_and_blocked_keeps_its_delay() -> None:
+    sandbox = Sandbox(seed=7)
+    sandbox.faults.add("delay", delay="5s")
+    sandbox.faults.add("bad_signature")
+    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=FORBIDDEN)
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("1m")
+    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+    assert [(one["error"], one["fault"]) for one in delivery["attempts"]] == [("blocked", "delay")]
+    assert [row["hits"] for row in sandbox.faults] == [1, 0]
+    assert len(sandbox.faults.hits) == 1
+
+
+def test_a_changed_message_that_the_network_blocks_later_is_no_hit_either() -> None:
+    sandbox = Sandbox(seed=7, egress="recorded")
+    sandbox.faults.add("bad_signature")
+    for error, hits in (("blocked", 0), ("refused", 1)):
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=FORBIDDEN)
+        sandbox.wallet("ana").pay(charge)
+        sandbox.run("0s")
+        [delivery] = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={charge.id}")["data"]
+        assert delivery["attempts"][0]["fault"] == "bad_signature"
+        sandbox.session.respond(delivery["id"], 1, error=error)
+        [row] = sandbox.faults
+        assert (row["hits"], len(sandbox.faults.hits)) == (hits, hits)
+        [delivery] = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={charge.id}")["data"]
+        assert delivery["attempts"][0]["fault"] == (None if error == "blocked" else "bad_signature")

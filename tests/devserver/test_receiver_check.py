@@ -682,6 +682,32 @@ def test_a_run_with_a_time_limit_names_what_was_not_sent() -> None:
         f"Grade A for what was checked: nothing fails; {len(CASES) - 3} checks not sent, because no check begins after "
         "20 s"
     )
+    unsent = [finding.found for finding in report.findings if finding.verdict == "skipped"]
+    assert set(unsent) == {"not sent: the time of the run, 20 s, ended before it"}
+
+
+def test_a_run_with_a_time_limit_also_says_why_checks_that_were_sent_are_not_judged() -> None:
+    silent = CallbackResponse(status=200, latency_ms=500)
+    report = checked(silent, only=[*REPEATS, "expired"], run_s=2)
+    sent = [finding.case.name for finding in report.findings if finding.exchanges]
+    unsent = [finding.case.name for finding in report.findings if not finding.exchanges]
+    unjudged = [name for name in sent if name in ("duplicate", "another-id")]
+    assert unsent
+    assert unjudged
+    assert report.not_checked == [*unjudged, *unsent]
+    assert f"{len(unsent)} checks not sent, because no check begins after 2 s" in report.why
+    assert report.why.endswith("not judged, because its answers have no header leyden-effect")
+    assert "has no limit of the whole run" in report.to_check
+    assert "leyden-effect: applied" in report.to_check
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(500, "the first valid messages were refused in the same way"), (None, "the messages before it had no answer")],
+)
+def test_a_run_that_ends_early_says_so_at_each_check_that_is_left(status: int | None, reason: str) -> None:
+    report = checked(CallbackResponse(status=status, error=None if status else "timeout"))
+    assert report.findings[-1].found == f"not sent: {reason}"
 
 
 # `partial`: `st.builds` fills in every field of a named tuple that is not given, and a response has no status beside an

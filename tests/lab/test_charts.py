@@ -126,6 +126,19 @@ def test_liquidity_after_a_restart_ends_with_the_present_balances(tmp_path: Any)
         assert ax.lines[0].get_ydata()[-1] == again.network["shop"].inbound_msat / 1_000  # type: ignore[index]
 
 
+def test_a_liquidity_chart_of_several_sandboxes_names_each() -> None:
+    sb = Sandbox(seed=3, network="line:4")
+    sb.run("1m")
+    late, early = sb.fork("late"), sb.fork("early")
+    for order in ((sb, late, early), (late, sb, early)):
+        ax = Figure().subplots()
+        for sandbox in order:
+            sandbox.plot.liquidity(ax=ax)
+        legend = [text.get_text() for text in ax.get_legend().get_texts()]  # type: ignore[union-attr]
+        assert legend == [f"{sandbox.label}: {name}" for sandbox in order for name in ("inbound", "outbound")]
+    assert [line.get_label() for line in sb.plot.liquidity().lines] == ["inbound", "outbound"]
+
+
 def test_direct_payments_have_no_liquidity_chart() -> None:
     with pytest.raises(ValueError, match="payments are direct here: create the sandbox with network='scale-free:400'"):
         Sandbox().plot.liquidity()

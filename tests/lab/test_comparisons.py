@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from leyden import Sandbox, compare, estimates, grid, sweep
+from leyden import Sandbox, compare, estimates, grid, plot_sweep, sweep
 from leyden.errors import SweepError
 from leyden.lab.sweeps.intervals import count_for_width, interval
 
@@ -143,6 +143,52 @@ def test_an_interval_contains_the_mean_as_often_as_it_says() -> None:
 def test_what_is_not_there_is_named(runs: pd.DataFrame, call: Any, words: str) -> None:
     with pytest.raises(SweepError, match=words):
         call(runs)
+
+
+def fractions(s: Any) -> dict[str, Any]:
+    """Shares at both ends, by their names, by their type and unnamed, and a duration."""
+    high = 1.0 if s.x or s.replication else 0.7
+    return {
+        "conversion": high,
+        "paid_share": 1 - high,
+        "delivered_share": 100 * high,
+        "late": s.replication == 0,
+        "sold_out": high,
+        "settle_p50_s": high,
+    }
+
+
+def test_the_interval_of_a_share_is_within_0_and_1() -> None:
+    runs = sweep(fractions, grid(x=[0, 1]), replications=3, workers=1, progress=False)
+    found = estimates(runs, shares=["sold_out"]).set_index(["x", "metric"])
+    student = estimates(runs).set_index(["x", "metric"]).loc[0]
+    for metric in ("conversion", "paid_share", "late", "sold_out"):
+        low, high, mean = found.loc[(0, metric), ["low", "high", "mean"]]
+        assert 0 <= low < mean < high <= 1
+    assert student.loc["sold_out", "high"] > 1
+    assert student.loc["settle_p50_s", "high"] > 1  # a duration may be longer
+    assert found.loc[(0, "delivered_share"), "high"] > 100  # per cent
+    assert found.loc[(0, "conversion"), "low"] == student.loc["sold_out", "low"]
+    differences = compare(runs, shares=["sold_out"]).set_index("metric")
+    assert differences.loc["conversion", "high"] == differences.loc["sold_out", "high"] <= 1
+    [line] = plot_sweep(runs, "conversion", x="x").axes[0].containers
+    [[bars]] = [line.lines[2]]
+    assert max(y for segment in bars.get_segments() for _, y in segment) <= 1
+
+
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [
+        (["sold"], "shares: 'sold' is no metric here: choose from"),
+        ("conversion", "write shares="),
+        (["delivered_share"], "shares: delivered_share has values outside of 0 to 1"),
+    ],
+)
+def test_a_wrong_share_is_named(shares: Any, words: str) -> None:
+    runs = sweep(fractions, grid(x=[0, 1]), replications=2, workers=1, progress=False)
+    for call in (estimates, compare):
+        with pytest.raises(ValueError, match=words):
+            call(runs, shares=shares)
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 95, "0.9", True, float("nan")])

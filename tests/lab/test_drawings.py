@@ -658,6 +658,22 @@ def test_a_large_network_says_what_it_leaves_out(shape: str) -> None:
     assert f"left out: {nodes - len(shown):,} node" in drawing.text
 
 
+def test_a_network_drawing_names_a_fork_and_explains_its_bows_and_dashes() -> None:
+    sandbox = Sandbox(seed=7, network="hub:20")
+    drawn = network(sandbox.world).svg
+    assert "a thin bow is a channel between nodes of equal distance to the shop" in drawn
+    bows = re.findall(r'd="M([0-9.]+) [0-9.]+ Q(-?[0-9.]+)', drawn)
+    assert bows
+    assert all((float(side) + float(control)) / 2 > 0 for side, control in bows)
+    assert "a dashed box is a node that is offline" in drawn  # n15
+    late = network(sandbox.fork("a <late> fork").world)
+    assert late.text.startswith("a <late> fork: 20 nodes")
+    assert "a &lt;late&gt; fork: 20 nodes" in late.svg
+    plain = network(Sandbox(seed=7, network="line:3").world).svg
+    assert "a thin bow" not in plain
+    assert "dashed box" not in plain
+
+
 def test_without_a_network_the_drawing_says_that_payments_are_direct() -> None:
     sandbox, _ = sold()
     assert network(sandbox.world).text.startswith("Payments are direct")

@@ -273,7 +273,6 @@ def test_traffic_continues_after_a_restart(tmp_path: Any) -> None:
     [
         ("45s", ["const", 45_000]),
         (45, ["const", 45_000]),
-        ("45", ["const", 45_000]),
         ("exp(2m)", ["exp", 120_000]),
         ("uniform(1s, 1h30m)", ["uniform", 1_000, 5_400_000]),
         ("lognorm(45s)", ["lognorm", 45_000, 0.6]),

@@ -260,7 +260,7 @@ def test_the_option_autopay_is_a_rule(text: str, spec: PayerSpec) -> None:
     [
         ("2s", "NAME=VALUE"),
         ("afer=2s", "after"),
-        ("after=2", "90s"),
+        ("after=2", 'write "2s"'),
         ("after=1s,delay=2s", "twice"),
         ("share=many", "no number"),
         ("share=2", "1 at most"),

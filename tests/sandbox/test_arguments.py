@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leyden import Sandbox
+from leyden import Sandbox, sweep
 from leyden.errors import ClosedError, DistributionError, GraphError, InterceptError
+from leyden.lab.traffic import traffic
+from leyden.lightning.topology.generate import SHAPES
 
 # The call, the error, and two texts of its message: the value and the mend.
 Case = tuple[Callable[[Sandbox, Any], Any], type[Exception], str, str]
@@ -222,3 +224,78 @@ def test_what_belongs_to_a_sandbox_says_how_it_is_copied(sandbox: Sandbox, copie
             copied(each)
     with pytest.raises(TypeError, match=r"^a sandbox cannot be copied or pickled: copy the sandbox with fork\(\)"):
         copy.copy(sandbox)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda sb: sb.traffic(expires_in=5), "traffic() has no argument expires_in: did you mean expiresIn?"),
+        (lambda sb: traffic(sb.world, thinktime=5), "traffic() has no argument thinktime: did you mean think_time?"),
+        (lambda sb: sb.wallet("a").pay("", amount_msat=5), "pay() has no argument amount_msat: did you mean amount?"),
+        (lambda sb: sb.receiver("shop").behaves(fail=1), "behaves() has no argument fail: did you mean failure?"),
+        (lambda sb: sb.receiver("shop").when(200, events="x"), "when() has no argument events: did you mean event?"),
+        (lambda sb: sb.run(timeout=1), "run() has no argument timeout: its arguments are until, events, spill"),
+        (lambda sb: sb.advance(span=1), "advance() has no argument span: its argument is by"),
+        (lambda sb: sb.step(count=1), "step() has no argument count: leave it out"),
+        (lambda sb: sb.kpis(to=1), "kpis() has no argument to: its arguments are since, until"),
+        (lambda sb: sb.plot.conversion(axes=1), "conversion() has no argument axes: did you mean ax?"),
+        (lambda sb: sb.fork(seed=1), "fork() has no argument seed: did you mean reseed?"),
+        (lambda _: Sandbox(sead=1), "Sandbox() has no argument sead: did you mean seed?"),
+        (lambda _: Sandbox.load("x", labels="x"), "load() has no argument labels: did you mean label?"),
+        (lambda _: sweep(len, [], replication=2), "sweep() has no argument replication: did you mean replications?"),
+        (lambda sb: sb.faults.add("drop", counts=1), "a fault has no field counts: did you mean count?"),
+        (lambda sb: sb.service_faults.add("x", counts=1), "a service fault has no field counts: did you mean count?"),
+        (lambda sb: sb.payers.add(delays="1s"), "a payer has no field delays: did you mean delay?"),
+    ],
+)  # fmt: skip
+def test_an_argument_that_a_call_does_not_have_names_the_nearest_one(
+    sandbox: Sandbox, call: Callable[[Sandbox], Any], words: str
+) -> None:
+    with pytest.raises(TypeError) as error:
+        call(sandbox)
+    assert str(error.value) == words
+
+
+@pytest.mark.parametrize("name", ["count", "attempt", "nth", "status"])
+@pytest.mark.parametrize("wrong", ["3", "", 3.0, True, "many"])
+def test_a_whole_number_of_a_fault_is_a_number(sandbox: Sandbox, name: str, wrong: Any) -> None:
+    calls: list[Callable[..., Any]] = [lambda **given: sandbox.service_faults.add("error", **given)]
+    if name in ("count", "attempt"):
+        calls = [
+            lambda **given: sandbox.faults.add("drop", **given),
+            lambda **given: sandbox.receiver("x").when(500, **given),
+        ]
+    if name == "count":
+        calls += [lambda **given: sandbox.service_faults.add("error", **given), sandbox.payers.add]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"{name}.*(whole number|choose one of)"):
+            call(**{name: wrong})
+    assert [*sandbox.faults, *sandbox.service_faults, *sandbox.payers] == []
+
+
+def test_a_whole_number_of_a_fault_may_be_one_of_numpy(sandbox: Sandbox) -> None:
+    fault = sandbox.faults.add("drop", count=np.int64(3), attempt=np.int32(2))
+    service_fault = sandbox.service_faults.add("error", count=np.int64(3), nth=np.int8(2))
+    payer = sandbox.payers.add(count=np.int64(3))
+    sandbox.receiver("shop").when(500, count=np.int64(3))
+    kinds = [type(row[name]) for row, name in ((fault, "attempt"), (service_fault, "nth"), (payer, "count"))]
+    assert kinds == [int] * 3
+    names: dict[str, Any] = {}
+    exec(sandbox.script(), names)
+    assert names["sb"].journal_hash == sandbox.journal_hash
+
+
+def test_a_text_of_digits_is_no_number_of_wallets(sandbox: Sandbox) -> None:
+    with pytest.raises(
+        DistributionError, match=r"payers: '3' is a text: write 3 for that many wallets, or choice\(3\)"
+    ):
+        sandbox.traffic(payers="3")
+    assert sandbox.traffic(payers="choice(3)", count=1).arrived == 0
+
+
+@pytest.mark.parametrize("wrong", ["ring:5", "star", "hub:many", "", "graph.txt", 5, ["hub:30"]])
+def test_a_wrong_network_names_every_form_at_once(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="is not a network") as error:
+        Sandbox(network=wrong)
+    forms = ["direct", *(f"{shape}:N" for shape in SHAPES), "star:12,ideal", "graph.json", "Graph"]
+    assert [form for form in forms if form not in str(error.value)] == []

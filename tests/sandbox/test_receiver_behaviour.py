@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
+from leyden.distributions import span_value, value_distribution
 from leyden.errors import DistributionError
 
 HOOK = "http://shop.localhost/paid"
@@ -159,6 +162,11 @@ def test_forks_saved_sandboxes_directories_and_scripts_draw_the_same(tmp_path: P
         ({"failure": "often"}, "failure='often' is no share"),
         ({"fails_with": 99}, "99 is not a final HTTP status"),
         ({"latency": "slow"}, "latency: 'slow' is not a duration"),
+        (
+            {"latency": "80"},
+            'latency: \'80\' has no unit: write "80s" or "80ms"',
+        ),
+        ({"latency": "lognorm(80)"}, "latency: '80' has no unit"),
         ({"latency": "-1s"}, "latency: '-1s' is negative"),
         ({"down": "12:00"}, r"down='12:00' is no window: give two times of every day \(UTC\)"),
         ({"down": ("12:00", "25:00")}, "is no window"),
@@ -189,3 +197,69 @@ def test_the_first_callback_with_an_id_says_whether_its_message_was_acknowledged
     sandbox.run("1h")
     rows = sandbox.session.world.service.outbox._store.table("received", key="id")
     assert [row["acknowledged"] for row in rows] == acknowledged
+
+
+@pytest.mark.parametrize(
+    ("latency", "shown"),
+    [
+        ("80ms", "80ms"),
+        (1.5, "1500ms"),
+        (timedelta(minutes=1), "60s"),
+        ("exp(2m)", "exp(120s)"),
+        ("lognorm(80ms)", "lognorm(80ms, 0.6)"),
+        ("uniform(0s, 2s)", "uniform(0s, 2s)"),
+        ("normal(60s, 5s)", "normal(60s, 5s)"),
+        ("pareto(1s, 1.2)", "pareto(1s, 1.2)"),
+        ("pareto(1s, 1.2, 9m)", "pareto(1s, 1.2, 540s)"),
+        ("weibull(45s, 0.5)", "weibull(45s, 0.5)"),
+        ("choice(1s:3, 2s)", "choice(1s:3, 2s:1)"),
+        ("clip(exp(1s), 1s, 2m)", "clip(exp(1s), 1s, 120s)"),
+    ],
+)
+def test_the_repr_shows_the_latency_in_the_form_that_is_read(sandbox: Sandbox, latency: Any, shown: str) -> None:
+    shop = sandbox.receiver("shop").behaves(latency=latency)
+    row = sandbox.world.receivers.state("shop")["behaviour"]
+    assert repr(shop) == f"<Receiver 'shop': 0 received, answers 200, latency {shown}>"
+    shop.behaves(latency=shown)
+    assert sandbox.world.receivers.state("shop")["behaviour"] == row
+
+
+def test_the_repr_shows_all_that_is_set(sandbox: Sandbox) -> None:
+    once = ("2030-01-01T12:00:00Z", "2030-01-01T14:00:00Z")
+    shop = sandbox.receiver("shop").behaves(failure=0.1, down=[("12:00", "14:00"), once, ("22:00", "06:30")])
+    shop.when(503).use_secret("whsec_" + "A" * 32)
+    assert repr(shop) == (
+        "<Receiver 'shop': 0 received, answers 200, 1 rule, 500 for 0.1 of the callbacks, down daily from 12:00 to"
+        " 14:00 and from 2030-01-01T12:00:00.000Z to 2030-01-01T14:00:00.000Z and in 1 more window,"
+        " a secret of its own>"
+    )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda sb: sb.advance("80"),
+        lambda sb: sb.faults.add("delay", delay="80"),
+        lambda sb: sb.traffic(patience="80"),
+        lambda sb: sb.traffic(think_time=["80"]),
+        lambda sb: sb.traffic(return_after="exp(80)"),
+        lambda sb: sb.traffic("every(80)"),
+        lambda sb: sb.traffic(duration="80"),
+        lambda sb: sb.payers.add(delay="80"),
+        lambda sb: sb.kpi.by("80"),
+    ],
+)
+def test_a_text_of_a_duration_has_its_unit(sandbox: Sandbox, call: Callable[[Sandbox], Any]) -> None:
+    with pytest.raises(ValueError, match='\'80\' has no unit: write "80s" or "80ms"'):
+        call(sandbox)
+
+
+def test_a_number_is_in_seconds(sandbox: Sandbox) -> None:
+    for think_time in (15, timedelta(seconds=15), "15s"):
+        assert sandbox.traffic(think_time=think_time).row["settings"]["think_time"] == ["const", 15_000]
+    assert sandbox.traffic(think_time={15: 1}).arrived == 0
+    assert value_distribution([15], "think_time", span_value) == ["values", [15_000], None]
+    assert value_distribution({"15": 1}, "think_time", span_value) == ["values", [15_000], [1.0]]  # keys in JSON
+    sandbox.traffic(payers={"ana": 5, "7": 1})
+    Sandbox.from_snapshot(sandbox.snapshot())
+    assert sandbox.traffic(expiresIn="choice(60, 600)").row["settings"]["expiresIn"][0] == "choice"

@@ -14,6 +14,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import ApiError
+from leyden.sandbox.resources import Payment
 
 BODY = {"amount": "250000", "description": "tea", "callbackUrl": "http://shop.localhost/paid"}
 EVIL = "<script>alert(1)</script>"
@@ -232,3 +233,44 @@ def test_a_field_of_a_collection_names_the_column(sandbox: Sandbox, name: str, w
     with pytest.raises(AttributeError, match=re.escape(words)):
         getattr(sandbox.charges, name)
     assert not hasattr(sandbox.charges, "_repr_png_")
+
+
+def test_an_open_payment_says_what_it_waits_for_and_when(sandbox: Sandbox) -> None:
+    def started(outcome: str = "settle", delay: str = "0s") -> Payment:
+        charge = sandbox.charges.create(amount="1000", description="tea")
+        payment = sandbox.wallet("ana").pay(charge, outcome=outcome, delay=delay)
+        sandbox.advance("1s")
+        return payment
+
+    later, held, incomplete, paid = started(delay="2m"), started("hold"), started("incomplete"), started()
+    for payment, words in (
+        (later, "in_flight: it starts at 2030-01-01T09:02:00.000Z"),
+        (held, "held: settle() or cancel() it, or the node returns it at 2030-01-01T19:20:01.000Z"),
+        (incomplete, "in_flight: the node waits for its other parts until 2030-01-01T09:02:02.000Z, then returns"),
+        (paid, "succeeded)"),
+    ):
+        assert words in repr(payment)
+    assert "it starts at" in later._repr_html_()
+
+
+def test_a_payment_on_the_way_over_a_network_says_so() -> None:
+    sandbox = Sandbox(seed=7, network="star:5")
+    payment = sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000", description="tea"))
+    sandbox.advance("10ms")
+    assert "in_flight: it is on the way over the network" in repr(payment)
+
+
+@pytest.mark.parametrize(
+    ("latency", "words"),
+    [("3s", "its answer comes at 2030-01-01T09:00:03.000Z"), ("1h", "it times out at 2030-01-01T09:00:15.000Z")],
+)
+def test_an_attempt_in_flight_says_until_when_it_is(sandbox: Sandbox, latency: str, words: str) -> None:
+    sandbox.receiver("shop").behaves(latency=latency)
+    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.advance("1s")
+    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+    [callback] = sandbox.callbacks.note
+    assert delivery["attempts"][0]["note"] == callback == f"the receiver 'shop' has not answered yet: {words}"
+    sandbox.run()
+    assert "not answered yet" not in "".join(sandbox.callbacks.note)

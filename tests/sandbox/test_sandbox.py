@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2
 import orjson
 import pytest
 
 from leyden import Sandbox
 from leyden.errors import ApiError, ListenError, PayerError
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind
-from leyden.sandbox.resources import Payment
+from leyden.sandbox.resources import Charge, Payment
 from tests.support.lists import listed
 from tests.support.served import Client
 
@@ -134,7 +135,7 @@ def test_a_value_that_cannot_be_paid_is_refused(sandbox: Sandbox) -> None:
 
 def test_a_fault_with_an_unknown_field_is_refused(sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="1000", description="tea")
-    with pytest.raises(TypeError, match="a fault has no field chrage: its fields are operation, event, charge"):
+    with pytest.raises(TypeError, match="a fault has no field chrage: did you mean charge"):
         sandbox.faults.add("drop", chrage=charge)
     assert len(sandbox.faults) == 0
 
@@ -402,3 +403,23 @@ def test_run_ends_although_an_event_is_due_after_the_end_of_time() -> None:
         sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
         assert (sandbox.run(), sandbox.step(), charge.status) == ([], None, "pending")
         assert sandbox.now == "2999-12-31T23:59:59.000Z"
+
+
+def test_what_a_program_makes_due_in_a_served_sandbox_waits_for_a_request_or_a_run(sandbox: Sandbox) -> None:
+    url = sandbox.serve()
+    headers = {"apikey": sandbox.api_key}
+
+    def started() -> Charge:
+        charge = sandbox.charges.create(amount="1000", description="tea")
+        sandbox.wallet("ana").pay(charge)
+        assert charge.status == "pending"
+        return charge
+
+    by_request = started()
+    assert httpx2.get(f"{url}/v0/wallet", headers=headers).status_code == 200
+    assert by_request.status == "completed"
+    by_run = started()
+    sandbox.run()
+    assert by_run.status == "completed"
+    answer = httpx2.patch(f"{url}/sandbox/v1/clock", headers=headers, json={"rate": 1})
+    assert "moves only when it is advanced" in answer.json()["detail"]

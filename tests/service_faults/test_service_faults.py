@@ -142,7 +142,7 @@ def test_the_sandbox_s_own_traffic_and_wallets_are_not_affected(sandbox: Sandbox
         ({"kind": "wrong_content_type", "value": "a\nb"}, "printable"),
         ({"kind": "error", "probability": 0}, "above 0"),
         ({"kind": "error", "nth": 0}, "from 1"),
-        ({"kind": "error", "nth": None}, "from 1"),
+        ({"kind": "error", "nth": None}, "give for example nth=1"),
         ({"kind": "error", "count": 0}, "None for every one"),
         ({"kind": "error", "until": "2030-01-01T09:00:00Z"}, "later instant"),
         (

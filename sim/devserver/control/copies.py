@@ -56,7 +56,7 @@ class CopyControl:
     async def list_snapshots(self, call: Request) -> Page:
         """One page of the snapshots, the newest first."""
         snapshots, name = self._world.snapshots, call.query.get("name")
-        return page(call, lambda after, limit: snapshots.page(name, after, limit), _shown)
+        return page(call, "snapshot", lambda after, limit: snapshots.page(name, after, limit), _shown)
 
     @handles(raises=(NotFound,), needs=("path.snapshot",), recorded=False)
     async def delete_snapshot(self, call: Request) -> dict[str, Any]:

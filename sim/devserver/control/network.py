@@ -32,7 +32,7 @@ class NetworkControl:
     @handles(raises=(NotFound,), needs=("path.id", "query.limit"), recorded=False)
     def list_attempts(self, call: Request) -> Page:
         """One page of the attempts of one payment, in order."""
-        return item_page(call, find_payment(self._world, call)["attempts"], _attempt)
+        return item_page(call, "attempt", find_payment(self._world, call)["attempts"], _attempt)
 
     @handles(raises=(SemanticConflict,), needs=("query.limit",), recorded=False)
     def list_network_nodes(self, call: Request) -> Page:
@@ -42,7 +42,7 @@ class NetworkControl:
             texts = [f"{name}\n{key}".lower() for name, key in zip_longest(graph.names, graph.keys, fillvalue="")]
             nodes = [shop, *(node for node in range(len(texts)) if node != shop)]
             wanted = [node for node in nodes if text in texts[node]]
-            return item_page(call, wanted, lambda node: _summary(operations, node))
+            return item_page(call, "node", wanted, lambda node: _summary(operations, node))
 
     @handles(raises=(SemanticConflict,), needs=("path.name",), recorded=False)
     def get_network_node(self, call: Request) -> dict[str, Any]:
@@ -96,7 +96,10 @@ class NetworkControl:
         operations = self._operations()
         rows = operations.payments.interceptors.rows
         return page(
-            call, lambda after, limit: rows.page_up(None, after, limit), lambda row: _interceptor(operations, row)
+            call,
+            "interceptor",
+            lambda after, limit: rows.page_up(None, after, limit),
+            lambda row: _interceptor(operations, row),
         )
 
     @handles(raises=(SemanticConflict,), needs=("body.kind",))

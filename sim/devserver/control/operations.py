@@ -170,7 +170,7 @@ class ControlPlane:
         bounds, status = created_between(call), call.query.get("status")
         filters = {} if status is None else {"status": status}
         if charge_id is None:
-            return page(call, lambda after, limit: table.page(filters, after, limit, **bounds), _payment)
+            return page(call, "payment", lambda after, limit: table.page(filters, after, limit, **bounds), _payment)
         charge = self._world.service.charges.charges.row(charge_id)
 
         def of_charge(after: int | None, limit: int) -> list[Any]:
@@ -181,7 +181,7 @@ class ControlPlane:
             rows = [row for each in wanted for row in table.page({**each, **filters}, after, limit, **bounds)]
             return sorted(rows, key=lambda row: -row.doc_id)[:limit]
 
-        return page(call, of_charge, _payment)
+        return page(call, "payment", of_charge, _payment)
 
     @handles(raises=(NotFound,), needs=("path.id",), recorded=False)
     def get_payment(self, call: Request) -> dict[str, Any]:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from leyden.server.charges.lists import query_instant
+from leyden.server.charges.lists import CHARGE, STATIC_CHARGE, cursor, position, query_instant
 from leyden.server.http.request import Request
 from leyden.world.ports import Slices
 
 Page = dict[str, Any]
 
 READ_AT_ONCE = 100
+# The kinds in cursors. The lists of the charge service have the same for the same rows.
+KINDS = {
+    "charge": CHARGE, "static_charge": STATIC_CHARGE, "payment": 3, "attempt": 4, "payer": 5, "interceptor": 6,
+    "delivery": 7, "inbox": 8, "fault": 9, "service_fault": 10, "request": 11, "snapshot": 12, "event": 13, "node": 14,
+    "sandbox": 15,
+}  # fmt: skip
 # What a text is searched in, by kind of row: ids, texts, invoices and hashes.
 SEARCHED_FIELDS = {
     "charge": ("id", "description", "internal_id", "request", "payment_hash", "callback_url", "static_charge_id"),
@@ -21,14 +27,16 @@ SEARCHED_FIELDS = {
 }
 
 
-def page(call: Request, read: Callable[[int | None, int], Sequence[Any]], show: Callable[[Any], Any]) -> Page:
+def page(
+    call: Request, kind: str, read: Callable[[int | None, int], Sequence[Any]], show: Callable[[Any], Any]
+) -> Page:
     """The response with `limit` rows after the cursor. `read(after, limit)` returns rows with a `doc_id`, in the order
-    of the list; `show` makes a resource of a row."""
-    after, limit = call.query.get("after"), call.query["limit"]
-    rows = read(None if after is None else int(after, 16), limit + 1)
+    of the list; `show` makes a resource of a row. `kind` is one of `KINDS`."""
+    limit = call.query["limit"]
+    rows = read(position(call.query.get("after")), limit + 1)
     return {
         "data": [show(row) for row in rows[:limit]],
-        "next": f"{rows[limit - 1].doc_id:016x}" if len(rows) > limit else None,
+        "next": cursor(KINDS[kind], rows[limit - 1].doc_id) if len(rows) > limit else None,
     }
 
 
@@ -45,9 +53,8 @@ async def searched_page(
     requests are answered while it reads. None if `is_former()` in between: the rows are of a run that was reset."""
     text = call.query.get("text")
     if text is None:
-        return page(call, read, show)
-    after, limit, fields = call.query.get("after"), call.query["limit"], SEARCHED_FIELDS[kind]
-    last = None if after is None else int(after, 16)
+        return page(call, kind, read, show)
+    limit, fields, last = call.query["limit"], SEARCHED_FIELDS[kind], position(call.query.get("after"))
     found: list[Any] = []
     text = text.lower()
     while len(found) <= limit:
@@ -60,7 +67,7 @@ async def searched_page(
             await slices.pause()
             if is_former():
                 return None
-    return page(call, lambda _after, most: found[:most], show)
+    return page(call, kind, lambda _after, most: found[:most], show)
 
 
 def has_text(row: Mapping[str, Any], fields: tuple[str, ...], text: str) -> bool:
@@ -74,11 +81,11 @@ def created_between(call: Request) -> dict[str, int]:
     return {name: instant_ms for name, instant_ms in bounds.items() if instant_ms is not None}
 
 
-def item_page(call: Request, items: Sequence[Any], show: Callable[[Any], Any]) -> Page:
+def item_page(call: Request, kind: str, items: Sequence[Any], show: Callable[[Any], Any]) -> Page:
     """The same for items that no table has: the cursor is the number of those before."""
-    after, limit = int(call.query.get("after") or "0", 16), call.query["limit"]
+    after, limit = position(call.query.get("after")) or 0, call.query["limit"]
     end = after + limit
     return {
         "data": [show(item) for item in items[after:end]],
-        "next": f"{end:016x}" if len(items) > end else None,
+        "next": cursor(KINDS[kind], end) if len(items) > end else None,
     }

@@ -21,7 +21,7 @@ class PayerControl:
     @handles(needs=("query.limit",), recorded=False)
     def list_payers(self, call: Request) -> Page:
         """One page of the payers: those of the document, then those that were added and not cleared, oldest first."""
-        return page(call, self._world.payers.page, lambda listed: payer_resource(listed.row))
+        return page(call, "payer", self._world.payers.page, lambda listed: payer_resource(listed.row))
 
     @handles(raises=(SemanticConflict,))
     def add_payer(self, call: Request) -> dict[str, Any]:

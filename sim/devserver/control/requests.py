@@ -9,6 +9,7 @@ from leyden.devserver.control.pages import Page, page
 from leyden.devserver.request_log.recording import CONSOLE
 from leyden.devserver.request_log.resources import RequestRows
 from leyden.devserver.request_log.stream import past_events
+from leyden.server.charges.lists import position
 from leyden.server.contract.bind import handles
 from leyden.server.errors import FieldError, NotFound, SemanticConflict, TooManyRequests
 from leyden.server.http.request import Request
@@ -32,7 +33,7 @@ class RequestLogControl:
         console_reads = call.query.get("client") == CONSOLE.decode()
         log = self._world.request_log
         found = []
-        for row in log.newest_first(None if after is None else int(after, 16), console_reads=console_reads):
+        for row in log.newest_first(position(after), console_reads=console_reads):
             if rows.matches(row, call.query):
                 found.append(row)
                 if len(found) > limit:
@@ -40,7 +41,7 @@ class RequestLogControl:
             if slices.is_over():
                 await slices.pause()
         mask = rows.mask()
-        return page(call, lambda _after, _limit: found, lambda row: rows.summary(row, mask))
+        return page(call, "request", lambda _after, _limit: found, lambda row: rows.summary(row, mask))
 
     @handles(raises=(NotFound,), needs=("path.id",), recorded=False)
     def get_request(self, call: Request) -> dict[str, Any]:

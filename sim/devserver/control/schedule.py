@@ -5,7 +5,8 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import Any
 
-from leyden.devserver.control.pages import Page
+from leyden.devserver.control.pages import KINDS, Page
+from leyden.server.charges.lists import cursor, position
 from leyden.server.contract.bind import handles
 from leyden.server.http.request import Request
 from leyden.server.timestamps import to_iso
@@ -26,16 +27,15 @@ class ScheduleControl:
         The cursor is the sequence number of the last one. If that has run meanwhile, so has everything before it, and
         the page begins with the next event.
         """
-        after, limit = call.query.get("after"), call.query["limit"]
+        number, limit = position(call.query.get("after")), call.query["limit"]
         entries = self._world.clock.timers()
-        if after is not None:
-            number = int(after, 16)
+        if number is not None:
             last = next((entry for entry in entries if entry[2] == number), None)
             entries = [entry for entry in entries if last is None or entry > last]
         found = nsmallest(limit + 1, entries)
         return {
             "data": [self._due_event(entry) for entry in found[:limit]],
-            "next": f"{found[limit - 1][2]:016x}" if len(found) > limit else None,
+            "next": cursor(KINDS["event"], found[limit - 1][2]) if len(found) > limit else None,
         }
 
     def _due_event(self, entry: Entry) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class ServiceFaultControl:
     @handles(needs=("query.limit",), recorded=False)
     def list_service_faults(self, call: Request) -> Page:
         """One page of the faults that were added and not cleared, the oldest first."""
-        return page(call, self._world.service_faults.page, service_fault_resource)
+        return page(call, "service_fault", self._world.service_faults.page, service_fault_resource)
 
     @handles(raises=(SemanticConflict,), needs=("body.kind",))
     def add_service_fault(self, call: Request) -> dict[str, Any]:

@@ -117,14 +117,22 @@ async def check_receiver(
         spent_ms += (max if check.together else sum)(exchange.answer.latency_ms for exchange in exchanges)
         findings.append(judged(check, exchanges))
     unsent = len(checks) - len(findings)
-    findings += [Finding(check, SKIPPED, check.severity, "not sent") for check in checks[len(findings) :]]
+    if is_out_of_time:
+        reason = f"not sent: the time of the run, {run_s:g} s, ended before it"
+    elif any(finding.is_answered for finding in findings[-_SAME_LIMIT:]):
+        reason = "not sent: the first valid messages were refused in the same way"
+    else:
+        reason = "not sent: the messages before it had no answer"
+    findings += [Finding(check, SKIPPED, check.severity, reason) for check in checks[len(findings) :]]
     causes = causes_of(url, findings)
     sent = findings[: len(findings) - unsent] if is_out_of_time else findings
     grade, why = _grade(sent, causes)
-    not_checked, because, to_check = _not_checked(findings)
+    not_checked, because, to_check = _not_checked(sent)
     if is_out_of_time:
+        not_checked += [check.name for check in checks[len(sent) :]]
         why = f"{why}; {unsent} checks not sent, because no check begins after {run_s:g} s"
-        to_check = "`leyden receiver-check` has no limit of the whole run; `--only` (only) selects checks."
+        limit = "`leyden receiver-check` has no limit of the whole run; `--only` (only) selects checks."
+        to_check = f"{limit} {to_check}".rstrip()
     if because and grade != "F":
         why = f"{why}; {because}"
     return Report(url, masked_secret(secret), started_at, findings, causes, grade, why, not_checked, to_check)

@@ -84,7 +84,7 @@ class SandboxOperations:
                         break
             return found
 
-        return page(call, read, self.show)
+        return page(call, "sandbox", read, self.show)
 
     @handles(raises=(NotFound,), needs=("path.id",))
     def get_sandbox(self, call: Request) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from leyden.harness.model.faults import COPYING, HOLDING, SENDING, Fault, Faults
+from leyden.harness.model.faults import CONTENT_FAULTS, COPYING, HOLDING, SENDING, Fault, Faults
 from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest
 from leyden.harness.model.rules import (
     ATTEMPT_TIMEOUT_MS,
@@ -172,6 +172,11 @@ class Outbox:
         delivery.attempts.append(attempt)
         self._in_flight += 1
         fault = self.faults.next_match(SENDING, delivery, number)
+        # Only the built-in receivers are below `.localhost`; no target may send anything elsewhere.
+        is_blocked = not (urlsplit(delivery.url).hostname or "").rstrip(".").endswith(".localhost")
+        if is_blocked and fault is not None and fault.kind in CONTENT_FAULTS:
+            fault.left += 1  # nothing is sent, so it does not apply
+            fault = None
         if fault is not None:
             self.reached.append(("fault", fault.kind))
         injected = fault or held
@@ -180,8 +185,7 @@ class Outbox:
         attempt.overtaken = [] if is_dropped else self.faults.overtaken()
         if is_dropped:
             self._await(delivery, attempt, Reply(None, "timeout", ATTEMPT_TIMEOUT_MS))
-        elif not (urlsplit(delivery.url).hostname or "").rstrip(".").endswith(".localhost"):
-            # Only the built-in receivers are below `.localhost`; no target may send anything elsewhere.
+        elif is_blocked:
             self._complete(delivery, attempt, Reply(None, "blocked"))
         else:
             self._send(delivery, attempt, fault)

@@ -23,7 +23,7 @@ from leyden.harness.model.rules import BODY_LIMIT, FIELDS, MAX_INTERNAL_ID, is_i
 _KEY = "Idempotency-Key"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _LIMIT = re.compile(r"-?[0-9]{1,18}")
-_CURSOR = re.compile(r"[0-9a-f]{16}")
+_CURSOR, _STATIC_CURSOR = re.compile(r"000[01][0-9a-f]{12}"), re.compile(r"000[02][0-9a-f]{12}")
 _PARAMETER = re.compile(r';\s*([^\s;="]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)', re.ASCII)
 MAX_PAGE, DEFAULT_PAGE = 1_000, 100  # [lists]
 LIMITED = "too_many_requests"
@@ -377,7 +377,8 @@ def _is_valid_filter(operation: str, name: str, text: str) -> bool:
         case "limit":
             return bool(_LIMIT.fullmatch(text)) and 1 <= int(text) <= MAX_PAGE
         case "after":
-            return bool(_CURSOR.fullmatch(text))
+            wanted = _STATIC_CURSOR if operation == "listStaticCharges" else _CURSOR
+            return bool(wanted.fullmatch(text))
         case "status":
             return text in _STATES[operation]
         case "internalId":

@@ -12,6 +12,7 @@ from leyden.world.world import World
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_ALONE, _NAMED = "leyden-liquidity-of-main", "leyden-liquidity"  # ids of lines without and with a sandbox's label
 _OF_NODES = ("drained", "rebalanced")
 _SENT = ("shop_spent", "shop_swapped_out")
 
@@ -32,14 +33,18 @@ def liquidity(world: World, ax: Axes | None) -> Axes:
 
     history = liquidity_history(world)
     ax = axes(ax)
-    whose = "" if world.label == "main" else f"{label_text(world.label)}: "
+    others = [each for each in ax.lines if each.get_gid() in (_ALONE, _NAMED)]
+    whose = f"{label_text(world.label)}: " if others or world.label != "main" else ""
+    for each in others:
+        if each.get_gid() == _ALONE:  # its label does not say yet whose it is
+            each.set(label=f"main: {each.get_label()}", gid=_NAMED)
     if len(history) > 1:
         at = instants([row.at for row in history])
         for name, balances in (
             ("inbound", [row.inbound_msat / 1_000 for row in history]),
             ("outbound", [row.outbound_msat / 1_000 for row in history]),
         ):
-            ax.plot(at, balances, drawstyle="steps-post", label=f"{whose}{name}")
+            ax.plot(at, balances, drawstyle="steps-post", label=f"{whose}{name}", gid=_NAMED if whose else _ALONE)
     time_axis(ax, history[0].at, history[-1].at)
     amounts(ax.yaxis)
     ax.set_ylabel("shop's balances (sat)")

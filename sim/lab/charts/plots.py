@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from leyden.arguments import Spelled
+from leyden.arguments import Spelled, methods_with_hints
 from leyden.extras import require
 from leyden.world.world import World
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@methods_with_hints
 class Plots(Spelled):
     """The charts of a sandbox, by matplotlib: each method returns the `Axes`, which show themselves in a notebook.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from leyden.arguments import with_hints
 from leyden.errors import SweepError
 from leyden.extras import require
 from leyden.lab.sweeps.comparisons import PARAMETERS, estimates
@@ -20,6 +22,7 @@ _PANEL = (4.0, 3.2)  # inches
 _DECADES = 100  # times the smallest value: from there on equal distances on the axis are equal ratios
 
 
+@with_hints
 def plot_sweep(
     runs: pd.DataFrame,
     metric: str,
@@ -28,13 +31,15 @@ def plot_sweep(
     by: str | None = None,
     facet: str | None = None,
     confidence: float = 0.95,
+    shares: Iterable[str] = (),
     ax: Axes | None = None,
 ) -> Figure:
     """Draw the mean of a metric over the parameter `x`, with its confidence interval, and return matplotlib's `Figure`.
 
     `by` is a parameter with a line for each of its values, `facet` one with a panel for each. Any column that has one
     value in each scenario is a parameter here, so a readable name may replace a long one. The means and intervals are
-    those of `estimates`; a scenario with one replication has no interval. `ax` is where to draw; it has no panels.
+    those of `estimates`, which describes `shares`; a scenario with one replication has no interval. `ax` is where to
+    draw; it has no panels.
     The figure shows itself in a notebook, and `figure.savefig("sweep.svg")` writes it. The axis of positive numbers of
     which the largest is at least 100 times the smallest is logarithmic.
 
@@ -45,7 +50,7 @@ def plot_sweep(
     require("plot_sweep()", "matplotlib", "lab")
     if not isinstance(metric, str):
         raise SweepError(f"metric={quoted(metric, 60)}: give the name of one metric of the sweep")
-    found = estimates(runs, [metric], confidence=confidence)
+    found = estimates(runs, [metric], confidence=confidence, shares=shares)
     named = {"x": x, **{name: value for name, value in (("by", by), ("facet", facet)) if value is not None}}
     columns = {name: _column(runs, name, column) for name, column in named.items()}
     if len(set(named.values())) < len(named):

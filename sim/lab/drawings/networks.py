@@ -34,6 +34,7 @@ _TOP = 100
 _COLUMN, _ROW = 226, 58
 _WIDE, _TALL = 108, 34
 _MAX_NAMES = 5
+_MAX_BULGE = 2 * (MARGIN - 4)  # a bow reaches half as far: it stays in the drawing
 
 Positions = dict[int, tuple[float, float]]
 Ports = dict[tuple[int, int], float]
@@ -48,6 +49,8 @@ def network(world: World) -> Drawing:
         return direct(world)
     subgraph = shop_subgraph(world, world.engine)
     size = f"{_count(len(subgraph.names), 'node')}, {_count(subgraph.channels, 'channel')}"
+    if world.label != "main":
+        size = f"{clean(world.label)}: {size}"
     left_out = _left_out(subgraph)
     return Drawing(_svg(subgraph, size, left_out), _mermaid(subgraph), _text(subgraph, size, left_out))
 
@@ -113,9 +116,10 @@ def _svg(subgraph: Subgraph, size: str, left_out: list[str]) -> Html:
     channels = [_level_link(pair, subgraph, places) for pair in drawn if pair.is_level]
     channels += [_channel_line(pair, subgraph, places, ports) for pair in drawn if not pair.is_level]
     boxes = [_box(node, subgraph, places) for node in subgraph.hops]
-    below = [_legend(foot), *notes(left_out, foot + 26, width)]
+    explained = [*_explained(drawn, subgraph), *left_out]
+    below = [_legend(foot), *notes(explained, foot + 26, width)]
     what = f"The Lightning network around the shop: {len(subgraph.hops)} of {size}"
-    return svg_root(width, foot + 26 + len(left_out) * NOTE_LINE, what, *head, *channels, *boxes, *below)
+    return svg_root(width, foot + 26 + len(explained) * NOTE_LINE, what, *head, *channels, *boxes, *below)
 
 
 def _ports(subgraph: Subgraph, places: Positions) -> Ports:
@@ -136,7 +140,7 @@ def _ports(subgraph: Subgraph, places: Positions) -> Ports:
 
 def _level_link(pair: NodePair, subgraph: Subgraph, places: Positions) -> Html:
     (x, y1), (_, y2) = places[pair.far], places[pair.near]
-    side, bulge = x - _WIDE / 2, 14 + 7 * abs(y2 - y1) / _ROW
+    side, bulge = x - _WIDE / 2, min(14 + 7 * abs(y2 - y1) / _ROW, _MAX_BULGE)
     bow = f"M{coord(side)} {coord(y1)} Q{coord(side - bulge)} {coord((y1 + y2) / 2)} {coord(side)} {coord(y2)}"
     style = {"stroke_width": "1.3", "stroke_opacity": ".38", "stroke_dasharray": "5 4" if pair.disabled else None}
     shape = tag("path", d=bow, fill="none", stroke="currentColor", **style)
@@ -200,6 +204,18 @@ def _legend(y: float) -> Html:
         drawn.append(text_at(x + 28, y + 4, words, wide, soft=True, size=11))
         x += wide + 20
     return tag("g", *drawn)
+
+
+def _explained(drawn: list[NodePair], subgraph: Subgraph) -> list[str]:
+    """Notes on the lines and boxes that the legend does not have, if any is drawn."""
+    found = []
+    if any(pair.is_level for pair in drawn):
+        found.append("a thin bow is a channel between nodes of equal distance to the shop")
+    if any(pair.disabled for pair in drawn):
+        found.append("a dashed channel is disabled towards the shop")
+    if any(node in subgraph.offline for node in subgraph.hops):
+        found.append("a dashed box is a node that is offline")
+    return found
 
 
 def _left_out(subgraph: Subgraph) -> list[str]:

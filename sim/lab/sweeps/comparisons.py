@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import checked_list
+from leyden.arguments import checked_list, with_hints
 from leyden.errors import ArgumentError, SweepError
 from leyden.extras import require
-from leyden.lab.sweeps.intervals import checked_confidence, count_for_width, interval
+from leyden.lab.kpi import SHARES
+from leyden.lab.sweeps.intervals import checked_confidence, count_for_width, interval, within
 from leyden.lab.sweeps.runs import OK
 from leyden.server.printable import quoted
 
@@ -22,7 +23,14 @@ _COLUMNS = {
 PARAMETERS, METRICS = "leyden_parameters", "leyden_metrics"  # names in the `attrs` of the DataFrame of a sweep
 
 
-def estimates(runs: pd.DataFrame, metrics: Iterable[str] | None = None, *, confidence: float = 0.95) -> pd.DataFrame:
+@with_hints
+def estimates(
+    runs: pd.DataFrame,
+    metrics: Iterable[str] | None = None,
+    *,
+    confidence: float = 0.95,
+    shares: Iterable[str] = (),
+) -> pd.DataFrame:
     """The mean of each metric in each scenario of a sweep, with its confidence interval over the replications.
 
     A row per scenario and metric: `scenario`, the parameters, `metric`, `mean`, `low`, `high`, `std`, `replications`,
@@ -31,19 +39,25 @@ def estimates(runs: pd.DataFrame, metrics: Iterable[str] | None = None, *, confi
     fewer than two values `low` and `high` are missing. `metrics` are all columns of numbers that the function of the
     sweep returned.
 
+    The interval of a share ends at 0 and 1. Shares are metrics of truth values, those of `sb.kpi` that are shares
+    (`conversion`, `paid_share`, `delivered_share`), and those that `shares` names.
+
     Raises `SweepError` if `runs` is not a DataFrame of a sweep or does not have a metric, and `ValueError` for a
     confidence level that is not between 0 and 1. Needs the extra `lab`.
     """
     confidence = checked_confidence(confidence)
     names, parameters = _checked(runs, metrics)
+    of_shares = _shares(runs, names, shares)
     rows = []
     for scenario, found in runs.groupby("scenario", sort=True):
         for name in names:
             got = interval(list(_values(found, name).values()), confidence)
+            got = within(got, 0.0, 1.0) if name in of_shares else got
             rows.append({**_of_scenario(scenario, found, parameters), "metric": name, **_shown(got)})
     return _frame(rows)
 
 
+@with_hints
 def compare(
     runs: pd.DataFrame,
     baseline: int | Mapping[str, Any] = 0,
@@ -51,6 +65,7 @@ def compare(
     *,
     confidence: float = 0.95,
     width: float | None = None,
+    shares: Iterable[str] = (),
 ) -> pd.DataFrame:
     """The difference of each scenario of a sweep from a baseline scenario, pair by pair of replications.
 
@@ -62,7 +77,7 @@ def compare(
     interval of the differences is narrower than that of two independent means. It is Student's interval of the
     differences. An interval that does not contain 0 shows a difference. The confidence level holds for each row alone:
     among twenty comparisons without a true difference, at 0.95, one is expected to show one. Pairs with a failed run or
-    a missing value are left out.
+    a missing value are left out. The interval of a difference of shares (see `estimates`) ends at -1 and 1.
 
     With a `width`, in the unit of the metric, `needed` estimates from the present spread how many replications make the
     interval as narrow as that, from `low` to `high`.
@@ -77,6 +92,7 @@ def compare(
             f"width={quoted(width)}: give the wanted width of the interval, above 0, in the unit of the metric"
         )
     names, parameters = _checked(runs, metrics)
+    of_shares = _shares(runs, names, shares)
     number = _baseline(runs, baseline, parameters)
     base = runs[runs["scenario"] == number]
     rows = []
@@ -87,6 +103,7 @@ def compare(
             ours, theirs = _values(found, name), _values(base, name)
             pairs = [replication for replication in ours if replication in theirs]
             got = interval([ours[one] - theirs[one] for one in pairs], confidence)
+            got = within(got, -1.0, 1.0) if name in of_shares else got
             row = {**_of_scenario(scenario, found, parameters), "metric": name}
             row["baseline"] = interval([theirs[one] for one in pairs], confidence).mean
             row |= {"difference" if key == "mean" else key: value for key, value in _shown(got).items()}
@@ -126,6 +143,24 @@ def _checked(runs: pd.DataFrame, metrics: Iterable[str] | None) -> tuple[list[st
         if runs[name].dtype.kind not in "biuf":
             raise SweepError(f"the metric {name} is no number in every run: its values are {runs[name].dtype}")
     return names, parameters
+
+
+def _shares(runs: pd.DataFrame, names: list[str], given: Iterable[str]) -> set[str]:
+    """Those of the metrics that are shares. One with the name of a share of `sb.kpi` and other values, such as per
+    cent, is none. Raises `SweepError` for one that is given and has other values."""
+    listed, found = checked_list("shares", given), set()
+    for name in listed:
+        if name not in names:
+            raise SweepError(f"shares: {quoted(name)} is no metric here: choose from {', '.join(names)}")
+    for name in names:
+        values = runs[name].dropna()
+        if not (name in listed or name in SHARES or runs[name].dtype.kind == "b"):
+            continue
+        if ((values >= 0) & (values <= 1)).all():
+            found.add(name)
+        elif name in listed:
+            raise SweepError(f"shares: {name} has values outside of 0 to 1: leave it out")
+    return found
 
 
 def _baseline(runs: pd.DataFrame, baseline: int | Mapping[str, Any], parameters: list[str]) -> int:

@@ -51,6 +51,11 @@ def interval(values: Sequence[float], confidence: float) -> Interval:
     return Interval(mean, mean - half, mean + half, std, count)
 
 
+def within(found: Interval, least: float, most: float) -> Interval:
+    """The interval without what lies outside of the bounds of the quantity, for example above 1 for a share."""
+    return found if found.size < 2 else found._replace(low=max(found.low, least), high=min(found.high, most))
+
+
 def share_interval(successes: int, count: int, confidence: float) -> Interval:
     """The share of successes among `count` independent events and its confidence interval, by Wilson's score: unlike
     Student's it stays between 0 and 1, and its width is not 0 when all events are equal."""

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import checked_flag, checked_list, checked_path, checked_text, shortened, whole_number
+from leyden.arguments import checked_flag, checked_list, checked_path, checked_text, shortened, whole_number, with_hints
 from leyden.errors import SweepError
 from leyden.extras import require
 from leyden.lab.progress import bar, is_wanted
@@ -46,6 +46,7 @@ def grid(**params: Iterable[Any]) -> list[Scenario]:
     return scenarios
 
 
+@with_hints
 def sweep(
     fn: Callable[[Scenario], Mapping[str, Any]],
     scenarios: Iterable[Scenario | Mapping[str, Any]],

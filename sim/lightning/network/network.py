@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from leyden.arguments import checked_share, payer_name, whole_msat, whole_number
+from leyden.arguments import checked_share, methods_with_hints, payer_name, whole_msat, whole_number
 from leyden.errors import InterceptError
 from leyden.lightning.engine.condition_texts import described
 from leyden.lightning.failure_codes import FAILURE_NAMES
@@ -22,6 +22,7 @@ _NAMES_SHOWN = 5
 RecordAction = Callable[[str, list[Any], dict[str, Any]], AbstractContextManager[Any]]
 
 
+@methods_with_hints
 class Network:
     """A sandbox's network: `network["shop"]` is the shop's node, `network[name]` the node of that name or public
     key, or of the wallet of that name once it has paid. `GraphError` for any other name.
@@ -192,6 +193,7 @@ class Interceptor:
         return f"Interceptor({self.id}: {row}, acted {self.acted} times)"
 
 
+@methods_with_hints
 class NetworkNode:
     """One node with its channels as they are now. Amounts are msat."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict
 
-from leyden.arguments import rule_span_ms, seconds, whole_msat
+from leyden.arguments import checked_count, rule_span_ms, seconds, whole_msat
 from leyden.errors import PaymentError
 from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
 from leyden.server.charges.rows import ChargeRow
@@ -88,8 +88,7 @@ class PayerSpec:
             raise PaymentError(f"a payer that never pays takes no {given[0]}: leave it out")
         if type(self.share) not in (int, float) or not 0 < self.share <= 1:
             raise PaymentError(f"share is {quoted(self.share)}: give a number above 0, 1 at most")
-        if self.count is not None and (type(self.count) is not int or self.count < 1):
-            raise PaymentError(f"count is {quoted(self.count)}: give a whole number from 1, or None for every one")
+        count = checked_count("count", self.count, PaymentError)
         for name, pattern in (("description", self.description), ("internal_id", self.internal_id)):
             if pattern is not None and not isinstance(pattern, str):
                 raise PaymentError(f"{name} is {quoted(pattern, 80)}: give a text, in which * is any text")
@@ -107,7 +106,7 @@ class PayerSpec:
             "before_expiry_ms": _span_ms("before_expiry", self.before_expiry),
             "after_expiry_ms": _span_ms("after_expiry", self.after_expiry),
             "share": self.share,
-            "count": self.count,
+            "count": count,
             "payer": self.payer,
             "matches": 0,
             "hits": 0,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from leyden.arguments import NETWORK_FORMS
 from leyden.errors import GraphError
 from leyden.lightning.topology.graph import Graph, Ints, assemble
 from leyden.lightning.topology.liquidity import LND_SCALE_SAT, UNIFORM, balances
@@ -45,8 +46,7 @@ def generate(what: str, seed: int, liquidity: str = UNIFORM, scale_sat: float = 
     """
     shape, _, size = what.partition(":")
     if shape not in SHAPES or not (size.isascii() and size.isdigit()):
-        known = ", ".join(f"{shape}:N" for shape in SHAPES)
-        raise GraphError(f"network={quoted(what, 80)} is not a network: give direct, or one of {known}")
+        raise GraphError(f"network={quoted(what, 80)} is not a network: {NETWORK_FORMS}")
     nodes = int(size)
     least = 10 if shape == "scale-free" else 6 if shape == "hub" else 2
     if not least <= nodes <= MAX_NODES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from leyden.arguments import span_ms
+from leyden.arguments import methods_with_hints, span_ms
 from leyden.errors import ArgumentError, ClockError
 from leyden.sandbox.session import Session
 from leyden.sandbox.time.scheduled_actions import Action, Scheduled, ScheduledActions, due_ms, period_ms
@@ -16,6 +16,7 @@ from leyden.world.interrupts import interrupts
 from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
 
 
+@methods_with_hints
 class TimeMethods:
     """Time of a sandbox."""
 

@@ -130,3 +130,20 @@ def test_a_charge_counts_from_the_whole_second_before_its_request_and_the_spec_s
         assert said in " ".join(schemas[name]["properties"]["createdAt"]["description"].split()), name
     for described in (schemas["ChargeRequest"]["properties"]["expiresIn"], parameters["CreatedAfter"]):
         assert "`createdAt`" in described["description"]
+
+
+def test_the_cursor_of_another_list_is_refused_and_that_of_an_earlier_version_is_taken(shop: Sandbox) -> None:
+    for _ in range(3):
+        shop.static_charges.create(minAmount="1000", maxAmount="1000", description="tips")
+        shop.faults.add("drop")
+    lists = ("/v0/charges", "/v0/static-charges", "/sandbox/v1/payments", "/sandbox/v1/faults")
+    cursors = {path: shop.ask("GET", f"{path}?limit=1")["next"] for path in lists}
+    for path in lists:
+        for other, cursor in cursors.items():
+            answer = shop.http.get(f"{path}?limit=1&after={cursor}")
+            assert answer.status_code == (200 if other == path else 400), (path, other)
+            if other != path:
+                words = "query.after: expected the next of an earlier page of this list"
+                assert answer.json()["detail"] == f'{words}; received "{cursor}"'
+    assert shop.http.get(f"/sandbox/v1/charges?after={cursors['/v0/charges']}").status_code == 200  # the same rows
+    assert numbers(shop, f"?after=0000{cursors['/v0/charges'][4:]}") == list(range(28, -1, -1))

@@ -92,6 +92,24 @@ FIELDS = [
     ("callbackUrl", "://localhost:3000/h", '"://localhost', 'write "http://localhost:3000/h"'),
     ("callbackUrl", "http://https://shop.example", '"http://https', 'write "https://shop.example"'),
     ("callbackUrl", "http:", '"http:"', "the host is missing"),
+    *(
+        ("callbackUrl", text, f'"{text}"', f'the host is missing: write for example "{meant}"')
+        for text, meant in (
+            ("http:3000/x", "http://localhost:3000/x"),
+            ("http:/3000/x", "http://localhost:3000/x"),
+            ("http::3000/x", "http://localhost:3000/x"),
+            ("http://:3000/x", "http://localhost:3000/x"),
+            ("https:8443?paid=1", "https://localhost:8443?paid=1"),
+            (":3000/x", "http://localhost:3000/x"),
+            ("3000/x", "http://localhost:3000/x"),
+            ("//3000", "http://localhost:3000"),
+        )
+    ),
+    ("callbackUrl", "http:/shop.test/x", '"http:/shop.test/x"', 'write "http://shop.test/x"'),
+    ("callbackUrl", "http.//shop.localhost", '"http.//shop', 'write "http://shop.localhost"'),
+    ("callbackUrl", "http:99999/x", '"http:99999/x"', "the host is missing"),
+    ("callbackUrl", "http:0/x", '"http:0/x"', "the host is missing"),
+    ("callbackUrl", "/paid", '"/paid"', "the host is missing"),
     ("callbackUrl", " http://a.localhost/", '" http', "leave out the leading space"),
     ("callbackUrl", "http://a.localhost/ ", '/ "', "leave out the trailing space"),
     ("callbackUrl", " http//a.localhost ", '" http', "leave out the leading and the trailing space"),

@@ -45,7 +45,9 @@ class CallbackControl:
         world, slices, filters = self._world, self._world.slices(), self._filters(call.query)
         outbox, bodies = world.service.outbox, bool(call.query.get("bodies"))
         bounds = created_between(call)
-        found = page(call, lambda after, limit: outbox.rows.page(filters, after, limit, **bounds), lambda row: row)
+        found = page(
+            call, "delivery", lambda after, limit: outbox.rows.page(filters, after, limit, **bounds), lambda row: row
+        )
         rows, found["data"] = found["data"], []
         for row in rows:
             found["data"].append(_delivery(row, world, bodies=bodies))
@@ -279,7 +281,7 @@ def _delivery(row: DeliveryRow, world: World, *, bodies: bool = True) -> dict[st
         shown["dueAt"] = to_iso(attempt.due_at)
         shown["answeredAt"] = None if attempt.ended_at is None else to_iso(attempt.ended_at)
         shown["fault"] = None if hit is None else hit["kind"]
-        shown["note"] = attempt_note(world.faults, world.config.contract, row, shown["number"], attempts)
+        shown["note"] = attempt_note(world, row, shown["number"], attempts)
         if bodies:
             shown["answer"] = attempt.response_body
             shown["answerHeaders"] = attempt.response_headers

@@ -33,7 +33,7 @@ class InboxControl:
     def list_inboxes(self, call: Request) -> Page:
         """One page with summaries of the inboxes, in the order of creation."""
         receivers = self._world.receivers
-        return page(call, receivers.page, lambda row: self._summary(receivers.receiver(row["id"])))
+        return page(call, "inbox", receivers.page, lambda row: self._summary(receivers.receiver(row["id"])))
 
     @handles(raises=(NotFound,), needs=("path.name", "query.after", "query.limit"), recorded=False)
     def get_inbox(self, call: Request) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class InboxControl:
     @handles(needs=("query.limit",), recorded=False)
     def list_faults(self, call: Request) -> Page:
         """One page of the faults that were added and not cleared, the oldest first."""
-        return page(call, self._world.faults.page, fault_resource)
+        return page(call, "fault", self._world.faults.page, fault_resource)
 
     @handles(raises=(SemanticConflict,), needs=("body.kind",))
     def add_fault(self, call: Request) -> dict[str, Any]:

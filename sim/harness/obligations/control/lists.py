@@ -38,7 +38,8 @@ _FILLED = frozenset({
     "listSandboxCharges", "listSandboxStaticCharges", "listDueEvents", "listNetworkNodes",
 })  # fmt: skip
 _CURSORS = ("", "0", "x", "000000000000000", "00000000000000001", "000000000000000g", "000000000000000A",
-            "%20000000000000001", "0000000000000001%00", "null", "-1", "0x00000000000001")  # fmt: skip
+            "%20000000000000001", "0000000000000001%00", "null", "-1", "0x00000000000001",
+            "ffff000000000001")  # fmt: skip
 _NUMBERS = ("", "-1", "x", "1.5", "1e3", "null", "9007199254740992")
 _SOUGHT = ("same", "other-case", "middle", "one-off", "any-character")
 # Which pairs of kinds of values are asked of two filters.

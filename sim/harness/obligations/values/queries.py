@@ -17,7 +17,7 @@ from leyden.harness.obligations.obligation import (
     target_of,
 )
 from leyden.harness.obligations.values.fields import keywords_of
-from leyden.harness.obligations.values.patterns import pattern_variants
+from leyden.harness.obligations.values.patterns import is_member, pattern_variants
 from leyden.harness.obligations.values.texts import DATES, NUMBER_TEXTS, TEXTS, near_misses
 from leyden.harness.steps import Step
 
@@ -90,13 +90,10 @@ def _texts(name: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 )
     if "pattern" in schema:
         # A member that no page came with is not determined, so only the others are asked.
-        yield from ((kind, text) for kind, text in pattern_variants(schema["pattern"]) if not _is_cursor(text))
+        pattern = schema["pattern"]
+        yield from ((kind, text) for kind, text in pattern_variants(pattern) if not is_member(pattern, text))
     if schema.get("type") == "string" and not {"enum", "format", "pattern"} & set(schema):
         yield from ((f"text:{kind}", text) for kind, text in TEXTS.items())
-
-
-def _is_cursor(text: str) -> bool:
-    return len(text) == 16 and all(one in "0123456789abcdef" for one in text)
 
 
 def _forms(name: str, value: str) -> Iterator[tuple[str, str]]:
