@@ -93,11 +93,12 @@ SYSTEM_CLOCK_CALLS = {
     "uuid.uuid4",
 }
 # A lock reads no clock: a server thread and a notebook share one world. The thread
-# of a progress bar only reads. The development server awaits the network.
+# of a progress bar only reads, and that of a worker waits for the word to stop. The development server awaits the network.
 ALLOWED = {
     ("sim/world/world.py", "threading"),
     ("sim/world/interrupts.py", "threading"),
     ("sim/lab/progress.py", "threading"),
+    ("sim/harness/engines/processes.py", "threading"),
     ("sim/devserver/multi_tenant.py", "asyncio"),
     ("sim/devserver/request_log/stream.py", "asyncio"),
     ("sim/devserver/sandboxes/event_runner.py", "asyncio"),

@@ -201,7 +201,8 @@ class ExternalService(HttpTarget):
     def now_ms(self) -> int | None:
         """The time of the service: that of the adapter, or else of the last Date header on the service's clock."""
         if self._now is not None:
-            return round(self._now() * 1_000)
+            seconds: float = self._now()
+            return round(seconds * 1_000)
         return None if self._date_ms is None else self._date_ms + self._offset_ms
 
     def set_time(self, at_ms: int) -> None:
