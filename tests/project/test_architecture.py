@@ -92,8 +92,8 @@ SYSTEM_CLOCK_CALLS = {
     "time.monotonic",
     "uuid.uuid4",
 }
-# A lock reads no clock: a server thread and a notebook share one world. The thread
-# of a progress bar only reads, and that of a worker waits for the word to stop. The development server awaits the network.
+# A lock reads no clock: a server thread and a notebook share one world. The thread of a progress bar only reads, and
+# that of a worker waits for the word to stop. The development server awaits the network.
 ALLOWED = {
     ("sim/world/world.py", "threading"),
     ("sim/world/interrupts.py", "threading"),
