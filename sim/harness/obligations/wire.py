@@ -20,7 +20,7 @@ from leyden.harness.obligations.obligation import (
     target_of,
 )
 from leyden.harness.obligations.values.patterns import one_of_each, pattern_variants
-from leyden.harness.obligations.values.texts import ACCEPTS, CONTENT_TYPES, JSON_TEXTS
+from leyden.harness.obligations.values.texts import ACCEPTS, CONTENT_TYPES, JSON_TEXTS, NAMES_OF_ANY_KIND
 from leyden.harness.steps import Step
 from leyden.harness.targets.target import InProcess
 
@@ -152,7 +152,10 @@ def header_obligations() -> Iterator[Obligation]:
         for kind, template in JSON_TEXTS.items():
             headers = [*base, JSON_TYPE]
             step = request_of(one, headers=headers, raw=template.format(members))
-            yield Obligation(f"{one.name} body", f"json:{kind}", "", one.source, (step,))
+            found = Obligation(f"{one.name} body", f"json:{kind}", "", one.source, (step,))
+            yield found
+            if kind in NAMES_OF_ANY_KIND:
+                yield replace(found, case="strict", overlays=("strict",))
         limits = document_of()["x-limits"]
         for offset in (-1, 0, 1):
             depth = limits["depth"] + offset - 1

@@ -68,6 +68,8 @@ URLS = tuple(
             ("http://", f"ann:x:{CREDENTIAL}", "/"), ("ftp://", f"ann:{CREDENTIAL}", "/"),
             ("http://", f"ann:{CREDENTIAL}", ":99999/"), ("http://", f"ann:{CREDENTIAL}", "/a b"),
             ("http://", f"ann:{CREDENTIAL}", "/#x"), ("HTTP://", f"ann:{CREDENTIAL}", "?x"),
+            ("http://", f"ann:x@{CREDENTIAL}", "/hook"), ("http://", f"ann:{CREDENTIAL}@x", "/hook"),
+            ("http://", f"ann@x:{CREDENTIAL}", ":99999/"), ("//", f"ann:x@{CREDENTIAL}", "/"),
         )),
         "http://u:p%40@/hook", "http://[::1]:1024/", "http://[::1]/", "http://127.0.0.1:65535/", "http://127.1/",
         "http://2130706433/", "http://0x7f.1/", "ftp://@/", "//@/", "http:/@/", "http:@", " http://@/", "http://@/ ",
@@ -153,7 +155,8 @@ CONTENT_TYPES = (
     "application/vnd.api+json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json",
     "text/plain", "json", 'application/json; x="a; charset=latin-1"', "application/json; profile=x; charset=utf-8",
     "application/json; x-charset=utf-16", "application/json; charset=", "application/json;", "", "application/xml",
-    "application/json, application/json", "application/octet-stream",
+    "application/json, application/json", "application/octet-stream", "application/json-patch+json",
+    "application/json-seq", "application/json.x", "xapplication/json", "application/jso",
 )  # fmt: skip
 # JSON texts, by what could be read in them. `{}` stands for the members of a valid body.
 JSON_TEXTS = {
@@ -177,10 +180,18 @@ JSON_TEXTS = {
     "surrogate-pair": '{{{}, "x": "\\ud83d\\ude00"}}',
     "lone-surrogate": '{{{}, "x": "\\ud83d"}}',
     "lone-surrogate-name": '{{{}, "\\ude00": 1}}',
+    "lone-surrogate-in-array": '{{{}, "x": ["te", "\\ud83d"]}}',
+    "lone-surrogate-in-object": '{{{}, "x": {{"y": "\\ude00"}}}}',
+    "lone-surrogate-in-both": '{{{}, "x": [1, {{"y": [[{{"\\ud83d": 1}}]]}}]}}',
     "control-character": '{{{}, "x": "\x01"}}',
     "repeated-name": '{{{}, "x": 1, "x": 1}}',
     "repeated-name-escaped": '{{{}, "x": 1, "\\u0078": 2}}',
     "repeated-name-inside": '{{{}, "x": {{"y": 1, "y": 1}}}}',
+    "repeated-name-in-array": '{{{}, "x": [[{{"y": 1, "y": 1}}]]}}',
+    "many-arrays": '{{{}, "x": [' + "[], " * 80 + "[]]}}",
+    "many-objects": '{{{}, "x": [' + "{{}}, " * 80 + "{{}}]}}",
+    "brackets-in-text": '{{{}, "x": "' + "[{{" * 80 + '\\"]"}}',
+    "slash-in-name": '{{{}, "a/b": 1, "~": 2, "a~1b": 3}}',
     "prototype": '{{{}, "__proto__": {{"admin": true}}}}',
     "empty-name": '{{{}, "": 1}}',
     "null": "null",
@@ -192,6 +203,8 @@ JSON_TEXTS = {
     "empty": "",
     "blank": " ",
 }
+# Those with names that a JSON Pointer or a program may take for something else.
+NAMES_OF_ANY_KIND = ("slash-in-name", "prototype", "empty-name")
 
 
 def near_misses(text: str) -> Iterator[tuple[str, str]]:
