@@ -247,9 +247,9 @@ class Kpi(Spelled):
         since = "the start" if self._since_ms is None else to_iso(self._since_ms)
         until = "now" if self._until_ms is None else to_iso(self._until_ms)
         lines = [f"  {name:20} {_shown(value)}" for name, value in self.row().items()]
-        removed = self._world.removed.counts()["charges"]
-        without = f", without {removed} that were removed from the sandbox" if removed else ""
-        return "\n".join([f"Kpi of the charges created from {since} until {until}{without}", *lines])
+        without = self._world.removed.without("charges")
+        missing = f", {without}" if without else ""
+        return "\n".join([f"Kpi of the charges created from {since} until {until}{missing}", *lines])
 
     def _repr_html_(self) -> str:
         rows = [(name, _shown(value)) for name, value in self.row().items()]

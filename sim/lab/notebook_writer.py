@@ -122,9 +122,10 @@ def _introduction(world: World, count: int) -> str:
     deliveries = list(world.service.outbox.deliveries())
     undelivered = sum(row["status"] not in (PENDING, DELIVERED) for row in deliveries)
     payments = len(world.payments.rows)
+    without = world.removed.without("charges")
     lines = [
         f"It started at {to_iso(config.start_ms)} with seed {config.seed}; it is now {to_iso(world.clock.now())}.",
-        f"It has {_counted(count, 'charge')}{f': {counted}' if counted else ''}.",
+        f"It has {_counted(count, 'charge')}{f': {counted}' if counted else ''}{f', {without}' if without else ''}.",
     ]
     if payments:
         lines.append(f"Wallets made {_counted(payments, 'payment')}, of which {failed or 'none'} failed.")

@@ -75,7 +75,8 @@ class Views:
 
     @property
     def journal(self) -> DataFrame:
-        """All events, in order, since this sandbox was made or its directory `data` was opened: it keeps no journal."""
+        """All events, in order, since this sandbox was made or its directory `data` was opened: it keeps no journal.
+        It lacks those that `run(spill=)` wrote to files or that a bound removed."""
         return self.table("journal")
 
     def facts(self, kind: str) -> DataFrame:
@@ -178,7 +179,12 @@ def card(world: World) -> tuple[str, list[tuple[str, str]]]:
     """A sandbox in a few lines: a title, and rows for the clock, the charges by status and the next events."""
     with world.exclusive():
         counted = Counter(row["status"] for row in world.service.charges.charges)
-        charges = ", ".join(f"{count} {status}" for status, count in sorted(counted.items())) or "no charges yet"
+        by_status = [f"{count} {status}" for status, count in sorted(counted.items())]
+        without = world.removed.without("charges")
+        if by_status:
+            charges = ", ".join([*by_status, *([without] if without else [])])
+        else:
+            charges = world.removed.nothing("charges", "none") if without else "no charges yet"
         events = [f"{to_iso(timer.due_ms)} {timer.kind}" for timer in world.clock.upcoming(_EVENTS_SHOWN)]
         title = f"Sandbox(seed={world.config.seed})" + ("" if world.label == "main" else f" {world.label!r}")
         now = to_iso(world.clock.now())

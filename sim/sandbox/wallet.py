@@ -143,7 +143,9 @@ class Wallet:
             node = recorded_network(self._session).wallet(self.name)
             balance = f"node {node.name} with {node.outbound_msat} msat outbound"
         if not rows:
-            return f"Wallet({self.name!r}): {balance}, no payment yet, schedule one with pay(charge)"
+            nothing = self._session.world.removed.nothing("payments", "no payment")
+            mend = " yet, schedule one with pay(charge)" if nothing == "no payment" else " of all wallets"
+            return f"Wallet({self.name!r}): {balance}, {nothing}{mend}"
         states = Counter(row["status"] for row in rows)
         counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
         settled = [part for row in rows for part in row["attempts"] if part["status"] == "settled"]

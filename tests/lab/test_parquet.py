@@ -14,7 +14,7 @@ import pytest
 
 import leyden
 from leyden import Sandbox
-from leyden.errors import ApiError
+from leyden.errors import ApiError, ArgumentError
 from leyden.json_files import InputError
 from leyden.lab.parquet.writer import RunWriter
 from leyden.sandbox.time import spilled_runs
@@ -342,3 +342,23 @@ def test_an_empty_file_with_a_type_that_no_other_file_has_is_refused(tmp_path: P
     pyarrow.parquet.write_table(found.set_column(place, "attempts", times), rest)
     with pytest.raises(InputError, match=r"a file of .*payments cannot be read"):
         leyden.read(tmp_path).payments  # noqa: B018
+
+
+def test_what_a_run_wrote_to_files_is_not_said_to_have_never_been(tmp_path: Path) -> None:
+    sb = shop(network="star:12")
+    sb.run(spill=tmp_path / "run")
+    counts = sb.world.removed.counts()
+    charges, payments = counts["charges"], counts["payments"]
+    assert f"none is kept: {charges} removed" in repr(sb)
+    assert f"no payment is kept: {payments} removed of all wallets" in repr(sb.wallet("nobody"))
+    assert sb.plot.conversion().texts[0].get_text() == f"no charge is kept: {charges} removed"
+    assert "is kept" in sb.plot.retries().texts[0].get_text()
+    assert "is kept" in sb.plot.success_by_amount().texts[0].get_text()
+    assert f"without {charges} that were removed" in sb.lifecycle("Charge")._repr_html_()
+    with pytest.raises(ArgumentError, match=f"{payments} payments were removed from the sandbox, so the history"):
+        sb.plot.liquidity()
+    sb.charges.create(amount="1000", description="tea")
+    assert f"1 pending, without {charges} that were removed from the sandbox" in repr(sb)
+    assert sb.plot.conversion().get_title(loc="right") == f"without {charges} that were removed from the sandbox"
+    sb.notebook(tmp_path / "of.ipynb")
+    assert f"It has 1 charge: 1 pending, without {charges} that were removed" in (tmp_path / "of.ipynb").read_text()

@@ -60,10 +60,16 @@ def liquidity_history(world: World) -> list[Liquidity]:
     a drain or a rebalance of *another* node changed. Such changes in the shop's channels are shown at the instant of
     the last such event. Changes before a directory of `data` was opened again are shown at the first event after that,
     because the journal starts anew, and the fees that the shop earned with background payments at the last instant.
-    Raises `ValueError` when payments are direct.
+    Raises `ValueError` when payments are direct, and when payments were removed: their HTLCs are unknown then.
     """
     if world.engine is None:
         raise ArgumentError("payments are direct here: create the sandbox with network='scale-free:400'")
+    removed = world.removed.counts()["payments"]
+    if removed:
+        raise ArgumentError(
+            f"{removed} payments were removed from the sandbox, so the history of its balances is unknown: sb.balances"
+            " has those of now; run without spill= and without a bound to see it"
+        )
     own = {row["channel"]: row for row in balances_of(world.payments, "shop")}
     shop = next((row["node"] for row in own.values()), "shop")
     changes: list[_Change] = []

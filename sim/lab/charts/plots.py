@@ -50,7 +50,7 @@ class Plots(Spelled):
 
     def liquidity(self, *, ax: Axes | None = None) -> Axes:
         """The amounts that the shop's open channels could receive and send, over time, in satoshis. Raises `ValueError`
-        when payments are direct."""
+        when payments are direct, and when payments were removed."""
         _require("liquidity")
         from leyden.lab.charts.liquidity import liquidity
 

@@ -39,7 +39,7 @@ def conversion(world: World, by: str | float | timedelta, ax: Axes | None) -> Ax
         ax.plot(instants(ends), shares, drawstyle="steps-post", label=label_text(world.label))
     time_axis(ax, world.config.start_ms, world.clock.now())
     share_axis(ax, f"charges paid\n(windows of {label_text(by)})")
-    return finish(ax, "no charge was created")
+    return _finish(world, ax, "charges", "no charge", "was created")
 
 
 def settle_times(world: World, ax: Axes | None) -> Axes:
@@ -53,7 +53,7 @@ def settle_times(world: World, ax: Axes | None) -> Axes:
     ax.set_xlabel("time to payment (s)")
     ax.set_xlim(left=0, auto=True)
     share_axis(ax, "paid charges")
-    finish(ax, "no charge was paid")
+    _finish(world, ax, "charges", "no paid charge", "yet")
     if seconds:
         ax.legend(loc="lower right")
     return ax
@@ -77,7 +77,7 @@ def retries(world: World, ax: Axes | None) -> Axes:
     ax.locator_params(integer=True)
     if not ax.has_data():
         ax.axis((0.5, 4.5, 0, 4))
-    finish(ax, "no callback was sent")
+    _finish(world, ax, "deliveries", "no callback", "was sent")
     if counts:
         ax.legend()
     return ax
@@ -121,7 +121,17 @@ def success_by_amount(world: World, bounds_msat: Sequence[int] | None, ax: Axes 
     ax.set_xlabel("amount (sat)")
     share_axis(ax, "succeeded payments\n(95 % interval)")
     ax.set_ylim(top=1.12)
-    return finish(ax, "no payment has ended")
+    return _finish(world, ax, "payments", "no payment", "has ended")
+
+
+def _finish(world: World, ax: Axes, name: str, nothing: str, happened: str) -> Axes:
+    """The axes with what is missing in them because it was removed: `nothing` in the middle while they have no data,
+    and the number above them otherwise."""
+    without = world.removed.without(name)
+    finish(ax, world.removed.nothing(name, nothing) if without else f"{nothing} {happened}")
+    if without and ax.has_data():
+        ax.set_title(without, loc="right", fontsize="small")
+    return ax
 
 
 def _lengths(middles: list[float], lows: list[float], highs: list[float]) -> list[list[float]]:

@@ -94,12 +94,19 @@ def _of_all(world: World, resource: str, rows: list[Row]) -> tuple[TakenTransiti
     lost = sum(states_reached[row["id"]] != row["status"] for row in rows)
     if lost:
         noted.insert(0, f"the journal no longer has the transitions of {lost} of them")
-    if not rows:
+    without = world.removed.without("charges" if resource == "Charge" else "staticCharges")
+    if without:
+        noted.insert(0, without)
+    elif not rows:
         noted = ["there are no resources yet, so no transition is marked"]
     entered = {to for _, _, to in taken} | counts.keys()
     states = {state: f"{counts[state]} now" if counts[state] else "none now" for state in sorted(entered)}
     marked = TakenTransitions({move: f"{count} ×" for move, count in taken.items()}, states, frozenset(counts))
-    return marked, f"{len(rows) or 'No'} {_resource_name(resource, len(rows))}{'' if rows else ' yet'}", noted
+    return (
+        marked,
+        f"{len(rows) or 'No'} {_resource_name(resource, len(rows))}{'' if rows or without else ' yet'}",
+        noted,
+    )
 
 
 def _resource_name(resource: str, count: int) -> str:

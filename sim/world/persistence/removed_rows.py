@@ -61,6 +61,16 @@ class RemovedRows:
         longer be read."""
         return {**self._of_tables(), "journalEntries": self._journal.dropped}
 
+    def nothing(self, name: str, text: str) -> str:
+        """`text`, which says that there is nothing of this kind (a name of `counts`), and of what was removed."""
+        count = self.counts()[name]
+        return f"{text} is kept: {count} removed" if count else text
+
+    def without(self, name: str) -> str:
+        """That rows of this kind (a name of `counts`) are missing because they were removed; empty if none is."""
+        count = self.counts()[name]
+        return f"without {count} that were removed from the sandbox" if count else ""
+
     def any_row(self) -> bool:
         """Whether a row was ever removed."""
         return any(self._of_tables().values())
