@@ -36,5 +36,11 @@ def retry_after_note(row: DeliveryRow, number: int, attempts: Sequence[Attempt],
     most_ms = round(rule.delays_ms[counted] * rule.retry_after_times)
     if asked_ms > most_ms:
         times = f"{rule.retry_after_times:g} times the delay of the schedule"
-        return f"Retry-After asks for {asked_ms / 1_000:g} s and is cut to {most_ms / 1_000:g} s, {times}"
-    return f"Retry-After asks for {asked_ms / 1_000:g} s: the next attempt is not earlier"
+        return f"Retry-After asks for {_seconds(asked_ms)} s and is cut to {_seconds(most_ms)} s, {times}"
+    return f"Retry-After asks for {_seconds(asked_ms)} s: the next attempt is not earlier"
+
+
+def _seconds(span_ms: int) -> str:
+    """A span in seconds, exactly."""
+    whole, rest_ms = divmod(span_ms, 1_000)
+    return f"{whole}.{rest_ms:03}".rstrip("0") if rest_ms else f"{whole}"

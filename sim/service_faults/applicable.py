@@ -36,7 +36,9 @@ def check_applicable(
         _refuse(operations, operation_id, f"the method {method}", _listed(name for _, name in of_operation))
     of_path = [pair for pair in of_method if path is None or _can_match(path, pair[0].path)]
     if not of_path:
-        _refuse(operations, operation_id, f"a path like {path}", _listed(one.path for one, _ in of_method))
+        has_path = any(_can_match(path, one.path) for one, _ in of_operation) if path is not None else False
+        what = f"a path like {path}{f' with the method {method}' if has_path else ''}"
+        _refuse(operations, operation_id, what, _listed(one.path for one, _ in of_method))
     if not any(applies_to(kind, one, name) for one, name in of_path):
         possible = _listed(f"{name} {one.path}" for one, name in every if applies_to(kind, one, name))
         raise ArgumentError(f"{kind} changes no response to these requests: it applies to {possible}")

@@ -193,6 +193,31 @@ def test_a_wait_that_nothing_can_end_is_answered_at_once(sandbox: Sandbox, state
     assert dead_end(sandbox.world, {**body, "chargeId": tips(sandbox), "event": None}) is None
 
 
+@pytest.mark.parametrize("status", ["exhausted", "blocked", "stopped"])
+@pytest.mark.parametrize("about", ["the Charge", "any Charge"])
+def test_a_note_does_not_promise_an_unusual_end(sandbox: Sandbox, status: str, about: str) -> None:
+    made = charge(sandbox)
+    sandbox.wallet("ana").pay(sandbox.charges[made], delay="20s")
+    wanted = {"status": status, **({"chargeId": made} if about == "the Charge" else {})}
+    note = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", wanted)["note"]
+    assert f"; its callback ends as {status} only if " in note
+    assert "advance the clock to" in note
+
+
+def test_a_payment_that_comes_when_the_slots_are_full_is_not_said_to_complete_its_charge(sandbox: Sandbox) -> None:
+    static = tips(sandbox, allowedSlots=1)
+    first, second = (requested(sandbox, of=static), requested(sandbox, of=static))
+    children = sorted({one.id for one in sandbox.static_charges[static].charges} | {first, second})
+    assert len(children) == 2
+    for child, delay in zip(children, ("20s", "40s"), strict=True):
+        sandbox.wallet("ana").pay(sandbox.charges[child], delay=delay)
+    notes = [sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": child})["note"] for child in children]
+    assert "completes it" in notes[0]
+    assert "completes it" not in notes[1]
+    sandbox.advance("1m")
+    assert [sandbox.charges[child].status for child in children] == ["completed", "pending"]
+
+
 def test_what_a_note_tells_to_do_brings_the_delivery(sandbox: Sandbox) -> None:
     """Each step does only what the note of the wait before it says."""
     made = paid(sandbox, "timeout", fault="drop")

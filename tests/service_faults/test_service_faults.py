@@ -146,6 +146,10 @@ def test_the_sandbox_s_own_traffic_and_wallets_are_not_affected(sandbox: Sandbox
         ({"kind": "error", "count": 0}, "None for every one"),
         ({"kind": "error", "until": "2030-01-01T09:00:00Z"}, "later instant"),
         (
+            {"kind": "error", "status": 503, "path": "/v0/charges/*", "method": "POST"},
+            "no operation of the service has a path like /v0/charges/* with the method POST: choose one of /v0/",
+        ),
+        (
             {"kind": "error", "path": "/v0/nope"},
             "has a path like /v0/nope: choose one of /v0/",
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from leyden.lightning.engine.htlc import HELD
 from leyden.lightning.payer.payment_rows import PaymentRow
@@ -30,7 +30,24 @@ def decision_of(world: World, charge: ChargeRow) -> Decision | None:
     """
     rows = world.payments.rows.find("payment_hash", charge["payment_hash"])
     decisions = [found for row in rows if (found := _decision(world, charge, row)) is not None]
-    return min(decisions, key=lambda one: one.at_ms, default=None)
+    first = min(decisions, key=lambda one: one.at_ms, default=None)
+    return None if will_be_completed(first) and _closes_before(world, charge, first.at_ms) else first
+
+
+def _closes_before(world: World, charge: ChargeRow, at_ms: int) -> bool:
+    """Whether payments of other Charges fill the slots of its Static Charge before the instant."""
+    static = world.service.static_charges.static_charges.row(charge["static_charge_id"] or "")
+    if static is None or static["allowed_slots"] is None:
+        return False
+    left = static["allowed_slots"] - static["slots"]
+    for other in world.service.charges.charges.find("static_charge_id", static["id"]):
+        if other["status"] != charge["status"] or other["id"] == charge["id"] or left <= 0:
+            continue
+        found = [
+            _decision(world, other, row) for row in world.payments.rows.find("payment_hash", other["payment_hash"])
+        ]
+        left -= any(one is not None and one.kind == COMPLETES and one.at_ms < at_ms for one in found)
+    return left <= 0
 
 
 def late_payment(world: World, charge: ChargeRow) -> tuple[PaymentRow, int] | None:
@@ -107,7 +124,7 @@ def _payment(world: World, charge: ChargeRow, decision: Decision | None) -> str:
     )
 
 
-def will_be_completed(decision: Decision | None) -> bool:
+def will_be_completed(decision: Decision | None) -> TypeGuard[Decision]:
     """Whether the payment completes the Charge before it expires, if nothing else is done."""
     return decision is not None and decision.kind == COMPLETES
 

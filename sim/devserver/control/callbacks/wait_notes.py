@@ -20,7 +20,7 @@ from leyden.devserver.control.callbacks.unpaid_charges import (
 )
 from leyden.lightning.engine.htlc import HELD
 from leyden.server.callbacks.attempts import AttemptLog
-from leyden.server.callbacks.deliveries import BLOCKED, PENDING, STOPPED, is_in_flight
+from leyden.server.callbacks.deliveries import BLOCKED, EXHAUSTED, PENDING, STOPPED, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import TIMER
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
@@ -32,6 +32,11 @@ _ANY = "any"
 _IN_FLIGHT = "in_flight"  # of a payment
 _GIVE_URL = "give it one for its further payments (PATCH /v0/static-charges/{})"
 _READ_AT_ONCE = 100
+_CONDITIONS = {
+    EXHAUSTED: "all its attempts fail",
+    BLOCKED: "its URL leads to an address that is not allowed",
+    STOPPED: "its URL answers 410",
+}
 
 
 def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
@@ -128,14 +133,16 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
             return _of_delivery(world, pending, wanted["status"])
     service, charge_id = world.service, wanted.get("chargeId")
     if charge_id is None:
-        return _of_latest(world, wanted, filters) + await _of_any(world, wanted.get("event"))
+        return _of_latest(world, wanted, filters) + await _of_any(world, wanted.get("event")) + _only_if(wanted)
     charge = service.charges.charges.row(charge_id)
     if charge is not None:
-        return _unsendable(world, wanted, charge) or unpaid_note(world, charge, wanted.get("event"))
+        unpaid = unpaid_note(world, charge, wanted.get("event"))
+        return _unsendable(world, wanted, charge) or unpaid + _only_if(wanted)
     initial = service.charges.lifecycle.table.initial
     child = await _open_charge(world, {"static_charge_id": charge_id, "status": initial}, wanted.get("event"))
     if child is not None:
-        return _unsendable(world, wanted, child) or unpaid_note(world, child, wanted.get("event"))
+        unpaid = unpaid_note(world, child, wanted.get("event"))
+        return _unsendable(world, wanted, child) or unpaid + _only_if(wanted)
     static = service.static_charges.static_charges.existing(charge_id)
     if static["status"] in service.static_charges.lifecycle.table.terminal:
         return f"the Static Charge is {static['status']} and takes no payment: create another one"
@@ -147,6 +154,12 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
         return "no payment of the Static Charge is open: pay it (POST /sandbox/v1/payments)"
     change = f"raise its allowedSlots (PATCH /v0/static-charges/{charge_id})"
     return f"the Static Charge is {static['status']} and takes no payment: {change}, or create another one"
+
+
+def _only_if(wanted: Mapping[str, Any]) -> str:
+    """What else has to be, for a callback to end in a state that is not the usual one."""
+    condition = _CONDITIONS.get(wanted["status"])
+    return f"; its callback ends as {wanted['status']} only if {condition}" if condition else ""
 
 
 def _unsendable(world: World, wanted: Mapping[str, Any], resource: ChargeRow | StaticChargeRow) -> str:
