@@ -54,6 +54,7 @@ class HashedEventJournal:
         if keep is not None and keep < 0:
             raise ArgumentError(f"a journal cannot keep {keep} entries: give 0 or more, or None for all")
         self._now = clock.now
+        self.since_ms = 0  # entries from this instant on; a directory that is opened again has no earlier ones
         self._keep = keep
         self._full_chunks: list[_Chunk] = []  # whole chunks, packed and never changed again: forks share them
         self._last_read: tuple[_Chunk, _Notes] | None = None  # the chunk that was unpacked last

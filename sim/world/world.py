@@ -157,6 +157,8 @@ class World:
                 self.payments.begin()
         if saved is None:
             return
+        if not is_restored:
+            self.journal.since_ms = saved["now"]
         self.service.resume(self.faults.open_attempts | self.receivers.open_attempts)
         for part in (self.faults, self.receivers, self.node, self.payments, self.payers, self.traffic):
             part.resume()

@@ -138,6 +138,15 @@ def test_an_interrupt_ends_all_workers(after_s: float) -> None:
     assert "it was interrupted" in out if after_s > 1 else "interrupted" in out + err
 
 
+def test_workers_end_with_their_command() -> None:
+    command = [sys.executable, "-m", "leyden", "fuzz", "--seconds", "600", "--workers", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    time.sleep(4)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)  # at the end of the last process with these pipes
+    assert process.returncode == -signal.SIGTERM
+
+
 def test_what_an_edited_document_declares_and_no_case_reaches_is_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -115,6 +115,43 @@ def test_liquidity_is_what_the_channels_had_at_each_instant() -> None:
     assert len(set(ax.lines[0].get_ydata())) > 30  # type: ignore[arg-type]
 
 
+def drawn_inbound(sandbox: Sandbox) -> list[tuple[str, float]]:
+    [line, _] = sandbox.plot.liquidity().lines
+    at = pd.DatetimeIndex(line.get_xdata(orig=True)).strftime("%H:%M")
+    return list(dict(zip(at, map(float, np.asarray(line.get_ydata())), strict=True)).items())
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda sb: sb.network["shop"].drain(inbound=0.5),
+        lambda sb: sb.network["n1"].open_channel("shop", 900_000_000),
+        lambda sb: sb.network.close_channel(2),
+    ],
+    ids=["drain", "open", "close"],
+)
+def test_the_first_change_of_the_liquidity_is_at_its_instant_also_after_a_restart(act: Any, tmp_path: Any) -> None:
+    with Sandbox(seed=1, network="line:4,ideal", data=tmp_path / "kept") as first:
+        before = first.network["shop"].inbound_msat / 1_000
+        first.advance("1h")
+        act(first)
+        after = first.network["shop"].inbound_msat / 1_000
+        first.advance("1h")
+        assert drawn_inbound(first) == [("00:00", before), ("01:00", after), ("02:00", after)]
+    with Sandbox(data=tmp_path / "kept") as again:
+        again.advance("1h")
+        assert drawn_inbound(again) == [("02:00", after), ("03:00", after)]
+        again.wallet("ana").pay(again.charges.create(amount="7000000", description="tea"), outcome="hold")
+        again.advance("1m")
+        paid = again.network["shop"].inbound_msat / 1_000
+        again.network["shop"].drain(inbound=0.2)
+        last = again.network["shop"].inbound_msat / 1_000
+        again.advance("1h")
+        drawn = dict(drawn_inbound(again))
+        assert (drawn["02:00"], drawn["03:01"]) == (after, last)
+        assert drawn.get("03:00", after) in (paid, after)
+
+
 def test_liquidity_after_a_restart_ends_with_the_present_balances(tmp_path: Any) -> None:
     with Sandbox(seed=3, network="line:4", data=tmp_path / "kept") as first:
         first.network["shop"].drain(inbound=0.5)

@@ -245,7 +245,7 @@ def test_an_open_payment_says_what_it_waits_for_and_when(sandbox: Sandbox) -> No
     later, held, incomplete, paid = started(delay="2m"), started("hold"), started("incomplete"), started()
     for payment, words in (
         (later, "in_flight: it starts at 2030-01-01T09:02:00.000Z"),
-        (held, "held: settle() or cancel() it, or the node returns it at 2030-01-01T19:20:01.000Z"),
+        (held, "held: settle() or cancel() it, or the node returns it at 2030-01-01T09:10:01.000Z"),
         (incomplete, "in_flight: the node waits for its other parts until 2030-01-01T09:02:02.000Z, then returns"),
         (paid, "succeeded)"),
     ):

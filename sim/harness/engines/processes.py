@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from _thread import interrupt_main
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import connection, get_context, parent_process
 from multiprocessing.synchronize import Event
 from threading import Lock, Thread
 
@@ -82,6 +83,15 @@ def _begin(stop: Event) -> None:
     global _stop
     _stop = stop
     Thread(target=_interrupt_when_set, args=(stop,), daemon=True).start()
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A process that was ended by another signal tells its workers nothing."""
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 def _interrupt_when_set(stop: Event) -> None:

@@ -58,8 +58,8 @@ def liquidity_history(world: World) -> list[Liquidity]:
 
     It follows from the initial balances, the HTLCs and the events of channels. The journal does not say which channels
     a drain or a rebalance of *another* node changed. Such changes in the shop's channels are shown at the instant of
-    the last such event. Changes before a directory of `data` was opened again are shown at the first event after that,
-    because the journal starts anew, and the fees that the shop earned with background payments at the last instant.
+    the last such event, and the fees that the shop earned with background payments at the last instant. Of a directory
+    of `data` that was opened again the history begins then, because its journal does.
     Raises `ValueError` when payments are direct, and when payments were removed: their HTLCs are unknown then.
     """
     if world.engine is None:
@@ -75,9 +75,10 @@ def liquidity_history(world: World) -> list[Liquidity]:
     changes: list[_Change] = []
     opened: set[int] = set()
     closed: dict[int, int] = {}
-    unknown_ms = now_ms = world.clock.now()
-    for number, (_, at_ms, kind, subject, facts) in enumerate(world.journal.entries()):
-        if not number or (kind in _OF_NODES and subject != shop):
+    since_ms, now_ms = max(world.config.start_ms, world.journal.since_ms), world.clock.now()
+    unknown_ms = now_ms
+    for _, at_ms, kind, subject, facts in world.journal.entries():
+        if kind in _OF_NODES and subject != shop:
             unknown_ms = at_ms
         elif kind == "channel_opened" and facts["channel"] in own:
             row = own[facts["channel"]]
@@ -97,21 +98,29 @@ def liquidity_history(world: World) -> list[Liquidity]:
         elif kind in _SENT:
             sent_msat = facts["amount_msat"] + facts["fees_msat"]
             changes.append((at_ms, sent_msat, -sent_msat))
-    earned_msat = world.engine.background.earned_msat
-    changes.append((now_ms, -earned_msat, earned_msat))
-    changes += _moved(world, own, closed)
-    first = [row for channel, row in own.items() if channel not in opened]
-    inbound = sum(row["capacity_msat"] - row["before_msat"] for row in first)
-    outbound = sum(row["before_msat"] for row in first)
     now = [row for row in own.values() if row["status"] not in ("closing", "closed")]
-    changes.append(
-        (
-            unknown_ms,
-            sum(row["remote_msat"] for row in now) - inbound - sum(change[1] for change in changes),
-            sum(row["local_msat"] for row in now) - outbound - sum(change[2] for change in changes),
+    now_inbound, now_outbound = sum(row["remote_msat"] for row in now), sum(row["local_msat"] for row in now)
+    if since_ms == world.config.start_ms:
+        earned_msat = world.engine.background.earned_msat
+        changes.append((now_ms, -earned_msat, earned_msat))
+        changes += _moved(world, own, closed)
+        first = [row for channel, row in own.items() if channel not in opened]
+        inbound = sum(row["capacity_msat"] - row["before_msat"] for row in first)
+        outbound = sum(row["before_msat"] for row in first)
+        unknown = [now_inbound - inbound, now_outbound - outbound]
+        changes.append(
+            (
+                unknown_ms,
+                unknown[0] - sum(change[1] for change in changes),
+                unknown[1] - sum(change[2] for change in changes),
+            )
         )
-    )
-    history = {world.config.start_ms: Liquidity(world.config.start_ms, inbound, outbound)}
+    else:
+        known = {row["channel"]: row for row in now} | {channel: own[channel] for channel in closed}
+        changes = [one for one in [*changes, *_moved(world, known, closed)] if one[0] > since_ms]
+        inbound = now_inbound - sum(change[1] for change in changes)
+        outbound = now_outbound - sum(change[2] for change in changes)
+    history = {since_ms: Liquidity(since_ms, inbound, outbound)}
     for at_ms, more_inbound, more_outbound in sorted(changes, key=lambda change: change[0]):
         inbound, outbound = inbound + more_inbound, outbound + more_outbound
         history[at_ms] = Liquidity(at_ms, inbound, outbound)

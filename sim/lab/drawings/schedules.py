@@ -66,7 +66,13 @@ def _event(world: World, timer: Timer) -> Event:
 
 _DESCRIPTIONS = {
     "mpp_timeout": (NODE, NODE, "the node stops waiting for the missing parts", "they are returned to the payer", WAIT),
-    "hold_deadline": (NODE, NODE, "the node holds the payment no longer", "it is returned to the payer", WAIT),
+    "hold_deadline": (
+        NODE,
+        NODE,
+        "the node holds the payment no longer",
+        "it is returned to the payer, if it is held until then",
+        WAIT,
+    ),
     "network": (HOPS, HOPS, "next event of the network", "a payment is in flight", OPEN),
     "network_background": (HOPS, HOPS, "background traffic", "a payment of others, or the shop sends", PLAIN),
     "receiver_answer": (CALLBACK, SERVICE, "a receiver responds", "", PLAIN),

@@ -336,8 +336,9 @@ class Invoices:
         self._fail_set({**row, "state": "OPEN", "accepted_at": None}, "held_too_long", reason)
 
     def returns_at(self, row: InvoiceRow) -> int | None:
-        """The instant at which the held payment of an invoice is failed back; None if it has none."""
-        return self._hold_deadline(row) if row["state"] == "ACCEPTED" else None
+        """The instant at which the held payment of an invoice is failed back, its expiry at the latest; None if it has
+        none."""
+        return min(self._hold_deadline(row), row["expires_at"]) if row["state"] == "ACCEPTED" else None
 
     def _hold_deadline(self, row: InvoiceRow) -> int:
         return min(self._deadline(part) for part in _held(row))
