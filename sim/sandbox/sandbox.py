@@ -307,7 +307,9 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         return cls._of(world, ActionLog.from_snapshot(snapshot, where))
 
     def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
-        """Return this sandbox to the state of a snapshot; objects created after it are not found any more.
+        """Return this sandbox to the state of a snapshot; objects created after it are not found any more. The actions
+        of `at` and `every` are not part of it: those that are ahead stay at their instants, and those that were done
+        since then do not come back.
 
         The sandbox keeps its egress policy: what it does again after that, it also posts again. Raises `ForkError` for
         a sandbox that is served (by `serve` or by the fixture `leyden_server`) or kept in a directory: its users rely

@@ -157,8 +157,7 @@ class World:
                 self.payments.begin()
         if saved is None:
             return
-        if not is_restored:
-            self.journal.since_ms = saved["now"]
+        self.journal.since_ms = 0 if is_restored else saved["now"]
         self.service.resume(self.faults.open_attempts | self.receivers.open_attempts)
         for part in (self.faults, self.receivers, self.node, self.payments, self.payers, self.traffic):
             part.resume()
@@ -263,10 +262,9 @@ class World:
     def real_seconds_until_due(self) -> float | None:
         """Real seconds until a live clock's next event; None when it is frozen or nothing is scheduled."""
         with self.lock:
-            due = self.clock.next_due()
-            if due is None or not self.clock.rate:
-                return None
-            return max(0.0, (due - self.clock.now()) / 1_000 / self.clock.rate)
+            due, clock = self.clock.next_due(), self.clock
+            left_ms = None if due is None or not clock.rate else due - clock.now()
+            return None if left_ms is None else max(0.0, left_ms / 1_000 / clock.rate)
 
     def wait_after_request(self) -> float | None:
         """Real seconds until the next event, by the clock's last reading; None: time does not reach one by itself."""

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
 from itertools import count, cycle
@@ -29,7 +30,9 @@ from leyden.commands.catalogue import COMMANDS
 from leyden.commands.receivers import EXAMPLE_SECRET
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, REPEATED, SERIOUS
+from leyden.devserver.receiver_check.causes import causes_of
 from leyden.devserver.receiver_check.check import Report, check_receiver
+from leyden.devserver.receiver_check.findings import SKIPPED
 from leyden.devserver.receiver_check.report import report_resource, report_text
 from leyden.devserver.receiver_check.report_html import report_html
 from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, KnownIds, signature_of
@@ -571,6 +574,15 @@ def test_a_cause_names_every_status_that_the_forged_messages_got() -> None:
     statuses = cycle([200, 204])
     [cause] = checked(lambda post: next(statuses), only=["completed", *FORGERIES]).causes
     assert cause.found == "it answered 204 and 200 to every forged message"
+
+
+def test_a_cause_counts_the_forged_messages_that_were_sent() -> None:
+    report = checked(CallbackResponse(status=204), only=["completed", *FORGERIES])
+    skipped = [replace(one, verdict=SKIPPED, exchanges=()) for one in report.findings[4:]]
+    kept = [*report.findings[:4], *skipped]
+    sent = sum(one.case.group == FORGED for one in kept[:4])
+    [cause] = causes_of("http://127.0.0.1/hook", kept)
+    assert cause.found == f"it answered 204 to each of the {sent} forged messages that were sent"
 
 
 def text_of(url: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str], str]:

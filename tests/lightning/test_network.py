@@ -16,7 +16,7 @@ from leyden.lightning.engine.network_conditions import NetworkConditions
 from leyden.lightning.payer.payment_session import PaymentSession, PaymentSessions, fee_limit
 from leyden.lightning.routing.mission_control import interpret_failure
 from leyden.lightning.routing.pathfinding import EdgePolicies, hop_fee
-from leyden.lightning.topology.generate import generate
+from leyden.lightning.topology.generate import LEAST_NODES, SHAPES, generate
 from leyden.lightning.topology.graph import from_edges
 from leyden.lightning.topology.import_graph import import_graph
 from tests.support.channel_audit import audit
@@ -126,7 +126,7 @@ def test_an_invalid_network_is_refused(what):
 
 def test_every_shape_is_connected():
     networkx = pytest.importorskip("networkx")
-    for what in ("scale-free:300", "hub:40", "line:7", "star:9"):
+    for what in (f"{shape}:{nodes}" for shape in SHAPES for nodes in (LEAST_NODES.get(shape, 2), 40, 300)):
         graph = generate(what, 3)
         drawn = networkx.DiGraph(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
         assert len(drawn) == len(graph.names)

@@ -293,7 +293,7 @@ def test_a_text_of_digits_is_no_number_of_wallets(sandbox: Sandbox) -> None:
     assert sandbox.traffic(payers="choice(3)", count=1).arrived == 0
 
 
-@pytest.mark.parametrize("wrong", ["ring:5", "star", "hub:many", "", "graph.txt", 5, ["hub:30"]])
+@pytest.mark.parametrize("wrong", ["mesh:5", "star", "hub:many", "", "graph.txt", 5, ["hub:30"]])
 def test_a_wrong_network_names_every_form_at_once(wrong: Any) -> None:
     with pytest.raises(ValueError, match="is not a network") as error:
         Sandbox(network=wrong)

@@ -91,9 +91,9 @@ class WholeApi(Subject):
         runs = sweep(metrics, grid(a=[1, 2]), replications=3, workers=1, progress=False)
         compared = {"runs": runs, "baseline": 0}
         self._add(lambda **named: leyden.compare(**{**compared, **named}), "compare", "runs", "baseline", "metrics",
-                  "width", "confidence")  # fmt: skip
+                  "width", "confidence", "shares")  # fmt: skip
         self._add(lambda **named: leyden.estimates(**{"runs": runs, **named}), "estimates", "runs", "metrics",
-                  "confidence")  # fmt: skip
+                  "confidence", "shares")  # fmt: skip
         self._add(lambda **named: grid(**{"a": [1], **named}), "grid", "a")
         self._add(lambda **named: leyden.read(**named), "read", "directory")
         self._add(lambda **named: Sandbox.load(**named), "load", "path")

@@ -45,6 +45,9 @@ def read_overlay(document: Any, name: str) -> Overlay:
     return Overlay(title, extends and extends.rsplit("/", 1)[-1], tuple(document["actions"]))
 
 
+_MOST_SHOWN = 200  # characters of a target in an error
+
+
 def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
     """Edit `document` in place, action by action.
 
@@ -56,13 +59,16 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
 
     for index, action in enumerate(overlay.actions):
         target = action["target"]
-        location = f"overlay {overlay.name}, action {index + 1} ({action.get('description') or target})"
+        shown = target if len(target) <= _MOST_SHOWN else f"{target[:_MOST_SHOWN]} ..."
+        location = f"overlay {overlay.name}, action {index + 1} ({action.get('description') or shown})"
         try:
             nodes = find(target, document)
         except JSONPathError as error:
-            raise contract_error(location, f"{target!r} is not JSONPath (RFC 9535): {error}") from None
+            raise contract_error(location, f"{shown!r} is not JSONPath (RFC 9535): {error}") from None
+        except RecursionError:
+            raise contract_error(location, "the target nests too deeply: write a shorter one") from None
         if not nodes:
-            raise contract_error(location, f"{target} selects nothing; correct the target, or leave the overlay out")
+            raise contract_error(location, f"{shown} selects nothing; correct the target, or leave the overlay out")
         # From the last to the first, so that a removal moves nothing that is still to be removed.
         by_location = {node.location: node for node in nodes}
         for _, node in sorted(by_location.items(), reverse=True):
@@ -75,7 +81,7 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
                 update = action["update"]
                 node.value.extend(copied(update if isinstance(update, list) else [update]))
             elif isinstance(node.value, dict) and isinstance(action["update"], dict):
-                _merge(node.value, action["update"], f"{location}: {target}")
+                _merge(node.value, action["update"], f"{location}: {shown}")
             else:
                 raise contract_error(location, f"cannot update {quoted(node.value)}; target the object that holds it")
 

@@ -171,7 +171,7 @@ def _classify(request: CallbackRequest, error: Exception, lookup: LookupProgress
         case aiohttp.ClientConnectorError():
             return "refused", f"no connection to {error.host}:{error.port}: {_plain(error.os_error)}"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
-            return "reset", f"closed before the answer was complete: {error}"
+            return "reset", "the connection was closed before the answer was complete"
         case OSError():
             return "reset", str(error) or type(error).__name__
         case aiohttp.ClientResponseError():

@@ -275,7 +275,9 @@ def _all_accepted(url: str, findings: Sequence[Finding], left: Sequence[Finding]
     ]
     page = any("html" in answer.headers.get("content-type", "") for answer in answers)
     statuses = " and ".join(dict.fromkeys(str(answer.status) for answer in answers))
-    found = f"it answered {statuses} to every forged message{', with an HTML page' if page else ''}"
+    is_every = len(forged) == sum(finding.case.group == FORGED for finding in findings)
+    messages = "every forged message" if is_every else f"each of the {len(forged)} forged messages that were sent"
+    found = f"it answered {statuses} to {messages}{', with an HTML page' if page else ''}"
     more, fix = _acceptance([exchange.effect for finding in forged for exchange in finding.exchanges])
     if page:
         fix = f"A page for people answers at {urlsplit(url).path or '/'}: check the path of the URL. Then: {fix}"

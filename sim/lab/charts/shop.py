@@ -53,7 +53,7 @@ def settle_times(world: World, ax: Axes | None) -> Axes:
     ax.set_xlabel("time to payment (s)")
     ax.set_xlim(left=0, auto=True)
     share_axis(ax, "paid charges")
-    _finish(world, ax, "charges", "no paid charge", "yet")
+    _finish(world, ax, "charges", "no charge", "was paid")
     if seconds:
         ax.legend(loc="lower right")
     return ax

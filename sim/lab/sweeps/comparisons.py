@@ -150,8 +150,8 @@ def _shares(runs: pd.DataFrame, names: list[str], given: Iterable[str]) -> set[s
     cent, is none. Raises `SweepError` for one that is given and has other values."""
     listed, found = checked_list("shares", given), set()
     for name in listed:
-        if name not in names:
-            raise SweepError(f"shares: {quoted(name)} is no metric here: choose from {', '.join(names)}")
+        if not isinstance(name, str) or name not in names:
+            raise SweepError(f"shares: {quoted(name, 60)} is no metric here: choose from {', '.join(names)}")
     for name in names:
         values = runs[name].dropna()
         if not (name in listed or name in SHARES or runs[name].dtype.kind == "b"):

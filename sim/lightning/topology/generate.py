@@ -48,7 +48,7 @@ def generate(what: str, seed: int, liquidity: str = UNIFORM, scale_sat: float = 
     if shape not in SHAPES or not (size.isascii() and size.isdigit()):
         raise GraphError(f"network={quoted(what, 80)} is not a network: {NETWORK_FORMS}")
     nodes = int(size)
-    least = 10 if shape == "scale-free" else 6 if shape == "hub" else 2
+    least = LEAST_NODES.get(shape, 2)
     if not least <= nodes <= MAX_NODES:
         raise GraphError(f"network={quoted(what)}: {shape} has {least} to {MAX_NODES} nodes")
     rng = np.random.default_rng(seed)
@@ -109,6 +109,9 @@ SHAPES: dict[str, Callable[[int, np.random.Generator], Ends]] = {
     "line": _line,
     "star": _star,
 }
+
+
+LEAST_NODES = {"scale-free": 10, "hub": 6}  # of the others: 2
 
 
 def _with_channels(

@@ -178,3 +178,23 @@ def test_the_file_of_an_overlay_is_read_again_when_it_has_changed(
     file.unlink()
     with pytest.raises(ContractError, match="check the path"):
         title()
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "$[?" + "(" * 500 + "@.a" + ")" * 500 + "]",
+        "$" + "[?@.a" * 300 + "]" * 300,
+        f"$[?{'!' * 3_000}@.a]",
+        "$" + "..a" * 3_000,
+    ],
+    ids=["parentheses", "filters", "negations", "segments"],
+)
+def test_a_target_that_nests_too_deeply_is_one_line(target: str, tmp_path: Path) -> None:
+    path = tmp_path / "deep.overlay.json"
+    action = {"target": target, "update": {}}
+    path.write_text(json.dumps({"overlay": "1.0.0", "info": {"title": "t", "version": "1"}, "actions": [action]}))
+    with pytest.raises(ContractError, match=r"deep\.overlay\.json, action 1") as refused:
+        Sandbox(overlays=[str(path)])
+    assert len(str(refused.value).splitlines()) == 1
+    assert len(str(refused.value)) < 1_000
