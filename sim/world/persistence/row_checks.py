@@ -6,6 +6,7 @@ A sandbox never writes rows that fail here. Rows that refer to a removed row are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import ceil
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
@@ -308,6 +309,8 @@ def _traffic(table: Callable[[str], _Rows], contract: Contract | None) -> None:
                 lists.refuse(found, f"values are not the {content} that the traffic {row['id']} needs")
             if content == "rates" and (places is None or min(values) < 0):
                 lists.refuse(found, "values are not rates, each from an instant on")
+        if row["due"] < row["started_at"] or (row["next_at"] is not None and row["next_at"] != ceil(row["due"])):
+            streams.refuse(row, f"due is {row['due']}, which does not fit to started_at and next_at")
         arrivals = row["settings"]["arrivals"]
         for term in arrivals[1] if arrivals[0] == "mixed" else ():
             for factor in term:
