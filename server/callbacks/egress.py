@@ -25,6 +25,8 @@ PRIVATE_NETWORK = "private-network"
 
 # Not a rule: the error code of an attempt at a host name without an address.
 UNRESOLVED = "unresolved"
+# How the note of a timeout begins when the name of the receiver had no address yet.
+NO_LOOKUP = ("the look-up of the name ", "the name ")
 
 # A part of the note of a blocked attempt in Python: another policy alone sends nothing again.
 THEN_REPLAY = " and replay this delivery"

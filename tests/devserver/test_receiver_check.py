@@ -647,7 +647,25 @@ def test_a_check_that_the_own_policy_forbids_has_no_grade(
     assert "Grade" not in text
 
 
-def test_a_name_without_an_address_has_no_grade(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "note",
+    [
+        "the look-up of the name {} had no answer within 15000 ms",
+        "the name {} was not looked up: 8 earlier look-ups had no answer within 15000 ms",
+    ],
+)
+def test_a_look_up_without_an_answer_is_no_answer_of_the_endpoint(note: str) -> None:
+    note = note.format("shop.example")
+    report = checked(CallbackResponse(error="timeout", note=note))
+    assert (report.grade, report.why) == (None, f"nothing was sent, because {note}")
+    assert {finding.verdict for finding in report.findings} == {SKIPPED}
+
+
+def test_a_name_without_an_address_has_no_grade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_address(*_: object, **__: object) -> list[object]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_address)  # a name server may take longer than the check waits
     status, report = command("http://shop.invalid/hook", out=tmp_path / "report.json")
     assert (status, report["grade"], report["counts"]["skipped"]) == (3, None, len(CASES))
     assert report["why"].startswith("nothing was sent, because the name shop.invalid has no address")

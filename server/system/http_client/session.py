@@ -17,7 +17,7 @@ from yarl import URL
 
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, invalid_status
 from leyden.server.callbacks.deliveries import status_note
-from leyden.server.callbacks.egress import UNRESOLVED
+from leyden.server.callbacks.egress import NO_LOOKUP, UNRESOLVED
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system.http_client.client import ReceiverClient
@@ -194,9 +194,9 @@ def _lookup_note(request: CallbackRequest, lookup: LookupProgress) -> str:
     host = URL(request.url, encoded=True).host
     limit_ms = min(request.connect_timeout_ms, request.timeout_ms)
     if lookup.state is LookupState.WAITING:
-        return f"the look-up of the name {host} had no answer within {limit_ms} ms"
+        return f"{NO_LOOKUP[0]}{host} had no answer within {limit_ms} ms"
     earlier = "1 earlier look-up" if lookup.earlier == 1 else f"{lookup.earlier} earlier look-ups"
-    return f"the name {host} was not looked up: {earlier} had no answer within {limit_ms} ms"
+    return f"{NO_LOOKUP[1]}{host} was not looked up: {earlier} had no answer within {limit_ms} ms"
 
 
 def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:

@@ -20,8 +20,9 @@ from leyden.devserver.receiver_check.findings import (
     judged,
 )
 from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, KnownIds, TestRequest
+from leyden.server.callbacks.egress import NO_LOOKUP
 from leyden.server.contract.types import Contract
-from leyden.server.ports import CallbackTransport
+from leyden.server.ports import CallbackResponse, CallbackTransport
 from leyden.server.printable import printable
 from leyden.server.system.clock import random_seed, system_time_ms
 from leyden.server.timestamps import to_iso
@@ -176,7 +177,15 @@ async def _send(check: Case, requests: Sequence[TestRequest], transport: Callbac
         answers = await deliver_together(transport, [request.request for request in requests])
     else:
         answers = [await deliver(transport, request.request) for request in requests]
-    return [Exchange(request, answer) for request, answer in zip(requests, answers, strict=True)]
+    pairs = zip(requests, map(_with_kind, answers), strict=True)
+    return [Exchange(request, answer) for request, answer in pairs]
+
+
+def _with_kind(answer: CallbackResponse) -> CallbackResponse:
+    """The response; that of an attempt whose time ended before its name had an address is `unresolved`: nothing was
+    sent."""
+    is_lookup = answer.error == "timeout" and answer.note.startswith(NO_LOOKUP)
+    return answer._replace(error=UNRESOLVED) if is_lookup else answer
 
 
 def _grade(findings: Sequence[Finding], causes: Sequence[Cause]) -> tuple[str | None, str]:
