@@ -72,6 +72,15 @@ def test_conversion_has_a_step_for_each_window(sb: Sandbox) -> None:
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (UTC)", "charges paid\n(windows of 20m)")
 
 
+def test_the_conversion_of_charges_that_are_pending_is_not_drawn() -> None:
+    sb = Sandbox(start="2030-01-01T09:00Z")
+    sb.charges.create(amount="1000", description="tea")
+    sb.advance("5m")
+    ax = sb.plot.conversion("1m")
+    assert [text.get_text() for text in ax.texts] == ["no charge has ended"]
+    assert ax.get_xlim()[0] > 20_000  # days since 1970
+
+
 def test_settle_times_are_the_cumulative_distribution(sb: Sandbox) -> None:
     ax = sb.plot.settle_times()
     paid = sb.charges.table.dropna(subset="confirmed_at")

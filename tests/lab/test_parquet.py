@@ -359,6 +359,8 @@ def test_what_a_run_wrote_to_files_is_not_said_to_have_never_been(tmp_path: Path
         sb.plot.liquidity()
     sb.charges.create(amount="1000", description="tea")
     assert f"1 pending, without {charges} that were removed from the sandbox" in repr(sb)
-    assert sb.plot.conversion().get_title(loc="right") == f"without {charges} that were removed from the sandbox"
+    assert sb.plot.conversion().texts[0].get_text() == "no charge has ended"
     sb.notebook(tmp_path / "of.ipynb")
     assert f"It has 1 charge: 1 pending, without {charges} that were removed" in (tmp_path / "of.ipynb").read_text()
+    sb.advance("1d")
+    assert sb.plot.conversion().get_title(loc="right") == f"without {charges} that were removed from the sandbox"

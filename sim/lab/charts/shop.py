@@ -32,13 +32,16 @@ def conversion(world: World, by: str | float | timedelta, ax: Axes | None) -> Ax
     figures = Kpi(world).by(by)["conversion"]
     ax = axes(ax)
     starts = [int(start.timestamp() * 1_000) for start in figures.index]
-    if starts:
+    is_known = bool(figures.notna().any())
+    if is_known:
         # A window is as wide as it lasts: the last value is repeated at its end.
         ends = [*starts, starts[-1] + span_from("by", by, least_ms=1)]
         shares = [*figures, figures.iloc[-1]]
         ax.plot(instants(ends), shares, drawstyle="steps-post", label=label_text(world.label))
     time_axis(ax, world.config.start_ms, world.clock.now())
     share_axis(ax, f"charges paid\n(windows of {label_text(by)})")
+    if starts and not is_known:
+        return finish(ax, "no charge has ended")
     return _finish(world, ax, "charges", "no charge", "was created")
 
 
