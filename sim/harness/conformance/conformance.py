@@ -1,6 +1,6 @@
 """The conformance run: a fixed list of cases for every lifecycle row, error, delivery result and bound.
 
-It takes a second or two and makes no random choices, so it is a smoke test for any implementation.
+It takes some seconds and makes no random choices, so it is a smoke test for any implementation.
 """
 
 from __future__ import annotations
