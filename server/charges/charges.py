@@ -19,7 +19,7 @@ from leyden.server.charges.wire_model import (
 )
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import CallbackRule, Contract
-from leyden.server.errors import NotFound
+from leyden.server.errors import NotFound, StorageUnavailable
 from leyden.server.http.corrections import other_kind, unknown_id
 from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
@@ -90,7 +90,7 @@ class ChargeService:
 
     # API operations
 
-    @handles(needs=("body.amount", "body.description", "body.expiresIn"))
+    @handles(raises=(StorageUnavailable,), needs=("body.amount", "body.description", "body.expiresIn"))
     def create_charge(self, request: Request) -> dict[str, Any]:
         """Issue an invoice and store a pending Charge."""
         body = request.body

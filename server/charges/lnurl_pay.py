@@ -14,7 +14,7 @@ from leyden.server.charges.rows import StaticChargeRow
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import Contract
-from leyden.server.errors import Conflict, InvalidAmount, InvalidRequest, NotFound
+from leyden.server.errors import Conflict, InvalidAmount, InvalidRequest, NotFound, StorageUnavailable
 from leyden.server.http.corrections import received
 from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
@@ -49,7 +49,7 @@ class LnurlPayService:
             raise NotFound("no static charge has this lightning address: check its spelling")
         return self._pay_request(self._require_open(static))
 
-    @handles(raises=(NotFound, Conflict, InvalidRequest), needs=("path.id",))
+    @handles(raises=(NotFound, Conflict, InvalidRequest, StorageUnavailable), needs=("path.id",))
     def request_invoice(self, request: Request) -> dict[str, Any]:
         """LUD-06, second request: an invoice over the requested amount, which belongs to a new Charge."""
         static = self._require_open(self._by_id(request.path["id"]))

@@ -13,7 +13,7 @@ from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource, echo, echoed_names, envelope, static_charge_resource
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import Contract, LifecycleTable
-from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
+from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict, StorageUnavailable
 from leyden.server.http.corrections import other_kind, unknown_id
 from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
@@ -86,7 +86,10 @@ class StaticChargeService:
 
     # API operations
 
-    @handles(raises=(SemanticConflict, Conflict), needs=("body.minAmount", "body.maxAmount", "body.description"))
+    @handles(
+        raises=(SemanticConflict, Conflict, StorageUnavailable),
+        needs=("body.minAmount", "body.maxAmount", "body.description"),
+    )
     def create_static_charge(self, request: Request) -> dict[str, Any]:
         """Store an active Static Charge and return its LNURL."""
         body = request.body
@@ -122,7 +125,7 @@ class StaticChargeService:
         """One Static Charge of the caller's project."""
         return envelope("Static charge found", self.show(self.find(request)))
 
-    @handles(raises=(NotFound, SemanticConflict, Conflict), needs=("path.id",))
+    @handles(raises=(NotFound, SemanticConflict, Conflict, StorageUnavailable), needs=("path.id",))
     def update_static_charge(self, request: Request) -> dict[str, Any]:
         """Change the fields in the request; the LNURL does not change. More `allowedSlots` can make it active again."""
         static = self.find(request)

@@ -13,8 +13,20 @@ from typing import Any, TypeVar
 
 from leyden.server.contract.json_pointer import contract_error, suggestion
 from leyden.server.contract.schemas import always_there
-from leyden.server.contract.types import Contract, Operation
-from leyden.server.errors import ContractError, Problem
+from leyden.server.contract.types import WALLET_STATUSES, Contract, Operation
+from leyden.server.errors import (
+    ContractError,
+    IdempotencyMismatch,
+    InternalError,
+    InvalidRequest,
+    NotAcceptable,
+    NotFound,
+    PayloadTooLarge,
+    Problem,
+    SemanticConflict,
+    Unauthorized,
+    UnsupportedMediaType,
+)
 
 Handler = Callable[..., Any]
 Functions = Mapping[str, Any]
@@ -134,14 +146,44 @@ def _mock_handler(operation: Operation, mock_unbound: bool, unused: Iterable[str
 
 
 def _check_raises(operation: Operation, handler: Handler) -> None:
-    if operation.errors_as != "problem":
-        return
+    location = f"{_location(operation)}.responses"
     for problem in getattr(handler, "raises", ()):
-        if problem.status not in operation.responses:
+        if _is_undeclared(operation, problem):
             raise contract_error(
-                f"{_location(operation)}.responses",
+                location,
                 f"{operation.handler_name} can raise {problem.__name__}, but {problem.status} is not declared; add it",
             )
+    missing = sorted({str(one.status) for one in _of_every_handler(operation) if _is_undeclared(operation, one)})
+    if missing:
+        statuses = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
+        raise contract_error(
+            location,
+            f"every request may be answered with {statuses} before {operation.handler_name} runs, and the operation "
+            f"does not declare {'them' if missing[1:] else 'it'}; add a response for {'each' if missing[1:] else 'it'}",
+        )
+
+
+def _is_undeclared(operation: Operation, problem: type[Problem]) -> bool:
+    is_sent = operation.errors_as == "problem" or problem.status in WALLET_STATUSES
+    return is_sent and problem.status not in operation.responses
+
+
+def _of_every_handler(operation: Operation) -> Iterable[type[Problem]]:
+    """The problems that the request pipeline can answer for an operation, whatever its handler does.
+
+    Those that concern the connection, and not an operation, are declared nowhere: 403, 408, 414, 421, 431 and 503.
+    """
+    yield from (InvalidRequest, NotAcceptable, PayloadTooLarge, InternalError)
+    if operation.secured:
+        yield Unauthorized
+    if any(one.location == "path" for one in operation.parameters):
+        yield NotFound
+    if any(one.name == "Idempotency-Key" for one in operation.parameters):
+        yield IdempotencyMismatch
+    if operation.body is not None:
+        yield UnsupportedMediaType
+        if operation.body.rule.integers:
+            yield SemanticConflict
 
 
 def _check_needs(operation: Operation, handler: Handler) -> None:

@@ -90,6 +90,10 @@ class DeliveryRule(NamedTuple):
     rotation_ms: int
 
 
+# LUD-06: a wallet reads the reason of an error from a 200 response. These errors have their own status all the same.
+WALLET_STATUSES = frozenset({406, 413, 500, 507})
+
+
 class CallbackRule(NamedTuple):
     """An OpenAPI callback: the name, where its URL stands in the request body (`("callbackUrl",)`), the body's rule,
     and the delivery rule."""
@@ -107,7 +111,8 @@ class Operation(NamedTuple):
 
     `operation_id` names its handler: `createCharge` -> `create_charge`.
 
-    `errors_as` is `problem` (RFC 9457 with the error's own status) or `lnurl` (HTTP 200 with a reason).
+    `errors_as` is `problem` (RFC 9457 with the error's own status) or `lnurl` (HTTP 200 with a reason, but for
+    `WALLET_STATUSES`).
     `echoed` are request properties that are also properties of the answered resource. `refuses_body`: it declares no
     body, and refuses one with fields (`x-undeclared-body`); without a wallet's errors only.
     """

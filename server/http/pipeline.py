@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from leyden.server.contract.types import EVENT_STREAM, Operation
+from leyden.server.contract.types import EVENT_STREAM, WALLET_STATUSES, Operation
 from leyden.server.errors import (
     InternalError,
     MethodNotAllowed,
@@ -290,8 +290,7 @@ class PathEndpoint:
         more = [(HEADER, header_value(scope[IGNORED]))] if IGNORED in scope else []
         if operation.errors_as == "lnurl":
             more += [(name.encode(), value.encode()) for name, value in operation.success.constants]
-        if operation.errors_as == "lnurl" and problem.status not in {406, 413, 500, 507}:
-            # LUD-06: wallets read the reason from a 200 response; with another status they ignore it.
+        if operation.errors_as == "lnurl" and problem.status not in WALLET_STATUSES:
             body = {"status": "ERROR", "reason": problem.detail}
             self._record(scope, bound, 200, refused=problem.code)
             return await _send(send, 200, orjson.dumps(body), JSON, more, omit_body=omit_body)

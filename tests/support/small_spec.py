@@ -38,7 +38,13 @@ paths:
           links:
             get: {operationId: getOrder, parameters: {id: $response.body#/data/id}}
         '400': {$ref: '#/components/responses/Refused'}
+        '401': {$ref: '#/components/responses/Refused'}
         '404': {$ref: '#/components/responses/Refused'}
+        '406': {$ref: '#/components/responses/Refused'}
+        '409': {$ref: '#/components/responses/Refused'}
+        '413': {$ref: '#/components/responses/Refused'}
+        '415': {$ref: '#/components/responses/Refused'}
+        '500': {$ref: '#/components/responses/Refused'}
       callbacks:
         orderUpdated:
           '{$request.body#/hookUrl}':
@@ -79,7 +85,12 @@ paths:
               schema: {$ref: '#/components/schemas/OrderAnswer'}
               examples:
                 one: {$ref: '#/components/examples/Order'}
+        '400': {$ref: '#/components/responses/Refused'}
+        '401': {$ref: '#/components/responses/Refused'}
         '404': {$ref: '#/components/responses/Refused'}
+        '406': {$ref: '#/components/responses/Refused'}
+        '413': {$ref: '#/components/responses/Refused'}
+        '500': {$ref: '#/components/responses/Refused'}
   /pay/{id}:
     get:
       operationId: payOrder
@@ -93,6 +104,9 @@ paths:
         '200':
           description: What a wallet needs.
           content: {application/json: {schema: {type: object}}}
+        '406': {$ref: '#/components/responses/Refused'}
+        '413': {$ref: '#/components/responses/Refused'}
+        '500': {$ref: '#/components/responses/Refused'}
 components:
   securitySchemes:
     apikey: {type: apiKey, in: header, name: apikey}

@@ -9,7 +9,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
-from leyden.errors import ApiError
+from leyden.errors import ApiError, ContractError
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.ports import FailedInvoice
@@ -201,3 +201,50 @@ def test_a_new_constant_response_header() -> None:
     with edited(edit) as sandbox:
         answer = sandbox.http.post("/v0/charges", json={"amount": "1000", "description": "tea"})
         assert answer.headers["x-environment"] == "sandbox"
+
+
+def test_an_operation_without_429_is_not_rate_limited() -> None:
+    def edit(document: Document) -> None:
+        del document["paths"]["/v0/charges"]["post"]["responses"]["429"]
+
+    with edited(edit) as sandbox:
+        with pytest.raises(ApiError, match="createCharge"):
+            sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "rate_limit", "operation": "createCharge"})
+        sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "rate_limit"})
+        sandbox.charges.create(amount="1000", description="tea")
+        with pytest.raises(ApiError, match="429"):
+            sandbox.ask("GET", "/v0/wallet")
+
+
+STATUSES = [
+    (path, method, status)
+    for path, item in load_contract().document["paths"].items()
+    for method, operation in item.items()
+    if "responses" in operation
+    for status in operation["responses"]
+]
+
+
+@pytest.mark.parametrize(("path", "method", "status"), STATUSES)
+def test_a_status_that_the_server_can_answer_is_declared_or_the_spec_is_refused(path, method, status) -> None:
+    def edit(document: Document) -> None:
+        del document["paths"][path][method]["responses"][status]
+
+    if status == "429":  # by a fault only, which an operation without it does not have
+        edited(edit).close()
+    else:
+        with pytest.raises(ContractError) as refusal:
+            edited(edit)
+        assert f"{method}" in str(refusal.value)
+        assert status in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+
+
+def test_every_missing_status_is_named_at_once() -> None:
+    def edit(document: Document) -> None:
+        responses = document["paths"]["/v0/charges/{id}"]["get"]["responses"]
+        for status in ("400", "401", "406"):
+            del responses[status]
+
+    with pytest.raises(ContractError, match=r"\.get\.responses: every request .* with 400, 401 and 406 before"):
+        edited(edit)
