@@ -15,27 +15,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A file that cannot be used is a wrong argument.
 
     The checks return 3 when they could not check everything, or could not test the target. An interrupt is the regular
-    end of what runs until then; any other command has not done what it was to do.
+    end of what runs until then; any other command has not done what it was to do. Without `arguments` it is the command
+    of the process: SIGTERM interrupts it as SIGINT does, and neither interrupts the end of the process.
     """
+    is_process = arguments is None
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _run(list(given))
+        status = _run(list(given), is_process=is_process)
     except KeyboardInterrupt:
-        if given[:1] in (["serve"], ["listen"]) or "--follow" in given:
-            return 0
-        print("leyden: interrupted before the end", file=sys.stderr)
-        return 3 if given[:1] and given[0] in _CHECKS else 1
+        status = _interrupted(given)
+    if is_process:
+        from leyden.server.system.stop_signals import ignore_stop_signals
+
+        ignore_stop_signals()
+    return status
 
 
-def _run(given: list[str]) -> int:
-    # Imported here, because an interrupt during the imports ends the command as quietly as a later one. A server ends
-    # as quietly by SIGTERM, from here on.
+def _interrupted(given: list[str]) -> int:
+    if given[:1] in (["serve"], ["listen"]) or "--follow" in given:
+        return 0
+    print("leyden: interrupted before the end", file=sys.stderr)
+    return 3 if given[:1] and given[0] in _CHECKS else 1
+
+
+def _run(given: list[str], *, is_process: bool) -> int:
+    # Imported here, because an interrupt during the imports ends the command as quietly as a later one.
     if "orjson" not in sys.modules:
         from leyden.server.system.stop_signals import stop_signals_held
 
         with stop_signals_held():
             import orjson  # noqa: F401
-    if given[:1] == ["serve"]:
+    if is_process:
         from leyden.server.system.stop_signals import interrupt_on_stop_signals
 
         interrupt_on_stop_signals()

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from leyden.server.contract.json_pointer import contract_error, suggestion
 from leyden.server.contract.schemas import always_there
-from leyden.server.contract.types import WALLET_STATUSES, Contract, Operation
+from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import (
     ContractError,
     IdempotencyMismatch,
@@ -148,12 +148,13 @@ def _mock_handler(operation: Operation, mock_unbound: bool, unused: Iterable[str
 def _check_raises(operation: Operation, handler: Handler) -> None:
     location = f"{_location(operation)}.responses"
     for problem in getattr(handler, "raises", ()):
-        if _is_undeclared(operation, problem):
+        if not operation.can_answer(problem.status):
             raise contract_error(
                 location,
                 f"{operation.handler_name} can raise {problem.__name__}, but {problem.status} is not declared; add it",
             )
-    missing = sorted({str(one.status) for one in _of_every_handler(operation) if _is_undeclared(operation, one)})
+    answered = {one.status for one in _of_every_handler(operation)}
+    missing = [str(status) for status in sorted(answered) if not operation.can_answer(status)]
     if missing:
         statuses = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
         raise contract_error(
@@ -161,11 +162,6 @@ def _check_raises(operation: Operation, handler: Handler) -> None:
             f"every request may be answered with {statuses} before {operation.handler_name} runs, and the operation "
             f"does not declare {'them' if missing[1:] else 'it'}; add a response for {'each' if missing[1:] else 'it'}",
         )
-
-
-def _is_undeclared(operation: Operation, problem: type[Problem]) -> bool:
-    is_sent = operation.errors_as == "problem" or problem.status in WALLET_STATUSES
-    return is_sent and problem.status not in operation.responses
 
 
 def _of_every_handler(operation: Operation) -> Iterable[type[Problem]]:

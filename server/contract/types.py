@@ -133,6 +133,10 @@ class Operation(NamedTuple):
     decision: str | None
     refuses_body: bool = False
 
+    def can_answer(self, status: int) -> bool:
+        """Whether an error of this status can be answered: it is declared, or a wallet gets the reason with 200."""
+        return status in self.responses or (self.errors_as == "lnurl" and status not in WALLET_STATUSES)
+
     @property
     def success(self) -> ResponseRule:
         """The response of a handler that succeeds: that of 200, or of 201 if the operation creates a resource."""

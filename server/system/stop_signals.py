@@ -22,6 +22,30 @@ def ignore_stop_signals() -> None:
 
 
 @contextmanager
+def stop_signals_ignored() -> Iterator[None]:
+    """Neither signal has an effect until the end. Only in the main thread."""
+    before = [signal.signal(number, signal.SIG_IGN) for number in STOP_SIGNALS]
+    try:
+        yield
+    finally:
+        for number, handler in zip(STOP_SIGNALS, before, strict=True):
+            signal.signal(number, handler)
+
+
+@contextmanager
+def stop_signals_blocked() -> Iterator[None]:
+    """Both signals wait until the end, where the system can do this; a process that is started here begins so, too."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+@contextmanager
 def stop_signals_held() -> Iterator[None]:
     """A signal to stop raises `KeyboardInterrupt` at the end: a native module that is interrupted while it is imported
     may end the process with an error of its own. In another thread than the main one, no signal arrives."""

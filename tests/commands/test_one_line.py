@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -83,7 +85,7 @@ def test_a_long_text_of_an_error_keeps_its_start_and_its_mend() -> None:
 def test_an_interrupt_is_a_success_only_of_what_runs_until_then(
     given: list[str], status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(_: list[str]) -> int:
+    def interrupted(_: list[str], *, is_process: bool) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("leyden.__main__._run", interrupted)
@@ -91,14 +93,22 @@ def test_an_interrupt_is_a_success_only_of_what_runs_until_then(
     assert capsys.readouterr() == ("", "leyden: interrupted before the end\n" if status else "")
 
 
-def test_a_check_of_a_client_that_is_interrupted_has_no_grade(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_check_of_a_client_that_is_stopped_has_no_grade_and_ends_the_client(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     started = tmp_path / "started"
-    client = f"import pathlib, time; pathlib.Path({str(started)!r}).touch(); time.sleep(60)"
+    client = f"import os, pathlib, time; pathlib.Path({str(started)!r}).write_text(str(os.getpid())); time.sleep(60)"
     words = ["-m", "leyden", "client-check", "--", sys.executable, "-c", client]
     with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as check:
-        while not started.exists():
+        while not (started.exists() and started.read_text()):
             assert check.poll() is None
             time.sleep(0.02)
-        check.send_signal(signal.SIGINT)
+        check.send_signal(number)
         printed, error = check.communicate(timeout=30)
     assert (check.returncode, error.splitlines()[-1]) == (3, "leyden: interrupted before the end"), printed
+    with suppress(ProcessLookupError):
+        for _ in range(500):  # until the system has removed it
+            os.kill(int(started.read_text()), 0)
+            time.sleep(0.02)
+        pytest.fail("the client still runs")

@@ -121,8 +121,9 @@ def test_what_cannot_be_written_is_refused_before_the_run(
     assert why in line
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("after_s", [0.7, 4.0])
-def test_an_interrupt_ends_all_workers(after_s: float) -> None:
+def test_a_stop_signal_ends_all_workers(after_s: float, number: signal.Signals) -> None:
     """As a terminal sends it, to every process, and twice."""
     command = [sys.executable, "-m", "leyden", "fuzz", "--seconds", "600", "--workers", "2"]
     process = subprocess.Popen(
@@ -131,7 +132,7 @@ def test_an_interrupt_ends_all_workers(after_s: float) -> None:
     for _ in range(2):
         time.sleep(after_s)
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGINT)
+            os.killpg(process.pid, number)
     out, err = process.communicate(timeout=120)
     assert "Traceback" not in out + err
     assert process.returncode == 3
@@ -142,9 +143,9 @@ def test_workers_end_with_their_command() -> None:
     command = [sys.executable, "-m", "leyden", "fuzz", "--seconds", "600", "--workers", "2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     time.sleep(4)
-    process.send_signal(signal.SIGTERM)
+    process.kill()
     process.communicate(timeout=60)  # at the end of the last process with these pipes
-    assert process.returncode == -signal.SIGTERM
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_what_an_edited_document_declares_and_no_case_reaches_is_listed(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 from _thread import interrupt_main
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from multiprocessing import connection, get_context, parent_process
 from multiprocessing.synchronize import Event
 from threading import Lock, Thread
@@ -17,6 +15,7 @@ from leyden.harness.engines.campaign import run_campaign
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.reports.results import CampaignReport
 from leyden.server.system.clock import system_time_ms
+from leyden.server.system.stop_signals import stop_signals_blocked, stop_signals_ignored
 
 _INTERRUPTED = "it was interrupted"
 
@@ -24,24 +23,21 @@ _INTERRUPTED = "it was interrupted"
 def run_in_processes(parts: Sequence[CampaignConfig]) -> CampaignReport:
     """Run each part in a process of its own, and merge the reports.
 
-    A terminal sends an interrupt to all its processes. The workers do not see it: this process tells each to stop, and
-    ignores further interrupts until they have.
+    A terminal sends an interrupt to all its processes. The workers do not see it, and not SIGTERM: this process tells
+    each to stop, and ignores further signals until they have.
     """
     context = get_context("spawn")
     stop = context.Event()
     executor = ProcessPoolExecutor(len(parts), mp_context=context, initializer=_begin, initargs=(stop,))
     futures: list[Future[CampaignReport]] = []
     try:
-        with _interrupts_blocked():  # a new process begins with this mask
+        with stop_signals_blocked():  # a new process begins with this mask
             futures = [executor.submit(_run, part) for part in parts]
         wait(futures)
     except KeyboardInterrupt:
-        former = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
+        with stop_signals_ignored():
             stop.set()
             wait(futures)
-        finally:
-            signal.signal(signal.SIGINT, former)
     finally:
         executor.shutdown()
     report = CampaignReport()
@@ -57,19 +53,6 @@ def _result(future: Future[CampaignReport], *, is_stopped: bool) -> CampaignRepo
         if not is_stopped:
             raise
         return CampaignReport(cut_short=_INTERRUPTED, incomplete=True)
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """SIGINT waits until the end, where the system can do this."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 # In a worker
