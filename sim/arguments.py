@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from functools import wraps
+from math import isfinite
 from numbers import Real
 from operator import index
 from pathlib import Path
@@ -333,3 +334,15 @@ def _no_attribute(value: Spelled, name: str) -> str:
     near = closest(name, [each for each in {*dir(type(value)), *value._fields} if not each.startswith("_")])
     advice = "" if near is None or name.startswith("_") else f": did you mean {near}?"
     return f"{type(value).__name__} has no attribute {name}{advice}"
+
+
+def has_infinite_number(value: Any) -> bool:
+    """Whether a value, its items or its fields are NaN or infinite: no number of JSON (RFC 8259, 6)."""
+    if isinstance(value, Mapping):
+        return any(map(has_infinite_number, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(has_infinite_number, value))
+    as_python = getattr(value, "tolist", None)  # of a number or an array of numpy
+    if as_python is not None:
+        return has_infinite_number(as_python())
+    return isinstance(value, float) and not isfinite(value)

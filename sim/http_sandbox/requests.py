@@ -84,18 +84,18 @@ def _encoded(body: Any) -> bytes:
     if not isinstance(body, Mapping):
         raise ArgumentError(f"body={quoted(body, 60)} is no JSON object: give a dict")
     try:
-        return json.dumps(dict(body)).encode()
+        return json.dumps(dict(body), allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):
         name, value = next((one for one in body.items() if not _is_json(dict([one]))), ("body", body))
         raise ArgumentError(
             f"{quoted(name, 60) if not isinstance(name, str) else name[:60]}={quoted(value, 60)} cannot be written as"
-            " JSON: give texts, numbers, lists and dicts"
+            " JSON: give texts, finite numbers, lists and dicts"
         ) from None
 
 
 def _is_json(value: Any) -> bool:
     try:
-        json.dumps(value)
+        json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         return False
     return True

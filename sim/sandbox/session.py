@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.arguments import checked_list, checked_text, refuse_copy, whole_number
+from leyden.arguments import checked_list, checked_text, has_infinite_number, refuse_copy, whole_number
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.recorded_responses import recorded_id, recorded_response, unknown_attempt
 from leyden.callbacks.transport import RecordedNetwork
@@ -370,9 +370,9 @@ def _header_bytes(headers: Headers) -> tuple[Header, ...]:
 
 
 def _json_bytes(fields: Mapping[str, Any]) -> bytes:
-    """Fields as JSON. Raises `TypeError` with the name of the first field that has no JSON form."""
+    """Fields as JSON. Raises `ArgumentError` with the name of the first field that has no JSON form."""
     try:
-        return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
+        encoded = orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:
         for name in fields if isinstance(fields, Mapping) else ():
             if not isinstance(name, str):
@@ -383,6 +383,11 @@ def _json_bytes(fields: Mapping[str, Any]) -> bytes:
             except TypeError:
                 raise ArgumentError(f"{name}={quoted(value, 60)} {_json_mend(value)}") from None
         raise
+    if b"null" in encoded:  # as orjson writes a number without a JSON form
+        for name, value in fields.items() if isinstance(fields, Mapping) else [("body", fields)]:
+            if has_infinite_number(value):
+                raise ArgumentError(f"{name}={quoted(value, 60)} has no JSON form: give a finite number, or None")
+    return encoded
 
 
 def _json_mend(value: Any) -> str:

@@ -9,11 +9,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
+import numpy as np
 import orjson
 import pytest
 
 from leyden import Sandbox
-from leyden.errors import ApiError, ListenError, PayerError
+from leyden.errors import ApiError, ArgumentError, ListenError, PayerError
+from leyden.http_sandbox.requests import ask
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind
 from leyden.sandbox.resources import Charge, Payment
 from tests.support.lists import listed
@@ -111,10 +113,21 @@ def test_an_ignored_field_causes_a_warning(sandbox: Sandbox) -> None:
 def test_a_value_without_a_json_form_is_named(sandbox: Sandbox) -> None:
     with pytest.raises(TypeError, match=r"expiresIn=.* is not JSON: give a text"):
         sandbox.charges.create(amount="1000", description="tea", expiresIn=timedelta(minutes=1))
-    import numpy as np
-
     charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=np.int64(60))
     assert charge.expires_at == charge.created_at + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    "number", [float("nan"), float("inf"), [1, -float("inf")], {"a": [float("nan")]}, np.float32("nan")]
+)
+def test_a_number_without_a_json_form_is_not_sent_as_null(sandbox: Sandbox, number: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"expiresIn=.* has no JSON form: give a finite number, or None"):
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=number)
+    with pytest.raises(ArgumentError, match=r"event=.* has no JSON form"):
+        sandbox.replay_deliveries(event=number)
+    with pytest.raises(ArgumentError, match=r"expiresIn=.* JSON: give texts, finite numbers"):
+        ask("http://127.0.0.1:9", "POST", "/v0/charges", {"expiresIn": number}, {})
+    sandbox.charges.create(amount="1000", description="null", internalId=None)
 
 
 @pytest.mark.parametrize("amount", [2000.0, 2000.5, "2e3", "", float("nan")])
