@@ -40,15 +40,13 @@ def _interrupted(given: list[str]) -> int:
 
 def _run(given: list[str], *, is_process: bool) -> int:
     # Imported here, because an interrupt during the imports ends the command as quietly as a later one.
-    if "orjson" not in sys.modules:
-        from leyden.server.system.stop_signals import stop_signals_held
+    from leyden.server.system.stop_signals import interrupt_on_stop_signals, stop_signals_held
 
+    if is_process:
+        interrupt_on_stop_signals()
+    if "orjson" not in sys.modules:
         with stop_signals_held():
             import orjson  # noqa: F401
-    if is_process:
-        from leyden.server.system.stop_signals import interrupt_on_stop_signals
-
-        interrupt_on_stop_signals()
     from leyden.commands.catalogue import COMMANDS, build_parser
     from leyden.errors import MissingExtra
     from leyden.server.errors import LeydenError

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_ONE_STOP_S = 2.0
+_last_stop_s = -_ONE_STOP_S
 
 
 def interrupt_on_stop_signals() -> None:
-    """SIGTERM raises `KeyboardInterrupt`, as SIGINT does: what has been opened is closed."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Both signals raise `KeyboardInterrupt`: what has been opened is closed. Those that come within two seconds
+    after one that did belong to the same stop, and do not interrupt the closing."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    global _last_stop_s
+    now_s = time.monotonic()
+    if now_s - _last_stop_s >= _ONE_STOP_S:
+        _last_stop_s = now_s
+        raise KeyboardInterrupt
 
 
 def ignore_stop_signals() -> None:
@@ -60,4 +74,4 @@ def stop_signals_held() -> Iterator[None]:
         for number, handler in zip(STOP_SIGNALS, before, strict=True):
             signal.signal(number, handler)
     if seen:
-        raise KeyboardInterrupt
+        _interrupt(seen[0], None)

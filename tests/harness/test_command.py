@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -137,6 +138,34 @@ def test_a_stop_signal_ends_all_workers(after_s: float, number: signal.Signals) 
     assert "Traceback" not in out + err
     assert process.returncode == 3
     assert "it was interrupted" in out if after_s > 1 else "interrupted" in out + err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("after_s", [0, 0.3, 2.5])
+@pytest.mark.parametrize("words", [["conformance", "--deep"], ["fuzz", "--seconds", "600", "--workers", "2"]])
+def test_several_stop_signals_at_once_are_one(words: list[str], after_s: float) -> None:
+    """A terminal and a supervisor may each send theirs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "leyden", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    _wait_for_handlers(process.pid)
+    time.sleep(after_s)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+        process.send_signal(number)
+        time.sleep(0.01)
+    out, err = process.communicate(timeout=120)
+    assert "Traceback" not in out + err
+    assert process.returncode == 3
+    assert "interrupted" in out + err
+
+
+def _wait_for_handlers(pid: int) -> None:
+    """Until the process handles SIGTERM: before, Python itself starts."""
+    while True:
+        [caught] = re.findall(r"SigCgt:\s+([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text())
+        if int(caught, 16) >> (signal.SIGTERM - 1) & 1:
+            return
+        time.sleep(0.005)
 
 
 def test_workers_end_with_their_command() -> None:

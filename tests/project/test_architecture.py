@@ -98,7 +98,7 @@ ALLOWED = {
     ("sim/world/world.py", "threading"),
     ("sim/world/interrupts.py", "threading"),
     ("sim/lab/progress.py", "threading"),
-    ("sim/harness/engines/processes.py", "threading"),
+    ("sim/harness/engines/workers.py", "threading"),
     ("sim/devserver/multi_tenant.py", "asyncio"),
     ("sim/devserver/request_log/stream.py", "asyncio"),
     ("sim/devserver/sandboxes/event_runner.py", "asyncio"),

@@ -1,0 +1,71 @@
+"""A process of a campaign: it runs its part until the parent tells it to stop.
+
+It imports the harness when it has begun: a process that is told to stop before it runs ends at once.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import interrupt_main
+from multiprocessing import connection, parent_process
+from multiprocessing.synchronize import Event
+from threading import Lock, Thread
+from typing import TYPE_CHECKING
+
+from leyden.server.system.clock import system_time_ms
+
+if TYPE_CHECKING:
+    from leyden.harness.engines.results import CampaignConfig
+    from leyden.harness.reports.results import CampaignReport
+
+INTERRUPTED = "it was interrupted"
+
+_lock = Lock()
+_progress = "not begun"
+_stop: Event
+
+
+def begin(stop: Event) -> None:
+    """Watch `stop` and the parent, which tells nothing when another signal ended it."""
+    global _stop
+    _stop = stop
+    Thread(target=_end_when_told, daemon=True).start()
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def run(part: CampaignConfig) -> CampaignReport:
+    """Run a part; when it is told to stop, the report has what was found until then."""
+    from leyden.harness.engines.campaign import run_campaign
+    from leyden.harness.reports.results import CampaignReport
+
+    try:
+        _set_progress("running")
+        if _stop.is_set():
+            raise KeyboardInterrupt
+        return run_campaign(part, system_time_ms)
+    except KeyboardInterrupt:
+        return CampaignReport(cut_short=INTERRUPTED, incomplete=True)
+    finally:
+        _set_progress("done")
+
+
+def _set_progress(progress: str) -> None:
+    global _progress
+    with _lock:
+        _progress = progress
+
+
+def _end_when_told() -> None:
+    _stop.wait()
+    with _lock:
+        if _progress == "not begun":
+            os._exit(1)
+        if _progress == "running":
+            interrupt_main()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
