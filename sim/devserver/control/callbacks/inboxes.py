@@ -47,7 +47,7 @@ class InboxControl:
     def script_inbox(self, call: Request) -> dict[str, Any]:
         """Set how an inbox answers."""
         body = call.body
-        world, name = self._world, call.path["name"].lower().removesuffix(".localhost")
+        world, name = self._world, call.path["name"]
         try:
             rules = [(parse_reply(rule["say"]), rule) for rule in body["rules"]]
             for number, rule in enumerate(body["rules"]):
@@ -101,7 +101,7 @@ class InboxControl:
         }
 
     def _find(self, name: str) -> Receiver | None:
-        name = name.lower().removesuffix(".localhost")
+        name = self._world.receivers.receiver(name).name
         return next((receiver for receiver in self._world.receivers if receiver.name == name), None)
 
     # Faults
