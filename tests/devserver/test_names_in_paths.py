@@ -33,9 +33,7 @@ def refused(sandbox: Sandbox, method: str, path: str, status: int = 404) -> str:
         ("a" * 254, None),
     ],
 )
-def test_a_name_that_no_inbox_can_have_is_refused_with_the_rule(
-    sandbox: Sandbox, name: str, meant: str | None
-) -> None:
+def test_a_name_that_no_inbox_can_have_is_refused_with_the_rule(sandbox: Sandbox, name: str, meant: str | None) -> None:
     for method, path in (("GET", f"inboxes/{name}"), ("PUT", f"inboxes/{name}/script")):
         text = refused(sandbox, method, path)
         assert f"such as shop.inbox, with or without .localhost: {OF_INBOXES}; received " in text

@@ -230,7 +230,7 @@ class CallbackControl:
         """The instant that the body of a replay asks for; None is now."""
         at, delay, now = body.get("at"), body.get("delay"), self._world.clock.now()
         if at is None:
-            return None if delay is None else min(now + span_ms(delay), LAST_MS)
+            return None if delay is None else min(now + span_ms("/delay", delay), LAST_MS)
         if delay is not None:
             raise _refusal("/delay", "at and delay are given: give one of them")
         at_ms = parse_iso(at)
