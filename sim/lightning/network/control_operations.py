@@ -57,7 +57,7 @@ class NetworkOperations:
         raise GraphError(
             f"there is no node {printable(name[:60])}, and no wallet of this name has paid: this network has "
             f"{len(names)} nodes; "
-            f'{advice} network.wallet({quoted(name, 60)}) is the node of a wallet before its first payment'
+            f"{advice} network.wallet({quoted(name, 60)}) is the node of a wallet before its first payment"
         )
 
     def outbound_msat(self, node: int) -> int:
