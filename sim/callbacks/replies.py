@@ -10,7 +10,8 @@ from typing import Any, TypedDict
 from leyden.callbacks.callback_rows import ReplyRow
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
-from leyden.server.callbacks.deliveries import status_note
+from leyden.server.callbacks.deliveries import BLOCKED, status_note
+from leyden.server.callbacks.egress import NO_LOOKUP
 from leyden.server.ports import CallbackResponse
 from leyden.server.printable import quoted
 from leyden.server.timestamps import parse_duration, span_in_words
@@ -89,6 +90,13 @@ class Reply:
 
 
 ReplySpec = int | str | Reply
+
+
+def never_left(response: CallbackResponse) -> bool:
+    """Whether nothing of the message was sent: there was no connection to send it on."""
+    if response.error == "timeout":
+        return response.note.startswith(NO_LOOKUP)
+    return response.error == BLOCKED or response.error in NOT_RECEIVED
 
 
 def parse_reply(value: Any) -> ReplySpec:
