@@ -108,7 +108,8 @@ class TimeMethods:
         `ClockError` for a sandbox that follows the real time.
         """
         self._check_frozen()
-        return self._actions.add(action, due_ms(when, self._clock.now()))
+        now_ms = self._clock.now()
+        return self._actions.add(action, due_ms(when, now_ms), now_ms=now_ms)
 
     def every(self, period: Span, action: Action, *, start: Instant | None = None) -> Scheduled:
         """Call `action(sandbox)` every `period` (`"1d"`), first at `start` (default: a period from now), as `at` does.
@@ -117,7 +118,8 @@ class TimeMethods:
         """
         self._check_frozen()
         each_ms, now_ms = period_ms(period), self._clock.now()
-        return self._actions.add(action, now_ms + each_ms if start is None else due_ms(start, now_ms), each_ms)
+        first_ms = now_ms + each_ms if start is None else due_ms(start, now_ms)
+        return self._actions.add(action, first_ms, each_ms, now_ms=now_ms)
 
     @property
     def scheduled(self) -> list[Scheduled]:
