@@ -67,7 +67,7 @@ def parse_iso(text: str, *, clamp: bool = False, up: bool = False) -> int:
     if not 0 <= instant <= MAX_INSTANT_MS:
         if clamp:
             return min(max(instant, 0), MAX_INSTANT_MS)
-        raise ArgumentError(f"{quoted(text)} lies outside the years 1970 to 9999")
+        raise ArgumentError(f"{quoted(text)} lies outside the years 1970 to 9999: give an instant in them")
     return instant
 
 

@@ -250,7 +250,8 @@ class ControlPlane:
     def _fetch(self, url: str) -> Mapping[str, Any]:
         base = self._world.public_url
         if not url.startswith(base + "/"):
-            raise PayerError(f"the host of this LNURL is {urlsplit(url).netloc}, but this sandbox is at {base}")
+            host = urlsplit(url).netloc
+            raise PayerError(f"the host of this LNURL is {host}, but this sandbox is at {base}: pay one that it issued")
         answer: Mapping[str, Any] = orjson.loads(self._world.request("GET", url.removeprefix(base)).body)
         return answer
 

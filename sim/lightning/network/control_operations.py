@@ -102,7 +102,7 @@ class NetworkOperations:
     def rebalance(self, node: int, amount_msat: int, out: str | None, into: str | None) -> int:
         """Send an amount in a circle (a circular rebalance) and return the fee. Raises `GraphError`."""
         if amount_msat < 1:
-            raise GraphError("rebalance moves at least 1 msat")
+            raise GraphError(f"amount_msat={amount_msat}: rebalance moves at least 1 msat, so give more")
         ends = [None if peer is None else self.node(peer) for peer in (out, into)]
         self.payments.synchronize_time()
         edges, fee_msat = rebalance(self.engine, node, amount_msat, *ends)

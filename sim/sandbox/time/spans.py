@@ -34,7 +34,7 @@ def instant_ms(when: Instant, *, clamp: bool = False) -> int:
     instant = int(when)
     nearest = min(max(0, instant), MAX_INSTANT_MS)
     if nearest != instant and not clamp:
-        raise ArgumentError(f"{shortened(instant)} ms lies outside the years 1970 to 9999")
+        raise ArgumentError(f"{shortened(instant)} ms lies outside the years 1970 to 9999: give an instant in them")
     return nearest
 
 

@@ -209,7 +209,11 @@ class CallbackControl:
         with self._world.exclusive():
             for place, delivery_id in enumerate(ids):
                 row = outbox.delivery(delivery_id)
-                reason = "this sandbox has no delivery with this id" if row is None else self._not_replayable(row)
+                reason = (
+                    "this sandbox has no delivery with this id: list the deliveries"
+                    if row is None
+                    else self._not_replayable(row)
+                )
                 if reason is not None:
                     raise _refusal(f"/ids/{place}", f"{delivery_id[:60]!r}: {reason}; nothing was sent")
             for delivery_id in ids:
