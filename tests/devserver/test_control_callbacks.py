@@ -403,7 +403,8 @@ def test_the_document_and_the_integrators_page_name_every_kind_there_is() -> Non
         ({"kind": "drop", "count": 0}, 400),
         ({"kind": "burst"}, 409),
         ({"kind": "burst", "count": 1}, 409),
-        ({"kind": "drop", "delay": "999999h"}, 400),
+        ({"kind": "drop", "delay": "999999h"}, 409),
+        ({"kind": "delay", "delay": "9999d"}, 409),
     ],
 )
 def test_a_fault_that_could_never_apply_is_refused(sandbox: Sandbox, body: dict, status: int) -> None:
