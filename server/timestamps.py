@@ -20,6 +20,7 @@ _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
 _BARE = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+SPAN_FORMS = 'seconds, or a span such as "90s", "1.5h" or "1h30m" (ms, s, m, h, d, w)'  # the end of a refusal
 MAX_INSTANT_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last instant with a four-digit year
 
 
@@ -66,21 +67,29 @@ def parse_iso(text: str, *, clamp: bool = False, up: bool = False) -> int:
     if not 0 <= instant <= MAX_INSTANT_MS:
         if clamp:
             return min(max(instant, 0), MAX_INSTANT_MS)
-        raise ArgumentError(f"{quoted(text)} lies outside the years 1970 to 9999")
+        raise ArgumentError(f"{quoted(text)} lies outside the years 1970 to 9999: give an instant in them")
     return instant
 
 
 def parse_duration(value: str | float | timedelta) -> int:
     """Parse a duration to milliseconds: `"1h30m"`, `"-1s"`, `"+250ms"`, a number of seconds, or a `timedelta`.
 
-    Units are ms, s, m, h, d, w, in any order. Raises `ValueError` for another text or number and for a duration longer
-    than the years 1970 to 9999, and `TypeError` for another type.
+    Units are ms, s, m, h, d, w, in any order. Raises `ValueError` for another text or number, and for a duration that
+    is longer than the years 1970 to 9999, or shorter than a millisecond and not 0; `TypeError` for another type.
     """
     span_ms = _span_ms(value)
     if not -MAX_INSTANT_MS <= span_ms <= MAX_INSTANT_MS:
         most = f"a duration is at most {MAX_INSTANT_MS // _UNIT_MS['d']}d, the years 1970 to 9999"
         raise ArgumentError(f"{quoted(value, 60)} is too long: {most}, so give less")
-    return round(span_ms)
+    found = round(span_ms)
+    if not found and (re.search("[1-9]", value) if isinstance(value, str) else value):
+        raise ArgumentError(f"{quoted(value)} is shorter than a millisecond, the unit of time: give at least '1ms'")
+    return found
+
+
+def duration_up_to(value: str | float, most_ms: int) -> int:
+    """A duration as `parse_duration` reads it, and `most_ms` for every longer one."""
+    return most_ms if _span_ms(value) > most_ms else parse_duration(value)
 
 
 def _span_ms(value: str | float | timedelta) -> float:
@@ -88,12 +97,10 @@ def _span_ms(value: str | float | timedelta) -> float:
     if isinstance(value, timedelta):
         return value // timedelta(milliseconds=1)
     if isinstance(value, bool):
-        raise ArgumentError(
-            f'{value} is not a duration: give a number of seconds or a text such as "5m", not a boolean'
-        )
+        raise ArgumentError(f"{value} is not a duration: give {SPAN_FORMS}")
     if isinstance(value, (int, float)):
         if value != value or value in (float("inf"), float("-inf")):
-            raise ArgumentError(f"{value} is not a duration: it must be finite")
+            raise ArgumentError(f"{value} is not a duration, because it is not finite: give {SPAN_FORMS}")
         return value * 1_000
     if isinstance(value, Real):  # of numpy, for example
         try:
@@ -101,9 +108,7 @@ def _span_ms(value: str | float | timedelta) -> float:
         except OverflowError:  # a fraction that is larger than any float
             return float("inf")
     if not isinstance(value, str):
-        raise ArgumentError(
-            f'{quoted(value)} is not a duration: give a text such as "5m", a number of seconds or a timedelta'
-        )
+        raise ArgumentError(f"{quoted(value)} is not a duration: give {SPAN_FORMS}, or in Python a timedelta")
     text = value.strip()
     sign = -1 if text.startswith("-") else 1
     body = text[1:] if text[:1] in {"+", "-"} else text
@@ -112,9 +117,7 @@ def _span_ms(value: str | float | timedelta) -> float:
         number = text.removeprefix("+")[:20]
         raise ArgumentError(f'{quoted(value, 60)} has no unit: write "{number}s" or "{number}ms"')
     if not pieces or "".join(number + unit for number, unit in pieces) != body:
-        raise ArgumentError(
-            f'{quoted(value)} is not a duration: write for example "90s", "5m", "1h30m" or a number of seconds'
-        )
+        raise ArgumentError(f"{quoted(value)} is not a duration: give {SPAN_FORMS}")
     return sign * sum(float(number) * _UNIT_MS[unit] for number, unit in pieces)
 
 

@@ -27,6 +27,7 @@ C = TypeVar("C")
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _AMOUNT = re.compile(r"0|[1-9][0-9]{0,17}")
+_SECONDS_TEXT = re.compile(r"[0-9]{1,15}(?:[.][0-9]{1,15})?")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 ALL_MSAT = 21_000_000 * 100_000_000 * 1_000  # all bitcoin that there will be: no amount is larger
 MAX_COUNT = 2**53 - 1  # the largest number that every reader of JSON reads exactly
@@ -263,20 +264,20 @@ def _is_host(name: str) -> bool:
     return is_short and _HOST.fullmatch(name) is not None
 
 
-def span_ms(value: str | float | timedelta) -> int:
-    """A duration in milliseconds. Raises what `parse_duration` raises, and `ArgumentError` for one that is not 0 and
-    shorter than a millisecond."""
-    found = parse_duration(value)
-    given = re.search("[1-9]", value) if isinstance(value, str) else value
-    if not found and given:
-        raise ArgumentError(f"{quoted(value)} is shorter than a millisecond, the unit of time: give at least '1ms'")
-    return found
+def span_of_option(text: str) -> str | float:
+    """A duration as an option gives it: a text such as `90s`, which is not checked, or a number of seconds."""
+    return float(text) if _SECONDS_TEXT.fullmatch(text) else text
+
+
+def option_span_ms(text: str) -> int:
+    """The duration that an option gives, in milliseconds. Raises what `parse_duration` raises."""
+    return parse_duration(span_of_option(text))
 
 
 def span_from(name: str, value: str | float | timedelta, *, least_ms: int = 0) -> int:
-    """A duration in milliseconds, from `least_ms` to 1,000 years. Raises what `span_ms` raises, and `ArgumentError` for
-    one outside these bounds."""
-    found = span_ms(value)
+    """A duration in milliseconds, from `least_ms` to 1,000 years. Raises what `parse_duration` raises, and
+    `ArgumentError` for one outside these bounds."""
+    found = parse_duration(value)
     if found < least_ms:
         least = "0 or more" if least_ms == 0 else "more than 0" if least_ms == 1 else f"at least {least_ms} ms"
         raise ArgumentError(f"{name}={quoted(value)} is too short: give a time of {least}")

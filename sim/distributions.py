@@ -29,10 +29,11 @@ from itertools import accumulate
 from math import log
 from typing import Any
 
-from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, shortened, span_ms, whole_number
+from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, shortened, whole_number
 from leyden.errors import ArgumentError, DistributionError
 from leyden.rng import RandomStream
 from leyden.server.printable import quoted
+from leyden.server.timestamps import parse_duration
 
 Distribution = list[Any]  # its name and its numbers, as JSON values
 DistributionText = str | int | float | timedelta
@@ -351,7 +352,7 @@ def _span_ms(text: str) -> int:
 
 
 def _non_negative_ms(value: str | float, text: str) -> int:
-    found = span_ms(value)
+    found = parse_duration(value)
     if found < 0:
         raise ArgumentError(f"{quoted(text)} is negative: spans are 0 or more")
     if found > MAX_SPAN_MS:

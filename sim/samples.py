@@ -12,12 +12,12 @@ from math import isfinite
 from numbers import Integral
 from typing import Any
 
-from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, real_number, span_ms
+from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, real_number
 from leyden.distributions import MAX_VALUES, msat_value
 from leyden.errors import DistributionError
 from leyden.rng import RandomStream
 from leyden.server.printable import quoted
-from leyden.server.timestamps import to_iso
+from leyden.server.timestamps import parse_duration, to_iso
 
 # The values that are drawn from a function.
 DRAWS = 10_000
@@ -57,7 +57,7 @@ def drawn_msat(value: Any) -> int:
 
 def drawn_seconds(value: Any) -> float:
     """A span that a function drew, in seconds: rounded to milliseconds, or the nearest of 0 and 1,000 years."""
-    number = span_ms(value) if isinstance(value, (str, timedelta)) else _finite(value) * 1_000
+    number = parse_duration(value) if isinstance(value, (str, timedelta)) else _finite(value) * 1_000
     return round(min(max(number, 0), MAX_SPAN_MS)) / 1_000
 
 

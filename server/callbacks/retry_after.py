@@ -33,6 +33,8 @@ def retry_after_note(row: DeliveryRow, number: int, attempts: Sequence[Attempt],
     counted = sum(one.error != LOST for one in attempts[start:number])
     if counted >= len(rule.delays_ms):
         return "Retry-After has no effect: it was the last attempt"
+    if not asked_ms and not text.strip().isdigit():
+        return f"Retry-After {quoted(text[:60])} had passed when the response came: it delays nothing"
     most_ms = round(rule.delays_ms[counted] * rule.retry_after_times)
     if asked_ms > most_ms:
         times = f"{rule.retry_after_times:g} times the delay of the schedule"

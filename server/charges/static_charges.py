@@ -66,6 +66,7 @@ class StaticChargeService:
             TypedTable[StaticChargeRow], store.table("static_charges", key="id", indexes=indexes)
         )
         self._user_taken = user_taken or self.user_exists
+        self._is_changed = False  # whether what happens to a Static Charge now is caused by a change of its fields
         self.guards = {"slot_free": self._slot_free, "slot_unreserved": self._slot_unreserved}
         self.effects = {
             "take_slot": self._take_slot,
@@ -140,7 +141,11 @@ class StaticChargeService:
         changed["metadata"] = pay_metadata(changed["description"], static["identifier"] or None)
         self.static_charges.put(changed)
         full = not self._slot_free(changed, now)
-        changed = self._apply(changed, "slots_filled" if full else "slots_reopened", now)
+        self._is_changed = True
+        try:
+            changed = self._apply(changed, "slots_filled" if full else "slots_reopened", now)
+        finally:
+            self._is_changed = False
         return envelope("Static charge updated", self.show(changed))
 
     @handles(needs=("query.limit",))
@@ -231,10 +236,13 @@ class StaticChargeService:
         draft["slots"] += 1
 
     def _cancel_outstanding(self, draft: StaticChargeRow, at: int) -> None:
+        # The invoices keep the reason: it says what happened now, whatever is changed later.
         because, slots = "its Static Charge accepts no more payments", draft["allowed_slots"]
         if not self._slot_free(draft, at):
-            used = "its only slot is" if slots == 1 else f"all its {slots} slots are"
-            because = f"another payment took the last slot of its Static Charge: {used} used"
+            allowed = "the one slot" if slots == 1 else f"the last of the {slots} slots"
+            because = f"another payment took {allowed} that its Static Charge allowed then"
+            if self._is_changed:
+                because = f"allowedSlots of its Static Charge was changed to {slots}, and {draft['slots']} were used"
         self._charges.cancel_outstanding(draft["id"], because)
 
 

@@ -67,6 +67,20 @@ def unknown_id(name: str = "id", *, some_removed: bool = False) -> NotFound:
     )
 
 
+def malformed_id(name: str, text: str, schema: Mapping[str, Any], accepts: Accepts) -> NotFound:
+    """The error for a text in the path that its schema rejects: where the schema says what it expects, that and a
+    similar text that it accepts, otherwise the error for an unknown id."""
+    expect = schema.get("x-expect")
+    if expect is None:
+        return unknown_id(name)
+    # What stands around the name in a URL is no part of it, and each run of other characters is one -.
+    bare = re.sub(r"^[A-Za-z]+://|[/:?#].*$", "", text.strip(), flags=re.DOTALL)
+    parts = (re.sub(r"[^A-Za-z0-9_]+", "-", part).strip("-") for part in bare.split("."))
+    meant = ".".join(part for part in parts if part)
+    guess = f": write {shown(meant)}" if meant != text and accepts(meant) else ""
+    return NotFound(f"{name}: expected {expect}; received {received(text)}{guess}")
+
+
 def other_kind(resource_id: str, kind: str, path: str) -> str:
     """The text for an id of another kind of resource. `path` is that kind's path, "" when it is not served."""
     return f"{resource_id} is the id of a {kind}" + (

@@ -21,7 +21,7 @@ from leyden.server.errors import (
     SemanticConflict,
     UnsupportedMediaType,
 )
-from leyden.server.http.corrections import received, shown, unknown_id
+from leyden.server.http.corrections import malformed_id, received, shown
 from leyden.server.http.ignored_fields import IGNORED, USUAL_HEADERS, IgnoredField, ignored_fields, misspelt_keys
 from leyden.server.http.request import Request
 from leyden.server.http.strict_json import parse
@@ -62,7 +62,7 @@ class RequestParser:
             if operation.body is None
             else operation.body.rule.schema.get("additionalProperties") is not False
         )
-        self._path = [(p.name, p.rule.validator) for p in operation.parameters if p.location == "path"]
+        self._path = [(p.name, p.rule) for p in operation.parameters if p.location == "path"]
         self._query = [parameter for parameter in operation.parameters if parameter.location == "query"]
         self._query_names = {parameter.name for parameter in self._query}
         self._has_key = any(parameter.name == "Idempotency-Key" for parameter in operation.parameters)
@@ -127,9 +127,9 @@ class RequestParser:
         """
         errors: list[FieldError] = []
         path: Mapping[str, str] = scope["path_params"]
-        for name, validator in self._path:
-            if not validator.is_valid(path[name]):
-                raise unknown_id(name)
+        for name, path_rule in self._path:
+            if not path_rule.validator.is_valid(path[name]):
+                raise malformed_id(name, path[name], path_rule.schema, path_rule.validator.is_valid)
         query = _NO_PARAMETERS
         ignored: tuple[IgnoredField, ...] = ()
         if self._query or scope["query_string"]:

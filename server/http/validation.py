@@ -201,8 +201,18 @@ def _accepts(rule: Rule, value: Any, path: list[Any], candidate: Any) -> bool:
     """Whether the value has no violation at `path` once the candidate stands there."""
     changed = _replaced(value, path, candidate)
     return rule.validator.is_valid(changed) or all(
-        list(error.instance_path) != path for error in rule.validator.iter_errors(changed)
+        wrong != path for error in rule.validator.iter_errors(changed) for wrong in _error_paths(error)
     )
+
+
+def _error_paths(error: Any) -> Iterator[list[Any]]:
+    """The paths of an error: of one in an alternative that is an object, those inside the object."""
+    branch = _object_branch(error)
+    if branch is None:
+        yield list(error.instance_path)
+    else:
+        for inner in branch:
+            yield from _error_paths(inner)
 
 
 def _replaced(value: Any, path: list[Any], candidate: Any) -> Any:

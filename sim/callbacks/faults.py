@@ -32,10 +32,11 @@ from leyden.callbacks.fault_kinds import (
 from leyden.callbacks.holds import Holds
 from leyden.callbacks.mutations import CONTENT_KINDS, SIGNATURE, STAMP, mutated, renamed, resent
 from leyden.callbacks.receivers import is_built_in
+from leyden.callbacks.replies import never_left
 from leyden.errors import ArgumentError
 from leyden.rng import uuid4_from
 from leyden.server.callbacks.attempts import Attempt
-from leyden.server.callbacks.deliveries import BLOCKED, ResultKinds, result_kind
+from leyden.server.callbacks.deliveries import ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.rows import ChargeRow
@@ -232,7 +233,7 @@ class Faults:
         """Give the response to the outbox; that to a copy only goes into the journal."""
         if post.copied_by is None:
             fault_id = self._mutated.pop((post.delivery_id, post.attempt), None)
-            if fault_id is not None and response.error == BLOCKED:
+            if fault_id is not None and never_left(response):
                 self._withdraw(fault_id, post)
             self._outbox.on_response(post, response)
             if len(self._holds):
@@ -310,7 +311,7 @@ class Faults:
         return updated
 
     def _withdraw(self, fault_id: str, post: CallbackRequest) -> None:
-        """A mutated message was blocked, so nothing was sent: its fault has not applied, and applies to a later one."""
+        """A mutated message was never sent: its fault has not applied, and applies to a later one."""
         fault = self._faults.row(fault_id)
         row = self.hits.row(post.delivery_id, post.attempt)
         if row is None or not row.get("events"):

@@ -10,7 +10,8 @@ from typing import Any, TypedDict
 from leyden.callbacks.callback_rows import ReplyRow
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
-from leyden.server.callbacks.deliveries import status_note
+from leyden.server.callbacks.deliveries import BLOCKED, status_note
+from leyden.server.callbacks.egress import NO_LOOKUP
 from leyden.server.ports import CallbackResponse
 from leyden.server.printable import quoted
 from leyden.server.timestamps import parse_duration, span_in_words
@@ -45,6 +46,7 @@ _WORD_FIELDS: Mapping[str, _WordFields] = {
     COMMIT_THEN_500: {"error": None, "status": 500, "commits": True},
 }
 WORDS = tuple(_WORD_FIELDS)
+_TEXTS = 'write for example body="sorry" and headers={"Retry-After": "30"}'
 _NAMES = ("status", "headers", "body", "delay", "error", "commits", "size")
 
 # What `parse_reply` reads, as a JSON Schema.
@@ -91,6 +93,13 @@ class Reply:
 ReplySpec = int | str | Reply
 
 
+def never_left(response: CallbackResponse) -> bool:
+    """Whether nothing of the message was sent: there was no connection to send it on."""
+    if response.error == "timeout":
+        return response.note.startswith(NO_LOOKUP)
+    return response.error == BLOCKED or response.error in NOT_RECEIVED
+
+
 def parse_reply(value: Any) -> ReplySpec:
     """The reply in a JSON value: a status, an error word, or an object with the fields of a `Reply`.
 
@@ -124,9 +133,9 @@ def stored_reply(spec: ReplySpec) -> ReplyRow:
     if reply.commits is not None and type(reply.commits) is not bool:
         raise ArgumentError(f"commits is {quoted(reply.commits)}: give true, false, or leave it out")
     if not isinstance(reply.body, str) or not isinstance(reply.headers, Mapping):
-        raise ArgumentError("a reply's body is a text and its headers are an object of texts")
+        raise ArgumentError(f"a reply's body is a text and its headers are an object of texts: {_TEXTS}")
     if not all(isinstance(text, str) for pair in reply.headers.items() for text in pair):
-        raise ArgumentError("the names and values of a reply's headers are texts")
+        raise ArgumentError(f"the names and values of a reply's headers are texts: {_TEXTS}")
     if not isinstance(reply.delay, str | float | int | timedelta):
         raise ArgumentError(f'{quoted(reply.delay)} is not a delay: give a number of seconds or a text such as "2s"')
     delay_ms = parse_duration(reply.delay)

@@ -9,7 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from leyden.arguments import seed_from_text
+from leyden.arguments import option_span_ms, seed_from_text, span_of_option
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.http.url_corrections import intended_url
 from leyden.server.timestamps import parse_iso
@@ -181,7 +181,7 @@ def callback_timeout(text: str) -> int:
     from leyden.server.callbacks.egress import parse_timeout
 
     try:
-        return parse_timeout(float(text) if re.fullmatch(r"[0-9]{1,9}(?:[.][0-9]{1,9})?", text) else text)
+        return parse_timeout(span_of_option(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -207,11 +207,11 @@ def time_limit_s(longest: int) -> Callable[[str], float]:
 
     def limit_s(text: str) -> float:
         try:
-            found = float(text)
-        except ValueError:
-            found = 0
-        if not 1 <= found <= longest:
+            found_ms = option_span_ms(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        if not 1_000 <= found_ms <= longest * 1_000:
             raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time limit: give 1 to {longest} seconds")
-        return found
+        return found_ms / 1_000
 
     return limit_s

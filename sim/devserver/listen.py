@@ -124,7 +124,7 @@ class ControlClient:
         if status == 401:
             raise LeydenError(key_refusal(self._server, _problem(raw), "--api-key"))
         if status >= 500:
-            raise Unreachable(f"{self._server} answered {status} to {path}")
+            raise Unreachable(f"{self._server} answered {status} to {path}: read what it has logged, and try again")
         if status == 404:
             raise NotThere(f"{self._server} answered 404 to {path}: it has to be a Leyden with its control plane")
         if status != 200:

@@ -254,7 +254,7 @@ def _open_world(
         keep=options.keep or READABLE_ENTRIES,
         keep_ended=options.keep,
         mock_unbound=options.mock_unbound,
-        network=chosen_network(saved, options.network),
+        network=chosen_network(saved, options.network, "--network"),
         given_seed=given_seed,
         given_start_ms=given_start_ms,
         # In memory, a restart with the same seed is another run, too.

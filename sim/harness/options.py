@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from leyden.arguments import option_span_ms
 from leyden.devserver.argument_types import seed
 from leyden.harness.constants import (
     API_KEY,
@@ -21,7 +22,9 @@ from leyden.harness.constants import (
 
 def _describe_fuzz(fuzz: argparse.ArgumentParser) -> None:
     _add_target(fuzz)
-    fuzz.add_argument("--seconds", type=_positive, help=f"how long to run, in real time (default: {DEFAULT_SECONDS:g})")
+    fuzz.add_argument(
+        "--seconds", type=seconds_of_option, help=f"how long to run, in real time (default: {DEFAULT_SECONDS:g})"
+    )
     fuzz.add_argument(
         "--examples",
         type=_count,
@@ -141,14 +144,15 @@ def _run(name: str) -> Callable[[argparse.Namespace], int]:
     return lambda options: int(getattr(import_module("leyden.harness.command"), name)(options))
 
 
-def _positive(text: str) -> float:
+def seconds_of_option(text: str) -> float:
+    """A real time above 0, in seconds: a span such as `60s`, or a number of seconds."""
     try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration: give a number of seconds above 0")
-    return value
+        span_ms = option_span_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not 0 < span_ms < 10**12:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is out of bounds: give a time above 0, such as 60s")
+    return span_ms / 1_000
 
 
 def _count(text: str) -> int:

@@ -13,7 +13,9 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from leyden.arguments import checked_text
 from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost
-from leyden.server.printable import quoted
+from leyden.http_sandbox.instead import INSTEAD
+from leyden.server.printable import printable, quoted
+from leyden.server.spelling import closest
 
 _METHOD, _TARGET, _TOKEN = re.compile("[A-Za-z]{1,20}"), re.compile("/[!-~]*"), re.compile("[ -~]*")
 _TIMEOUT_S = 60  # longer than any wait of the server
@@ -133,26 +135,18 @@ def _json(raw: bytes) -> Any:
         return {"title": "not JSON", "detail": raw[:200].decode(errors="replace")}
 
 
-# What HTTP has in place of an attribute of the objects in process.
-_INSTEAD = {
-    "invoice": "its payment request is .request, and leyden.lightning.bolt11.codec.decode reads it; ",
-    "hits": 'the number of hits is the field "hits" of each, and journal() has their entries; ',
-    "payments": "HttpSandbox.payments() has those of all wallets; ",
-    "callbacks": "HttpSandbox.deliveries() has them with their attempts; ",
-    "attempts": "HttpSandbox.deliveries() has those of callbacks; ",
-    "step": 'run("next_event") runs all events of the next instant; ',
-    "behaves": "faults.add and answers change what it answers; ",
-}
-
-
 class OverHttp:
-    """A class whose error for an unknown attribute says where the attribute is found."""
+    """A class whose error for an attribute that it does not have says what to use over HTTP instead, or the nearest
+    name."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(
-            f"{type(self).__name__} has no {name!r}: {_INSTEAD.get(name, '')}leyden.http_sandbox has what HTTP has, and"
-            " the rest is in leyden.Sandbox, in process; HttpSandbox.ask(method, path) sends any other request to the"
-            " server",
-            name=name,
-            obj=self,
-        )
+        kind = type(self).__name__
+        instead = INSTEAD.get(f"{kind}.{name}", INSTEAD.get(name))
+        if instead is not None:
+            why = f"{kind} has no {name}, which is not available over HTTP: {instead}"
+        else:
+            known = sorted(one for one in {*dir(type(self)), *vars(self)} if not one.startswith("_"))
+            near = closest(name, known)
+            mend = f"did you mean {near}?" if near is not None else f"it has {', '.join(known)}"
+            why = f"{kind} has no {printable(name[:60])}: {mend}"
+        raise AttributeError(why, name=name)  # without `obj`: Python would add its own hint

@@ -219,7 +219,7 @@ def wire_value(name: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         raise not_an_instant(value)
     if not 0 <= value <= MAX_INSTANT_MS:
-        raise ArgumentError(f"{shortened(value)} ms lies outside the years 1970 to 9999")
+        raise ArgumentError(f"{shortened(value)} ms lies outside the years 1970 to 9999: give an instant in them")
     return to_iso(value)
 
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from leyden.arguments import checked_path, checked_text, payer_name, span_ms, whole_number
+from leyden.arguments import checked_path, checked_text, payer_name, whole_number
 from leyden.delivery_replays import DeliveryReplays
 from leyden.errors import ApiError, ArgumentError, ForkError
 from leyden.http_sandbox.receivers import HttpReceiver
@@ -41,7 +41,7 @@ from leyden.http_sandbox.resources import (
 )
 from leyden.json_files import shown, write_private
 from leyden.server.printable import quoted
-from leyden.server.timestamps import parse_iso, to_iso
+from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 
 _PAGE = 1_000
 _SANDBOXES = "/sandbox/v1/sandboxes"
@@ -84,9 +84,14 @@ class HttpSandbox(DeliveryReplays, OverHttp):
             self.name: str | None = created["name"]
             self.seed: int = created["seed"]
         except (LookupError, TypeError) as error:
+            if isinstance(created, str):
+                raise ArgumentError(
+                    f"created={quoted(created, 60)} is a text: call create_sandbox(url), which creates a sandbox on the"
+                    " server"
+                ) from None
             cause = f"no field {error}" if isinstance(error, KeyError) else "no fields"
             raise ArgumentError(
-                f"created has {cause}: give the response of the server that created a sandbox"
+                f"created has {cause}: give the response of POST {_SANDBOXES}, or call create_sandbox(url)"
             ) from None
         self.id, self.url, self.server_url, self.api_key, self.webhook_secret = (
             checked_text("a field of created", text) for text in texts
@@ -160,14 +165,14 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
     def advance(self, by: Span) -> list[dict[str, Any]]:
         """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order."""
-        return self._advance({"by": by.total_seconds() if isinstance(by, timedelta) else by})
+        return self._advance({"by": parse_duration(by) / 1_000})
 
     def advance_to(self, when: Instant, offset: Span = "0s") -> list[dict[str, Any]]:
         """Move time forward to an instant plus `offset`, which may be negative; returns what fired, in order. A number
         is epoch milliseconds."""
         if not isinstance(when, (str, int, datetime)):
             raise not_an_instant(when)
-        at_ms = parse_iso(wire_value("until", when)) + span_ms(offset)
+        at_ms = parse_iso(wire_value("until", when)) + parse_duration(offset)
         return self._advance({"to": to_iso(at_ms)})
 
     def _advance(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:

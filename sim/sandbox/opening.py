@@ -19,7 +19,7 @@ from leyden.server.contract.types import Contract
 from leyden.server.printable import quoted
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
-from leyden.world.config import WorldConfig, chosen_network, read_network, world_config
+from leyden.world.config import WorldConfig, chosen_network, created_network, read_network, world_config
 from leyden.world.time.clock import LAST_MS
 from leyden.world.time.process_clock import checked_start, first_instant, process_clock, sync_to_process
 from leyden.world.trial_requests import try_contract
@@ -55,7 +55,8 @@ def open_session(
         require(f"conditions={quoted(conditions, 60)}", "scipy", "network")
         from leyden.lightning.engine_factory import with_conditions
 
-        network = with_conditions(network, conditions)
+        if network is not None or data is None:
+            network = with_conditions(network, conditions)
     checked_text("label", label)
     checked_text("api_key", api_key)
     if webhook_secret is not None:
@@ -83,9 +84,13 @@ def open_session(
             "start_ms": start_ms,
             "given_start_ms": start_ms,
         }
+        given_by = "network"
         if conditions is not None:
             from leyden.lightning.engine_factory import with_liquidity_function
 
+            given_by = "conditions" if network is None else "network and conditions"
+            if network is None:  # that of the directory, which has to be in these conditions
+                network = with_conditions(created_network(saved), conditions)
             network = with_liquidity_function(network, conditions, RandomStreams(given["seed"]).secret)
         config = world_config(
             seed=given["seed"],
@@ -96,7 +101,7 @@ def open_session(
             spec=spec,
             overlays=overlays,
             api_key=api_key,
-            network=chosen_network(saved, network),
+            network=chosen_network(saved, network, given_by),
             webhook_secret=webhook_secret,
             callback_timeout_ms=None if callback_timeout is None else parse_timeout(callback_timeout),
             rate=0 if real_clock is None else 1,

@@ -290,7 +290,9 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
 
     def snapshot(self) -> dict[str, Any]:
         """The whole sandbox as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises `ForkError`."""
-        return {"leyden": VERSION, **dump_world(self.world), "action_log": self.action_log.snapshot()}
+        found = {"leyden": VERSION, **dump_world(self.world), "action_log": self.action_log.snapshot()}
+        self._actions.snapshot_taken(self.world.clock.now())
+        return found
 
     @classmethod
     def from_snapshot(cls, snapshot: Mapping[str, Any], *, label: str | None = None) -> Sandbox:
@@ -308,8 +310,8 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
 
     def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
         """Return this sandbox to the state of a snapshot; objects created after it are not found any more. The actions
-        of `at` and `every` are not part of it: those that are ahead stay at their instants, and those that were done
-        since then do not come back.
+        of `at` and `every` keep their instants: those that are ahead stay, and those that were ahead at a snapshot of
+        this sandbox and are due later than its instant are ahead again, unless they were cancelled.
 
         The sandbox keeps its egress policy: what it does again after that, it also posts again. Raises `ForkError` for
         a sandbox that is served (by `serve` or by the fixture `leyden_server`) or kept in a directory: its users rely
@@ -326,6 +328,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
             world.request_log = self.world.request_log
             self.world.store.close()
             self.session.replace(world, ActionLog.from_snapshot(snapshot))
+            self._actions.return_to(world.clock.now())
         return self
 
     def save(self, path: str | Path) -> Path:

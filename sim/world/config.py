@@ -120,17 +120,26 @@ def read_network(network: str | Graph | None, named: str) -> str | Graph | None:
     return read_graph(network)
 
 
-def chosen_network(saved: Mapping[str, Any] | None, requested: str | Graph | None) -> str | Graph:
+def created_network(saved: Mapping[str, Any] | None) -> str | Graph | None:
+    """The network of a saved world; None without one."""
+    created = None if saved is None else saved.get("network", "direct")
+    return created if created is None or isinstance(created, str) else _graph(created)
+
+
+def chosen_network(
+    saved: Mapping[str, Any] | None, requested: str | Graph | None, given: str = "network"
+) -> str | Graph:
     """The network of a new world, or of the saved one; `requested` may be None then.
 
-    Raises `StoreError` when `requested` is not the network with which the directory was created.
+    Raises `StoreError` when `requested` is not the network with which the directory was created. `given` names the
+    arguments that `requested` comes from.
     """
     if saved is None:
         return "direct" if requested is None else requested
     created = saved.get("network", "direct")
     if requested is not None and not _is_same(created, requested):
         named = created if isinstance(created, str) else f"a map of {len(created['names'])} nodes"
-        raise StoreError(f"this directory was created with network {named}: leave network out, or use a new directory")
+        raise StoreError(f"this directory was created with network {named}: leave {given} out, or use a new directory")
     return created if isinstance(created, str) else _graph(created)
 
 

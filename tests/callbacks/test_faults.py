@@ -819,7 +819,7 @@ def test_a_delayed_message_that_is_changed_and_blocked_keeps_its_delay() -> None
 def test_a_changed_message_that_the_network_blocks_later_is_no_hit_either() -> None:
     sandbox = Sandbox(seed=7, egress="recorded")
     sandbox.faults.add("bad_signature")
-    for error, hits in (("blocked", 0), ("refused", 1)):
+    for error, hits in (("blocked", 0), ("refused", 0), ("unresolved", 0), ("tls", 0), ("reset", 1)):
         charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=FORBIDDEN)
         sandbox.wallet("ana").pay(charge)
         sandbox.run("0s")
@@ -829,4 +829,37 @@ def test_a_changed_message_that_the_network_blocks_later_is_no_hit_either() -> N
         [row] = sandbox.faults
         assert (row["hits"], len(sandbox.faults.hits)) == (hits, hits)
         [delivery] = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={charge.id}")["data"]
-        assert delivery["attempts"][0]["fault"] == (None if error == "blocked" else "bad_signature")
+        assert delivery["attempts"][0]["fault"] == ("bad_signature" if hits else None)
+
+
+@pytest.mark.parametrize("kind", CONTENT)
+@pytest.mark.parametrize("word", ["refused", "unresolved", "tls"])
+def test_a_changed_message_without_a_connection_is_no_hit(kind: str, word: str) -> None:
+    sandbox = Sandbox(seed=7)
+    sandbox.receiver("shop").answers([word, 200])
+    fault = sandbox.faults.add(kind, count=1)
+    sandbox.wallet("ana").pay(
+        sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/")
+    )
+    sandbox.run("1s")
+    [row] = sandbox.faults
+    assert (row["hits"], len(sandbox.faults.hits), len(sandbox.receiver("shop").inbox)) == (0, 0, 0)
+    sandbox.run()
+    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries?bodies=true")["data"]
+    faults = [attempt["fault"] for attempt in delivery["attempts"]]
+    assert faults[:2] == [None, kind], "it applies to the first message that is sent"
+    assert delivery["attempts"][0]["sent"] is None
+    withdrawn = sandbox.world.journal.entries(kind="fault_without_effect")
+    assert [(one.subject, one.facts["attempt"]) for one in withdrawn] == [(fault["id"], 1)]
+    assert next(iter(sandbox.faults))["hits"] == 1
+
+
+def test_a_changed_message_whose_name_is_not_looked_up_in_time_is_no_hit() -> None:
+    sandbox = Sandbox(seed=7, egress="recorded")
+    sandbox.faults.add("bad_signature")
+    sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000", description="tea", callbackUrl=FORBIDDEN))
+    sandbox.run("0s")
+    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+    note = "the look-up of the name shop.example had no answer within 5000 ms"
+    sandbox.session.respond(delivery["id"], 1, error="timeout", note=note)
+    assert [row["hits"] for row in sandbox.faults] == [0]

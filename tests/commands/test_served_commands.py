@@ -400,7 +400,7 @@ def test_an_unknown_id_is_named(leyden: Leyden, words: tuple[str, ...], line: st
         ("charges list --limit 5000", "leyden charges list: --limit: expected a whole number from 1 to 1000"),
         ("charges list --status open", "leyden charges list: argument --status: open is none of pending, completed,"),
         ("advance", "leyden advance: one of the arguments SPAN --by --to --next-event --idle is required"),
-        ("advance 5x", "leyden advance: --by: expected seconds from 0, or a span"),
+        ("advance 5x", "leyden advance: argument SPAN: '5x' is not a duration: give seconds, or a span"),
         ("api POST /v0/charges --data {bad", "leyden api: the body is not JSON"),
         ("advance --to noon", "leyden advance: --to: expected a time"),
         ("pay lnbcrt1 --outcome setle", "leyden pay: argument --outcome: setle is none of settle,"),

@@ -136,6 +136,12 @@ def test_an_attempt_that_a_fault_dropped_is_not_said_to_be_in_flight(sandbox: Sa
         (503, "99999999", "Retry-After asks for 99999999 s and is cut to 10 s, 2 times the delay of the schedule"),
         (503, "soon", "Retry-After 'soon' is ignored: it is neither a whole number of seconds nor a date"),
         (503, "Tue, 01 Jan 2030 09:00:08 GMT", "Retry-After asks for 8 s: the next attempt is not earlier"),
+        (
+            503,
+            "Tue, 01 Jan 2030 08:00:00 GMT",
+            "Retry-After 'Tue, 01 Jan 2030 08:00:00 GMT' had passed when the response came: it delays nothing",
+        ),
+        (503, "0", "Retry-After asks for 0 s: the next attempt is not earlier"),
         (500, "6", "Retry-After is ignored: it counts with 429 and 503 only"),
         (410, "6", "the receiver asked for no more"),
         (200, "6", ""),
@@ -397,7 +403,8 @@ def test_the_document_and_the_integrators_page_name_every_kind_there_is() -> Non
         ({"kind": "drop", "count": 0}, 400),
         ({"kind": "burst"}, 409),
         ({"kind": "burst", "count": 1}, 409),
-        ({"kind": "drop", "delay": "999999h"}, 400),
+        ({"kind": "drop", "delay": "999999h"}, 409),
+        ({"kind": "delay", "delay": "9999d"}, 409),
     ],
 )
 def test_a_fault_that_could_never_apply_is_refused(sandbox: Sandbox, body: dict, status: int) -> None:

@@ -399,3 +399,39 @@ def test_a_metric_that_cannot_be_drawn_is_refused(runs: pd.DataFrame, metric: An
 )
 def test_amounts_are_short(number: float, text: str) -> None:
     assert short(number) == text
+
+
+def test_a_chart_with_windows_of_several_widths_says_which_series_has_which() -> None:
+    sandbox = Sandbox(seed=3, label="old")
+    for _ in range(3):
+        sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000", description="tea"))
+        sandbox.run("2h")
+    new = sandbox.fork("new")
+    ax = sandbox.plot.conversion("1h")
+    new.plot.conversion("60m", ax=ax)
+    assert ax.get_ylabel() == "charges paid\n(windows of 60m)"
+    assert ax.get_legend_handles_labels()[1] == ["old", "new"]
+    for _ in range(2):
+        ax = new.plot.conversion("30m", ax=ax)
+        assert ax.get_ylabel() == "charges paid\n(windows of several widths)"
+    labels = ["old\nwindows of 1 h", "new\nwindows of 1 h", *["new\nwindows of 30 min"] * 2]
+    assert ax.get_legend_handles_labels()[1] == labels
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == labels
+    sandbox.plot.conversion("1h", ax=ax)
+    assert ax.get_ylabel() == "charges paid\n(windows of several widths)"
+
+
+@pytest.mark.parametrize("answers", [[200], [500, 200], [500] * 3 + [200], [500] * 10])
+def test_the_ticks_of_attempts_and_their_numbers_are_integers(answers: list[int]) -> None:
+    sandbox = Sandbox(seed=3)
+    sandbox.receiver("shop").answers(answers)
+    sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000", description="tea", callbackUrl=URL))
+    sandbox.run()
+    ax = sandbox.plot.retries()
+    ax.figure.draw_without_rendering()
+    for axis, most in ((ax.xaxis, len(answers)), (ax.yaxis, 1)):
+        low, high = axis.get_view_interval()
+        ticks = [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
+        assert ticks
+        assert all(tick == round(tick) for tick in ticks)
+        assert ticks[-1] <= most

@@ -909,3 +909,29 @@ def test_a_schedule_has_no_attempts_after_one_that_is_blocked(egress: str) -> No
     assert "will be blocked, which ends it: " + rules[egress] in waited["note"]
     waited = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"status": "blocked", "timeout": 0})
     assert "is due at 2030-01-01T10:01:00.000Z and the clock is paused: advance the clock" in waited["note"]
+
+
+def test_every_drawing_says_the_date_of_later_days() -> None:
+    sandbox = Sandbox(seed=7)
+    sandbox.receiver("shop").always(503)
+    url = "http://shop.localhost/paid"
+    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=url, expiresIn=200_000)
+    sandbox.advance("30h")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.advance("40h")
+    timeline, sequence, lifecycle = charge.timeline(), charge.sequence(), charge.lifecycle()
+    for text in (timeline.text, sequence.text):
+        lines = text.splitlines()
+        dates = [lines.index(date) for date in ("2030-01-02", "2030-01-03")]
+        times = [line[:12] for line in lines[1:] if line[:2].isdigit() and line[2] == ":"]
+        assert times[0] == "00:00:00.000"
+        for place in dates:
+            before = [line[:12] for line in lines[:place] if line[2:3] == ":"][-1]
+            after = next(line[:12] for line in lines[place:] if line[2:3] == ":")
+            assert after < before or before == "00:00:00.000", "the date stands where a day begins"
+    for form in (timeline.mermaid, sequence.mermaid, timeline.svg, sequence.svg):
+        assert "2030-01-02" in form
+        assert "2030-01-03" in form
+    assert "01-02 06:00:00" in lifecycle.text
+    sent = sandbox.schedule().text.partition("pending")[2] or sandbox.schedule().text
+    assert "01-02 06:00:00" in sent

@@ -108,6 +108,29 @@ def test_the_chart_of_the_liquidity_has_what_the_shop_sent_at_its_instant() -> N
         assert (last.inbound_msat, last.outbound_msat) == (node.inbound_msat, node.outbound_msat)
 
 
+def through_the_shop() -> Graph:
+    """Two nodes on each side of a shop, which forwards what they pay to each other."""
+    edges = [(node, "shop", 50_000_000) for node in ("a", "b", "c", "d")]
+    return from_edges(edges, shop="shop")
+
+
+def test_the_fee_of_each_background_payment_is_in_the_history_of_the_liquidity_at_its_instant() -> None:
+    with Sandbox(seed=5, network=through_the_shop(), conditions="ideal,background=60") as sandbox:
+        earned = [0]
+        for _ in range(4):
+            sandbox.advance("30m")
+            earned.append(sandbox.network.background["earned_msat"])
+        start_ms, half_ms = sandbox.world.config.start_ms, 1_800_000
+        history = liquidity_history(sandbox.world)
+        notes = [entry for entry in sandbox.world.journal.entries() if entry.kind == "shop_forwarded"]
+    assert earned == sorted(set(earned)), "the shop earned in each half hour"
+    assert sum(note.facts["earned_msat"] for note in notes) == earned[-1]
+    assert {row.at for row in history} == {start_ms, *(note.at_ms for note in notes), start_ms + 4 * half_ms}
+    for number, msat in enumerate(earned):
+        then = [row for row in history if row.at <= start_ms + number * half_ms][-1]
+        assert then.outbound_msat - history[0].outbound_msat == msat == history[0].inbound_msat - then.inbound_msat
+
+
 def test_background_payments_come_at_their_rate_and_are_in_no_table() -> None:
     with Sandbox(seed=3, network=NETWORK, conditions="ideal,background=600,background_amount=1000") as sandbox:
         graph = sandbox.network.graph

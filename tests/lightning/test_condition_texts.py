@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from leyden import Sandbox
 from leyden.errors import GraphError
 from leyden.lightning.engine.condition_texts import condition_text, described, network_conditions
 from leyden.lightning.engine.network_conditions import IDEAL, REALISTIC, NetworkConditions
+from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.topology.graph import from_edges
 from leyden.sandbox.resources import Payment
 from tests.support.examples import examples
@@ -184,6 +186,48 @@ def test_an_amount_beyond_every_channel_needs_less() -> None:
     assert reason.startswith(
         "the payer knows no other route: pay less, or pay later; at last the channel from hub to shop had"
     )
+
+
+def closed_reason(closed: str, at: str | None, outcome: str = "NO_ROUTE") -> str:
+    """The reason of a payment of ana to a shop behind three nodes, whose node `closed` closes its channels before the
+    payment, or so long after its start."""
+    chain = ["ana", "hub", "mid", "last", "shop"]
+    graph = from_edges([*((a, b, 10**6) for a, b in pairwise(chain)), ("last", "x", 10**6)], shop="shop")
+    sandbox = Sandbox(seed=7, network=graph, conditions={"latency": "1s"})
+
+    def close() -> None:
+        for row in sandbox.ask("GET", f"/sandbox/v1/network/nodes/{closed}")["channels"]:
+            sandbox.network.close_channel(row["channel"])
+
+    if at is None:
+        close()
+    payment = sandbox.wallet("ana").pay(sandbox.charges.create(amount="100000000", description="x"))
+    if at is not None:
+        sandbox.advance(at)
+        close()
+    sandbox.run("1h")
+    assert payment.outcome == outcome
+    return str(payment.row["reason"])
+
+
+def test_the_advice_about_a_closed_channel_is_to_open_one() -> None:
+    assert closed_reason("shop", None) == "the receiver has no open channel: open one to it"
+    assert closed_reason("mid", None) == "no open channels lead from the payer to the receiver: open one"
+    assert closed_reason("ana", None, "INSUFFICIENT_BALANCE") == (
+        "the payer has no open channel: open one from it, or pay from another wallet"
+    )
+    for closed, cause in (
+        ("shop", "the receiver has no open channel: open one to it; at last the channel from last to shop is closed"),
+        ("mid", "no open channels lead from the payer to the receiver: open one; at last the channel from hub to mid"),
+    ):
+        assert closed_reason(closed, "1500ms").startswith(cause)
+
+
+def test_a_smaller_amount_is_advised_only_for_a_lack_of_liquidity() -> None:
+    sandbox = Sandbox(seed=7, network=from_edges([("ana", "hub", 10**6), ("hub", "shop", 10**6)]), conditions="ideal")
+    sandbox.network.intercept("fail", node="hub", code=FailureCode.UNKNOWN_NEXT_PEER)
+    reason = paid(sandbox, 250_000).row["reason"]
+    assert reason.startswith("the payer knows no other route: pay later; at last ")
 
 
 def test_an_outage_of_the_conditions_does_not_stop_the_payers_own_payments() -> None:

@@ -55,7 +55,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.system",),
     ("arguments", "errors", "extras", "json_files", "repr_tables", "rng"),
     ("distributions",),
-    ("samples",),
+    ("samples", "http_sandbox.instead"),
     ("http_sandbox.requests",),
     ("delivery_replays", "http_sandbox.receivers", "http_sandbox.resources"),
     ("http_sandbox",),

@@ -15,7 +15,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from leyden import conformance
+import leyden
+from leyden import Sandbox, conformance
 from leyden.errors import ArgumentError, LeydenError
 from leyden.http_sandbox import HttpSandbox, create_sandbox, delete_sandboxes
 from leyden.http_sandbox.resources import HttpCharge
@@ -156,3 +157,80 @@ def test_an_argument_without_a_json_form_is_one_error_of_leyden(value: Any) -> N
 def test_a_method_or_a_target_that_is_no_text_is_refused(method: Any, target: Any) -> None:
     with pytest.raises(ArgumentError, match=r"is no (method|path)"):
         HttpSandbox({**_CREATED, "url": "http://127.0.0.1:1"}).ask(method, target)
+
+
+@pytest.fixture(scope="module")
+def in_process() -> Iterator[tuple[Sandbox, str]]:
+    sandbox = Sandbox(seed=7)
+    url = sandbox.serve(port=0)
+    yield sandbox, url
+    sandbox.close()
+
+
+def pairs(sandbox: Sandbox, url: str) -> list[tuple[Any, Any]]:
+    """Objects of a sandbox in process, each with the one that has its place over HTTP."""
+    remote = create_sandbox(url)
+    fields = {"minAmount": "1000", "maxAmount": "2000", "description": "tea", "allowedSlots": 2}
+    charges = [one.charges.create(amount="1000", description="tea") for one in (sandbox, remote)]
+    wallets = [one.wallet("ana") for one in (sandbox, remote)]
+    return [
+        (sandbox, remote),
+        (sandbox.charges, remote.charges),
+        (charges[0], charges[1]),
+        (sandbox.static_charges.create(**fields), remote.static_charges.create(**fields)),
+        (sandbox.faults, remote.faults),
+        (sandbox.service_faults, remote.service_faults),
+        (sandbox.payers, remote.payers),
+        (wallets[0], wallets[1]),
+        (wallets[0].pay(charges[0]), wallets[1].pay(charges[1])),
+        (sandbox.receiver("shop"), remote.receiver("shop")),
+    ]
+
+
+def test_each_attribute_that_http_does_not_have_is_refused_with_what_to_use_instead(
+    in_process: tuple[Sandbox, str],
+) -> None:
+    sandbox, url = in_process
+    seen = []
+    for local, remote in pairs(sandbox, url):
+        for name in {name for name in dir(local) if not name.startswith("_")} - {*dir(remote), *vars(remote)}:
+            with pytest.raises(AttributeError) as refused:
+                getattr(remote, name)
+            what, _, instead = str(refused.value).partition(", which is not available over HTTP: ")
+            assert what == f"{type(remote).__name__} has no {name}"
+            assert instead
+            seen.append(name)
+    assert {"network", "table", "kpi", "every", "timeline", "close", "outcome"} <= {*seen}
+
+
+def test_what_looks_at_a_state_works_on_the_copy_that_the_refusal_names(in_process: tuple[Sandbox, str]) -> None:
+    sandbox = create_sandbox(in_process[1])
+    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run()
+    for name in ("balances", "callbacks", "kpi", "schedule", "htlcs", "attempts"):
+        with pytest.raises(AttributeError) as refused:
+            getattr(sandbox, name)
+        expression = f"leyden.Sandbox.from_snapshot(sandbox.export()).{name}"
+        assert expression in str(refused.value)
+        assert eval(expression, {"leyden": leyden, "sandbox": sandbox}) is not None
+    assert Sandbox.from_snapshot(sandbox.export()).charges[charge.id].status == "completed"
+
+
+def test_a_misspelt_name_gets_the_nearest_one() -> None:
+    sandbox = HttpSandbox({**_CREATED, "url": "http://127.0.0.1:1"})
+    for one, name, near in (
+        (sandbox, "chages", "charges"),
+        (sandbox, "restor", "restore"),
+        (sandbox.wallet("ana"), "pays", "pay"),
+        (HttpCharge(sandbox, "/v0/charges", "a"), "expires", "expires_at"),
+    ):
+        with pytest.raises(AttributeError, match=f"has no {name}: did you mean {near}[?]"):
+            getattr(one, name)
+    with pytest.raises(AttributeError, match=r"HttpWallet has no colour: it has name, pay, scan$"):
+        _ = sandbox.wallet("ana").colour
+
+
+def test_a_url_in_place_of_the_response_is_refused_with_the_call_to_make() -> None:
+    with pytest.raises(ArgumentError, match=r"is a text: call create_sandbox\(url\)"):
+        HttpSandbox("http://127.0.0.1:8402")  # type: ignore[arg-type]

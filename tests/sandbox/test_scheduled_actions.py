@@ -10,6 +10,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import ApiError, ClockError
+from leyden.server.timestamps import to_iso
 
 Move = Callable[[Sandbox], object]
 
@@ -190,3 +191,57 @@ def test_what_cannot_be_scheduled_is_refused(sandbox: Sandbox, call: Move, error
 def test_a_sandbox_that_follows_the_real_time_has_no_actions() -> None:
     with Sandbox(clock="process") as sandbox, pytest.raises(ClockError, match="stops for no action"):
         sandbox.at("12:00", print)
+
+
+def test_a_restore_has_the_actions_ahead_that_were_ahead_at_the_snapshot(sandbox: Sandbox) -> None:
+    done: list[str] = []
+
+    def note(name: str) -> Callable[[Sandbox], None]:
+        return lambda sb: done.append(f"{name} {sb.now[11:16]}")
+
+    def chain(sb: Sandbox) -> None:
+        note("chain")(sb)
+        sb.at(to_iso(sb.world.clock.now() + 3_600_000), chain)
+
+    start = sandbox.now
+    sandbox.at("09:30", note("before"))
+    sandbox.every("1h", note("hourly"))
+    sandbox.at("11:30", note("once"))
+    cancelled = sandbox.at("11:45", note("cancelled"))
+    sandbox.at("09:45", chain)
+    sandbox.advance("1h")
+    kept = sandbox.snapshot()
+    first = sandbox.scheduled
+    runs = []
+    for _ in range(3):
+        done.clear()
+        sandbox.advance("2h30m")
+        runs.append([*done])
+        sandbox.restore(kept)
+        assert sandbox.scheduled == first
+    assert runs[0] == [
+        "chain 10:45", "hourly 11:00", "once 11:30", "cancelled 11:45", "chain 11:45", "hourly 12:00",
+    ]  # fmt: skip
+    assert runs[1:] == [runs[0]] * 2
+    sandbox.cancel(cancelled)
+    sandbox.advance("2h30m")
+    sandbox.restore(kept)
+    assert [one for one in first if one not in sandbox.scheduled] == [cancelled]
+    assert start < sandbox.now
+
+
+def test_an_action_that_restores_is_done_once(sandbox: Sandbox) -> None:
+    kept = sandbox.snapshot()
+    times: list[str] = []
+
+    def back(sb: Sandbox) -> None:
+        times.append(sb.now)
+        sb.restore(kept)
+
+    for schedule in (lambda: sandbox.at("10:00", back), lambda: sandbox.every("1h", back)):
+        times.clear()
+        row = schedule()
+        sandbox.advance_to("2030-01-01T10:30:00Z")
+        assert len(times) == 1
+        sandbox.cancel(row)
+        sandbox.restore(kept)

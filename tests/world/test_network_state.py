@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden import Sandbox
+from leyden.errors import GraphError
 from leyden.lightning.topology.graph import from_edges
 from leyden.server.errors import StoreError
 from leyden.server.store.end_mark import END_NAME
@@ -233,3 +234,22 @@ def test_a_network_after_a_reset_is_stored_in_its_new_state(tmp_path: Path) -> N
         left = sorted_state(persistent_state(sandbox))
     with Sandbox(data=tmp_path) as sandbox:
         assert sorted_state(persistent_state(sandbox)) == left
+
+
+def test_conditions_are_those_of_the_network_of_the_directory(tmp_path: Path) -> None:
+    Sandbox(data=tmp_path, network="star:6", conditions="ideal").close()
+    for arguments in ({"conditions": "ideal"}, {"network": "star:6", "conditions": "ideal"}, {}):
+        with Sandbox(data=tmp_path, **arguments) as sandbox:
+            assert sandbox.world.config.network == "star:6,ideal"
+    created = "created with network star:6,ideal: leave"
+    with pytest.raises(StoreError, match=f"{created} conditions out, or use a new directory"):
+        Sandbox(data=tmp_path, conditions="latency=1s")
+    with pytest.raises(StoreError, match=f"{created} network and conditions out, or use a new directory"):
+        Sandbox(data=tmp_path, network="star:6", conditions={"latency": "1s"})
+
+
+def test_conditions_of_a_directory_without_a_network_are_refused(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(GraphError, match="needs a network: give network='scale-free:400', or leave it out"):
+            Sandbox(data=tmp_path, conditions="ideal")
+        Sandbox(data=tmp_path).close()

@@ -10,7 +10,7 @@ import orjson
 
 from leyden.commands.parser import Command, add_commands
 from leyden.commands.served.client import Client, add_connection, segment
-from leyden.commands.served.fields import add_filters, amount, filters, whole, without_none
+from leyden.commands.served.fields import add_filters, amount, filters, whole_seconds, without_none
 from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, Table, msat, print_fields, print_raw, utc
 
@@ -43,7 +43,10 @@ def _describe_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--internal-id", metavar="TEXT", help="your own reference")
     parser.add_argument("--callback-url", metavar="URL", help="where updates are sent")
     parser.add_argument(
-        "--expires-in", type=whole, metavar="SECONDS", help="how long it can be paid, in seconds (default: 600)"
+        "--expires-in",
+        type=whole_seconds,
+        metavar="SPAN",
+        help="how long it can be paid, such as 10m, or seconds (default: 600)",
     )
     parser.add_argument("--idempotency-key", metavar="KEY", help="create it once only for this key")
     add_connection(parser, _create)

@@ -7,7 +7,7 @@ import argparse
 import orjson
 
 from leyden.commands.served.client import Client, add_connection
-from leyden.commands.served.fields import whole, without_none
+from leyden.commands.served.fields import span_s, without_none
 from leyden.commands.served.output import Column, Table, print_raw, rate, utc
 from leyden.devserver.argument_types import rate as rate_of
 
@@ -21,8 +21,10 @@ _COLUMNS = (
 def describe_advance(parser: argparse.ArgumentParser) -> None:
     """Add the options of `advance`."""
     how_far = parser.add_mutually_exclusive_group(required=True)
-    how_far.add_argument("by", nargs="?", type=whole, metavar="SPAN", help="how far, such as 5m or 1h30m, or seconds")
-    how_far.add_argument("--by", dest="by_option", type=whole, metavar="SPAN", help="the same")
+    how_far.add_argument(
+        "by", nargs="?", type=span_s, metavar="SPAN", help="how far, such as 5m, 1.5h or 1h30m, or seconds"
+    )
+    how_far.add_argument("--by", dest="by_option", type=span_s, metavar="SPAN", help="the same")
     how_far.add_argument("--to", metavar="TIME", help="to this time, such as 2030-01-01T12:00:00Z")
     how_far.add_argument(
         "--next-event", dest="until", action="store_const", const="next_event", help="to the next event that is due"

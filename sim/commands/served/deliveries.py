@@ -10,7 +10,7 @@ import orjson
 
 from leyden.commands.parser import Command, add_commands
 from leyden.commands.served.client import Client, add_connection, segment
-from leyden.commands.served.fields import add_times, times, without_none
+from leyden.commands.served.fields import add_times, span_s, times, without_none
 from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, Table, print_fields, print_raw, utc
 
@@ -74,7 +74,7 @@ def _describe_replay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every delivery")
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--at", metavar="TIME", help="when, by the clock of the sandbox: such as 2030-01-01T12:00:00Z")
-    when.add_argument("--delay", metavar="SPAN", help="how long after now, such as 90s, 5m or 1h30m")
+    when.add_argument("--delay", type=span_s, metavar="SPAN", help="how long after now, such as 90s, 5m or 1h30m")
     add_connection(parser, _replay)
 
 

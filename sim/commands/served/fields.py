@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from leyden.server.timestamps import parse_duration
+from leyden.arguments import option_span_ms
 
 
 def add_filters(command: argparse.ArgumentParser, *statuses: str) -> None:
@@ -51,9 +51,18 @@ def whole(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else text
 
 
+def whole_seconds(text: str) -> int | str:
+    """A span of whole seconds such as `10m`, or a number of seconds; any other text as it is, as of `whole`."""
+    try:
+        seconds, rest_ms = divmod(option_span_ms(text), 1_000)
+    except ValueError:
+        return text
+    return text if rest_ms else seconds
+
+
 def span_s(text: str) -> float:
     """A span of time such as `5s`, or a number of seconds, in seconds."""
     try:
-        return parse_duration(float(text) if text.replace(".", "", 1).isdigit() else text) / 1_000
+        return option_span_ms(text) / 1_000
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None

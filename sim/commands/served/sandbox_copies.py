@@ -173,7 +173,11 @@ def _export(options: argparse.Namespace) -> int:
 
 def _import(options: argparse.Namespace) -> int:
     raw = sys.stdin.buffer.read() if options.file == "-" else read_bytes(options.file)
-    query = {"name": options.name, "ttl": options.ttl, "egress": options.egress}
+    query = {
+        "name": options.name,
+        "ttl": None if options.ttl is None else f"{options.ttl:.3f}s",
+        "egress": options.egress,
+    }
     return print_new(options, Client(options)("POST", f"{PATH}/import", raw, query=query, timeout_s=None))
 
 

@@ -11,6 +11,7 @@ import orjson
 
 from leyden.commands.environment import API_KEY, URL
 from leyden.commands.served.client import segment
+from leyden.commands.served.fields import span_s
 from leyden.commands.served.output import msat, print_fields, print_raw, rate, seconds, utc
 
 OWN_PATH = "/sandbox/v1"
@@ -26,7 +27,9 @@ def add_id(parser: argparse.ArgumentParser) -> None:
 def add_new(parser: argparse.ArgumentParser) -> None:
     """The options of the commands that make a sandbox."""
     parser.add_argument("--name", metavar="TEXT", help="a name for lists")
-    parser.add_argument("--ttl", metavar="SPAN", help="it ends after so long without a request, such as 10m")
+    parser.add_argument(
+        "--ttl", type=span_s, metavar="SPAN", help="it ends after so long without a request, such as 10m"
+    )
     parser.add_argument(
         "--env",
         action="store_true",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leyden.server.errors import FieldError, SemanticConflict
-from leyden.server.timestamps import parse_duration
+from leyden.server.timestamps import duration_up_to
 from leyden.world.time.clock import LAST_MS
 from leyden.world.world import World
 
@@ -19,10 +19,10 @@ def check_charge_id(world: World, charge_id: str | None, pointer: str) -> None:
         raise SemanticConflict(detail, field_errors=[FieldError(pointer, detail)])
 
 
-def span_ms(value: str | float) -> int:
+def span_ms(pointer: str, value: str | float) -> int:
     """A span in milliseconds. The schema bounds the digits of a text, but not the sum of its parts: time ends before a
-    span that is too long."""
+    span that is too long. Raises `SemanticConflict` for one that is shorter than a millisecond."""
     try:
-        return parse_duration(value)
-    except ValueError:
-        return LAST_MS
+        return duration_up_to(value, LAST_MS)
+    except ValueError as error:
+        raise SemanticConflict(str(error), field_errors=[FieldError(pointer, str(error))]) from None

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from leyden.arguments import span_from
 from leyden.devserver.control.body_values import span_ms as to_span_ms
 from leyden.devserver.control.pages import Page, created_between, page
 from leyden.devserver.control.sandbox_state import clock_state, sandbox_state
@@ -20,7 +21,7 @@ from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, InvalidRequest, NotFound, SemanticConflict
 from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
-from leyden.server.timestamps import parse_duration, parse_iso, to_iso
+from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.concurrency.async_moves import advance_to, run_until_idle, run_until_next_event
 from leyden.world.snapshots.snapshots import check_not_waiting
 from leyden.world.time.clock import Fired
@@ -94,7 +95,7 @@ class ControlPlane:
             raise SemanticConflict(detail, field_errors=[FieldError("/rate", detail)]) from None
         return clock_state(self._world)
 
-    @handles(raises=(Conflict,))
+    @handles(raises=(Conflict, SemanticConflict))
     async def advance_clock(self, call: Request) -> dict[str, Any]:
         """Move time, and respond when every event due by then has run and every callback due by then was attempted."""
         [given] = call.body  # exactly one: the schema requires it
@@ -103,7 +104,7 @@ class ControlPlane:
             with world.lock:
                 check_not_waiting(world)  # the request may be that of the receiver: it would wait for itself
             if given == "by":
-                span_ms = to_span_ms(value)
+                span_ms = to_span_ms("/by", value)
                 ran = await advance_to(world, lambda clock: clock.now() + span_ms)
             elif given == "to":
                 instant_ms = parse_iso(value)
@@ -126,6 +127,10 @@ class ControlPlane:
         payer = body["payer"]
         text = strip_scheme(body["request"])
         amount_msat = None if body.get("amount") is None else int(body["amount"])
+        try:
+            delay_ms = span_from("delay", body["delay"])
+        except ValueError as error:
+            raise InvalidRequest(str(error), field_errors=[FieldError("/delay", str(error))]) from None
         refusal = None
         try:
             is_invoice = request_kind(text) == "bolt11"
@@ -155,7 +160,7 @@ class ControlPlane:
                     payer=payer,
                     amount_msat=amount_msat,
                     outcome=body["outcome"],
-                    delay_ms=parse_duration(body["delay"]),
+                    delay_ms=delay_ms,
                     late=body["late"],
                 )
             except ValueError as error:
@@ -245,7 +250,8 @@ class ControlPlane:
     def _fetch(self, url: str) -> Mapping[str, Any]:
         base = self._world.public_url
         if not url.startswith(base + "/"):
-            raise PayerError(f"the host of this LNURL is {urlsplit(url).netloc}, but this sandbox is at {base}")
+            host = urlsplit(url).netloc
+            raise PayerError(f"the host of this LNURL is {host}, but this sandbox is at {base}: pay one that it issued")
         answer: Mapping[str, Any] = orjson.loads(self._world.request("GET", url.removeprefix(base)).body)
         return answer
 

@@ -229,7 +229,7 @@ def _ttl_s(order: Mapping[str, Any]) -> float | None:
         return None
     try:
         ttl_ms = parse_duration(order["ttl"])
-    except ValueError:  # longer than any instant
+    except ValueError:  # longer than any instant, or shorter than a millisecond
         ttl_ms = _MAX_TTL_MS + 1
     if not _MIN_TTL_MS <= ttl_ms <= _MAX_TTL_MS:
         raise SemanticConflict('ttl must be from 1 s to 366 days of real time, such as "10m": give another one')

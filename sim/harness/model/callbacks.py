@@ -53,6 +53,8 @@ class Reply(NamedTuple):
     body: str = ""
 
 
+# The errors of attempts without a connection on which the request could be sent
+_NOT_SENT = frozenset({"refused", "unresolved", "tls"})
 # (delivery, attempt number, earliest and latest time in ms) -> the time of the attempt in ms
 DueTimeObserver = Callable[[Delivery, int, int, int], int]
 
@@ -177,22 +179,34 @@ class Outbox:
         if is_blocked and fault is not None and fault.kind in CONTENT_FAULTS:
             fault.left += 1  # nothing is sent, so it does not apply
             fault = None
-        if fault is not None:
-            self.reached.append(("fault", fault.kind))
         injected = fault or held
         attempt.fault = None if injected is None else injected.kind
         is_dropped = fault is not None and fault.kind == "drop"
         attempt.overtaken = [] if is_dropped else self.faults.overtaken()
+        if fault is not None and fault.kind not in CONTENT_FAULTS:
+            self.reached.append(("fault", fault.kind))
         if is_dropped:
             self._await(delivery, attempt, Reply(None, "timeout", ATTEMPT_TIMEOUT_MS))
         elif is_blocked:
             self._complete(delivery, attempt, Reply(None, "blocked"))
         else:
-            self._send(delivery, attempt, fault)
+            self._send(delivery, attempt, fault, held)
 
-    def _send(self, delivery: Delivery, attempt: Attempt, fault: Fault | None) -> None:
+    def _send(self, delivery: Delivery, attempt: Attempt, fault: Fault | None, held: Fault | None) -> None:
         kind = None if fault is None else fault.kind
-        self._await(delivery, attempt, self._reply(delivery, attempt.number, kind))
+        reply, withdrawn = self._reply(delivery, attempt.number, kind), None
+        if fault is not None and fault.kind in CONTENT_FAULTS:
+            if reply.error in _NOT_SENT:
+                withdrawn = fault
+            else:
+                self.reached.append(("fault", fault.kind))
+
+        def withdraw() -> None:
+            if withdrawn is not None:  # nothing was sent, so it does not apply
+                withdrawn.left += 1
+                attempt.fault = None if held is None else held.kind
+
+        self._await(delivery, attempt, reply, withdraw)
         if fault is not None and fault.kind in COPYING:
             number, new_id = attempt.number, fault.kind == "duplicate_new_id"
 
@@ -223,11 +237,14 @@ class Outbox:
             self.receivers_reached[host] = None
         return seen
 
-    def _await(self, delivery: Delivery, attempt: Attempt, reply: Reply) -> None:
+    def _await(
+        self, delivery: Delivery, attempt: Attempt, reply: Reply, before_end: Callable[[], None] = lambda: None
+    ) -> None:
         attempt.latency_ms = reply.latency_ms
 
         def complete() -> None:
             if attempt.ended_at is None:
+                before_end()
                 self._complete(delivery, attempt, reply)
 
         if reply.latency_ms:

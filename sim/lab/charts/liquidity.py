@@ -58,8 +58,8 @@ def liquidity_history(world: World) -> list[Liquidity]:
 
     It follows from the initial balances, the HTLCs and the events of channels. The journal does not say which channels
     a drain or a rebalance of *another* node changed. Such changes in the shop's channels are shown at the instant of
-    the last such event, and the fees that the shop earned with background payments at the last instant. Of a directory
-    of `data` that was opened again the history begins then, because its journal does.
+    the last such event. Of a directory of `data` that was opened again the history begins then, because its journal
+    does.
     Raises `ValueError` when payments are direct, and when payments were removed: their HTLCs are unknown then.
     """
     if world.engine is None:
@@ -76,7 +76,7 @@ def liquidity_history(world: World) -> list[Liquidity]:
     opened: set[int] = set()
     closed: dict[int, int] = {}
     since_ms, now_ms = max(world.config.start_ms, world.journal.since_ms), world.clock.now()
-    unknown_ms = now_ms
+    unknown_ms, earned_msat = now_ms, 0
     for _, at_ms, kind, subject, facts in world.journal.entries():
         if kind in _OF_NODES and subject != shop:
             unknown_ms = at_ms
@@ -95,14 +95,18 @@ def liquidity_history(world: World) -> list[Liquidity]:
             changes.append((at_ms, moved, -moved))
         elif kind == "rebalanced":
             changes.append((at_ms, facts["fee_msat"], -facts["fee_msat"]))
+        elif kind == "shop_forwarded":
+            earned_msat += facts["earned_msat"]
+            changes.append((at_ms, -facts["earned_msat"], facts["earned_msat"]))
         elif kind in _SENT:
             sent_msat = facts["amount_msat"] + facts["fees_msat"]
             changes.append((at_ms, sent_msat, -sent_msat))
     now = [row for row in own.values() if row["status"] not in ("closing", "closed")]
     now_inbound, now_outbound = sum(row["remote_msat"] for row in now), sum(row["local_msat"] for row in now)
     if since_ms == world.config.start_ms:
-        earned_msat = world.engine.background.earned_msat
-        changes.append((now_ms, -earned_msat, earned_msat))
+        # A sandbox that an earlier version saved has no entries for the fees that it had earned.
+        rest_msat = world.engine.background.earned_msat - earned_msat
+        changes.append((now_ms, -rest_msat, rest_msat))
         changes += _moved(world, own, closed)
         first = [row for channel, row in own.items() if channel not in opened]
         inbound = sum(row["capacity_msat"] - row["before_msat"] for row in first)

@@ -12,6 +12,7 @@ from datetime import timedelta
 from statistics import median
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from leyden.arguments import span_from
 from leyden.lab.charts.figures import amounts, axes, finish, instants, label_text, share_axis, time_axis
@@ -20,11 +21,13 @@ from leyden.lab.kpi import Kpi, quantile
 from leyden.lab.kpi_rows import Selection, amount_bands
 from leyden.lab.sweeps.intervals import share_interval
 from leyden.lab.table_rows import TABLES
+from leyden.server.timestamps import span_in_words
 from leyden.world.world import World
 
 DELIVERED, REFUSED, NO_RESPONSE, IN_FLIGHT = "delivered (2xx)", "other status", "no response", "in flight"
 _RESULTS = {DELIVERED: GOOD, REFUSED: BAD, NO_RESPONSE: WAIT, IN_FLIGHT: OPEN}
 CONFIDENCE = 0.95
+_WINDOWS = "leyden-windows-"  # the start of the id of a line, which ends with the width of its windows (ms)
 
 
 def conversion(world: World, by: str | float | timedelta, ax: Axes | None) -> Axes:
@@ -33,16 +36,35 @@ def conversion(world: World, by: str | float | timedelta, ax: Axes | None) -> Ax
     ax = axes(ax)
     starts = [int(start.timestamp() * 1_000) for start in figures.index]
     is_known = bool(figures.notna().any())
+    width_ms = span_from("by", by, least_ms=1)
+    is_one_width = _name_widths(ax, width_ms)
     if is_known:
         # A window is as wide as it lasts: the last value is repeated at its end.
-        ends = [*starts, starts[-1] + span_from("by", by, least_ms=1)]
+        ends = [*starts, starts[-1] + width_ms]
         shares = [*figures, figures.iloc[-1]]
-        ax.plot(instants(ends), shares, drawstyle="steps-post", label=label_text(world.label))
+        label = label_text(world.label) + ("" if is_one_width else f"\n{_width(width_ms)}")
+        ax.plot(instants(ends), shares, drawstyle="steps-post", label=label, gid=f"{_WINDOWS}{width_ms}")
     time_axis(ax, world.config.start_ms, world.clock.now())
-    share_axis(ax, f"charges paid\n(windows of {label_text(by)})")
+    share_axis(ax, f"charges paid\n({f'windows of {label_text(by)}' if is_one_width else 'windows of several widths'})")
     if starts and not is_known:
         return finish(ax, "no charge has ended")
     return _finish(world, ax, "charges", "no charge", "was created")
+
+
+def _name_widths(ax: Axes, width_ms: int) -> bool:
+    """Whether all series with windows have this width. If not, the label of each series says its own from now on."""
+    drawn = [(line, str(line.get_gid()).removeprefix(_WINDOWS)) for line in ax.lines]
+    widths = [(line, _width(int(width))) for line, width in drawn if width.isdigit()]
+    if {width for _, width in widths} <= {_width(width_ms)}:
+        return True
+    for line, width in widths:
+        if not str(line.get_label()).endswith(width):
+            line.set_label(f"{line.get_label()}\n{width}")
+    return False
+
+
+def _width(width_ms: int) -> str:
+    return f"windows of {span_in_words(width_ms)}"
 
 
 def settle_times(world: World, ax: Axes | None) -> Axes:
@@ -77,7 +99,8 @@ def retries(world: World, ax: Axes | None) -> Axes:
             below = [low + height for low, height in zip(below, heights, strict=True)]
     ax.set_xlabel("attempt (number)")
     ax.set_ylabel("callback attempts (count)")
-    ax.locator_params(integer=True)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
     if not ax.has_data():
         ax.axis((0.5, 4.5, 0, 4))
     _finish(world, ax, "deliveries", "no callback", "was sent")

@@ -6,6 +6,8 @@ that two milliseconds and three days are readable in one drawing. As text, every
 09:00:00.000  payer     ana pays 250 sat
               + 5 min
 09:05:00.000  service   expired
+
+The date stands before the first event of each later day.
 """
 
 from __future__ import annotations
@@ -141,6 +143,7 @@ class LaneRows:
             self._gaps.append(self._margin_note(_TOP - 20, day(at), bold=True))
         elif day(at) != day(self._at):
             self.y += 8
+            self.lines.append(day(at))
             self._gaps.append(self._margin_note(self.y - 15, day(at), bold=True))
 
     def _time(self, at: int) -> str:
@@ -171,7 +174,8 @@ def mermaid_timeline(title: str, events: Iterable[Event]) -> str:
         answer = f" → {event.response}" if event.response else ""
         # In Mermaid a colon starts the next event of the period.
         words = mermaid_text(f"{event.target}, {event.text}{answer}").replace(":", "#58;")
-        period = f"    {clock_time(event.at).replace(':', '.')}" if event.at != shown else "       "
+        date = f"{day(event.at)} " if shown is not None and day(event.at) != day(shown) else ""
+        period = f"    {date}{clock_time(event.at).replace(':', '.')}" if event.at != shown else "       "
         lines.append(f"{period} : {words}")
         shown = event.at
     return "\n".join(lines)

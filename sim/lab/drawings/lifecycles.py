@@ -10,7 +10,19 @@ from typing import Any
 from leyden.errors import DrawingError
 from leyden.lab.drawings.charge_events import Transition, journal_transitions, state_tone, transitions_of
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.svg import MARGIN, MONO, NOTE_LINE, clock_time, coord, day, notes, pill, svg_root, text_at
+from leyden.lab.drawings.svg import (
+    MARGIN,
+    MONO,
+    NOTE_LINE,
+    clock_time,
+    coord,
+    dated_time,
+    day,
+    notes,
+    pill,
+    svg_root,
+    text_at,
+)
 from leyden.lab.drawings.text_metrics import clean, mermaid_text, text_width
 from leyden.server.charges.lifecycle import CREATION
 from leyden.server.docs.lifecycle_diagram import TakenTransitions, lifecycle_svg
@@ -55,24 +67,28 @@ def lifecycle(world: World, resource: str, resource_id: str | None = None) -> Dr
 
 
 def _of_one(transitions: list[Transition], row: Row) -> tuple[TakenTransitions, list[str]]:
-    """The transitions of one resource with their times; a repeated one shows its number and the last time."""
+    """The transitions of one resource with their times; a repeated one shows its number and the last time. A time of
+    a later day than that of the creation has its date."""
     times: dict[tuple[str, str, str], list[int]] = {}
     entered: dict[str, int] = {}
     noted: list[str] = []
+    created_at = row["created_at"]
     for at, trigger, source, to, because in transitions:
         if to is None:
-            noted.append(f"{clock_time(at)}  {trigger} was refused: {because}")
+            noted.append(f"{dated_time(at, created_at)}  {trigger} was refused: {because}")
             continue
         times.setdefault((source, trigger, to), []).append(at)
         if source != to:
             entered[to] = at
     if not transitions:
         noted.append("the journal no longer has the transitions to this state")
-    times_of = {move: (f"{len(at)} × " if len(at) > 1 else "") + clock_time(at[-1]) for move, at in times.items()}
-    states = {state: clock_time(at) for state, at in entered.items()}
+    times_of = {
+        move: (f"{len(at)} × " if len(at) > 1 else "") + dated_time(at[-1], created_at) for move, at in times.items()
+    }
+    states = {state: dated_time(at, created_at) for state, at in entered.items()}
     states.setdefault(row["status"], "now")
     if transitions:
-        noted.insert(0, f"created {day(row['created_at'])} {clock_time(row['created_at'])} UTC")
+        noted.insert(0, f"created {day(created_at)} {clock_time(created_at)} UTC")
     return TakenTransitions(times_of, states, frozenset({row["status"]})), noted
 
 

@@ -14,6 +14,7 @@ from leyden.lab.drawings.svg import (
     OTHER,
     WAIT,
     clock_time,
+    dated_time,
     day,
     dot,
     headline,
@@ -148,7 +149,7 @@ def _attempt_marks(world: World, row: DeliveryRow) -> _Marks:
     attempts = AttemptLog(row).attempts()[row.get("replayed_from", 0) :]
     first_number = row.get("replayed_from", 0) + 1
     marks = [
-        _attempt_mark(attempt, is_dropped=world.faults.hits.is_dropped(row["id"], number))
+        _attempt_mark(world, attempt, is_dropped=world.faults.hits.is_dropped(row["id"], number))
         for number, attempt in enumerate(attempts, first_number)
     ]
     counted = sum(attempt.error != LOST for attempt in attempts)
@@ -166,11 +167,11 @@ def _attempt_marks(world: World, row: DeliveryRow) -> _Marks:
     return _Marks(marks[first : first + _MAX_MARKS], first, max(0, len(marks) - first - _MAX_MARKS))
 
 
-def _attempt_mark(attempt: Attempt, *, is_dropped: bool) -> _Mark:
+def _attempt_mark(world: World, attempt: Attempt, *, is_dropped: bool) -> _Mark:
     if attempt.ended_at is None:
-        return _Mark("", "dropped" if is_dropped else "sent", clock_time(attempt.at), WAIT)
+        return _Mark("", "dropped" if is_dropped else "sent", _when(world, attempt.at), WAIT)
     answer, tone = response_of(attempt)
-    return _Mark("", answer, clock_time(attempt.at), tone, hollow=False)
+    return _Mark("", answer, _when(world, attempt.at), tone, hollow=False)
 
 
 def _wait(pause_ms: int) -> str:
@@ -179,7 +180,7 @@ def _wait(pause_ms: int) -> str:
 
 def _when(world: World, at: int) -> str:
     """The time, with the date when it is not today."""
-    return clock_time(at) if day(at) == day(world.clock.now()) else f"{day(at)[5:]} {clock_time(at)[:8]}"
+    return dated_time(at, world.clock.now())
 
 
 def _strip(row: DeliveryRow, marks: _Marks, y: float) -> Html:

@@ -31,8 +31,8 @@ Participant = tuple[str, str]
 class Message(NamedTuple):
     """One message of the diagram; a response is dashed.
 
-    `time` is empty in the instant of the message before, `pause_ms` the time since then. `omitted` is the number of
-    events that are left out before the message.
+    `time` is empty in the instant of the message before, `pause_ms` the time since then, `date` the day if it is a
+    later one. `omitted` is the number of events that are left out before the message.
     """
 
     time: str
@@ -44,6 +44,7 @@ class Message(NamedTuple):
     detail: str
     tone: str
     is_response: bool = False
+    date: str = ""
 
     @property
     def runs(self) -> list[TextRun]:
@@ -80,7 +81,8 @@ def _messages(record: ChargeEvents) -> list[Message]:
         pause_ms = 0 if last is None else event.at - last
         omitted = record.omitted if place == EVENTS_BEFORE_GAP else 0
         tone = OPEN if event.response else event.tone
-        messages.append(Message(time, pause_ms, omitted, source, target, words, event.detail, tone))
+        date = "" if last is None or day(last) == day(event.at) else day(event.at)
+        messages.append(Message(time, pause_ms, omitted, source, target, words, event.detail, tone, date=date))
         if event.response:
             messages.append(Message("", 0, 0, target, source, event.response, "", event.tone, is_response=True))
         last = event.at
@@ -127,6 +129,9 @@ class _Sequence:
                 )
                 drawn.append(tag("g", text_at(MARGIN, y + 20, words, room, soft=True, size=10.5), across))
                 y += 26
+            if message.date:
+                drawn.append(text_at(MARGIN, y + 14, message.date, _GUTTER, bold=True, size=10.5))
+                y += 14
             lines = len(wrap_runs(message.runs, self.gaps[self._gap_of(message)] - 26, _SIZE, _LINES))
             y += lines * _LINE + 13
             if message.time:
@@ -180,6 +185,8 @@ class _Sequence:
             elif message.is_response:
                 shaft, first, second = "<--", second, first
             words = clean(f"{message.text}  {message.detail}").rstrip()
+            if message.date:
+                lines.append(message.date)
             lines.append(f"{message.time:<12}  {first:>{wide}} {shaft} {second:<{wide}}  {words}")
         if self.record.omitted:
             lines.append(f"({self.record.omitted} events in the middle are left out)")
@@ -195,7 +202,8 @@ class _Sequence:
         for message in self.messages:
             if message.pause_ms >= _NOTABLE_MS:
                 over = f"p0,p{last}" if last else "p0"
-                lines.append(f"    Note over {over}: {mermaid_text(span_in_words(message.pause_ms))} later")
+                until = f", on {message.date}" if message.date else ""
+                lines.append(f"    Note over {over}: {mermaid_text(span_in_words(message.pause_ms))} later{until}")
             words = mermaid_text(f"{message.text}, {message.detail}" if message.detail else message.text)
             source, target = self.columns[message.source], self.columns[message.target]
             if source == target:

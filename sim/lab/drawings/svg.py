@@ -173,3 +173,10 @@ def clock_time(at_ms: int) -> str:
 def day(at_ms: int) -> str:
     """The date of an instant, in UTC."""
     return to_iso(at_ms)[:10]
+
+
+def dated_time(at_ms: int, other_ms: int) -> str:
+    """The time of an instant: to the millisecond on the day of another one, and to the second with its date on any
+    other day."""
+    same = day(at_ms) == day(other_ms)
+    return clock_time(at_ms) if same else f"{day(at_ms)[5:]} {clock_time(at_ms)[:8]}"

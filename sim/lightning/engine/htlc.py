@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from leyden.server.errors import LeydenError
-from leyden.server.timestamps import to_iso
+from leyden.server.timestamps import span_in_words, to_iso
 
 # The status of an HTLC at the receiver: waiting for the other parts of the set, held (preimage withheld), or resolved.
 WAITING, HELD, SETTLED, FAILED = "waiting", "held", "settled", "failed"
@@ -74,8 +74,8 @@ def explain(why: str, row: Mapping[str, Any] | None, htlc: Htlc, now_ms: int, *,
         case "accepted", {"accepted_at": at}:
             return f"another payment of this invoice is held since {to_iso(at)}: settle or cancel that one"
         case "expired", {"payable_until_ms": until}:
-            late_ms = now_ms - until
-            return f"the invoice could be paid until {to_iso(until)} and this came {late_ms} ms later: pay before then"
+            late = span_in_words(now_ms - until)
+            return f"the invoice could be paid until {to_iso(until)} and this came {late} later: ask for a new one"
         case "canceled", {"closed_at": at, "closed_because": because}:
             return f"the invoice was closed at {to_iso(at)} ({because}): ask for a new one"
         case "secret", _:

@@ -12,7 +12,7 @@ from leyden.lightning.engine.channel_operations import close_channel, open_chann
 from leyden.lightning.engine.interceptor_row import InterceptorRow
 from leyden.lightning.network.network_tables import on_chain_msat, outages_of
 from leyden.lightning.payer.routed_payments import RoutedPayments
-from leyden.server.printable import quoted
+from leyden.server.printable import printable, quoted
 
 Span = str | float | timedelta
 
@@ -55,8 +55,9 @@ class NetworkOperations:
         shown = ", ".join(names[:6]) + ", ..." * (len(names) > 6)
         advice = f"did you mean {' or '.join(near)}?" if near else f"its nodes are {shown};"
         raise GraphError(
-            f"there is no node {name}, and no wallet of this name has paid: this network has {len(names)} nodes; "
-            f'{advice} network.wallet("{name}") is the node of a wallet before its first payment'
+            f"there is no node {printable(name[:60])}, and no wallet of this name has paid: this network has "
+            f"{len(names)} nodes; "
+            f"{advice} network.wallet({quoted(name, 60)}) is the node of a wallet before its first payment"
         )
 
     def outbound_msat(self, node: int) -> int:
@@ -101,7 +102,7 @@ class NetworkOperations:
     def rebalance(self, node: int, amount_msat: int, out: str | None, into: str | None) -> int:
         """Send an amount in a circle (a circular rebalance) and return the fee. Raises `GraphError`."""
         if amount_msat < 1:
-            raise GraphError("rebalance moves at least 1 msat")
+            raise GraphError(f"amount_msat={amount_msat}: rebalance moves at least 1 msat, so give more")
         ends = [None if peer is None else self.node(peer) for peer in (out, into)]
         self.payments.synchronize_time()
         edges, fee_msat = rebalance(self.engine, node, amount_msat, *ends)

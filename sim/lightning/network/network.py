@@ -176,7 +176,7 @@ class Interceptor:
         """The stored row. Raises `InterceptError` when it was removed."""
         row = self._network.operations.payments.interceptors.rows.row(self.id)
         if row is None:
-            raise InterceptError(f"{self.id} was removed")
+            raise InterceptError(f"{self.id} was removed: add another one with network.intercept()")
         return dict(row)
 
     @property

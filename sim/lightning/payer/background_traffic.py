@@ -105,6 +105,9 @@ class BackgroundTraffic:
             if self._shop in passed:
                 hop = passed.index(self._shop)
                 earned_msat = route.amounts[hop] - route.amounts[hop + 1]
+                if earned_msat:  # without a fee the shop's balances stay in sum
+                    name, forwarded_msat = engine.graph.names[self._shop], route.amounts[hop + 1]
+                    self._journal.note("shop_forwarded", name, amount_msat=forwarded_msat, earned_msat=earned_msat)
         engine.background = state._replace(
             next_payment_ms=self._clock.now() + self._interval_ms(),
             succeeded=state.succeeded + (route is not None),

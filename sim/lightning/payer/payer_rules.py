@@ -160,7 +160,9 @@ def payer_spec_of(text: str) -> PayerSpec:
         if "count" in fields:
             fields["count"] = int(fields["count"])
     except ValueError:
-        raise PaymentError(f"{quoted(text[:80])} has a share or a count that is no number") from None
+        raise PaymentError(
+            f"{quoted(text[:80])} has a share or a count that is no number: write them as in share=0.5,count=3"
+        ) from None
     spec = payer_spec(fields)
     spec.row("", 0)
     return spec

@@ -18,9 +18,6 @@ FAILURES = {
     "ERROR": "the payer's node failed: look at it, not at the invoice",
 }
 
-# Of a payment over a network whose attempts have all failed.
-NO_ROUTE_LEFT = "the payer knows no other route: pay less, or pay later"
-
 
 def scripted_reason(failure: str) -> str:
     """The reason of a payment whose script is to fail: the script, and not the network, is the cause."""

@@ -5,7 +5,7 @@ The limits are LND's unless a payer model has others; `sim/lightning/README.md` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 from zlib import crc32
 
@@ -126,9 +126,40 @@ class PaymentSessions:
                 return True
         return False
 
+    def missing_channel_reason(self, session: PaymentSession) -> str | None:
+        """Why no amount can come from the payer to the receiver: no open channels lead there. None if some do."""
+        engine, disabled = self.engine, self.engine.policies.disabled
+        if all(disabled[edge] for edge in engine.out_edges(session.payer)):
+            return "the payer has no open channel: open one from it, or pay from another wallet"
+        if all(disabled[edge ^ 1] for edge in engine.out_edges(session.target)):
+            return "the receiver has no open channel: open one to it"
+        waiting = [session.target]
+        reached = {session.target}  # the nodes from which open channels lead to the receiver
+        while waiting:
+            for edge in engine.out_edges(waiting.pop()):
+                node = engine.policies.target[edge]
+                if node not in reached and not disabled[edge ^ 1]:
+                    reached.add(node)
+                    waiting.append(node)
+        return None if session.payer in reached else "no open channels lead from the payer to the receiver: open one"
+
+    def no_other_route_reason(self, session: PaymentSession, codes: Collection[int | None]) -> str:
+        """Why a session sent nothing more after attempts that failed with these codes, and what to do about it."""
+        missing = self.missing_channel_reason(session)
+        if missing is not None:
+            return missing
+        # Only a lack of liquidity is the less for a smaller amount.
+        mend = "pay less, or pay later" if FailureCode.TEMPORARY_CHANNEL_FAILURE in codes else "pay later"
+        if session.attempt_count >= session.max_attempts:
+            return f"the payer makes {session.max_attempts} attempts at most, and none is left: {mend}"
+        return f"the payer knows no other route: {mend}"
+
     def no_route_reason(self, session: PaymentSession) -> str:
         """Why a session found no route before its first attempt. It searches again without what the payer learned, and
         without its limits on fees and on time locks."""
+        missing = self.missing_channel_reason(session)
+        if missing is not None:
+            return missing
         if self._finds_a_route(session, session.fee_limit_msat):
             if self.model is not None:
                 return _UNLIKELY
@@ -139,10 +170,7 @@ class PaymentSessions:
         if self._finds_a_route(session, ALL_MSAT, final_cltv_blocks=0):
             locked = f"every route locks the amount for more than {MAX_CLTV_BLOCKS} blocks, the payer's limit"
             return f"{locked}; the last HTLC alone for {session.final_cltv_blocks}: give it fewer blocks"
-        policies, engine = self.engine.policies, self.engine
-        if all(policies.disabled[edge ^ 1] for edge in engine.out_edges(session.target)):
-            return "the receiver has no open channel: open one to it"
-        larger = sorted({one for one in policies.htlc_min_msat if one > session.amount_msat})[:_MINIMA]
+        larger = sorted({one for one in self.engine.policies.htlc_min_msat if one > session.amount_msat})[:_MINIMA]
         for amount_msat in larger:
             if self._finds_a_route(session, ALL_MSAT, amount_msat=amount_msat):
                 return f"no route carries an amount so small: each forwards {amount_msat} msat or more, so pay that"

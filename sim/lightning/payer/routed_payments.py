@@ -16,7 +16,7 @@ from leyden.lightning.payer.network_checks import check_restored
 from leyden.lightning.payer.network_rows import NETWORK_TIMER
 from leyden.lightning.payer.network_snapshot import dump_network, restore_network
 from leyden.lightning.payer.payment_rows import AttemptResult, PaymentRow
-from leyden.lightning.payer.payment_scripts import FAILURES, NO_ROUTE_LEFT, part_amount, scripted_reason
+from leyden.lightning.payer.payment_scripts import FAILURES, part_amount, scripted_reason
 from leyden.lightning.payer.payment_session import EXTRA_CLTV_BLOCKS, PaymentSession, PaymentSessions
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.payer.wallet_nodes import wallet_nodes
@@ -293,8 +293,13 @@ class RoutedPayments(Payments):
             return
         reasons = [attempt["reason"] for attempt in row["attempts"] if attempt["reason"]]
         reason = reasons[-1] if reasons else FAILURES.get(outcome, "no part was sent")
-        if outcome == "NO_ROUTE":
-            reason = f"{NO_ROUTE_LEFT}; at last {reasons[-1]}" if reasons else self._sessions.no_route_reason(session)
+        if outcome == "NO_ROUTE" and reasons:
+            codes = {attempt["code"] for attempt in row["attempts"]}
+            reason = f"{self._sessions.no_other_route_reason(session, codes)}; at last {reasons[-1]}"
+        elif outcome == "NO_ROUTE":
+            reason = self._sessions.no_route_reason(session)
+        elif outcome == "INSUFFICIENT_BALANCE" and not reasons:
+            reason = self._sessions.missing_channel_reason(session) or reason
         self._end(row, FAILED, outcome, reason)
 
     def _update_attempt(self, payment_id: str, number: int, facts: AttemptResult) -> None:

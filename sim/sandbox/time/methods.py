@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from leyden.arguments import methods_with_hints, span_ms
+from leyden.arguments import methods_with_hints
 from leyden.errors import ArgumentError, ClockError
 from leyden.sandbox.session import Session
 from leyden.sandbox.time.scheduled_actions import Action, Scheduled, ScheduledActions, due_ms, period_ms
 from leyden.sandbox.time.spans import FiredEvents, Instant, Span, advance, advance_to, event_count, run, target_ms
 from leyden.server.printable import quoted
-from leyden.server.timestamps import to_iso
+from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.interrupts import interrupts
 from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
 
@@ -45,13 +45,13 @@ class TimeMethods:
         """
         self._actions.check_not_running()
         if not isinstance(until, str):
-            span_ms(until)  # raises before it is compared: a value of another library may have no truth value
+            parse_duration(until)  # raises before it is compared: a value of another library may have no truth value
         if spill is not None:
             with interrupts.deferred():
                 from leyden.sandbox.time.spilled_runs import run_spilling  # it needs pandas
 
             is_span = events is None and until not in ("idle", "next_event")
-            with self._move_progress(span_ms(until)) if is_span else self._run_progress(events):
+            with self._move_progress(parse_duration(until)) if is_span else self._run_progress(events):
                 run_spilling(self, until, events, spill)
             return FiredEvents(kept_in=spill)
         if events is None and until not in ("idle", "next_event"):
@@ -71,7 +71,7 @@ class TimeMethods:
         it answers.
         """
         self._actions.check_not_running()
-        by_ms = span_ms(by)
+        by_ms = parse_duration(by)
         with self._move_progress(by_ms):
             if self._actions.next() is None or by_ms < 0:
                 return FiredEvents(advance(self.session, by))
@@ -108,7 +108,8 @@ class TimeMethods:
         `ClockError` for a sandbox that follows the real time.
         """
         self._check_frozen()
-        return self._actions.add(action, due_ms(when, self._clock.now()))
+        now_ms = self._clock.now()
+        return self._actions.add(action, due_ms(when, now_ms), now_ms=now_ms)
 
     def every(self, period: Span, action: Action, *, start: Instant | None = None) -> Scheduled:
         """Call `action(sandbox)` every `period` (`"1d"`), first at `start` (default: a period from now), as `at` does.
@@ -117,7 +118,8 @@ class TimeMethods:
         """
         self._check_frozen()
         each_ms, now_ms = period_ms(period), self._clock.now()
-        return self._actions.add(action, now_ms + each_ms if start is None else due_ms(start, now_ms), each_ms)
+        first_ms = now_ms + each_ms if start is None else due_ms(start, now_ms)
+        return self._actions.add(action, first_ms, each_ms, now_ms=now_ms)
 
     @property
     def scheduled(self) -> list[Scheduled]:

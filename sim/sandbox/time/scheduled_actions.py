@@ -22,12 +22,16 @@ _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """An action that is due at `at_ms`, and again every `period_ms` unless that is None."""
+    """An action that is due at `at_ms`, and again every `period_ms` unless that is None. It was scheduled at
+    `created_ms`, `by_action` if another action did that, for `first_ms`."""
 
     number: int
     action: Action
     at_ms: int
     period_ms: int | None
+    created_ms: int
+    first_ms: int
+    by_action: bool = False
 
     def __repr__(self) -> str:
         name = getattr(self.action, "__name__", None) or repr(self.action)
@@ -36,25 +40,30 @@ class Scheduled:
 
 
 class ScheduledActions:
-    """The actions ahead of one sandbox."""
+    """The actions ahead of one sandbox, and those that were ahead at one of its snapshots and are done."""
 
     def __init__(self, rows: Iterable[Scheduled] = (), count: int = 0) -> None:
         self._rows = {row.number: row for row in rows}
+        self._done: dict[int, Scheduled] = {}
+        self._snapshots: set[int] = set()  # their instants
         self._count = count
         self._running: Scheduled | None = None
 
-    def add(self, action: Action, at_ms: int, period_ms: int | None = None) -> Scheduled:
+    def add(self, action: Action, at_ms: int, period_ms: int | None = None, *, now_ms: int) -> Scheduled:
         """Schedule an action. Raises `TypeError` for what cannot be called."""
         if not callable(action):
             raise ArgumentError(
                 f"{quoted(action, 60)} is no action: give a function of the sandbox, such as lambda sb: ..."
             )
         self._count += 1
-        row = self._rows[self._count] = Scheduled(self._count, action, at_ms, period_ms)
+        by_action = self._running is not None
+        row = Scheduled(self._count, action, at_ms, period_ms, now_ms, at_ms, by_action)
+        self._rows[self._count] = row
         return row
 
     def cancel(self, row: Scheduled) -> bool:
         """Remove an action; whether it was still ahead."""
+        self._done.pop(row.number, None)
         return self._rows.pop(row.number, None) is not None
 
     def ahead(self) -> list[Scheduled]:
@@ -72,6 +81,8 @@ class ScheduledActions:
     def perform(self, row: Scheduled, sandbox: Any) -> None:
         """Call an action; it is done, or due again, also if it raises."""
         del self._rows[row.number]
+        if row.period_ms is None and any(row.created_ms <= at_ms < row.at_ms for at_ms in self._snapshots):
+            self._done[row.number] = row
         if row.period_ms is not None:
             missed = max(0, sandbox.world.clock.now() - row.at_ms) // row.period_ms
             again_ms = row.at_ms + (missed + 1) * row.period_ms
@@ -90,9 +101,31 @@ class ScheduledActions:
                 f"{quoted(self._running)} cannot move time: schedule another action for later, with sb.at(...)"
             )
 
+    def snapshot_taken(self, now_ms: int) -> None:
+        """The sandbox may return to this instant."""
+        self._snapshots.add(now_ms)
+
+    def return_to(self, now_ms: int) -> None:
+        """The sandbox has returned to this instant: what is due later is ahead again. What actions scheduled since then
+        they schedule again. The action that runs does not come back: it may be the one that returns."""
+        running = None if self._running is None else self._running.number
+        rows = [*self._rows.values(), *(row for row in self._done.values() if row.at_ms > now_ms)]
+        self._done = {number: row for number, row in self._done.items() if row.at_ms <= now_ms}
+        self._rows = {}
+        for row in rows:
+            if row.number == running and row.period_ms is None:
+                continue
+            if row.number != running and row.period_ms is not None:
+                periods = (row.at_ms - max(row.first_ms, now_ms + 1)) // row.period_ms
+                row = replace(row, at_ms=row.at_ms - max(0, periods) * row.period_ms)
+            if not (row.by_action and row.created_ms > now_ms):
+                self._rows[row.number] = row
+
     def copy(self) -> ScheduledActions:
         """The same actions, for a fork."""
-        return ScheduledActions(self._rows.values(), self._count)
+        copy = ScheduledActions(self._rows.values(), self._count)
+        copy._done, copy._snapshots = {**self._done}, {*self._snapshots}
+        return copy
 
 
 def due_ms(when: Instant, now_ms: int) -> int:

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from numbers import Integral
 from pathlib import Path
 
-from leyden.arguments import check_milliseconds, shortened, span_ms, whole_number
+from leyden.arguments import check_milliseconds, shortened, whole_number
 from leyden.errors import ArgumentError
 from leyden.repr_tables import html_grid
 from leyden.sandbox.session import Session
 from leyden.server.printable import quoted
-from leyden.server.timestamps import MAX_INSTANT_MS, parse_iso, to_iso
+from leyden.server.timestamps import MAX_INSTANT_MS, parse_duration, parse_iso, to_iso
 from leyden.world.time.clock import LAST_MS, Fired
 
 Span = str | float | timedelta
@@ -34,7 +34,7 @@ def instant_ms(when: Instant, *, clamp: bool = False) -> int:
     instant = int(when)
     nearest = min(max(0, instant), MAX_INSTANT_MS)
     if nearest != instant and not clamp:
-        raise ArgumentError(f"{shortened(instant)} ms lies outside the years 1970 to 9999")
+        raise ArgumentError(f"{shortened(instant)} ms lies outside the years 1970 to 9999: give an instant in them")
     return nearest
 
 
@@ -93,7 +93,7 @@ def event_count(until: Span, events: int) -> int:
 def target_ms(session: Session, when: Instant, offset: Span) -> int:
     """The instant to which `advance_to` moves time, at most the last one."""
     check_milliseconds(when, session.world.clock.now())
-    return min(max(0, instant_ms(when) + span_ms(offset)), LAST_MS)
+    return min(max(0, instant_ms(when) + parse_duration(offset)), LAST_MS)
 
 
 def advance_to(session: Session, when: Instant, offset: Span) -> list[Fired]:
@@ -104,5 +104,5 @@ def advance_to(session: Session, when: Instant, offset: Span) -> list[Fired]:
 
 def advance(session: Session, by: Span) -> list[Fired]:
     """The implementation of `Sandbox.advance`."""
-    by_ms = span_ms(by)
+    by_ms = parse_duration(by)
     return session.move("advance", lambda clock: clock.advance(by_ms), by_ms=by_ms)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from leyden.arguments import span_ms
 from leyden.lab.parquet.writer import RunWriter
 from leyden.sandbox.session import Session
 from leyden.sandbox.time.spans import Span, event_count
+from leyden.server.timestamps import parse_duration
 from leyden.world.time.clock import LAST_MS, Fired
 
 _PORTION = 5_000  # Charges
@@ -35,7 +35,7 @@ def run_spilling(sandbox: _Movable, until: Span, events: int | None, directory: 
         elif until in ("idle", "next_event"):
             _run_events(sandbox, 1 if until == "next_event" else None, writer.write_ended)
         else:
-            _advance(sandbox, span_ms(until), writer)
+            _advance(sandbox, parse_duration(until), writer)
         writer.write_ended()
     finally:
         writer.close()

@@ -175,12 +175,33 @@ def test_the_payer_of_a_closed_invoice_reads_what_closed_it(sandbox: Sandbox) ->
     )
     assert (pay(won)["status"], pay(two)["status"]) == ("succeeded", "succeeded")
     reason = pay(lost)["reason"]
-    assert "another payment took the last slot of its Static Charge: its only slot is used" in reason, reason
+    assert "another payment took the one slot that its Static Charge allowed then" in reason, reason
     more = sandbox.ask("GET", f"/lnurlp/{lowered.id}/invoice?amount=1000")["pr"]
     assert pay(more)["status"] == "succeeded"
     lowered.update(allowedSlots=2)
     reason = pay(too_late)["reason"]
-    assert "another payment took the last slot of its Static Charge: all its 2 slots are used" in reason, reason
+    assert "allowedSlots of its Static Charge was changed to 2, and 2 were used" in reason, reason
+
+
+def test_a_reason_says_what_was_so_then_after_the_slots_were_raised(sandbox: Sandbox) -> None:
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=2)
+    first, second, third = (sandbox.ask("GET", f"/lnurlp/{tips.id}/invoice?amount=1000")["pr"] for _ in range(3))
+    for invoice in (first, second):
+        sandbox.ask("POST", "/sandbox/v1/payments", {"request": invoice})
+    tips.update(allowedSlots=9)
+    assert tips.status == "active"
+    reason = sandbox.ask("POST", "/sandbox/v1/payments", {"request": third})["reason"]
+    assert "another payment took the last of the 2 slots that its Static Charge allowed then" in reason, reason
+
+
+def test_a_payment_that_comes_too_late_is_told_to_ask_for_a_new_invoice(sandbox: Sandbox) -> None:
+    charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
+    sandbox.advance("62s")
+    order = {"request": charge.request, "late": True}
+    reason = sandbox.ask("POST", "/sandbox/v1/payments", order)["reason"]
+    assert reason == (
+        "the invoice could be paid until 2030-01-01T09:00:59.999Z and this came 2 s 1 ms later: ask for a new one"
+    )
 
 
 def test_a_held_payment_that_is_cancelled_fails_its_charge(sandbox: Sandbox) -> None:

@@ -296,7 +296,7 @@ SLIPS: list[tuple[str, str, Headers, Any, int, list[str]]] = [
     ("POST", "/sandbox/v1/clock/advance", TYPED, {"seconds": 5}, 400, ["/seconds: ", "did you mean by?"]),
     ("POST", "/sandbox/v1/payers", TYPED, {"after": "2s"}, 400, ["/after: ", "did you mean delay?"]),
     ("PUT", SCRIPT, TYPED, {"answers": [{"statuss": 200}]}, 400, ["/answers/0/statuss: ", "did you mean status?"]),
-    ("PUT", SCRIPT, TYPED, {"answers": [{"delay": "14.9s"}]}, 400, ["/answers/0/delay: ", "write the number 14.9"]),
+    ("PUT", SCRIPT, TYPED, {"answers": [{"delay": "+14.9s"}]}, 400, ["/answers/0/delay: ", "write the number 14.9"]),
     ("PUT", SCRIPT, TYPED, {"always": {"status": 700}}, 400, ["/always/status: expected a status", "the number 700"]),
     ("PUT", SCRIPT, TYPED, {"rules": [{"say": {"bdy": ""}}]}, 400, ["/rules/0/say/bdy: ", "did you mean body?"]),
     ("PUT", SCRIPT, TYPED, {"answers": ["timeot"]}, 400, ["/answers/0: expected a status", 'received "timeot"']),

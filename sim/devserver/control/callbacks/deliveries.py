@@ -209,7 +209,11 @@ class CallbackControl:
         with self._world.exclusive():
             for place, delivery_id in enumerate(ids):
                 row = outbox.delivery(delivery_id)
-                reason = "this sandbox has no delivery with this id" if row is None else self._not_replayable(row)
+                reason = (
+                    "this sandbox has no delivery with this id: list the deliveries"
+                    if row is None
+                    else self._not_replayable(row)
+                )
                 if reason is not None:
                     raise _refusal(f"/ids/{place}", f"{delivery_id[:60]!r}: {reason}; nothing was sent")
             for delivery_id in ids:
@@ -230,7 +234,7 @@ class CallbackControl:
         """The instant that the body of a replay asks for; None is now."""
         at, delay, now = body.get("at"), body.get("delay"), self._world.clock.now()
         if at is None:
-            return None if delay is None else min(now + span_ms(delay), LAST_MS)
+            return None if delay is None else min(now + span_ms("/delay", delay), LAST_MS)
         if delay is not None:
             raise _refusal("/delay", "at and delay are given: give one of them")
         at_ms = parse_iso(at)

@@ -15,10 +15,12 @@ from leyden.devserver.control.pages import Page, page
 from leyden.server.contract.bind import handles
 from leyden.server.errors import FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
+from leyden.server.spelling import closest
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 _LIMIT = 100
+_NO_INBOX = "there is no inbox with this name: it is created by its first request or its first script"
 
 
 class InboxControl:
@@ -40,14 +42,16 @@ class InboxControl:
         """One inbox, its script and the requests that it received."""
         receiver = self._find(call.path["name"])
         if receiver is None:
-            raise NotFound("there is no inbox with this name: it is created by its first request or its first script")
+            near = closest(call.path["name"].lower(), [receiver.name for receiver in self._world.receivers])
+            mend = "" if near is None else f"; did you mean {near}?"
+            raise NotFound(f"{_NO_INBOX}{mend}")
         return self._inbox(receiver, call.query["after"], call.query["limit"])
 
     @handles(raises=(NotFound, SemanticConflict), needs=("path.name", "body.rules", "body.answers", "body.always"))
     def script_inbox(self, call: Request) -> dict[str, Any]:
         """Set how an inbox answers."""
         body = call.body
-        world, name = self._world, call.path["name"].lower().removesuffix(".localhost")
+        world, name = self._world, call.path["name"]
         try:
             rules = [(parse_reply(rule["say"]), rule) for rule in body["rules"]]
             for number, rule in enumerate(body["rules"]):
@@ -101,7 +105,7 @@ class InboxControl:
         }
 
     def _find(self, name: str) -> Receiver | None:
-        name = name.lower().removesuffix(".localhost")
+        name = self._world.receivers.receiver(name).name
         return next((receiver for receiver in self._world.receivers if receiver.name == name), None)
 
     # Faults

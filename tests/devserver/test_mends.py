@@ -1,0 +1,48 @@
+"""Refusals of what is misspelt, unknown or gone: each says what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.callbacks.replies import Reply
+from leyden.errors import LeydenError
+from leyden.lightning.payer.payer_rules import payer_spec_of
+
+
+def removed(sandbox: Sandbox) -> Any:
+    interceptor = sandbox.network.intercept("delay", node="shop", delay="1s")
+    sandbox.network.remove(interceptor.id)
+    return interceptor.row
+
+
+@pytest.mark.parametrize(
+    ("call", "mend"),
+    [
+        (lambda sb: sb.ask("GET", "/sandbox/v1/inboxes/shpo"), "; did you mean shop?"),
+        (lambda sb: sb.ask("GET", "/sandbox/v1/inboxes/other"), "by its first request or its first script"),
+        (
+            lambda sb: sb.ask("POST", "/sandbox/v1/deliveries/replay", {"ids": ["x"]}),
+            "list the deliveries; nothing was",
+        ),
+        (removed, "add another one with network.intercept()"),
+        (lambda sb: sb.network["shop"].rebalance(0), "so give more"),
+        (
+            lambda sb: sb.advance_to("0001-01-01T00:00:00Z"),
+            "lies outside the years 1970 to 9999: give an instant in them",
+        ),
+        (lambda sb: sb.at(-1, print), "lies outside the years 1970 to 9999: give an instant in them"),
+        (lambda sb: sb.receiver("shop").always(Reply(body=5)), 'headers={"Retry-After": "30"}'),
+        (lambda sb: sb.receiver("shop").always(Reply(headers={"a": 5})), 'headers={"Retry-After": "30"}'),
+        (lambda _: payer_spec_of("share=often"), "write them as in share=0.5,count=3"),
+    ],
+)
+def test_each_refusal_says_what_to_do_instead(call: Callable[[Sandbox], object], mend: str) -> None:
+    sandbox = Sandbox(seed=7, network="star:6")
+    sandbox.receiver("shop").always(503)
+    with pytest.raises(LeydenError) as refused:
+        call(sandbox)
+    assert mend in str(refused.value)
