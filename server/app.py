@@ -29,6 +29,7 @@ from leyden.server.http.corrections import shown
 from leyden.server.http.pipeline import BodyLimitMiddleware, Handler, PathEndpoint, PipelineContext, send_problem
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.spelling import closest_path
+from leyden.server.system.work_threads import one_at_a_time
 
 BASE_PATH = "leyden.base_path"  # in the scope of a request: the start of its URL's path, which `path` does not have
 _ROUTE = "leyden.route"
@@ -238,8 +239,9 @@ class _LazyRoutes(BaseRoute):
     def _is_near(self, path: str) -> bool:
         return path.strip("/").partition("/")[0] == self._mount.prefix.strip("/").partition("/")[0]
 
+    @one_at_a_time
     def _load(self) -> None:
-        """Make the routes. Two first requests at the same time may both do this; the results are the same."""
+        """Make the routes, once for all first requests at the same time."""
         if self._parametrised is None:
             mount = self._mount.make()
             self._docs_path = mount.docs_path

@@ -15,6 +15,7 @@ from leyden.server.callbacks.signing import check_secret
 from leyden.server.contract.load import default_spec, is_overlay_name, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
+from leyden.server.system.work_threads import one_at_a_time
 
 if TYPE_CHECKING:
     from leyden.lightning.payer.payer_rules import PayerSpec
@@ -84,6 +85,7 @@ def packaged_contract(name: str, overlays: tuple[str | Path, ...] = ()) -> Contr
     return _compiled(name, overlays, tuple(map(_file_version, overlays)))
 
 
+@one_at_a_time
 @lru_cache(maxsize=16)
 def _compiled(name: str, overlays: tuple[str | Path, ...], _: tuple[tuple[int, ...], ...]) -> Contract:
     return load_contract(default_spec(name), overlays=overlays)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +17,8 @@ import pytest
 from leyden import Sandbox
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
+from leyden.server.contract.bind import bind
+from leyden.server.contract.load import load_contract
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.store.tables.table_data import TableData
@@ -23,6 +26,7 @@ from leyden.server.store.tinydb.table import IndexedTable
 from leyden.server.system.work_slices import MAX_STEPS, WorkSlices
 from leyden.server.timestamps import parse_iso
 from leyden.server.version import VERSION
+from leyden.world import config
 from leyden.world.concurrency.async_moves import catch_up
 from leyden.world.config import world_config
 from leyden.world.persistence.encoded_state import BATCH
@@ -608,6 +612,32 @@ def test_requests_are_answered_while_the_control_plane_is_built(monkeypatch: pyt
         assert "did you mean /sandbox/v1" in unknown["detail"]
 
     in_loop(scenario, has_control=False)
+
+
+def test_the_control_plane_is_built_once_for_its_first_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when they are requests to several sandboxes."""
+    compiled: list[str] = []
+    bound: list[Any] = []
+
+    def load(*path: Any, **named: Any) -> Any:
+        compiled.append(str(path[0]))
+        time.sleep(0.05)  # the other requests have come
+        return load_contract(*path, **named)
+
+    def counted(*given: Any, **named: Any) -> Any:
+        bound.append(given[0])
+        return bind(*given, **named)
+
+    monkeypatch.setattr("leyden.world.config.load_contract", load)
+    monkeypatch.setattr("leyden.world.components.bind", counted)
+    config._compiled.__wrapped__.cache_clear()  # type: ignore[attr-defined]
+
+    async def scenario(served: ServedInLoop) -> None:
+        await asyncio.gather(*(served.ask("GET", "/sandbox/v1") for _ in range(12)))
+
+    in_loop(scenario, has_control=False)
+    assert sum("sandbox" in path for path in compiled) == 1
+    assert len(bound) == 1
 
 
 def test_requests_during_a_comparison_are_answered_and_change_nothing_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

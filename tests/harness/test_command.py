@@ -145,15 +145,18 @@ def test_a_stop_signal_ends_all_workers(after_s: float, number: signal.Signals) 
 @pytest.mark.parametrize("words", [["conformance", "--deep"], ["fuzz", "--seconds", "600", "--workers", "2"]])
 def test_several_stop_signals_at_once_are_one(words: list[str], after_s: float) -> None:
     """A terminal and a supervisor may each send theirs."""
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "leyden", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    _wait_for_handlers(process.pid)
-    time.sleep(after_s)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
-        process.send_signal(number)
-        time.sleep(0.01)
-    out, err = process.communicate(timeout=120)
+    ) as process:
+        try:
+            _wait_for_handlers(process.pid)
+            time.sleep(after_s)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+                process.send_signal(number)
+                time.sleep(0.01)
+            out, err = process.communicate(timeout=120)
+        finally:
+            process.kill()
     assert "Traceback" not in out + err
     assert process.returncode == 3
     assert "interrupted" in out + err
