@@ -179,6 +179,8 @@ class LimitedProtocol(HttpToolsProtocol):
             raise ValueError(self._refusal.detail)
         if not self.url.startswith(b"/"):
             self.url = origin_form(self.url, self.headers)
+        if self.parser.get_http_version() == "1.0":
+            self.expect_100_continue = False  # HTTP/1.0 has no 100 Continue (RFC 9110, 10.1.1)
         super().on_headers_complete()
         if not self.pipeline or self.pipeline[0][0] is not self.cycle:
             self._running = self.cycle
