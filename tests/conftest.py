@@ -6,8 +6,10 @@ import gc
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import freezegun
 import httpx2
@@ -50,12 +52,15 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=1_000, print_blob=True)
+settings.register_profile("deep", settings.get_profile("suite"))
+settings.register_profile(
+    "random", settings.get_profile("suite"), derandomize=False, max_examples=1_000, print_blob=True
+)
 # For mutation testing, which asks whether something fails and not how little it takes.
 settings.register_profile(
     "verdict", settings.get_profile("suite"), max_examples=50, phases=[Phase.explicit, Phase.generate]
 )
-settings.load_profile(os.environ.get("LEYDEN_PROFILE", "suite"))
+WITHOUT_DEEP = "not deep"  # the `-m` of the default run
 
 
 @pytest.fixture
@@ -139,9 +144,39 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """pytest-xdist would begin with the files of the most tests, whatever they take."""
+    """Load the profile, before any test is imported. pytest-xdist would begin with the files of the most tests,
+    whatever they take."""
+    chosen = os.environ.get("LEYDEN_PROFILE")
+    if chosen not in (None, "random", "verdict"):
+        raise pytest.UsageError(
+            f'LEYDEN_PROFILE is random or verdict, not {chosen}; `pytest -m ""` runs the deep tests'
+        )
+    settings.load_profile(chosen or ("suite" if config.getoption("markexpr") == WITHOUT_DEEP else "deep"))
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+    config.pluginmanager.register(DeselectedByWorkers())
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """A worker of pytest-xdist tells which tests it leaves out."""
+    for item in items:
+        if isinstance(item, pytest.Item) and hasattr(item.config, "workeroutput"):
+            item.config.workeroutput.setdefault("deselected", []).append(item.nodeid)
+
+
+class DeselectedByWorkers:
+    """The closing line of a run with pytest-xdist has the number of tests that were left out."""
+
+    def __init__(self) -> None:
+        self._told = False
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """The first worker that ends tells it: all of them collect the same tests."""
+        names = getattr(node, "workeroutput", {}).get("deselected", [])
+        if names and not self._told:
+            self._told = True
+            node.config.hook.pytest_deselected(items=[SimpleNamespace(nodeid=name) for name in names])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

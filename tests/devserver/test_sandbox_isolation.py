@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,11 +14,12 @@ from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Operation
 from leyden.world.snapshots.snapshots import dump_world
 from leyden.world.world import World
+from tests.support.deep import deep_or
 from tests.support.hosted import Answer, Hosted, in_server
 
 Json = dict[str, Any]
 INBOX = "http://shop.inbox.localhost"
-CLIENTS, SEEDS = 200 if os.environ.get("LEYDEN_PROFILE") == "deep" else 60, 5
+CLIENTS, SEEDS = deep_or(bounded=15, full=60, random=200), 5
 
 
 class TestClient:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -32,9 +31,9 @@ from leyden.rng import RandomStreams
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.http.projects import Projects
+from tests.support.deep import deep_except, deep_or
 
-DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
-SEEDS = 3_000 if DEEP else 80
+SEEDS = deep_or(bounded=24, full=80, random=3_000)
 
 
 def test_there_is_no_violation_on_many_seeds() -> None:
@@ -50,12 +49,14 @@ def test_there_is_no_violation_on_many_seeds() -> None:
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_there_is_no_violation_with_any_overlay(overlay: str) -> None:
     target = InProcess()
-    for seed in range(SEEDS // 8):
+    for seed in range(SEEDS // deep_or(bounded=12, full=8)):
         assert random_walk(seed, target, overlays=(overlay,)).violation is None
 
 
 def test_the_state_machine_finds_no_violation() -> None:
-    run_state_machine_as_test(state_machine(), settings=search_settings(400 if DEEP else 40, derandomize=not DEEP))
+    number = deep_or(bounded=10, full=40, random=400)
+    random = deep_or(bounded=False, full=False, random=True)
+    run_state_machine_as_test(state_machine(), settings=search_settings(number, derandomize=not random))
 
 
 def test_the_same_seed_is_the_same_random_walk() -> None:
@@ -144,7 +145,11 @@ def _first_violation(target: InProcess) -> Any:
     raise AssertionError("no violation in 2000 runs")
 
 
-@pytest.mark.parametrize(("inject", "check"), DEFECTS, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    ("inject", "check"),
+    deep_except(DEFECTS, _expires_late, _raises_an_exception),
+    ids=lambda value: getattr(value, "__name__", ""),
+)
 def test_a_defect_is_found_with_a_small_case(
     inject: Callable[[pytest.MonkeyPatch], None], check: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

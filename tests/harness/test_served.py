@@ -26,6 +26,7 @@ from leyden.harness.targets.served import ExternalService, ServedLeyden
 from leyden.harness.targets.target import InProcess
 from leyden.world.config import packaged_contract
 from leyden.world.merged_openapi import CONTROL_OPERATIONS, merged
+from tests.support.deep import deep, deep_or
 from tests.support.served import Client, served_leyden
 from tests.support.small_spec import small
 
@@ -128,13 +129,14 @@ def test_a_target_with_other_options_is_rejected() -> None:
 
 
 def test_a_served_leyden_is_tested_with_its_own_overlays() -> None:
+    number = deep_or(bounded=2, full=6)
     with served_leyden(*FROZEN) as client:
         make = partial(ServedLeyden, client.url, second_api_key="second")
         report = run_campaign(
-            CampaignConfig(engines=("state-machine", "random-walk"), examples=6, make=make), lambda: 0
+            CampaignConfig(engines=("state-machine", "random-walk"), examples=number, make=make), lambda: 0
         )
         assert report.violations == []
-        assert report.coverage.runs["random-walk"] == 6
+        assert report.coverage.runs["random-walk"] == number
     with served_leyden(*FROZEN, "--overlay", "no-retries", "--overlay", "payable-at-expiry") as client:
         make = partial(ServedLeyden, client.url, second_api_key="second")
         overlays = ("no-retries", "payable-at-expiry")
@@ -171,6 +173,7 @@ def test_the_merged_document_has_the_service_whole_and_the_control_operations_on
     validate(merged(small(), sandbox))
 
 
+@deep("test_schemathesis_checks_the_invariants_over_http_too")
 def test_schemathesis_finds_no_violation_and_reaches_every_charge_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """How soon depends on random numbers that Schemathesis draws without its seed."""
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
@@ -249,6 +252,7 @@ def test_data_that_an_operation_cannot_have_is_given_up_after_some_attempts(firs
         assert len(attempts) > schemathesis_engine._REJECTIONS
 
 
+@deep("test_the_invariants_find_what_schemathesis_does_not")
 def test_schemathesis_finds_a_violation_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 3)
     with served_leyden("--rate", "0", "--overlay", "callback-envelope") as client:

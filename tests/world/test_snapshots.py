@@ -325,7 +325,7 @@ def test_a_case_is_opened_in_another_process(tmp_path: Path) -> None:
 # Cost
 
 
-@examples(10)
+@examples(10, bounded=4)
 @given(st.integers(1, 40))
 def test_a_fork_shares_what_never_changes(count: int) -> None:
     sandbox = Sandbox(seed=7)

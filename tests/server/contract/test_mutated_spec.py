@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,14 +24,14 @@ from leyden.world.config import packaged_contract, world_config
 from leyden.world.loopback import LoopbackResponse, send_request
 from leyden.world.trial_requests import try_contract
 from leyden.world.world import World
+from tests.support.deep import deep_or
 from tests.support.examples import SUITE_EXAMPLES
 
-DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
 Path = tuple[str | int, ...]
 REPLACEMENTS: tuple[Any, ...] = (None, 7, [], {}, {"$ref": "#/components/schemas/Nowhere"}, "a text")
 REMOVE, RENAME = "remove", "rename"
 ACTIONS = (REMOVE, RENAME, *range(len(REPLACEMENTS)))
-SUITE_MUTATIONS, DEEP_MUTATIONS = 90, 12_000
+MUTATIONS = deep_or(bounded=24, full=90 * settings().max_examples // SUITE_EXAMPLES, random=12_000)
 TEA = {"amount": "1000", "description": "tea", "callbackUrl": "http://shop.localhost/x"}
 START_MS = 1_893_456_000_000
 
@@ -124,8 +123,7 @@ def problem(document: Any, name: str = "charges") -> str | None:
 def test_any_changed_node_is_served_or_refused_with_its_place(name, part):
     document = read_yaml(default_spec(name).read_bytes(), f"{name}.openapi.yaml")
     every = [(path, action) for path in nodes(document) for action in ACTIONS]
-    number = DEEP_MUTATIONS if DEEP else SUITE_MUTATIONS * settings().max_examples // SUITE_EXAMPLES
-    chosen = random.Random(0).sample(every, min(number, len(every)))[part::3]
+    chosen = random.Random(0).sample(every, min(MUTATIONS, len(every)))[part::3]
     found = {(path, action): problem(mutated(document, path, action), name) for path, action in chosen}
     assert {place: text for place, text in found.items() if text is not None} == {}
 

@@ -481,7 +481,7 @@ def test_no_snapshot_is_taken_inside_a_commit(store: Store) -> None:
                 act()
 
 
-@examples(50)
+@examples(50, bounded=20)
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.booleans()), max_size=30))
 def test_a_fork_taken_at_any_moment_stays_as_it_was(steps: list[tuple[int, bool, bool]]) -> None:
     store = Store.memory()
