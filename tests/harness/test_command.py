@@ -228,6 +228,7 @@ def test_a_cluster_shares_a_campaign(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_missing_cluster_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     import dask  # here: every worker of pytest-xdist imports this file
+    import distributed  # noqa: F401 - its settings are changed
 
     with dask.config.set({"distributed.comm.timeouts.connect": "200ms"}):
         assert main(["fuzz", "--engines", "random-walk", "--examples", "1", "--cluster", "tcp://127.0.0.1:1"]) == 2

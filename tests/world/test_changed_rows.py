@@ -176,7 +176,7 @@ def test_a_sandbox_with_a_changed_value_is_refused_or_works(network: str, seed: 
     parts = ("tables", "network", "clock", "outbox", "streams", "journal")
     found = [place for part in parts for place in places(saved[part], (part,))]
     refused = used = 0
-    number = deep_or(bounded=15, full=60)
+    number = deep_or(bounded=24, full=60)
     for _ in range(number):
         snapshot = deepcopy(saved)
         *steps, last = rng.choice(found)
