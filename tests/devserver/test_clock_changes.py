@@ -91,6 +91,7 @@ def test_a_clock_that_runs_does_not_follow_a_system_clock_that_is_set(tmp_path: 
     assert any(notes[1] in line for line in printed)
 
 
+@deep("test_the_clock_does_not_go_back_while_something_later_is_open")
 def test_a_sandbox_that_is_ahead_says_so_and_returns_to_the_system_clock(tmp_path: Path) -> None:
     with served(tmp_path, 400 * DAY_MS) as (client, _, _):
         early = client.ok("POST", "/v0/charges", {**BODY, "expiresIn": 1})["data"]

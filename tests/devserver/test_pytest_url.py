@@ -28,7 +28,7 @@ from leyden.sandbox.payer_list import PayerList
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
 from leyden.sandbox.service_fault_list import ServiceFaultList
 from leyden.sandbox.wallet import Wallet
-from tests.support.deep import deep_except
+from tests.support.deep import deep, deep_except
 from tests.support.served import ROOT, Client, served_leyden, started_server
 
 pytest_plugins = ["pytester"]
@@ -193,6 +193,7 @@ def test_four_workers_have_a_sandbox_each_and_leak_nothing(
     assert client.ok("GET", "/sandbox/v1")["charges"] == {}
 
 
+@deep("test_four_workers_have_a_sandbox_each_and_leak_nothing")
 def test_two_hundred_clients_over_http_have_a_sandbox_each(client: Client) -> None:
     def one(number: int) -> int:
         with create_sandbox(client.url, name=f"client {number}", seed=number % 5, rate=0) as box:

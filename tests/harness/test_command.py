@@ -139,6 +139,7 @@ def test_an_interrupt_ends_all_workers(after_s: float) -> None:
     assert "it was interrupted" in out if after_s > 1 else "interrupted" in out + err
 
 
+@deep("test_an_interrupt_ends_all_workers")
 def test_workers_end_with_their_command() -> None:
     command = [sys.executable, "-m", "leyden", "fuzz", "--seconds", "600", "--workers", "2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)

@@ -31,14 +31,15 @@ from leyden.rng import RandomStreams
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.http.projects import Projects
-from tests.support.deep import deep_except, deep_or
+from tests.support.deep import deep, deep_except, deep_or
 
-SEEDS = deep_or(bounded=24, full=80, random=3_000)
+# Three of the bounded seeds reach the faults that hold something.
+SEEDS = deep_or(bounded=(*range(13), 21, 40, 57), full=range(80), random=range(3_000))
 
 
 def test_there_is_no_violation_on_many_seeds() -> None:
     target, violations, reached = InProcess(), [], set()
-    for seed in range(SEEDS):
+    for seed in SEEDS:
         walked = random_walk(seed, target)
         reached |= set(walked.reached)
         violations += [] if walked.violation is None else [f"seed {seed}: {walked.violation}"]
@@ -46,10 +47,10 @@ def test_there_is_no_violation_on_many_seeds() -> None:
     assert {("fault", kind) for kind in HOLDING} <= reached
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("overlay", deep_except(OVERLAYS, "strict", "no-retries"))
 def test_there_is_no_violation_with_any_overlay(overlay: str) -> None:
     target = InProcess()
-    for seed in range(SEEDS // deep_or(bounded=12, full=8)):
+    for seed in range(len(SEEDS) // 8):
         assert random_walk(seed, target, overlays=(overlay,)).violation is None
 
 
@@ -64,6 +65,7 @@ def test_the_same_seed_is_the_same_random_walk() -> None:
     assert random_walk(5, target).case == random_walk(5, target).case
 
 
+@deep("test_the_same_seed_is_the_same_random_walk")
 def test_without_disks_there_are_no_restarts() -> None:
     target = InProcess()
     cases = [random_walk(seed, target, disks=False).case for seed in range(20)]

@@ -58,6 +58,7 @@ def test_the_state_machine_finds_a_defect_alone(name: str) -> None:
     assert search_defect(name, "state-machine", seed=1).finder == "state-machine"
 
 
+@deep("test_the_state_machine_finds_a_defect_alone")
 def test_the_case_reproduces_a_defect_as_long_as_it_is_planted() -> None:
     found = search_defect("one-slot-too-many", "all", seed=1)
     case = read_case(found.case or {})

@@ -20,7 +20,7 @@ from leyden.errors import ApiError, ArgumentError
 from leyden.json_files import InputError
 from leyden.lab.parquet.writer import RunWriter
 from leyden.sandbox.time import spilled_runs
-from tests.support.deep import deep_except, deep_or
+from tests.support.deep import deep, deep_except, deep_or
 
 TABLES = (
     "charges", "payments", "attempts", "htlcs", "deliveries", "callbacks", "static_charges", "balances", "journal",
@@ -75,7 +75,7 @@ def table(sb: Sandbox, name: str) -> pd.DataFrame:
     return frame
 
 
-@pytest.mark.parametrize("options", [{}, {"network": "star:12"}], ids=["direct", "network"])
+@pytest.mark.parametrize("options", deep_except({"direct": {}, "network": {"network": "star:12"}}, "direct"))
 def test_the_run_and_its_tables_are_those_without_files(tmp_path: Path, options: dict[str, Any]) -> None:
     plain, spilled = shop(**options), shop(**options)
     plain.run("20m")
@@ -239,6 +239,7 @@ def test_an_interrupt_within_a_portion_leaves_each_row_once(
         pd.testing.assert_frame_equal(leyden.read(tmp_path).table(name), table(plain, name))
 
 
+@deep("test_an_interrupt_within_a_portion_leaves_each_row_once")
 def test_a_killed_run_that_continued_a_directory_has_each_row_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,6 +356,7 @@ def test_an_empty_file_with_a_type_that_no_other_file_has_is_refused(finished: P
         leyden.read(finished).payments  # noqa: B018
 
 
+@deep("test_what_is_removed_is_unknown_to_the_service")
 def test_what_a_run_wrote_to_files_is_not_said_to_have_never_been(tmp_path: Path) -> None:
     sb = shop(network="star:12")
     sb.run(spill=tmp_path / "run")

@@ -18,7 +18,7 @@ from leyden.lightning.engine.network_conditions import (
 )
 from leyden.server.timestamps import MAX_INSTANT_MS
 from tests.support.bounded_calls import bounded_calls
-from tests.support.deep import deep_except
+from tests.support.deep import deep, deep_except
 from tests.support.examples import examples
 
 HOUR_MS = 3_600_000
@@ -67,6 +67,7 @@ def test_a_payment_after_centuries_costs_what_one_costs_at_once():
         assert payment.outcome == "SUCCEEDED"
 
 
+@deep("test_some_nodes_are_offline_at_the_first_instant")
 def test_many_seeds_one_after_another_are_no_recursion():
     conditions = sampled()
     for number in range(1_500):

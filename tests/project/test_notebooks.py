@@ -32,7 +32,7 @@ from leyden.lab.packaged_notebooks import (
     render,
     source_files,
 )
-from tests.support.deep import deep_except
+from tests.support.deep import deep, deep_except, with_deep
 
 ROOT = Path(__file__).parents[2]
 SOURCES = source_files()
@@ -71,7 +71,7 @@ def run_script(source: Path, given: dict[str, Any], folder: Path) -> dict[str, A
         return runpy.run_path(str(script))
 
 
-@pytest.mark.parametrize("source", deep_except(BY_NAME, "01_first_charge", "02_time_and_expiry", "04_the_slot_race"))
+@pytest.mark.parametrize("source", deep_except(BY_NAME, "02_time_and_expiry", "04_the_slot_race"))
 def test_a_notebook_is_the_result_of_its_source(source: Path) -> None:
     found = differences(source, render(source))
     if found and source.stem in WITH_MILLISECONDS and Version(pd.__version__) < Version("3.1"):
@@ -171,7 +171,9 @@ def test_a_notebook_has_one_cell_of_parameters_that_papermill_can_replace(source
     assert "seed" in cell.source
 
 
-@by_name
+@pytest.mark.parametrize(
+    "source", with_deep(BY_NAME, "05_liquidity", "08_a_callback_outage", "11_a_channel_closes", "12_more_than_memory")
+)
 def test_a_notebook_runs_with_other_parameters_and_without_jupyter(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_cell_that_fails_is_named() -> None:
         execute(document([Cell(CODE, "x = 1"), Cell(CODE, "1 / 0")]))
 
 
+@deep("test_a_cell_that_fails_is_named")
 def test_a_cell_that_warns_is_refused() -> None:
     with pytest.raises(NotebookError, match="mind the step"):
         execute(document([Cell(CODE, "import warnings\nwarnings.warn('mind the step')")]))

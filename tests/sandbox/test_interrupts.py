@@ -582,7 +582,7 @@ call()
 NUMPY = "numpy._core.multiarray" if int(np.__version__.split(".")[0]) >= 2 else "numpy.core.multiarray"
 
 
-@pytest.mark.parametrize("package", [NUMPY, "pandas._libs.tslibs.dtypes", "pyarrow.lib"])
+@pytest.mark.parametrize("package", deep_except([NUMPY, "pandas._libs.tslibs.dtypes", "pyarrow.lib"], NUMPY))
 @pytest.mark.parametrize("call", deep_except(["spill", "table", "diff"], "table"))
 def test_an_interrupt_while_pandas_is_imported_leaves_it_usable(package: str, call: str, tmp_path: Path) -> None:
     if call != "spill" and package.startswith("pyarrow"):
