@@ -15,7 +15,7 @@ from leyden import Sandbox
 from tests.support.axe import NoAxe, axe_source, violations
 from tests.support.browser import Tab
 from tests.support.console_page import WIDTHS, ConsolePage
-from tests.support.deep import deep_or
+from tests.support.deep import deep, deep_or
 from tests.support.docs_page import SEARCH, TRY, DocsPage
 
 EACH_SCHEME = deep_or(bounded=False, full=False, random=True)
@@ -49,7 +49,7 @@ def test_axe_finds_nothing_serious(console: ConsolePage, sandbox: Sandbox, axe: 
         static-charges static-charges/{link.id} static-charges/new
         callbacks callbacks/{delivery} callbacks/inboxes callbacks/inboxes/inbox callbacks/secrets
         requests requests/1 faults faults/callbacks time network journal journal/1 search?text=tea sandboxes
-    """.split()[:: deep_or(bounded=6, full=1)]
+    """.split()[:: deep_or(bounded=8, full=1)]
 
     def check(what: str, width: int, schemes: Sequence[str]) -> None:
         for scheme in schemes:
@@ -75,10 +75,11 @@ def test_axe_finds_nothing_serious(console: ConsolePage, sandbox: Sandbox, axe: 
     console.open("charges")
 
 
+@deep("test_axe_finds_nothing_serious")
 def test_axe_finds_nothing_serious_on_the_documentation_pages(anywhere: Tab, sandbox: Sandbox, axe: str) -> None:
     docs = DocsPage(anywhere, sandbox.serve())
     try:
-        for number, width in enumerate(WIDTHS[: deep_or(bounded=1, full=None)]):
+        for number, width in enumerate(WIDTHS):
             docs.resize(width, 900)
             docs.open("docs")
             for turn, part in enumerate(("document", SEARCH, TRY)):
