@@ -927,7 +927,7 @@ def test_ten_thousand_pending_deliveries_need_at_most_two_kilobytes_each() -> No
             each.append(sum(place.size for place in held) / count)
     finally:
         tracemalloc.stop()
-    assert {AttemptLog(row).attempt_count for row in fixture.outbox.deliveries()} == {len(each)}
+    assert {AttemptLog(row).attempt_count for row in fixture.outbox.deliveries()} == {len(each) - 1}
     assert {row["status"] for row in fixture.outbox.deliveries()} == {"pending"}
     assert max(each) <= 2_048, each
     assert RULE.delivery.in_flight == 8
