@@ -59,6 +59,7 @@ def test_a_charge_is_paid_in_the_list(console: ConsolePage, sandbox: Sandbox) ->
     console.says("Payment succeeded: 1\u202f000 msat")
 
 
+@deep("test_a_charge_is_paid_in_the_list")
 def test_a_held_payment_is_settled_and_another_is_cancelled(console: ConsolePage) -> None:
     console.create_charge()
     console.fill("pay", outcome="hold")
@@ -275,6 +276,7 @@ def test_a_long_list_has_only_the_rows_in_view_and_loads_the_older_ones(console:
     console.until(f"{TABLE}.getAttribute('aria-rowcount') === '452'")
 
 
+@deep("test_the_list_is_filtered_by_status_and_text")
 def test_a_charge_opens_beside_the_list_and_in_its_place_on_a_phone(console: ConsolePage, sandbox: Sandbox) -> None:
     for number in range(20):
         sandbox.charges.create(amount="1000", description=f"Tea {number}")

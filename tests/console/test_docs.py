@@ -62,6 +62,7 @@ def test_every_code_block_has_a_button_that_copies_it(docs: DocsPage, sandbox: S
     assert docs(f"document.activeElement === {other}")
 
 
+@deep("test_an_operation_is_tried_with_the_documents_example_and_its_link_is_followed")
 def test_search_finds_operations_objects_and_fields_with_the_keyboard(docs: DocsPage) -> None:
     assert docs.search("expiresat")[0] == "expiresAt,Field"
     docs.search("lnurlp verify")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.core_environment import CoreEnvironment
+from tests.support.deep import deep_except
 from tests.support.served import Client, served_leyden
 
 MOST_MB = 110  # with pip in it
@@ -131,7 +132,7 @@ def test_every_other_attribute_works_with_the_core(raised: dict[str, tuple[str, 
     assert others == {}
 
 
-@pytest.mark.parametrize(("arguments", "what", "package", "extra"), COMMANDS)
+@pytest.mark.parametrize(("arguments", "what", "package", "extra"), deep_except(COMMANDS, *COMMANDS[::3]))
 def test_the_command_line_names_the_extra(
     core: CoreEnvironment, tmp_path: Path, arguments: tuple[str, ...], what: str, package: str, extra: str
 ) -> None:

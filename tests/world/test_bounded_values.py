@@ -82,7 +82,7 @@ def test_a_value_that_no_sandbox_writes_is_refused_with_its_place_or_can_be_used
     for path in PATHS:
         if path[0] != part:
             continue
-        for other in rng.sample(OTHERS, deep_or(bounded=2, full=len(OTHERS))):
+        for other in rng.sample(OTHERS, deep_or(bounded=1, full=len(OTHERS))):
             sandbox = opened(path, other)
             if sandbox is None:
                 continue

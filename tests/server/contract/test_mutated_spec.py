@@ -171,7 +171,7 @@ def test_a_changed_node_of_the_control_plane_that_once_failed(path, action):
     assert problem(mutated(document, path, action), "sandbox") is None
 
 
-@pytest.mark.parametrize("overlays", [(), *((name,) for name in known_overlays())])
+@pytest.mark.parametrize("overlays", [(), *((name,) for name in known_overlays())][:: deep_or(bounded=3, full=1)])
 def test_every_packaged_reading_is_served(overlays):
     try_contract(packaged_contract("charges", overlays))
 
