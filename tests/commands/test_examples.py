@@ -28,8 +28,9 @@ UNTIL_INTERRUPTED = {"serve": "Leyden listening on http://", "listen": "Listenin
 ENDLESS = {line: first for line in ALL for word, first in UNTIL_INTERRUPTED.items() if word in line.split()[1:]}
 OF_SERVED = [line for line in ALL if line.split()[1] in SERVED and line not in ENDLESS]
 OTHERS = [line for line in ALL if line.split()[1] not in SERVED and line not in ENDLESS]
-# The first example of each command, but of the one that plays every case none.
-FIRST = {line.split()[1]: line for line in reversed(OTHERS) if "conformance" not in line}.values()
+# The first example of each command, but none of those that play many cases.
+LONG = ("conformance", "client-check")
+FIRST = {line.split()[1]: line for line in reversed(OTHERS) if line.split()[1] not in LONG}.values()
 # A client that sends its request once.
 CLIENT = """
 import json, os, urllib.request

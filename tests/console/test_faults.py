@@ -34,6 +34,7 @@ def test_a_service_fault_is_added_applies_once_and_is_removed(console: ConsolePa
     console.shows("None.")
 
 
+@deep("test_a_service_fault_is_added_applies_once_and_is_removed")
 def test_a_wrong_field_is_shown_where_it_is(console: ConsolePage) -> None:
     console.open("faults")
     console.fill("fault", kind="error", count="never")

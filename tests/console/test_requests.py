@@ -66,6 +66,7 @@ def test_filters_are_part_of_the_address(console: ConsolePage, client: httpx2.Cl
     rows(console, "GET /v0/charges/unknown", "POST /v0/charges")
 
 
+@deep("test_a_request_is_shown_with_both_bodies_and_a_masked_key")
 def test_a_request_is_sent_again(console: ConsolePage, sandbox: Sandbox, client: httpx2.Client) -> None:
     client.post("/v0/charges", json={"amount": "1000", "description": "Tea"})
     console.open("requests")

@@ -47,6 +47,7 @@ def test_the_sandbox_returns_to_a_snapshot(console: ConsolePage, sandbox: Sandbo
     console.shows("None. A snapshot keeps the whole state in memory")
 
 
+@deep("test_the_clock_is_advanced")
 def test_a_fork_opens_in_another_tab_with_its_own_key(anywhere: Tab) -> None:
     with served_leyden("--rate", "0", "--start", "2030-01-01T09:00:00Z") as client:
         client.ok("POST", "/v0/charges", {"amount": "1000", "description": "In both"})

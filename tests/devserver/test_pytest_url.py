@@ -28,7 +28,7 @@ from leyden.sandbox.payer_list import PayerList
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
 from leyden.sandbox.service_fault_list import ServiceFaultList
 from leyden.sandbox.wallet import Wallet
-from tests.support.deep import deep, deep_except
+from tests.support.deep import deep, deep_except, deep_or
 from tests.support.served import ROOT, Client, served_leyden, started_server
 
 pytest_plugins = ["pytester"]
@@ -160,8 +160,10 @@ def test_the_url_of_a_sandbox_creates_none_and_the_refusal_names_that_of_the_ser
 def test_four_workers_have_a_sandbox_each_and_leak_nothing(
     suite: pytest.Pytester, client: Client, external: bool
 ) -> None:
+    workers, number = deep_or(bounded=(2, 12), full=(4, 24))
     suite.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:schemathesis\n")
-    suite.makepyfile("""
+    suite.makepyfile(
+        """
         import os, pytest
 
         def sees_its_own(box, name):
@@ -172,7 +174,7 @@ def test_four_workers_have_a_sandbox_each_and_leak_nothing(
             assert charge.status == "completed"
             return before
 
-        @pytest.mark.parametrize("number", range(24))
+        @pytest.mark.parametrize("number", range(NUMBER))
         def test_one(leyden_server, session_leyden_server, number):
             worker = os.environ["PYTEST_XDIST_WORKER"]
             assert sees_its_own(leyden_server.sandbox, f"{worker}-{number}") == set()
@@ -180,10 +182,11 @@ def test_four_workers_have_a_sandbox_each_and_leak_nothing(
             assert all(name.startswith(f"{worker}-") for name in shared)
             with open(f"keys-{worker}.txt", "a") as file:
                 print(next(iter(session_leyden_server.sandbox.charges)).id, file=file)
-    """)
+    """.replace("NUMBER", str(number))
+    )
     options = ("--leyden-url", client.url) if external else ()
-    result = suite.run(sys.executable, "-m", "pytest", "-n", "4", *options)
-    result.assert_outcomes(passed=24)
+    result = suite.run(sys.executable, "-m", "pytest", "-n", str(workers), *options)
+    result.assert_outcomes(passed=number)
     files = sorted(suite.path.glob("keys-*.txt"))
     first_ids = [set(file.read_text().split()) for file in files]
     assert len(files) > 1

@@ -207,6 +207,7 @@ def test_a_violation_names_what_differs() -> None:
     assert violation.as_dict()["check"] == "echo"
 
 
+@deep("test_the_same_seed_is_the_same_random_walk")
 def test_most_runs_are_small_and_some_have_more_rows_than_a_page() -> None:
     choices = [RandomStreams(seed).stream("walk") for seed in range(2_000)]
     sizes = Counter(random_run_config(one).size for one in choices)

@@ -191,12 +191,12 @@ def test_schemathesis_finds_no_violation_and_reaches_every_charge_state(monkeypa
 
 def test_schemathesis_checks_the_invariants_over_http_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
-    monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", deep_or(bounded=8, full=20))
+    monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", deep_or(bounded=5, full=20))
     with served_leyden(*FROZEN) as client:
         config = CampaignConfig(examples=1, seed=4, make=lambda: ServedLeyden(client.url, second_api_key="second"))
         parts = list(schemathesis_engine.run_schemathesis(config, config.make()))
     assert [part.violation for part in parts if part.violation is not None] == []
-    assert sum(part.done for part in parts) > deep_or(bounded=20, full=50)
+    assert sum(part.done for part in parts) > deep_or(bounded=10, full=50)
     assert {"pending"} < {item[-1] for item in parts[-1].reached if item[0] == "row"}
     assert not parts[-1].unchecked
 

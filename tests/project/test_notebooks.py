@@ -71,7 +71,7 @@ def run_script(source: Path, given: dict[str, Any], folder: Path) -> dict[str, A
         return runpy.run_path(str(script))
 
 
-@pytest.mark.parametrize("source", deep_except(BY_NAME, "02_time_and_expiry", "04_the_slot_race"))
+@pytest.mark.parametrize("source", deep_except(BY_NAME, "02_time_and_expiry"))
 def test_a_notebook_is_the_result_of_its_source(source: Path) -> None:
     found = differences(source, render(source))
     if found and source.stem in WITH_MILLISECONDS and Version(pd.__version__) < Version("3.1"):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.deep import deep_except
+from tests.support.deep import deep, deep_except
 from tests.support.served import ROOT, Client, served_leyden
 
 RECIPE = ROOT / "tests" / "recipes" / "javascript"
@@ -82,6 +82,7 @@ def test_four_workers_have_a_sandbox_each(runner: str, request: pytest.FixtureRe
         assert client.ok("GET", "/v0/charges")["data"] == [], "the sandbox of the server itself has no charge"
 
 
+@deep("test_four_workers_have_a_sandbox_each")
 def test_a_sandbox_that_the_workers_share_is_found(packages: Path, tmp_path: Path) -> None:
     folder = copied(packages, "shared", RUNNERS["Node.js"][0])
     module = folder / "leyden.js"

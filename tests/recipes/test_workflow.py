@@ -60,6 +60,7 @@ def test_shellcheck_finds_nothing_in_the_steps(linters: Path) -> None:
             assert done.returncode == 0, (name, done.stdout)
 
 
+@deep("test_actionlint_finds_nothing")
 def test_the_steps_of_the_first_job_start_leyden_and_run_the_tests(
     packages: Path, installed: Path, tmp_path: Path
 ) -> None:

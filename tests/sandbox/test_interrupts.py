@@ -26,7 +26,7 @@ from leyden.server.callbacks.outbox import Outbox
 from leyden.world import interrupts as module
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.interrupts import interrupts
-from tests.support.deep import deep_except, deep_or
+from tests.support.deep import deep, deep_except, deep_or
 
 # The folders of the packages, under whatever name they are found.
 SOURCES = tuple(
@@ -317,6 +317,7 @@ print(sb.world.clock.event_count > 5)
 """
 
 
+@deep("test_an_interrupted_program_ends")
 def test_the_stop_button_of_a_notebook_stops_between_two_events() -> None:
     """In a kernel of Jupyter, whose cells run inside an event loop."""
     client_module = pytest.importorskip("jupyter_client.manager", reason="pip install 'leyden[dev]'")
