@@ -107,6 +107,7 @@ def test_with_a_configured_key_the_console_asks_for_it(anywhere: Tab) -> None:
         page.check()
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_a_created_sandbox_has_a_console_at_its_own_url(anywhere: Tab) -> None:
     with served_leyden() as client:
         created = client.ok("POST", "/sandbox/v1/sandboxes", {"start": "2031-05-05T00:00:00Z", "rate": 0})
@@ -230,6 +231,7 @@ def test_automatic_refresh_shows_the_changes_of_another_client(console: ConsoleP
     console.shows("From elsewhere", TABLE)
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_every_request_of_the_page_names_the_console(console: ConsolePage) -> None:
     console.create_charge()
     events = [event["params"]["request"] for event in console.tab.events("Network.requestWillBeSent")]

@@ -28,7 +28,7 @@ from leyden.sandbox.payer_list import PayerList
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
 from leyden.sandbox.service_fault_list import ServiceFaultList
 from leyden.sandbox.wallet import Wallet
-from tests.support.deep import deep, deep_except, deep_or
+from tests.support.deep import deep, deep_except, deep_or, sampled
 from tests.support.served import ROOT, Client, served_leyden, started_server
 
 pytest_plugins = ["pytester"]
@@ -443,17 +443,20 @@ def test_what_the_sandbox_in_process_has_is_there_over_http(client: Client, tmp_
 
 @pytest.mark.parametrize(
     ("rules", "arguments"),
-    [
-        ("service_faults", {"kind": "error", "status": 429, "retry_after": "2s", "count": 2}),
-        ("service_faults", {"kind": "connection_reset", "after_commit": True, "marked": False, "count": None}),
-        ("service_faults", {"kind": "slow_body", "delay": timedelta(seconds=2), "until": "2040-01-01T00:00:00Z"}),
-        ("service_faults", {"kind": "stale_read", "until": datetime(2040, 1, 1, tzinfo=UTC), "nth": 2}),
-        ("service_faults", {"kind": "stale_read", "until": 2_208_988_800_000, "operation": "getChargeDetails"}),
-        ("faults", {"kind": "drop", "attempt": 2, "count": None, "event": "charge.expired"}),
-        ("faults", {"kind": "delay", "delay": 90}),
-        ("payers", {"internal_id": "late-*", "after_expiry": "1s"}),
-        ("payers", {"amount": 250_000, "before_expiry": timedelta(seconds=5), "share": 0.5, "payer": "bob"}),
-    ],
+    sampled(
+        [
+            ("service_faults", {"kind": "error", "status": 429, "retry_after": "2s", "count": 2}),
+            ("service_faults", {"kind": "connection_reset", "after_commit": True, "marked": False, "count": None}),
+            ("service_faults", {"kind": "slow_body", "delay": timedelta(seconds=2), "until": "2040-01-01T00:00:00Z"}),
+            ("service_faults", {"kind": "stale_read", "until": datetime(2040, 1, 1, tzinfo=UTC), "nth": 2}),
+            ("service_faults", {"kind": "stale_read", "until": 2_208_988_800_000, "operation": "getChargeDetails"}),
+            ("faults", {"kind": "drop", "attempt": 2, "count": None, "event": "charge.expired"}),
+            ("faults", {"kind": "delay", "delay": 90}),
+            ("payers", {"internal_id": "late-*", "after_expiry": "1s"}),
+            ("payers", {"amount": 250_000, "before_expiry": timedelta(seconds=5), "share": 0.5, "payer": "bob"}),
+        ],
+        3,
+    ),
 )
 def test_rules_are_the_same_in_process_and_over_http(client: Client, rules: str, arguments: dict[str, Any]) -> None:
     with Sandbox(start="2030-01-01T00:00:00Z") as inside, create_sandbox(client.url) as box:

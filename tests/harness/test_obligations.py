@@ -21,7 +21,7 @@ from leyden.harness.obligations.values.patterns import is_member, pattern_varian
 from leyden.harness.reports.coverage import Coverage
 from leyden.harness.runs.cases import Case, play, read_case
 from leyden.harness.targets.target import InProcess
-from tests.support.deep import deep_or
+from tests.support.deep import deep, deep_or
 
 CASES = obligation_cases()
 PLAYED = CASES[:: deep_or(bounded=72, full=12, random=1)]
@@ -158,6 +158,7 @@ def test_date_times_of_the_model(text: str, expected: int | None) -> None:
     assert instant_of(text) == expected
 
 
+@deep("test_the_engine_is_one_of_the_campaign")
 def test_the_order_of_the_obligations_is_that_of_the_seed() -> None:
     def first(seed: int) -> str:
         config = CampaignConfig(engines=("obligations",), seed=seed, examples=1)

@@ -25,7 +25,7 @@ KEY = {"apikey": "leyden"}
 ENDLESS = ("--exclude-operation-id", "getEvents")  # a served stream ends when its client leaves
 FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5")
 BOUNDED = settings(
-    max_examples=deep_or(bounded=3, full=10, random=300),
+    max_examples=deep_or(bounded=1, full=10, random=300),
     deadline=None,
     derandomize=not RANDOM,
     database=None,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.deep import deep_except, deep_or, is_deep, with_deep
+from tests.support.deep import deep_except, deep_or, is_deep, sampled, with_deep
 
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ def is_call_of(node: ast.AST, name: str) -> bool:
 
 
 def mistakes(source: str) -> Iterator[str]:
-    """What is wrong with the deep tests of a module. `deep_except` and `with_deep` check their cases themselves."""
+    """What is wrong with the marks of a module. `deep_except`, `with_deep` and `sampled` check their cases themselves."""
     if not re.search(r"\bdeep\b", source):
         return
     tree = ast.parse(source)
@@ -44,7 +44,7 @@ def mistakes(source: str) -> Iterator[str]:
     uses = sum(isinstance(node, ast.Name) and node.id == "deep" for node in ast.walk(tree))
     marks = sum(isinstance(node, ast.Attribute) and node.attr == "deep" for node in ast.walk(tree))
     if uses != len(siblings) or marks:
-        yield "it marks a test in another way than by @deep(SIBLING), deep_except and with_deep"
+        yield "it marks a test in another way than by @deep(SIBLING), deep_except, with_deep and sampled"
 
 
 def test_each_deep_test_names_a_test_of_its_module_that_is_in_the_default_run() -> None:
@@ -74,6 +74,7 @@ def test_the_cases_of_a_test_are_chosen_by_value_or_id() -> None:
     assert marked(with_deep([("a", 1), ("b", 2)], ("b", 2))) == [False, True]
     assert marked(deep_except({"x": 1, "y": 2}, "y")) == [True, False]
     assert [case.id for case in deep_except({"x": 1, "y": 2}, "y")] == ["x", "y"]
+    assert marked(sampled(range(4), 3)) == [False, True, True, False]
     assert marked(with_deep([pytest.param(1, id="one"), True], "one")) == [True, False]
 
 

@@ -43,22 +43,33 @@ def with_deep(values: Iterable[Any], *chosen: Any) -> list[Any]:
     return [_as_deep(one) if found else one for one, found in _chosen(values, chosen)]
 
 
+def sampled(values: Iterable[Any], every: int) -> list[Any]:
+    """The cases of a parametrised test of which the default run has each one of this number."""
+    cases = [case for case, _ in _cases(values, ())]
+    return [case if number % every == 0 else _as_deep(case) for number, case in enumerate(cases)]
+
+
 def _as_deep(case: Any) -> Any:
     return pytest.param(*case.values, id=case.id, marks=[*case.marks, deep])
 
 
 def _chosen(values: Iterable[Any], chosen: Sequence[Any]) -> list[tuple[Any, bool]]:
-    """Each case as a `pytest.param`, and whether it is chosen."""
+    """Each case as a `pytest.param`, and whether it is chosen: some are, and some are not."""
+    cases = _cases(values, chosen)
+    for name in chosen:
+        assert any(name in found for _, found in cases), f"no case is {name!r}"
+    assert {bool(found) for _, found in cases} == {False, True}, "both runs need a case"
+    return [(case, bool(found)) for case, found in cases]
+
+
+def _cases(values: Iterable[Any], chosen: Sequence[Any]) -> list[tuple[Any, list[Any]]]:
+    """Each case as a `pytest.param`, and what of `chosen` names it."""
     if isinstance(values, Mapping):
         values = [pytest.param(value, id=name) for name, value in values.items()]
     cases = []
-    unknown = list(chosen)
     for value in values:
         case = value if hasattr(value, "marks") else pytest.param(*(value if type(value) is tuple else (value,)))
         names = (value, case.values, case.id, *case.values[:1])
         found = [name for name in chosen if any(type(name) is type(one) and name == one for one in names)]
-        unknown = [name for name in unknown if name not in found]
-        cases.append((case, bool(found)))
-    assert not unknown, f"no case is {unknown[0]!r}"
-    assert {found for _, found in cases} == {False, True}, "both runs need a case"
+        cases.append((case, found))
     return cases

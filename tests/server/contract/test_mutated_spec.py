@@ -24,7 +24,7 @@ from leyden.world.config import packaged_contract, world_config
 from leyden.world.loopback import LoopbackResponse, send_request
 from leyden.world.trial_requests import try_contract
 from leyden.world.world import World
-from tests.support.deep import deep_or
+from tests.support.deep import deep_or, sampled
 from tests.support.examples import SUITE_EXAMPLES
 
 Path = tuple[str | int, ...]
@@ -130,23 +130,26 @@ def test_any_changed_node_is_served_or_refused_with_its_place(name, part):
 
 @pytest.mark.parametrize(
     ("path", "action"),
-    [
-        (("paths", "/v0/charges", "get"), REMOVE),
-        (("paths", "/v0/charges", "post", "operationId"), 5),
-        (("paths", "/v0/charges", "post", "callbacks"), 3),
-        (("paths", "/v0/static-charges/{id}", "patch"), REMOVE),
-        (("components", "parameters", "Limit", "name"), RENAME),
-        (("components", "schemas", "StaticCharge", "properties", "status"), 3),
-        (("components", "schemas", "ChargeRequest", "properties", "expiresIn"), REMOVE),
-        (("components", "schemas", "ChargeRequest", "properties", "internalId"), REMOVE),
-        (("components", "schemas", "ChargeRequest", "properties", "description"), RENAME),
-        (("components", "schemas", "StaticChargeRequest", "properties", "identifier"), REMOVE),
-        (("components", "schemas", "StaticChargeRequest", "properties", "maxAmount"), RENAME),
-        (("components", "schemas", "StaticChargeChanges"), 3),
-        (("components", "schemas", "StaticChargeChanges", "properties", "successMessage", "type"), REMOVE),
-        (("components", "schemas", "ChargeUpdate", "properties", "amount", "type"), 5),
-        (("components", "schemas", "Charge", "properties", "status", "x-lifecycle", 0, "effects"), REMOVE),
-    ],
+    sampled(
+        [
+            (("paths", "/v0/charges", "get"), REMOVE),
+            (("paths", "/v0/charges", "post", "operationId"), 5),
+            (("paths", "/v0/charges", "post", "callbacks"), 3),
+            (("paths", "/v0/static-charges/{id}", "patch"), REMOVE),
+            (("components", "parameters", "Limit", "name"), RENAME),
+            (("components", "schemas", "StaticCharge", "properties", "status"), 3),
+            (("components", "schemas", "ChargeRequest", "properties", "expiresIn"), REMOVE),
+            (("components", "schemas", "ChargeRequest", "properties", "internalId"), REMOVE),
+            (("components", "schemas", "ChargeRequest", "properties", "description"), RENAME),
+            (("components", "schemas", "StaticChargeRequest", "properties", "identifier"), REMOVE),
+            (("components", "schemas", "StaticChargeRequest", "properties", "maxAmount"), RENAME),
+            (("components", "schemas", "StaticChargeChanges"), 3),
+            (("components", "schemas", "StaticChargeChanges", "properties", "successMessage", "type"), REMOVE),
+            (("components", "schemas", "ChargeUpdate", "properties", "amount", "type"), 5),
+            (("components", "schemas", "Charge", "properties", "status", "x-lifecycle", 0, "effects"), REMOVE),
+        ],
+        4,
+    ),
 )
 def test_a_changed_node_that_once_failed(path, action):
     document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
@@ -155,16 +158,19 @@ def test_a_changed_node_that_once_failed(path, action):
 
 @pytest.mark.parametrize(
     ("path", "action"),
-    [
-        (("paths", "/sandbox/v1/clock/advance"), RENAME),
-        (("paths", "/sandbox/v1/journal", "get", "parameters", 0), REMOVE),
-        (("components", "schemas", "Script", "properties", "answers", "default"), REMOVE),
-        (("components", "schemas", "PaymentOrder", "properties", "outcome", "default"), REMOVE),
-        (("components", "schemas", "KeyRotation", "required"), 2),
-        (("components", "schemas", "Wait", "required"), 2),
-        (("paths", "/sandbox/v1/webhook-secret", "get", "security"), 2),
-        (("components", "examples", "DeliveryListCoffee", "value", "data", 0, "attempts", 0, "headers"), 4),
-    ],
+    sampled(
+        [
+            (("paths", "/sandbox/v1/clock/advance"), RENAME),
+            (("paths", "/sandbox/v1/journal", "get", "parameters", 0), REMOVE),
+            (("components", "schemas", "Script", "properties", "answers", "default"), REMOVE),
+            (("components", "schemas", "PaymentOrder", "properties", "outcome", "default"), REMOVE),
+            (("components", "schemas", "KeyRotation", "required"), 2),
+            (("components", "schemas", "Wait", "required"), 2),
+            (("paths", "/sandbox/v1/webhook-secret", "get", "security"), 2),
+            (("components", "examples", "DeliveryListCoffee", "value", "data", 0, "attempts", 0, "headers"), 4),
+        ],
+        4,
+    ),
 )
 def test_a_changed_node_of_the_control_plane_that_once_failed(path, action):
     document = read_yaml(default_spec("sandbox").read_bytes(), "sandbox.openapi.yaml")
