@@ -24,7 +24,7 @@ def is_call_of(node: ast.AST, name: str) -> bool:
 
 
 def mistakes(source: str) -> Iterator[str]:
-    """What is wrong with the marks of a module. `deep_except`, `with_deep` and `sampled` check their cases themselves."""
+    """What is wrong with the marks of a module. `deep_except`, `with_deep`, `sampled` check their cases themselves."""
     if not re.search(r"\bdeep\b", source):
         return
     tree = ast.parse(source)
