@@ -17,7 +17,7 @@ from leyden.commands.catalogue import GROUPS, build_parser
 from leyden.harness.runs.cases import Case
 from tests.commands.conftest import NO_VARIABLES, Leyden
 from tests.commands.test_parser import examples, parsers
-from tests.support.deep import deep_except
+from tests.support.deep import deep_except, sampled
 from tests.support.example_receivers import CarefulReceiver, serving_receiver
 from tests.support.served import Client
 
@@ -77,7 +77,7 @@ def with_things(server: Client, line: str, folder: Path) -> list[str]:
     return [ids.get(word, word) for word in words]
 
 
-@pytest.mark.parametrize("line", OF_SERVED)
+@pytest.mark.parametrize("line", sampled(OF_SERVED, 4))
 def test_an_example_for_a_served_sandbox_works(leyden: Leyden, server: Client, tmp_path: Path, line: str) -> None:
     words = with_things(server, line, tmp_path)
     into = words.pop() if ">" in words else None
@@ -148,7 +148,7 @@ def test_any_other_example_works(server: Client, receiver: str, tmp_path: Path, 
     assert done.stdout
 
 
-@pytest.mark.parametrize("line", ENDLESS)
+@pytest.mark.parametrize("line", sampled(ENDLESS, 3))
 def test_an_example_that_runs_until_it_is_interrupted_starts(
     server: Client, receiver: str, tmp_path: Path, line: str
 ) -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from leyden import Sandbox
 from leyden.lightning.failure_codes import FailureCode
-from tests.support.deep import deep_or
+from tests.support.deep import deep_or, sampled
 from tests.support.network_walk import NetworkWalk
 
 WALKS, ACTIONS = deep_or(bounded=(2, 30), full=(5, 30), random=(1_000, 60))
 
 
-@pytest.mark.parametrize("seed", range(WALKS))
+@pytest.mark.parametrize("seed", sampled(range(WALKS), 3))
 def test_a_network_that_is_saved_or_kept_at_any_time_opens_and_continues(seed: int, tmp_path: Path) -> None:
     walk = NetworkWalk(seed, tmp_path if seed % 2 else None)
     try:

@@ -12,7 +12,7 @@ import pytest
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
 from leyden.errors import ForkError, LeydenError
-from tests.support.deep import deep_except, deep_or
+from tests.support.deep import deep_except, deep_or, sampled
 from tests.support.exercise import check_response, rich_snapshot, use_by_every_operation
 from tests.support.mutations import refusal
 
@@ -75,7 +75,7 @@ def opened(path: Path_, other: Any) -> Sandbox | None:
 
 
 @pytest.mark.filterwarnings("ignore::leyden.json_files.VersionWarning")
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", sampled(PARTS, 3))
 def test_a_value_that_no_sandbox_writes_is_refused_with_its_place_or_can_be_used(part: str, tmp_path: Path) -> None:
     rng = random.Random(part)
     accepted = []
