@@ -148,7 +148,7 @@ def test_any_other_example_works(server: Client, receiver: str, tmp_path: Path, 
     assert done.stdout
 
 
-@pytest.mark.parametrize("line", sampled(ENDLESS, 3))
+@pytest.mark.parametrize("line", sampled(list(ENDLESS), 3))
 def test_an_example_that_runs_until_it_is_interrupted_starts(
     server: Client, receiver: str, tmp_path: Path, line: str
 ) -> None:
