@@ -6,8 +6,10 @@ import gc
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import freezegun
 import httpx2
@@ -50,12 +52,15 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=1_000, print_blob=True)
+settings.register_profile("deep", settings.get_profile("suite"))
+settings.register_profile(
+    "random", settings.get_profile("suite"), derandomize=False, max_examples=1_000, print_blob=True
+)
 # For mutation testing, which asks whether something fails and not how little it takes.
 settings.register_profile(
     "verdict", settings.get_profile("suite"), max_examples=50, phases=[Phase.explicit, Phase.generate]
 )
-settings.load_profile(os.environ.get("LEYDEN_PROFILE", "suite"))
+WITHOUT_DEEP = "not deep"  # the `-m` of the default run
 
 
 @pytest.fixture
@@ -76,50 +81,48 @@ def _environment() -> Iterator[None]:
 
 # The files that take longest, the longest first. The workers begin with them, so that they end at about the same time.
 LONGEST = (
-    "integration/test_schemathesis.py",
-    "devserver/test_client_check.py",
-    "commands/test_examples.py",
     "harness/test_served.py",
-    "project/test_notebooks.py",
-    "project/test_linters_and_wheel.py",
-    "project/test_benchmarks.py",
-    "sandbox/test_interrupts.py",
-    "harness/test_seeded_defects_engines.py",
-    "lab/test_parquet.py",
-    "console/test_charges.py",
-    "console/test_accessibility.py",
-    "world/test_bounded_values.py",
-    "recipes/test_container.py",
-    "harness/test_obligations.py",
+    "commands/test_examples.py",
+    "devserver/test_listen.py",
     "console/test_page.py",
-    "harness/test_random_walk.py",
+    "project/test_linters_and_wheel.py",
+    "devserver/test_pytest_url.py",
+    "devserver/test_client_check.py",
+    "integration/test_served.py",
+    "devserver/test_receiver_check.py",
+    "lab/test_parquet.py",
+    "integration/test_schemathesis.py",
+    "world/test_bounded_values.py",
+    "sandbox/test_network_callbacks.py",
+    "server/system/test_server_stops.py",
+    "sandbox/test_interrupts.py",
+    "harness/test_obligations.py",
+    "server/system/test_http_limits.py",
+    "console/test_charges.py",
+    "project/test_notebooks.py",
+    "devserver/test_request_log.py",
+    "project/test_core_environment.py",
+    "harness/test_conformance.py",
+    "server/contract/test_mutated_spec.py",
+    "world/test_network_state.py",
+    "harness/test_control_obligations.py",
+    "console/test_callbacks.py",
+    "integration/test_disk_faults.py",
+    "recipes/test_javascript.py",
+    "console/test_accessibility.py",
+    "devserver/test_clock_changes.py",
     "server/callbacks/test_outbox.py",
+    "integration/test_rewritten_journals.py",
+    "project/test_architecture.py",
+    "recipes/test_container.py",
+    "lab/test_charts.py",
+    "devserver/test_pytest_plugin.py",
+    "world/test_changed_rows.py",
+    "lab/test_traffic_values.py",
+    "lab/test_drawings.py",
+    "harness/test_random_walk.py",
     "harness/test_command.py",
     "console/test_docs.py",
-    "harness/test_hostile_cases.py",
-    "sandbox/test_wrong_types.py",
-    "world/test_changed_rows.py",
-    "devserver/test_listen.py",
-    "recipes/test_javascript.py",
-    "devserver/test_pytest_url.py",
-    "devserver/test_receiver_check.py",
-    "devserver/test_clock_changes.py",
-    "lab/test_traffic_values.py",
-    "server/contract/test_smaller_spec.py",
-    "server/contract/test_mutated_spec.py",
-    "lab/test_hostile_saved_sandboxes.py",
-    "server/system/test_server_stops.py",
-    "console/test_callbacks.py",
-    "integration/test_crash.py",
-    "sandbox/test_hostile_arguments.py",
-    "integration/test_served.py",
-    "sandbox/test_network_callbacks.py",
-    "lightning/test_network_conditions.py",
-    "integration/test_rewritten_journals.py",
-    "project/test_documentation.py",
-    "server/system/test_http_limits.py",
-    "lab/test_traffic_rates.py",
-    "harness/test_control_obligations.py",
 )
 
 
@@ -139,9 +142,39 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """pytest-xdist would begin with the files of the most tests, whatever they take."""
+    """Load the profile, before any test is imported. pytest-xdist would begin with the files of the most tests,
+    whatever they take."""
+    chosen = os.environ.get("LEYDEN_PROFILE")
+    if chosen not in (None, "random", "verdict"):
+        raise pytest.UsageError(
+            f'LEYDEN_PROFILE is random or verdict, not {chosen}; `pytest -m ""` runs the deep tests'
+        )
+    settings.load_profile(chosen or ("suite" if config.getoption("markexpr") == WITHOUT_DEEP else "deep"))
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+    config.pluginmanager.register(DeselectedByWorkers())
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """A worker of pytest-xdist tells which tests it leaves out."""
+    for item in items:
+        if isinstance(item, pytest.Item) and hasattr(item.config, "workeroutput"):
+            item.config.workeroutput.setdefault("deselected", []).append(item.nodeid)
+
+
+class DeselectedByWorkers:
+    """The closing line of a run with pytest-xdist has the number of tests that were left out."""
+
+    def __init__(self) -> None:
+        self._told = False
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """The first worker that ends tells it: all of them collect the same tests."""
+        names = getattr(node, "workeroutput", {}).get("deselected", [])
+        if names and not self._told:
+            self._told = True
+            node.config.hook.pytest_deselected(items=[SimpleNamespace(nodeid=name) for name in names])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -38,7 +38,10 @@ FOREIGN = {"--leyden-url", "--leyden-admin-token", "--log-level", "--globoff", "
 def texts() -> Iterator[tuple[str, str]]:
     """The texts of the product that are no docstrings, with their files; `{}` stands for a value."""
     for path in sorted(file for folder in ("sim", "server") for file in (ROOT / folder).rglob("*.py")):
-        tree = ast.parse(path.read_text())
+        source = path.read_text()
+        if not OPTION.search(source):
+            continue
+        tree = ast.parse(source)
         parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
         documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):

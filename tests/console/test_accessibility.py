@@ -1,7 +1,7 @@
 """axe finds nothing serious on the console and the documentation pages, at three widths, light and dark.
 
-In the profile `suite` each view is checked once at each width, and in each of both colour schemes; in `deep`, in each
-scheme at each width.
+The default run checks some views. In a deep run each view is checked once at each width, and in each of both colour
+schemes; in the profile `random`, in each scheme at each width.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from leyden import Sandbox
 from tests.support.axe import NoAxe, axe_source, violations
 from tests.support.browser import Tab
 from tests.support.console_page import WIDTHS, ConsolePage
+from tests.support.deep import deep, deep_or
 from tests.support.docs_page import SEARCH, TRY, DocsPage
 
-DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
+EACH_SCHEME = deep_or(bounded=False, full=False, random=True)
 SCHEMES = ("dark", "light")
 
 
@@ -48,7 +49,7 @@ def test_axe_finds_nothing_serious(console: ConsolePage, sandbox: Sandbox, axe: 
         static-charges static-charges/{link.id} static-charges/new
         callbacks callbacks/{delivery} callbacks/inboxes callbacks/inboxes/inbox callbacks/secrets
         requests requests/1 faults faults/callbacks time network journal journal/1 search?text=tea sandboxes
-    """.split()
+    """.split()[:: deep_or(bounded=8, full=1)]
 
     def check(what: str, width: int, schemes: Sequence[str]) -> None:
         for scheme in schemes:
@@ -58,14 +59,14 @@ def test_axe_finds_nothing_serious(console: ConsolePage, sandbox: Sandbox, axe: 
     try:
         for number, view in enumerate(views):
             for turn, width in enumerate(console.open_at_widths(view, number)):
-                check(view, width, SCHEMES if DEEP else [SCHEMES[(number + turn) % 2]])
+                check(view, width, SCHEMES if EACH_SCHEME else [SCHEMES[(number + turn) % 2]])
         console.open("charges/new")
         console.fill("charge", amount="x")
         console.click("Create")
         console.says("/amount")
         console.click("1 fault")
         console("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        for width in WIDTHS:
+        for width in WIDTHS[: deep_or(bounded=1, full=None)]:
             console.resize(width, 900)
             check("everything open", width, SCHEMES)
     finally:
@@ -74,6 +75,7 @@ def test_axe_finds_nothing_serious(console: ConsolePage, sandbox: Sandbox, axe: 
     console.open("charges")
 
 
+@deep("test_axe_finds_nothing_serious")
 def test_axe_finds_nothing_serious_on_the_documentation_pages(anywhere: Tab, sandbox: Sandbox, axe: str) -> None:
     docs = DocsPage(anywhere, sandbox.serve())
     try:
@@ -88,7 +90,7 @@ def test_axe_finds_nothing_serious_on_the_documentation_pages(anywhere: Tab, san
                     docs.try_it("createCharge")
                     docs.send("200 OK")
                     docs(f"{TRY}.querySelectorAll('details').forEach((one) => {{ one.open = true; }})")
-                for scheme in SCHEMES if DEEP else [SCHEMES[(number + turn) % 2]]:
+                for scheme in SCHEMES if EACH_SCHEME else [SCHEMES[(number + turn) % 2]]:
                     docs.tab.prefer(scheme)
                     # Nothing outside an open dialog can be reached, and all of it was checked before the first one.
                     assert violations(docs.tab, axe, within=part) == [], (width, part, scheme)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
 from tests.support.console_page import DETAIL, TABLE, ConsolePage
+from tests.support.deep import deep
 
 INBOXES = "document.getElementById('inboxes')"
 
@@ -45,6 +46,7 @@ def pay(sandbox: Sandbox, description: str = "Tea") -> str:
     return charge.id
 
 
+@deep("test_an_inbox_is_scripted_to_fail_and_the_message_is_sent_again")
 def test_deliveries_of_all_charges_are_listed_and_filtered(console: ConsolePage, sandbox: Sandbox) -> None:
     sandbox.faults.add("drop")
     pay(sandbox)
@@ -56,6 +58,7 @@ def test_deliveries_of_all_charges_are_listed_and_filtered(console: ConsolePage,
     console.until("location.search === '?status=pending'")
 
 
+@deep("test_an_inbox_is_scripted_to_fail_and_the_message_is_sent_again")
 def test_a_delivery_that_an_earlier_410_stopped_says_so(console: ConsolePage, sandbox: Sandbox) -> None:
     sandbox.receiver("shop").answers([410])
     static = sandbox.static_charges.create(
@@ -92,6 +95,7 @@ def test_a_forged_signature_is_told(console: ConsolePage, sandbox: Sandbox) -> N
     console.shows("fault bad signature", DETAIL)
 
 
+@deep("test_an_inbox_is_scripted_to_fail_and_the_message_is_sent_again")
 def test_an_answer_is_shown_with_its_headers(console: ConsolePage, sandbox: Sandbox) -> None:
     headers = {f"x-{number}": "<b>1</b>" for number in range(53)}
     sandbox.receiver("shop").answers([Reply(500, body="down", headers=headers)])
@@ -105,6 +109,7 @@ def test_an_answer_is_shown_with_its_headers(console: ConsolePage, sandbox: Sand
     console.shows("down", DETAIL)
 
 
+@deep("test_an_inbox_is_scripted_to_fail_and_the_message_is_sent_again")
 def test_many_are_sent_again_at_once(console: ConsolePage, sandbox: Sandbox) -> None:
     pay(sandbox)
     pay(sandbox)
@@ -115,6 +120,7 @@ def test_many_are_sent_again_at_once(console: ConsolePage, sandbox: Sandbox) -> 
     console.until(f"[...{TABLE}.querySelectorAll('td.few')].map((one) => one.textContent).join() === '2,2'")
 
 
+@deep("test_an_inbox_is_scripted_to_fail_and_the_message_is_sent_again")
 def test_chosen_ones_are_sent_again(console: ConsolePage, sandbox: Sandbox) -> None:
     for _ in range(3):
         pay(sandbox)
@@ -129,6 +135,7 @@ def test_chosen_ones_are_sent_again(console: ConsolePage, sandbox: Sandbox) -> N
     console.until("!document.getElementById('chosen')")
 
 
+@deep("test_an_inbox_is_scripted_to_fail_and_the_message_is_sent_again")
 def test_a_callback_is_scheduled_ahead(console: ConsolePage, sandbox: Sandbox) -> None:
     pay(sandbox)
     console.open("callbacks")
@@ -145,6 +152,7 @@ def test_a_callback_is_scheduled_ahead(console: ConsolePage, sandbox: Sandbox) -
     console.shows("2031-02-03 04:05:00", "document.getElementById('due')")
 
 
+@deep("test_an_inbox_is_scripted_to_fail_and_the_message_is_sent_again")
 def test_an_inbox_shows_its_posts_with_the_objections(console: ConsolePage, sandbox: Sandbox) -> None:
     sandbox.faults.add("bad_signature")
     pay(sandbox)

@@ -12,6 +12,7 @@ import pytest
 from leyden import Sandbox
 from leyden.lightning.bolt11.codec import decode
 from tests.support.console_page import DETAIL, LIST, SAID, TABLE, ConsolePage
+from tests.support.deep import deep, deep_except
 
 TIMELINE = f"[...{DETAIL}.querySelectorAll('.timeline li strong')].map((one) => one.textContent).join(' / ')"
 PAYMENTS = "[...document.querySelectorAll('#payments .pill')].map((one) => one.textContent).join()"
@@ -38,6 +39,7 @@ def test_a_charge_is_created_and_paid_and_its_callback_is_shown(console: Console
     console.until(f"{TIMELINE} === {json.dumps(' / '.join(texts))}")
 
 
+@deep("test_a_charge_is_created_and_paid_and_its_callback_is_shown")
 def test_each_action_is_shown_as_the_command_that_does_it(console: ConsolePage, sandbox: Sandbox) -> None:
     console.create_charge(description="Jo's tea", idempotencyKey="the-key")
     console.says("Charge created.")
@@ -57,6 +59,7 @@ def test_a_charge_is_paid_in_the_list(console: ConsolePage, sandbox: Sandbox) ->
     console.says("Payment succeeded: 1\u202f000 msat")
 
 
+@deep("test_a_charge_is_paid_in_the_list")
 def test_a_held_payment_is_settled_and_another_is_cancelled(console: ConsolePage) -> None:
     console.create_charge()
     console.fill("pay", outcome="hold")
@@ -72,6 +75,7 @@ def test_a_held_payment_is_settled_and_another_is_cancelled(console: ConsolePage
     console.statuses("error,completed")
 
 
+@deep("test_a_charge_is_created_and_paid_and_its_callback_is_shown")
 def test_amount_and_delay_of_a_payment_are_chosen(console: ConsolePage, sandbox: Sandbox) -> None:
     console.create_charge(amount="2000")
     console.fill("pay", amount="3000", delay="30")
@@ -95,6 +99,7 @@ def test_a_mistake_is_shown_at_its_field_and_changes_nothing(console: ConsolePag
     assert list(sandbox.charges) == []
 
 
+@deep("test_a_charge_is_created_and_paid_and_its_callback_is_shown")
 def test_the_node_fails_an_invoice_after_a_confirmation(console: ConsolePage, sandbox: Sandbox) -> None:
     console.create_charge()
     console.click("Fail the charge", DETAIL)
@@ -117,6 +122,7 @@ def test_a_clients_text_is_shown_unchanged(console: ConsolePage, sandbox: Sandbo
     assert console("document.querySelectorAll('img, b').length") == 0
 
 
+@deep("test_a_charge_is_created_and_paid_and_its_callback_is_shown")
 def test_the_outcomes_are_those_of_the_control_api(console: ConsolePage, sandbox: Sandbox) -> None:
     console.create_charge()
     document = sandbox.ask("GET", "/sandbox/v1/openapi.json")
@@ -125,6 +131,7 @@ def test_the_outcomes_are_those_of_the_control_api(console: ConsolePage, sandbox
     console.until(f"{options} === {','.join(offered)!r}")
 
 
+@deep("test_a_charge_is_created_and_paid_and_its_callback_is_shown")
 def test_payments_from_before_a_reload_are_shown(console: ConsolePage, sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="1000", description="Tea")
     sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request, "outcome": "fail"})
@@ -137,7 +144,7 @@ def test_payments_from_before_a_reload_are_shown(console: ConsolePage, sandbox: 
     console.until(f"{PAYMENTS} === 'failed,succeeded'")
 
 
-@pytest.mark.parametrize("kind", ["invoice", "LNURL", "Lightning address"])
+@pytest.mark.parametrize("kind", deep_except(["invoice", "LNURL", "Lightning address"], "LNURL"))
 def test_a_payment_request_from_elsewhere_is_paid(console: ConsolePage, sandbox: Sandbox, kind: str) -> None:
     tips = sandbox.static_charges.create(
         minAmount="1000", maxAmount="9000", description="Tips", identifier="band@shop.example"
@@ -158,6 +165,7 @@ def test_a_refused_payment_shows_its_reason(console: ConsolePage) -> None:
     console.says("Payment failed: no static charge has this lightning address")
 
 
+@deep("test_a_charge_is_created_and_paid_and_its_callback_is_shown")
 def test_the_invoice_is_decoded_as_the_sandbox_decodes_it(console: ConsolePage, sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="123456", description="Tee für zwei ☕", expiresIn=77)
     console.open(f"charges/{charge.id}")
@@ -172,6 +180,7 @@ def test_the_invoice_is_decoded_as_the_sandbox_decodes_it(console: ConsolePage, 
     assert shown["created"] == "2030-01-01 09:00:00"
 
 
+@deep("test_a_charge_is_created_and_paid_and_its_callback_is_shown")
 def test_the_qr_code_has_the_invoice(console: ConsolePage, sandbox: Sandbox) -> None:
     segno = pytest.importorskip("segno", reason="segno (leyden[lab]) draws the expected code")
     charge = sandbox.charges.create(amount="1000", description="Tea")
@@ -190,6 +199,7 @@ def test_the_qr_code_has_the_invoice(console: ConsolePage, sandbox: Sandbox) -> 
     assert {len(code) for code in codes} >= {size}
 
 
+@deep("test_a_charge_is_created_and_paid_and_its_callback_is_shown")
 def test_the_countdown_follows_a_running_clock(console: ConsolePage, sandbox: Sandbox) -> None:
     console.create_charge(expiresIn="3600")
     console.shows("expires in 1:00:00", DETAIL)
@@ -220,6 +230,7 @@ def test_the_list_is_filtered_by_status_and_text(console: ConsolePage, sandbox: 
     console.shows("No charge matches the filters.", LIST)
 
 
+@deep("test_a_charge_is_created_and_paid_and_its_callback_is_shown")
 @pytest.mark.parametrize(("view", "shown"), [("charges", TABLE), ("search", "document.body")])
 def test_a_search_that_takes_long_rests_between_changes(
     console: ConsolePage, sandbox: Sandbox, view: str, shown: str
@@ -245,6 +256,7 @@ def test_a_search_that_takes_long_rests_between_changes(
         console("globalThis.fetch = plain")
 
 
+@deep("test_a_charge_is_created_and_paid_and_its_callback_is_shown")
 def test_a_long_list_has_only_the_rows_in_view_and_loads_the_older_ones(console: ConsolePage, sandbox: Sandbox) -> None:
     for number in range(450):
         sandbox.charges.create(amount="1000", description=f"Tea {number}")
@@ -264,6 +276,7 @@ def test_a_long_list_has_only_the_rows_in_view_and_loads_the_older_ones(console:
     console.until(f"{TABLE}.getAttribute('aria-rowcount') === '452'")
 
 
+@deep("test_the_list_is_filtered_by_status_and_text")
 def test_a_charge_opens_beside_the_list_and_in_its_place_on_a_phone(console: ConsolePage, sandbox: Sandbox) -> None:
     for number in range(20):
         sandbox.charges.create(amount="1000", description=f"Tea {number}")
@@ -280,6 +293,7 @@ def test_a_charge_opens_beside_the_list_and_in_its_place_on_a_phone(console: Con
     console.resize(1280, 800)
 
 
+@deep("test_a_charge_is_created_and_paid_and_its_callback_is_shown")
 def test_on_a_phone_every_part_of_a_charge_is_inside_the_window(phone: ConsolePage, sandbox: Sandbox) -> None:
     sandbox.charges.create(amount="500000000", description="Flat white and a very long description, table 17")
     phone.refresh()

@@ -14,6 +14,7 @@ from leyden import Sandbox
 from leyden.server.contract.load import default_spec, load_contract
 from tests.support.browser import Tab
 from tests.support.console_page import ConsolePage
+from tests.support.deep import deep
 from tests.support.docs_page import RESULT, SEARCH, TRY, DocsPage
 from tests.support.served import served_leyden
 
@@ -33,6 +34,7 @@ def docs(anywhere: Tab, sandbox: Sandbox) -> Iterator[DocsPage]:
     page("sessionStorage.clear()")
 
 
+@deep("test_an_operation_is_tried_with_the_documents_example_and_its_link_is_followed")
 def test_every_code_block_has_a_button_that_copies_it(docs: DocsPage, sandbox: Sandbox) -> None:
     blocks = docs("document.querySelectorAll('main pre').length")
     assert blocks == docs("document.querySelectorAll('main .copy button').length") > 40
@@ -60,6 +62,7 @@ def test_every_code_block_has_a_button_that_copies_it(docs: DocsPage, sandbox: S
     assert docs(f"document.activeElement === {other}")
 
 
+@deep("test_an_operation_is_tried_with_the_documents_example_and_its_link_is_followed")
 def test_search_finds_operations_objects_and_fields_with_the_keyboard(docs: DocsPage) -> None:
     assert docs.search("expiresat")[0] == "expiresAt,Field"
     docs.search("lnurlp verify")
@@ -139,6 +142,7 @@ def test_an_operation_is_tried_with_the_documents_example_and_its_link_is_follow
     ConsolePage.shows(docs, "POST /v0/charges")
 
 
+@deep("test_an_operation_is_tried_with_the_documents_example_and_its_link_is_followed")
 def test_texts_of_a_document_are_shown_as_text_and_a_stream_can_be_stopped(docs: DocsPage) -> None:
     docs.open("sandbox/v1/docs")
     docs.try_it("getEvents")
@@ -157,6 +161,7 @@ def test_texts_of_a_document_are_shown_as_text_and_a_stream_can_be_stopped(docs:
     assert docs("window.ran === undefined && !document.querySelector('main img, dialog img')")
 
 
+@deep("test_an_operation_is_tried_with_the_documents_example_and_its_link_is_followed")
 def test_each_operation_opens_the_view_of_the_console_that_does_it(docs: DocsPage, sandbox: Sandbox) -> None:
     operations = {name: set(load_contract(default_spec(name)).operations) for name in PAGES}
     named = set(re.findall(r'"([A-Za-z]+)"[,\]]', VIEWS.read_text().split("};")[0]))
@@ -182,6 +187,7 @@ def test_each_operation_opens_the_view_of_the_console_that_does_it(docs: DocsPag
         docs.check()
 
 
+@deep("test_an_operation_is_tried_with_the_documents_example_and_its_link_is_followed")
 def test_the_page_of_a_created_sandbox_and_the_servers_page_use_their_own_key(anywhere: Tab) -> None:
     with served_leyden("--rate", "0", "--admin-token", "a-token-of-24-characters") as client:
         server = DocsPage(anywhere, client.url)

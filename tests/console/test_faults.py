@@ -7,6 +7,7 @@ import httpx2
 from leyden import Sandbox
 from tests.support.browser import Tab
 from tests.support.console_page import ConsolePage
+from tests.support.deep import deep
 
 FAULTS = "document.getElementById('faults')"
 
@@ -33,6 +34,7 @@ def test_a_service_fault_is_added_applies_once_and_is_removed(console: ConsolePa
     console.shows("None.")
 
 
+@deep("test_a_service_fault_is_added_applies_once_and_is_removed")
 def test_a_wrong_field_is_shown_where_it_is(console: ConsolePage) -> None:
     console.open("faults")
     console.fill("fault", kind="error", count="never")
@@ -51,6 +53,7 @@ def test_a_fault_of_callbacks_applies_until_it_is_ended(console: ConsolePage, sa
     assert list(sandbox.faults) == []
 
 
+@deep("test_a_service_fault_is_added_applies_once_and_is_removed")
 def test_all_faults_of_a_kind_end_together(console: ConsolePage, sandbox: Sandbox) -> None:
     sandbox.faults.add("drop")
     sandbox.faults.add("duplicate")
@@ -61,11 +64,13 @@ def test_all_faults_of_a_kind_end_together(console: ConsolePage, sandbox: Sandbo
     assert list(sandbox.faults) == []
 
 
+@deep("test_a_service_fault_is_added_applies_once_and_is_removed")
 def test_faults_of_the_network_are_offered_where_there_is_one(console: ConsolePage) -> None:
     console.open("faults")
     console.shows("Faults of the network need a sandbox with a network.")
 
 
+@deep("test_a_service_fault_is_added_applies_once_and_is_removed")
 def test_payments_are_delayed_at_a_hop(anywhere: Tab) -> None:
     with Sandbox(seed=7, start="2030-01-01T09:00:00Z", network="line:3") as sandbox:
         page = ConsolePage(anywhere, sandbox.serve())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leyden import Sandbox
 from tests.support.console_page import DETAIL, TABLE, ConsolePage
+from tests.support.deep import deep
 
 
 def test_entries_are_listed_newest_first_searched_and_shown(console: ConsolePage, sandbox: Sandbox) -> None:
@@ -19,6 +20,7 @@ def test_entries_are_listed_newest_first_searched_and_shown(console: ConsolePage
     console.shows("found", "document.querySelector('main')")
 
 
+@deep("test_entries_are_listed_newest_first_searched_and_shown")
 def test_an_entry_appears_while_the_page_is_open(console: ConsolePage, sandbox: Sandbox) -> None:
     console.open("journal")
     console.until("document.querySelector('.dot')?.classList.contains('stream')")
@@ -26,6 +28,7 @@ def test_an_entry_appears_while_the_page_is_open(console: ConsolePage, sandbox: 
     console.until(f"[...{TABLE}.querySelectorAll('td.main')].some((one) => one.textContent === 'created')")
 
 
+@deep("test_entries_are_listed_newest_first_searched_and_shown")
 def test_a_search_finds_every_kind(console: ConsolePage, sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(
         amount="1000", description="Blue <i>teapot</i>", callbackUrl="http://teapot.localhost/x"

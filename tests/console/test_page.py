@@ -10,6 +10,7 @@ import httpx2
 from leyden import Sandbox
 from tests.support.browser import Tab
 from tests.support.console_page import DETAIL, LIST, TABLE, ConsolePage
+from tests.support.deep import deep, deep_or
 from tests.support.served import served_leyden
 
 ASSETS = Path(__file__).parents[2] / "sim/devserver/console/assets"
@@ -106,6 +107,7 @@ def test_with_a_configured_key_the_console_asks_for_it(anywhere: Tab) -> None:
         page.check()
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_a_created_sandbox_has_a_console_at_its_own_url(anywhere: Tab) -> None:
     with served_leyden() as client:
         created = client.ok("POST", "/sandbox/v1/sandboxes", {"start": "2031-05-05T00:00:00Z", "rate": 0})
@@ -135,6 +137,7 @@ def test_time_advances_by_the_duration_chosen(console: ConsolePage) -> None:
     console.until("document.getElementById('now').textContent === '2030-01-01 10:30:00'")
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_the_clock_is_made_live_and_a_rate_set_elsewhere_is_shown(anywhere: Tab) -> None:
     with served_leyden("--rate", "0") as client:
         page = ConsolePage(anywhere, client.url)
@@ -150,12 +153,14 @@ def test_the_clock_is_made_live_and_a_rate_set_elsewhere_is_shown(anywhere: Tab)
         page.until(f"document.getElementById('now').textContent > {before!r}")
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_a_clock_that_cannot_run_is_shown_as_paused(console: ConsolePage) -> None:
     console.choose("document.getElementById('rate')", "60")
     console.says("/rate the clock of a sandbox in Python moves only when it is advanced")
     console.until("document.getElementById('rate').value === '0'")
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_a_reset_sandbox_is_shown_again(console: ConsolePage, sandbox: Sandbox) -> None:
     console.create_charge()
     order = {"seed": 8, "start": "2030-01-01T09:00:00.000Z"}
@@ -168,6 +173,7 @@ def test_a_reset_sandbox_is_shown_again(console: ConsolePage, sandbox: Sandbox) 
 # Faults and notes
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_active_faults_are_shown_and_ended_at_the_top(console: ConsolePage, sandbox: Sandbox) -> None:
     console.shows("no faults")
     sandbox.faults.add("changed_body", event="charge.completed")
@@ -187,6 +193,7 @@ def test_active_faults_are_shown_and_ended_at_the_top(console: ConsolePage, sand
     assert sandbox.ask("GET", "/sandbox/v1/service-faults")["data"] == []
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_faults_of_the_network_are_shown_where_there_is_one(anywhere: Tab) -> None:
     with served_leyden("--network", "line:3") as client:
         client.ok("POST", "/sandbox/v1/network/interceptors", {"kind": "fail", "code": 4103})
@@ -199,6 +206,7 @@ def test_faults_of_the_network_are_shown_where_there_is_one(anywhere: Tab) -> No
         page.check()
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_ignored_fields_are_listed(console: ConsolePage, sandbox: Sandbox) -> None:
     assert console("document.getElementById('ignored')") is None
     body = {"amount": "1000", "description": "Tea", "callback_url": "x", "unit": "sats"}
@@ -212,6 +220,7 @@ def test_ignored_fields_are_listed(console: ConsolePage, sandbox: Sandbox) -> No
 # Following
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_automatic_refresh_shows_the_changes_of_another_client(console: ConsolePage, sandbox: Sandbox) -> None:
     console("document.getElementById('follow')?.click()")
     httpx2.post(
@@ -222,6 +231,7 @@ def test_automatic_refresh_shows_the_changes_of_another_client(console: ConsoleP
     console.shows("From elsewhere", TABLE)
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_every_request_of_the_page_names_the_console(console: ConsolePage) -> None:
     console.create_charge()
     events = [event["params"]["request"] for event in console.tab.events("Network.requestWillBeSent")]
@@ -230,6 +240,7 @@ def test_every_request_of_the_page_names_the_console(console: ConsolePage) -> No
     assert {request["headers"].get("leyden-client") for request in asked} == {"console"}
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_a_server_that_stopped_is_named(anywhere: Tab) -> None:
     with served_leyden() as client:
         page = ConsolePage(anywhere, client.url)
@@ -242,6 +253,7 @@ def test_a_server_that_stopped_is_named(anywhere: Tab) -> None:
 # Navigation and keys
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_links_open_the_same_view(console: ConsolePage, sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="1000", description="Tea")
     console.load(f"charges/{charge.id}?status=pending")
@@ -282,6 +294,7 @@ def test_keys_go_through_the_list(console: ConsolePage, sandbox: Sandbox) -> Non
     console.until("document.querySelector('dialog[open] h2').textContent === 'Keys'")
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_the_theme_follows_the_system_or_the_switch(console: ConsolePage) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
     switch = "document.querySelector('.theme select')"
@@ -315,6 +328,7 @@ def test_no_view_scrolls_sideways_with_hostile_texts(console: ConsolePage, sandb
              f"static-charges/{link.id}", "static-charges/new", "callbacks", "callbacks/inboxes",
              "callbacks/inboxes/inbox", f"callbacks/{delivery}", "requests", "requests/1", "journal",
              "journal/1", "search?text=onerror", "faults", "time", "sandboxes")  # fmt: skip
+    views = views[:: deep_or(bounded=4, full=1)]
     parts = "[...document.querySelectorAll('main, .list, .detail, .padded')]"
     wide = f"{parts}.filter((one) => one.scrollWidth > one.clientWidth)"
     try:
@@ -328,6 +342,7 @@ def test_no_view_scrolls_sideways_with_hostile_texts(console: ConsolePage, sandb
         console.resize(1280, 800)
 
 
+@deep("test_time_advances_by_the_duration_chosen")
 def test_many_tabs_of_one_server_load(anywhere: Tab, sandbox: Sandbox) -> None:
     """A browser opens six connections to a server: a page that is left must give back that of its event stream."""
     page = ConsolePage(anywhere, sandbox.serve())

@@ -11,6 +11,7 @@ import pytest
 
 from leyden import Sandbox
 from tests.support.console_page import DETAIL, TABLE, ConsolePage
+from tests.support.deep import deep
 
 REQUESTS = f"[...{TABLE}.querySelectorAll('td.main')].map((one) => one.textContent)"
 
@@ -49,6 +50,7 @@ def test_a_request_is_shown_with_both_bodies_and_a_masked_key(console: ConsolePa
     assert console("document.querySelector('.detail b')") is None
 
 
+@deep("test_a_request_is_shown_with_both_bodies_and_a_masked_key")
 def test_filters_are_part_of_the_address(console: ConsolePage, client: httpx2.Client) -> None:
     client.post("/v0/charges", json={"amount": "1000", "description": "Tea"})
     client.get("/v0/charges/unknown")
@@ -64,6 +66,7 @@ def test_filters_are_part_of_the_address(console: ConsolePage, client: httpx2.Cl
     rows(console, "GET /v0/charges/unknown", "POST /v0/charges")
 
 
+@deep("test_a_request_is_shown_with_both_bodies_and_a_masked_key")
 def test_a_request_is_sent_again(console: ConsolePage, sandbox: Sandbox, client: httpx2.Client) -> None:
     client.post("/v0/charges", json={"amount": "1000", "description": "Tea"})
     console.open("requests")
@@ -75,6 +78,7 @@ def test_a_request_is_sent_again(console: ConsolePage, sandbox: Sandbox, client:
     assert [charge["description"] for charge in sandbox.ask("GET", "/v0/charges")["data"]] == ["Tea", "Tea"]
 
 
+@deep("test_a_request_is_shown_with_both_bodies_and_a_masked_key")
 def test_a_request_with_an_idempotency_key_is_sent_again_with_it(
     console: ConsolePage, sandbox: Sandbox, client: httpx2.Client
 ) -> None:
@@ -87,6 +91,7 @@ def test_a_request_with_an_idempotency_key_is_sent_again_with_it(
     assert len(sandbox.charges) == 1
 
 
+@deep("test_a_request_is_shown_with_both_bodies_and_a_masked_key")
 def test_the_command_and_the_test_of_a_request_do_the_same(
     console: ConsolePage, sandbox: Sandbox, client: httpx2.Client
 ) -> None:
@@ -120,6 +125,7 @@ def test_the_command_and_the_test_of_a_request_do_the_same(
     ]
 
 
+@deep("test_a_request_is_shown_with_both_bodies_and_a_masked_key")
 def test_a_lost_answer_is_shown_as_none(console: ConsolePage, sandbox: Sandbox, client: httpx2.Client) -> None:
     sandbox.service_faults.add("connection_reset", after_commit=True)
     with pytest.raises(httpx2.TransportError):
@@ -131,6 +137,7 @@ def test_a_lost_answer_is_shown_as_none(console: ConsolePage, sandbox: Sandbox, 
     console.shows("fault connection reset", DETAIL)
 
 
+@deep("test_a_request_is_shown_with_both_bodies_and_a_masked_key")
 def test_looking_leaves_the_journal_as_it_is(console: ConsolePage, sandbox: Sandbox, client: httpx2.Client) -> None:
     client.post("/v0/charges", json={"amount": "1000", "description": "Tea"})
     console.open("requests")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.support.browser import Tab
 from tests.support.console_page import ConsolePage
+from tests.support.deep import deep
 from tests.support.served import served_leyden
 
 TABLE = "document.getElementById('sandboxes')"
@@ -32,6 +33,7 @@ def test_a_sandbox_is_created_opened_reset_and_ended(anywhere: Tab) -> None:
         page.check()
 
 
+@deep("test_a_sandbox_is_created_opened_reset_and_ended")
 def test_a_server_with_an_admin_token_asks_for_it(anywhere: Tab) -> None:
     with served_leyden("--rate", "0", "--admin-token", "a-token-of-24-characters") as client:
         page = ConsolePage(anywhere, client.url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leyden import Sandbox
 from tests.support.console_page import DETAIL, LIST, SAID, ConsolePage
+from tests.support.deep import deep
 
 
 def test_a_static_charge_is_created_with_all_its_fields(console: ConsolePage, sandbox: Sandbox) -> None:
@@ -49,6 +50,7 @@ def test_its_charges_and_slots_follow_the_payments(console: ConsolePage, sandbox
     console.until(f"location.pathname === '/console/static-charges/{link.id}'")
 
 
+@deep("test_a_static_charge_is_created_with_all_its_fields")
 def test_only_the_fields_that_differ_are_changed(console: ConsolePage, sandbox: Sandbox) -> None:
     link = sandbox.static_charges.create(
         minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=2, successMessage="Thanks"
@@ -67,6 +69,7 @@ def test_only_the_fields_that_differ_are_changed(console: ConsolePage, sandbox: 
     console.until("document.getElementById('changes').elements.minAmount.value === '90000'")
 
 
+@deep("test_a_static_charge_is_created_with_all_its_fields")
 def test_the_list_is_filtered(console: ConsolePage, sandbox: Sandbox) -> None:
     for name in ("Tips", "Stickers"):
         sandbox.static_charges.create(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leyden import Sandbox
 from tests.support.browser import Tab
 from tests.support.console_page import ConsolePage
+from tests.support.deep import deep
 from tests.support.served import served_leyden
 
 NOW = "document.getElementById('now').textContent"
@@ -28,6 +29,7 @@ def test_the_clock_is_advanced(console: ConsolePage, sandbox: Sandbox) -> None:
     )
 
 
+@deep("test_the_clock_is_advanced")
 def test_the_sandbox_returns_to_a_snapshot(console: ConsolePage, sandbox: Sandbox) -> None:
     sandbox.charges.create(amount="1000", description="Tea", expiresIn=60)
     console.open("time")
@@ -45,6 +47,7 @@ def test_the_sandbox_returns_to_a_snapshot(console: ConsolePage, sandbox: Sandbo
     console.shows("None. A snapshot keeps the whole state in memory")
 
 
+@deep("test_the_clock_is_advanced")
 def test_a_fork_opens_in_another_tab_with_its_own_key(anywhere: Tab) -> None:
     with served_leyden("--rate", "0", "--start", "2030-01-01T09:00:00Z") as client:
         client.ok("POST", "/v0/charges", {"amount": "1000", "description": "In both"})
@@ -60,6 +63,7 @@ def test_a_fork_opens_in_another_tab_with_its_own_key(anywhere: Tab) -> None:
         page.check()
 
 
+@deep("test_the_clock_is_advanced")
 def test_a_new_run_has_other_ids_and_a_repeated_one_the_same(console: ConsolePage, sandbox: Sandbox) -> None:
     sandbox.charges.create(amount="1000", description="Tea")
     console.open("time")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from leyden.errors import ApiError
 from leyden.server.system import clock as system_clock
 from leyden.server.system.clock import ServerClock
 from leyden.server.timestamps import parse_iso, to_iso
+from tests.support.deep import deep, deep_except, with_deep
 from tests.support.hosted import Hosted, in_server
 from tests.support.served import ROOT, Client, listening_receiver, run_command
 
@@ -89,6 +91,7 @@ def test_a_clock_that_runs_does_not_follow_a_system_clock_that_is_set(tmp_path: 
     assert any(notes[1] in line for line in printed)
 
 
+@deep("test_the_clock_does_not_go_back_while_something_later_is_open")
 def test_a_sandbox_that_is_ahead_says_so_and_returns_to_the_system_clock(tmp_path: Path) -> None:
     with served(tmp_path, 400 * DAY_MS) as (client, _, _):
         early = client.ok("POST", "/v0/charges", {**BODY, "expiresIn": 1})["data"]
@@ -125,7 +128,7 @@ def test_the_time_of_a_stop_counts_at_the_saved_rate() -> None:
     assert opened_texts({**saved, "rate": 1.0}, 1.0, 5_000_000 + 10_000) == []
 
 
-@pytest.mark.parametrize("rate", ["1", "0"])
+@pytest.mark.parametrize("rate", deep_except(["1", "0"], "1"))
 def test_the_clock_does_not_go_back_while_something_later_is_open(tmp_path: Path, rate: str) -> None:
     with served(tmp_path, 400 * DAY_MS, "--rate", rate) as (client, _, _):
         charge = client.ok("POST", "/v0/charges", {**BODY, "expiresIn": 3_600})["data"]
@@ -145,6 +148,7 @@ def test_the_clock_does_not_go_back_while_something_later_is_open(tmp_path: Path
         assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] == "expired"
 
 
+@deep("test_the_clock_does_not_go_back_while_something_later_is_open")
 def test_a_sandbox_over_a_network_does_not_go_back(tmp_path: Path) -> None:
     with served(tmp_path, 400 * DAY_MS, "--network", "line:3") as (client, _, _):
         client.ok("GET", "/sandbox/v1")
@@ -156,7 +160,7 @@ def test_a_sandbox_over_a_network_does_not_go_back(tmp_path: Path) -> None:
     assert notes[-1].endswith("cannot go back: a new --data begins at the system clock")
 
 
-@pytest.mark.parametrize("rate", ["1", "0"])
+@pytest.mark.parametrize("rate", deep_except(["1", "0"], "1"))
 def test_a_sandbox_that_is_behind_goes_forward_and_what_fell_due_runs_at_its_instant(tmp_path: Path, rate: str) -> None:
     with served(tmp_path, 0, "--start", "2024-01-01T00:00:00Z", "--rate", "0") as (client, _, _):
         charge = client.ok("POST", "/v0/charges", {**BODY, "callbackUrl": "http://shop.localhost/hook"})["data"]
@@ -170,15 +174,15 @@ def test_a_sandbox_that_is_behind_goes_forward_and_what_fell_due_runs_at_its_ins
         assert "set forward by" in client.ok("GET", "/sandbox/v1")["notes"][0]
 
 
-@pytest.mark.parametrize(
-    ("first", "then", "note"),
-    [
-        ([], 3 * DAY_MS, "by the system clock the server was stopped for"),
-        (["--start", "2024-01-01T00:00:00Z"], 120_000, "behind the system clock"),
-        (["--start", "2024-01-01T00:00:00Z"], (0, "--start", "now"), "set forward by"),
-        (["--start", "2024-01-01T00:00:00Z", "--rate", "0"], (0, "--start", "now"), "set forward by"),
-    ],
-)
+NOTES: list[tuple[list[str], Any, str]] = [
+    ([], 3 * DAY_MS, "by the system clock the server was stopped for"),
+    (["--start", "2024-01-01T00:00:00Z"], 120_000, "behind the system clock"),
+    (["--start", "2024-01-01T00:00:00Z"], (0, "--start", "now"), "set forward by"),
+    (["--start", "2024-01-01T00:00:00Z", "--rate", "0"], (0, "--start", "now"), "set forward by"),
+]
+
+
+@pytest.mark.parametrize(("first", "then", "note"), with_deep(NOTES, *NOTES[1:]))
 def test_a_start_with_a_note_sends_the_callbacks_that_fell_due_meanwhile(
     tmp_path: Path, first: list[str], then: int | tuple[int | str, ...], note: str
 ) -> None:
@@ -216,6 +220,7 @@ def test_a_reset_removes_the_notes_of_the_former_run_and_says_how_far_the_clock_
     in_server(scenario)
 
 
+@deep("test_a_reset_removes_the_notes_of_the_former_run_and_says_how_far_the_clock_is_behind")
 def test_a_clock_that_runs_again_after_a_pause_or_a_restore_says_how_far_it_is_behind() -> None:
     async def scenario(server: Hosted) -> None:
         async def behind() -> list[str]:
@@ -256,6 +261,7 @@ def test_a_sandbox_in_python_has_no_system_clock_to_start_at(sandbox: Sandbox) -
     assert (refused.value.status, sandbox.now) == (409, "2030-01-01T09:01:00.000Z")
 
 
+@deep("test_the_time_of_a_stop_counts_at_the_saved_rate")
 def test_a_server_says_that_a_run_has_another_seed_than_its_option(tmp_path: Path) -> None:
     with served(tmp_path, 0, "--seed", "7", "--rate", "0") as (client, _, _):
         reset = client.ok("POST", "/sandbox/v1/reset")

@@ -12,6 +12,7 @@ from leyden.errors import ForkError
 from leyden.server.contract.types import Rule
 from leyden.server.http import validation
 from leyden.world.snapshots.snapshot_schema import MAX_MEMBERS
+from tests.support.deep import deep
 from tests.support.served import Client
 
 MANY = 2 * MAX_MEMBERS
@@ -21,6 +22,7 @@ def members(count: int) -> dict[str, Any]:
     return {f"x{number}": "x" for number in range(count)}
 
 
+@deep("test_a_snapshot_with_many_members_is_refused_before_it_is_validated")
 def test_an_import_with_many_unknown_members_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     longest = 0
     former = validation._field_errors

@@ -28,6 +28,7 @@ from leyden.sandbox.payer_list import PayerList
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
 from leyden.sandbox.service_fault_list import ServiceFaultList
 from leyden.sandbox.wallet import Wallet
+from tests.support.deep import deep, deep_except, deep_or, sampled
 from tests.support.served import ROOT, Client, served_leyden, started_server
 
 pytest_plugins = ["pytester"]
@@ -155,12 +156,14 @@ def test_the_url_of_a_sandbox_creates_none_and_the_refusal_names_that_of_the_ser
         create_sandbox(box.url)
 
 
-@pytest.mark.parametrize("external", [True, False])
+@pytest.mark.parametrize("external", deep_except([True, False], True))
 def test_four_workers_have_a_sandbox_each_and_leak_nothing(
     suite: pytest.Pytester, client: Client, external: bool
 ) -> None:
+    workers, number = deep_or(bounded=(2, 12), full=(4, 24))
     suite.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:schemathesis\n")
-    suite.makepyfile("""
+    suite.makepyfile(
+        """
         import os, pytest
 
         def sees_its_own(box, name):
@@ -171,7 +174,7 @@ def test_four_workers_have_a_sandbox_each_and_leak_nothing(
             assert charge.status == "completed"
             return before
 
-        @pytest.mark.parametrize("number", range(24))
+        @pytest.mark.parametrize("number", range(NUMBER))
         def test_one(leyden_server, session_leyden_server, number):
             worker = os.environ["PYTEST_XDIST_WORKER"]
             assert sees_its_own(leyden_server.sandbox, f"{worker}-{number}") == set()
@@ -179,10 +182,11 @@ def test_four_workers_have_a_sandbox_each_and_leak_nothing(
             assert all(name.startswith(f"{worker}-") for name in shared)
             with open(f"keys-{worker}.txt", "a") as file:
                 print(next(iter(session_leyden_server.sandbox.charges)).id, file=file)
-    """)
+    """.replace("NUMBER", str(number))
+    )
     options = ("--leyden-url", client.url) if external else ()
-    result = suite.run(sys.executable, "-m", "pytest", "-n", "4", *options)
-    result.assert_outcomes(passed=24)
+    result = suite.run(sys.executable, "-m", "pytest", "-n", str(workers), *options)
+    result.assert_outcomes(passed=number)
     files = sorted(suite.path.glob("keys-*.txt"))
     first_ids = [set(file.read_text().split()) for file in files]
     assert len(files) > 1
@@ -192,6 +196,7 @@ def test_four_workers_have_a_sandbox_each_and_leak_nothing(
     assert client.ok("GET", "/sandbox/v1")["charges"] == {}
 
 
+@deep("test_four_workers_have_a_sandbox_each_and_leak_nothing")
 def test_two_hundred_clients_over_http_have_a_sandbox_each(client: Client) -> None:
     def one(number: int) -> int:
         with create_sandbox(client.url, name=f"client {number}", seed=number % 5, rate=0) as box:
@@ -438,17 +443,20 @@ def test_what_the_sandbox_in_process_has_is_there_over_http(client: Client, tmp_
 
 @pytest.mark.parametrize(
     ("rules", "arguments"),
-    [
-        ("service_faults", {"kind": "error", "status": 429, "retry_after": "2s", "count": 2}),
-        ("service_faults", {"kind": "connection_reset", "after_commit": True, "marked": False, "count": None}),
-        ("service_faults", {"kind": "slow_body", "delay": timedelta(seconds=2), "until": "2040-01-01T00:00:00Z"}),
-        ("service_faults", {"kind": "stale_read", "until": datetime(2040, 1, 1, tzinfo=UTC), "nth": 2}),
-        ("service_faults", {"kind": "stale_read", "until": 2_208_988_800_000, "operation": "getChargeDetails"}),
-        ("faults", {"kind": "drop", "attempt": 2, "count": None, "event": "charge.expired"}),
-        ("faults", {"kind": "delay", "delay": 90}),
-        ("payers", {"internal_id": "late-*", "after_expiry": "1s"}),
-        ("payers", {"amount": 250_000, "before_expiry": timedelta(seconds=5), "share": 0.5, "payer": "bob"}),
-    ],
+    sampled(
+        [
+            ("service_faults", {"kind": "error", "status": 429, "retry_after": "2s", "count": 2}),
+            ("service_faults", {"kind": "connection_reset", "after_commit": True, "marked": False, "count": None}),
+            ("service_faults", {"kind": "slow_body", "delay": timedelta(seconds=2), "until": "2040-01-01T00:00:00Z"}),
+            ("service_faults", {"kind": "stale_read", "until": datetime(2040, 1, 1, tzinfo=UTC), "nth": 2}),
+            ("service_faults", {"kind": "stale_read", "until": 2_208_988_800_000, "operation": "getChargeDetails"}),
+            ("faults", {"kind": "drop", "attempt": 2, "count": None, "event": "charge.expired"}),
+            ("faults", {"kind": "delay", "delay": 90}),
+            ("payers", {"internal_id": "late-*", "after_expiry": "1s"}),
+            ("payers", {"amount": 250_000, "before_expiry": timedelta(seconds=5), "share": 0.5, "payer": "bob"}),
+        ],
+        3,
+    ),
 )
 def test_rules_are_the_same_in_process_and_over_http(client: Client, rules: str, arguments: dict[str, Any]) -> None:
     with Sandbox(start="2030-01-01T00:00:00Z") as inside, create_sandbox(client.url) as box:

@@ -40,6 +40,7 @@ from leyden.errors import ApiError
 from leyden.server.callbacks.signing import sign
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.world.config import packaged_contract
+from tests.support.deep import deep
 from tests.support.example_receivers import CarefulReceiver, CarelessReceiver, serving_receiver
 from tests.support.failing_receivers import Talk, answering, closing, hanging, not_listening, plain_http, serving
 from tests.support.served import served_leyden
@@ -757,6 +758,7 @@ RESPONSES = st.one_of(
 )
 
 
+@deep("test_a_grade_never_says_both_that_a_check_fails_and_that_it_was_not_judged")
 @given(st.lists(RESPONSES, min_size=1, max_size=60), st.booleans())
 @settings(max_examples=40)
 def test_every_failure_and_remark_has_exactly_one_cause(responses: list[CallbackResponse], valid_first: bool) -> None:

@@ -24,6 +24,7 @@ from leyden.server.system.http_server import listening
 from leyden.server.system.http_server.connection import ConnectedH11Protocol
 from leyden.world.config import packaged_contract
 from leyden.world.request_log import KEPT_BYTES, MOST_CONSOLE_READS, MOST_ROWS, LogBudget, RequestLog
+from tests.support.deep import sampled
 from tests.support.hosted import Hosted, in_server
 from tests.support.lists import listed
 
@@ -315,7 +316,7 @@ LOST = [
 ]
 
 
-@pytest.mark.parametrize("path", [CHARGES, "/v0/static-charges"])
+@pytest.mark.parametrize("path", sampled([CHARGES, "/v0/static-charges"], 4))
 @pytest.mark.parametrize("fault", LOST, ids=lambda fault: "-".join(map(str, fault.values())))
 @pytest.mark.parametrize("network", [True, False])
 def test_a_create_whose_response_was_lost_is_found_by_its_charge(

@@ -12,6 +12,7 @@ from leyden.__main__ import main
 from leyden.harness.targets import adapter as adapters
 from leyden.harness.targets.adapter import ADAPTER_METHODS
 from tests.foreign_service.service import Service, foreign_service
+from tests.support.deep import with_deep
 
 CHECK = ["adapter", "--check", "shop:adapter"]
 
@@ -169,21 +170,21 @@ def ending(*_: object) -> None:
     raise SystemExit("a\nb")
 
 
-@pytest.mark.parametrize(
-    ("name", "method", "words"),
-    [
-        ("now", lambda: "soon", "now() of the adapter returned what is not a number of seconds since 1970"),
-        ("now", lambda: float("nan"), "now() of the adapter returned what is not a number"),
-        ("now", lambda: 1e300, "now() of the adapter returned what is not a number"),
-        ("now", object, "now() of the adapter returned what is not a number"),
-        ("now", raising, "now() of the adapter failed with Unprintable"),
-        ("secret", lambda: None, "secret() of the adapter returned what is not a text that begins with whsec_"),
-        ("inbox", lambda _: 5, "inbox() of the adapter returned what is not a list of (headers, body)"),
-        ("inbox", lambda _: [({"a": 1}, "")], "inbox() of the adapter returned what is not a list"),
-        ("pay", raising, "pay() of the adapter failed with Unprintable"),
-        ("pay", ending, "pay() of the adapter failed with SystemExit: a\\nb"),
-    ],
-)
+FAILING: list[tuple[str, Any, str]] = [
+    ("now", lambda: "soon", "now() of the adapter returned what is not a number of seconds since 1970"),
+    ("now", lambda: float("nan"), "now() of the adapter returned what is not a number"),
+    ("now", lambda: 1e300, "now() of the adapter returned what is not a number"),
+    ("now", object, "now() of the adapter returned what is not a number"),
+    ("now", raising, "now() of the adapter failed with Unprintable"),
+    ("secret", lambda: None, "secret() of the adapter returned what is not a text that begins with whsec_"),
+    ("inbox", lambda _: 5, "inbox() of the adapter returned what is not a list of (headers, body)"),
+    ("inbox", lambda _: [({"a": 1}, "")], "inbox() of the adapter returned what is not a list"),
+    ("pay", raising, "pay() of the adapter failed with Unprintable"),
+    ("pay", ending, "pay() of the adapter failed with SystemExit: a\\nb"),
+]
+
+
+@pytest.mark.parametrize(("name", "method", "words"), with_deep(FAILING, *FAILING[1:4], *FAILING[7:]))
 def test_an_adapter_that_fails_in_a_run_is_named(
     name: str, method: Any, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,6 +24,7 @@ from leyden.harness.targets.served import ExternalService
 from leyden.harness.targets.target import InProcess
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.world.config import packaged_contract
+from tests.support.deep import deep
 from tests.support.served import run_shell, served_leyden
 
 CHANGED = load_contract(overlays=["payable-at-expiry"])
@@ -200,6 +201,7 @@ def served_findings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[
         yield folder / "cases", client.url
 
 
+@deep("test_a_case_of_another_specification_is_refused_with_the_mend")
 def test_a_case_of_a_served_specification_is_replayed_anywhere(
     served_findings: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_case_of_a_served_specification_is_replayed_anywhere(
         assert "another specification" in output.err
 
 
+@deep("test_a_case_of_another_specification_is_refused_with_the_mend")
 def test_the_pytest_file_of_a_served_case_passes_when_the_defect_is_fixed(served_findings: tuple[Path, str]) -> None:
     folder, _ = served_findings
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder)]
@@ -236,6 +239,7 @@ def test_the_pytest_file_of_a_served_case_passes_when_the_defect_is_fixed(served
     space["test_there_is_no_violation"]()
 
 
+@deep("test_a_case_of_another_specification_is_refused_with_the_mend")
 def test_the_script_of_a_served_case_shows_the_violation_when_its_header_is_followed(
     served_findings: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ from leyden.harness.conformance.conformance import conformance_cases
 from leyden.harness.reports.exports import ExportError, as_curl, as_notebook, as_pytest
 from leyden.harness.runs.cases import Case, CaseError, play, read_case, replay, with_result
 from leyden.harness.targets.target import InProcess
+from tests.support.deep import deep
 from tests.support.served import run_shell, served_leyden
 
 CASES = {case.name: case for case in conformance_cases()}
@@ -177,6 +178,7 @@ def test_the_pytest_file_fails_with_the_report_as_long_as_the_violation_occurs(
     assert [name for name in space if name.startswith("test_")] == ["test_there_is_no_violation"]
 
 
+@deep("test_the_script_has_the_same_journal_over_http")
 def test_the_pytest_file_is_run_by_pytest(tmp_path: Path) -> None:
     file = tmp_path / "test_passing.py"
     file.write_text(as_pytest(_with_hash(PASSING)))

@@ -29,6 +29,7 @@ from leyden.harness.targets.target import InProcess
 from leyden.server.charges.charges import ChargeService
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
+from tests.support.deep import deep, deep_except
 
 
 class Ticking:
@@ -123,7 +124,7 @@ def test_what_cannot_be_written_is_refused_before_the_run(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("after_s", [0.7, 4.0])
+@pytest.mark.parametrize("after_s", deep_except([0.7, 4.0], 0.7))
 def test_a_stop_signal_ends_all_workers(after_s: float, number: signal.Signals) -> None:
     """As a terminal sends it, to every process, and twice."""
     command = [sys.executable, "-m", "leyden", "fuzz", "--seconds", "600", "--workers", "2"]
@@ -141,7 +142,7 @@ def test_a_stop_signal_ends_all_workers(after_s: float, number: signal.Signals) 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("after_s", [0, 0.3, 2.5])
+@pytest.mark.parametrize("after_s", deep_except([0, 0.3, 2.5], 0.3))
 @pytest.mark.parametrize("words", [["conformance", "--deep"], ["fuzz", "--seconds", "600", "--workers", "2"]])
 def test_several_stop_signals_at_once_are_one(words: list[str], after_s: float) -> None:
     """A terminal and a supervisor may each send theirs."""
@@ -171,6 +172,7 @@ def _wait_for_handlers(pid: int) -> None:
         time.sleep(0.005)
 
 
+@deep("test_a_stop_signal_ends_all_workers")
 def test_workers_end_with_their_command() -> None:
     command = [sys.executable, "-m", "leyden", "fuzz", "--seconds", "600", "--workers", "2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
@@ -180,6 +182,7 @@ def test_workers_end_with_their_command() -> None:
     assert process.returncode == -signal.SIGKILL
 
 
+@deep("test_the_conformance_run_of_one_overlay")
 def test_what_an_edited_document_declares_and_no_case_reaches_is_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -239,6 +242,7 @@ def test_two_processes_share_a_campaign(capsys: pytest.CaptureFixture[str]) -> N
     assert "4 runs" in capsys.readouterr().err
 
 
+@deep("test_two_processes_share_a_campaign")
 def test_a_cluster_shares_a_campaign(capsys: pytest.CaptureFixture[str]) -> None:
     """All its workers take part, each with its own seeds."""
     from distributed import LocalCluster  # here: every worker of pytest-xdist imports this file
@@ -258,6 +262,7 @@ def test_a_cluster_shares_a_campaign(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_missing_cluster_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     import dask  # here: every worker of pytest-xdist imports this file
+    import distributed  # noqa: F401 - its settings are changed
 
     with dask.config.set({"distributed.comm.timeouts.connect": "200ms"}):
         assert main(["fuzz", "--engines", "random-walk", "--examples", "1", "--cluster", "tcp://127.0.0.1:1"]) == 2
@@ -278,6 +283,7 @@ def test_a_campaign_ends_at_its_time_limit() -> None:
     assert 1 <= report.coverage.runs["random-walk"] <= 5
 
 
+@deep("test_a_defective_service_fails_with_a_case")
 def test_violations_with_one_key_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChargeService, "expire", lambda self, charge_id: None)
     report = run_campaign(CampaignConfig(engines=("conformance",), overlays=("no-retries",)), Ticking())
@@ -308,6 +314,7 @@ def test_the_deep_conformance_run_counts_the_obligations_and_names_those_not_tes
     assert "not tested: createCharge body.colour keyword:not" in output
 
 
+@deep("test_two_processes_share_a_campaign")
 def test_the_processes_of_a_campaign_share_the_obligations() -> None:
     parts = split(CampaignConfig(engines=("conformance", "obligations"), examples=1), 3)
     assert [(part.engines, part.part) for part in parts] == [

@@ -16,6 +16,7 @@ from leyden.harness.reports.coverage import Coverage, declared, out_of_reach
 from leyden.harness.runs.cases import Case, play
 from leyden.harness.targets.target import InProcess, Response
 from leyden.server.docs.tables import replace_between_markers
+from tests.support.deep import deep
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +85,7 @@ def test_the_conformance_cases_are_the_same_every_time() -> None:
     assert [case.steps for case in conformance_cases()] == [case.steps for case in conformance_cases()]
 
 
+@deep("test_every_declared_item_is_reached")
 def test_a_list_of_1001_has_a_second_page_at_the_largest_limit() -> None:
     many = [
         {"do": "create_charge", "as": f"c{n}", "body": {"amount": "1000", "description": "tea"}} for n in range(1_001)

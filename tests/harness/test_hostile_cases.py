@@ -21,9 +21,9 @@ from leyden.harness.reports.exports import EXPORTS, as_curl, as_notebook, as_pyt
 from leyden.harness.runs.cases import Case, play, read_case, replay, with_result
 from leyden.json_files import VersionWarning
 from leyden.server.version import VERSION
+from tests.support.deep import deep_except, deep_or
 from tests.support.mutations import mutated, places, refusal
 
-DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
 BODY = {"amount": "1000", "description": "tea", "callbackUrl": "http://r1.inbox.localhost/hook"}
 PLAIN = Case(
     (
@@ -82,7 +82,7 @@ def assert_only_expected_code(form: str, text: str, folder: Path) -> None:
 
 def hostile_cases(text: str) -> list[Case]:
     """Cases with the text in each field, with and without a violation, and in the texts of the steps: in the profile
-    `deep` in every one, otherwise in every third, so that each of them has five of the texts."""
+    `random` in every one, in a deep run in every third, so that each of them has five of the texts."""
     found = [
         replace(case, **{one.name: (text,) if one.name in {"steps", "overlays"} else text})
         for case in (CASE, replace(CASE, expectation=EXPECTATION))
@@ -97,7 +97,7 @@ def hostile_cases(text: str) -> list[Case]:
     origins = {"origin": text, "spec_hash": "", "spec_patch": patch}
     found += [replace(CASE, **origins), replace(CASE, expectation=EXPECTATION, **origins)]  # type: ignore[arg-type]
     document = json.dumps(CASE.document()["steps"])
-    turn, every = (0, 1) if DEEP else (TEXTS.index(text) % 3, 3)
+    turn, every = deep_or(bounded=(TEXTS.index(text) % 5, 5), full=(TEXTS.index(text) % 3, 3), random=(0, 1))
     for number in range(turn, len(places(json.loads(document))), every):
         steps = json.loads(document)
         container, key = places(steps)[number]
@@ -107,7 +107,7 @@ def hostile_cases(text: str) -> list[Case]:
     return found
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+@pytest.mark.parametrize("text", deep_except(TEXTS, *TEXTS[::8]), ids=range(len(TEXTS)))
 def test_no_text_of_a_case_becomes_code(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     written = dict.fromkeys(EXPORTS, 0)

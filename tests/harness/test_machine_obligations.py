@@ -32,6 +32,7 @@ from leyden.server.http.projects import Projects
 from leyden.server.store import compaction, storage
 from leyden.server.store.compaction import Compaction
 from leyden.server.store.storage import JournalStorage
+from tests.support.deep import deep
 
 
 def violation_of(kind: str, case: str = "", place: str = "") -> ContractViolation | None:
@@ -158,6 +159,7 @@ def test_a_disk_leaves_the_calls_for_other_files_alone(call: str, tmp_path: Path
 # What is pending
 
 
+@deep("test_other_ways_to_restart")
 def test_every_kind_of_pending_thing_continues_after_a_kill() -> None:
     chosen = [one for one in pending_obligations() if one.case.endswith(", kill")]
     assert len(chosen) == len(pending_table())

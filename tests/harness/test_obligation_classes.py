@@ -27,6 +27,7 @@ from leyden.server.store.compaction import ROWS_PER_STEP, Compaction
 from leyden.server.store.storage import JournalStorage
 from leyden.server.store.tables.index import Index
 from leyden.server.store.tables.row_map import BLOCK_ROWS, UNPACKED_ROWS, RowMap
+from tests.support.deep import deep
 
 URL = "http://r1.inbox.localhost/hook"
 CHARGE: Any = {"do": "create_charge", "as": "c1", "body": {"amount": "1000", "description": "tea", "callbackUrl": URL}}
@@ -40,6 +41,7 @@ def violation_of(kind: str, case: str = "") -> ContractViolation | None:
     return next((one for one in found if one is not None), None)
 
 
+@deep("test_a_success_message_that_is_cut_at_bytes")
 def test_a_page_that_ends_with_the_first_portion_of_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     def first_portion(*args: Any, **options: Any) -> Any:
         yield from [*original(*args, **options)][:1]
@@ -231,6 +233,7 @@ def test_a_commit_during_a_compaction_that_is_lost_is_found(monkeypatch: pytest.
     assert violation_of("during") is not None
 
 
+@deep("test_a_success_message_that_is_cut_at_bytes")
 def test_a_large_table_that_a_compaction_cuts_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def whole_portions(tables: Any) -> Any:
         return ((body, count) for body, count in pieces(tables) if count in (0, 1, ROWS_PER_STEP))
@@ -240,6 +243,7 @@ def test_a_large_table_that_a_compaction_cuts_off_is_found(monkeypatch: pytest.M
     assert violation_of("long history") is not None
 
 
+@deep("test_a_success_message_that_is_cut_at_bytes")
 def test_a_row_that_is_packed_with_former_content_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RowMap, "pack", with_former_content)
     assert violation_of("long history") is not None

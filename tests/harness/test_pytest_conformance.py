@@ -10,6 +10,7 @@ import leyden
 from leyden.errors import ArgumentError
 from leyden.harness.conformance.conformance import GROUPS, conformance_cases, grouped_cases
 from leyden.server.charges.charges import ChargeService
+from tests.support.deep import deep
 from tests.support.served import served_leyden
 
 pytest_plugins = ["pytester"]
@@ -30,6 +31,7 @@ def test_overlays_that_are_no_list_of_names_are_refused(overlays: Any) -> None:
     assert "\n" not in str(raised.value)
 
 
+@deep("test_a_service_at_a_url_is_checked_as_far_as_possible")
 def test_each_group_is_a_test_and_a_violation_is_reported(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from leyden.server.http.ignored_fields import IgnoredField
 from leyden.server.http.projects import Projects
 from leyden.server.store.compaction import Compaction
 from leyden.world import retention
+from tests.support.deep import deep
 
 
 def violation_of(*texts: str, most: int = 400) -> ContractViolation | None:
@@ -171,6 +172,7 @@ def test_each_value_is_sent_once_before_any_is_sent_to_another_operation(monkeyp
     assert {values[name] for names in first for name in names} == distinct
 
 
+@deep("test_each_value_is_sent_once_before_any_is_sent_to_another_operation")
 def test_the_parts_of_a_campaign_test_each_case_once(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[tuple[str, ...]] = []
 

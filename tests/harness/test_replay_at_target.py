@@ -28,6 +28,7 @@ from leyden.harness.steps import Step
 from leyden.harness.targets.adapter import TargetError
 from leyden.harness.targets.served import ExternalService, public_url, target_at
 from tests.foreign_service.service import foreign_service
+from tests.support.deep import deep
 from tests.support.http_servers import handling
 from tests.support.served import listening_receiver, served_leyden
 
@@ -171,6 +172,7 @@ def without_created_at() -> Iterator[str]:
         yield url
 
 
+@deep("test_the_command_of_a_found_case_has_its_adapter")
 def test_a_violation_at_the_start_of_a_run_has_no_steps_and_is_replayed(
     tmp_path: Path, mended: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

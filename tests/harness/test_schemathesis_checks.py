@@ -19,6 +19,7 @@ from leyden.harness.checks.violations import CHECKS
 from leyden.harness.constants import NO_KEY
 from leyden.schemathesis import CheckError, ServiceChecks, register_checks
 from tests.seeded_defects.echoes import seen
+from tests.support.deep import deep
 
 # The create operations, with the examples of the document.
 SHORT = ("--phases", "examples", "--include-operation-id-regex", "^create(Static)?Charge$", "--seed", "1")
@@ -44,6 +45,7 @@ def defective_server() -> Iterator[str]:
         yield sandbox.serve()
 
 
+@deep("test_the_written_files_name_every_check_and_replace_none")
 def test_a_run_with_the_written_files_finds_what_a_stock_run_does_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """The harness finds the seeded defects, and finds no violation without them.
 
-One run tests a dozen defects, selected by LEYDEN_DEFECTS_TURN (default 0); LEYDEN_PROFILE=deep tests all.
+A deep run tests a dozen defects, selected by LEYDEN_DEFECTS_TURN (default 0), the default run three of them, and
+LEYDEN_PROFILE=random all.
 `python -m tests.seeded_defects --engines ...` prints the whole table.
 """
 
@@ -21,20 +22,22 @@ from tests.seeded_defects.__main__ import main
 from tests.seeded_defects.catalogue import DEFECTS, DEFECTS_BY_NAME
 from tests.seeded_defects.defect import Defect, planted
 from tests.seeded_defects.engines import LIMIT_S, SMALL, DefectSearch, search_defect, summary, table
+from tests.support.deep import deep, deep_except, deep_or
 
-DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
 TURN = int(os.environ.get("LEYDEN_DEFECTS_TURN", "0"))
 EVERY = len(DEFECTS) // 12
-DOZEN = DEFECTS if DEEP else DEFECTS[TURN % EVERY :: EVERY]
+DOZEN = DEFECTS[TURN % EVERY :: EVERY]
+TESTED = {one.name: one for one in deep_or(bounded=DOZEN, full=DOZEN, random=DEFECTS)}
 # Defects that the random walk finds within some hundred steps.
 FOUND_EARLY = ("amount-as-float", "expires-late", "one-slot-too-many", "stale-slots", "balance-of-all-projects")
+ONE = ("payment-not-notified",)
 
 
-@pytest.mark.parametrize("defect", DOZEN, ids=lambda defect: defect.name)
+@pytest.mark.parametrize("defect", deep_except(TESTED, *(one.name for one in DOZEN[:3])))
 def test_the_default_engines_find_a_defect_with_a_small_case(defect: Defect) -> None:
     found = search_defect(defect.name, "all", seed=1)
     assert found.found, f"missed in {LIMIT_S:g} s: {defect.describe_violation}"
-    assert found.steps <= (2 * SMALL if DEEP else SMALL)
+    assert found.steps <= deep_or(bounded=SMALL, full=SMALL, random=2 * SMALL)
 
 
 def test_the_turns_include_every_defect() -> None:
@@ -43,16 +46,19 @@ def test_the_turns_include_every_defect() -> None:
     assert max(map(len, turns)) <= 13
 
 
-@pytest.mark.parametrize("name", DEFECTS_BY_NAME if DEEP else FOUND_EARLY)
+@pytest.mark.parametrize(
+    "name", deep_except(deep_or(bounded=FOUND_EARLY, full=FOUND_EARLY, random=tuple(DEFECTS_BY_NAME)), *FOUND_EARLY[:2])
+)
 def test_the_random_walk_finds_a_defect_alone(name: str) -> None:
     assert search_defect(name, "random-walk", seed=1).finder == "random-walk"
 
 
-@pytest.mark.parametrize("name", DEFECTS_BY_NAME if DEEP else ["payment-not-notified"])
+@pytest.mark.parametrize("name", deep_or(bounded=ONE, full=ONE, random=tuple(DEFECTS_BY_NAME)))
 def test_the_state_machine_finds_a_defect_alone(name: str) -> None:
     assert search_defect(name, "state-machine", seed=1).finder == "state-machine"
 
 
+@deep("test_the_state_machine_finds_a_defect_alone")
 def test_the_case_reproduces_a_defect_as_long_as_it_is_planted() -> None:
     found = search_defect("one-slot-too-many", "all", seed=1)
     case = read_case(found.case or {})
@@ -62,15 +68,16 @@ def test_the_case_reproduces_a_defect_as_long_as_it_is_planted() -> None:
     assert replay(case).result.violation is None
 
 
-@pytest.mark.parametrize("seed", range(50 if DEEP else 1))
+@pytest.mark.parametrize("seed", range(deep_or(bounded=1, full=1, random=50)))
 def test_there_is_no_violation_without_a_defect(seed: int) -> None:
     target = InProcess()
-    for one in range(1_000_000 * seed, 1_000_000 * seed + (200 if DEEP else 12)):
+    for one in range(1_000_000 * seed, 1_000_000 * seed + deep_or(bounded=6, full=12, random=200)):
         assert random_walk(one, target).violation is None, f"random-walk {one}"
-    assert search(seed, 200 if DEEP else 5).violation is None
+    assert search(seed, deep_or(bounded=3, full=5, random=200)).violation is None
 
 
-@pytest.mark.parametrize("seed", range(2, 8) if DEEP else [2])
+@deep("test_there_is_no_violation_without_a_defect")
+@pytest.mark.parametrize("seed", range(2, deep_or(bounded=3, full=3, random=8)))
 def test_the_conformance_run_finds_no_violation_with_another_seed(seed: int) -> None:
     assert [str(result.violation) for result in run_conformance(InProcess(), seed=seed) if result.violation] == []
 

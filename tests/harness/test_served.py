@@ -26,6 +26,7 @@ from leyden.harness.targets.served import ExternalService, ServedLeyden
 from leyden.harness.targets.target import InProcess
 from leyden.world.config import packaged_contract
 from leyden.world.merged_openapi import CONTROL_OPERATIONS, merged
+from tests.support.deep import deep, deep_or
 from tests.support.served import Client, served_leyden
 from tests.support.small_spec import small
 
@@ -45,11 +46,11 @@ SOME = (
 def test_a_served_leyden_has_no_violation() -> None:
     with served_leyden(*FROZEN) as client:
         target = ServedLeyden(client.url, second_api_key="second")
-        for case in conformance_cases():
-            if any(word in case.name for word in SOME) and not case.disk:
-                result = play(case, target)
-                assert result.violation is None, f"{case.name}: {result.violation}"
-        for seed in range(3):
+        some = [one for one in conformance_cases() if any(word in one.name for word in SOME) and not one.disk]
+        for case in some[:: deep_or(bounded=3, full=1)]:
+            result = play(case, target)
+            assert result.violation is None, f"{case.name}: {result.violation}"
+        for seed in range(deep_or(bounded=1, full=3)):
             assert random_walk(seed, target, overlays=()).violation is None
         blocked = {"amount": "1000", "description": "tea", "callbackUrl": "http://10.0.0.1/hook"}
         steps = ({"do": "create_charge", "as": "c1", "body": blocked}, {"do": "fail", "charge": "c1"})
@@ -62,6 +63,8 @@ def test_without_a_second_api_key_everything_else_is_checked(monkeypatch: pytest
     """With every case: `leyden conformance` in `commands/test_examples.py`, on a server that has one key."""
     words = (*SOME, "two projects")
     some = [case for case in conformance_cases() if any(word in case.name for word in words) and not case.disk]
+    assert len(some) > 10
+    some = some[:: deep_or(bounded=3, full=1)]
     monkeypatch.setattr(conformance, "conformance_cases", lambda overlay: some if overlay is None else [])
     with served_leyden("--rate", "0") as client:
         make = partial(ServedLeyden, client.url)
@@ -69,7 +72,7 @@ def test_without_a_second_api_key_everything_else_is_checked(monkeypatch: pytest
             CampaignConfig(engines=("conformance", "random-walk", "state-machine"), examples=3, make=make), lambda: 0
         )
     assert report.violations == []
-    assert report.coverage.runs["conformance"] == len(some) > 10
+    assert report.coverage.runs["conformance"] == len(some)
     assert "isolation of projects: give --second-api-key" in report.coverage.unchecked
 
 
@@ -128,13 +131,14 @@ def test_a_target_with_other_options_is_rejected() -> None:
 
 
 def test_a_served_leyden_is_tested_with_its_own_overlays() -> None:
+    number = deep_or(bounded=2, full=6)
     with served_leyden(*FROZEN) as client:
         make = partial(ServedLeyden, client.url, second_api_key="second")
         report = run_campaign(
-            CampaignConfig(engines=("state-machine", "random-walk"), examples=6, make=make), lambda: 0
+            CampaignConfig(engines=("state-machine", "random-walk"), examples=number, make=make), lambda: 0
         )
         assert report.violations == []
-        assert report.coverage.runs["random-walk"] == 6
+        assert report.coverage.runs["random-walk"] == number
     with served_leyden(*FROZEN, "--overlay", "no-retries", "--overlay", "payable-at-expiry") as client:
         make = partial(ServedLeyden, client.url, second_api_key="second")
         overlays = ("no-retries", "payable-at-expiry")
@@ -171,6 +175,7 @@ def test_the_merged_document_has_the_service_whole_and_the_control_operations_on
     validate(merged(small(), sandbox))
 
 
+@deep("test_schemathesis_checks_the_invariants_over_http_too")
 def test_schemathesis_finds_no_violation_and_reaches_every_charge_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """How soon depends on random numbers that Schemathesis draws without its seed."""
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
@@ -186,12 +191,12 @@ def test_schemathesis_finds_no_violation_and_reaches_every_charge_state(monkeypa
 
 def test_schemathesis_checks_the_invariants_over_http_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
-    monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 20)
+    monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", deep_or(bounded=5, full=20))
     with served_leyden(*FROZEN) as client:
         config = CampaignConfig(examples=1, seed=4, make=lambda: ServedLeyden(client.url, second_api_key="second"))
         parts = list(schemathesis_engine.run_schemathesis(config, config.make()))
     assert [part.violation for part in parts if part.violation is not None] == []
-    assert sum(part.done for part in parts) > 50
+    assert sum(part.done for part in parts) > deep_or(bounded=10, full=50)
     assert {"pending"} < {item[-1] for item in parts[-1].reached if item[0] == "row"}
     assert not parts[-1].unchecked
 
@@ -249,6 +254,7 @@ def test_data_that_an_operation_cannot_have_is_given_up_after_some_attempts(firs
         assert len(attempts) > schemathesis_engine._REJECTIONS
 
 
+@deep("test_the_invariants_find_what_schemathesis_does_not")
 def test_schemathesis_finds_a_violation_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 3)
     with served_leyden("--rate", "0", "--overlay", "callback-envelope") as client:

@@ -297,4 +297,4 @@ def _bytes(headers: Mapping[str, str], body: str) -> Bytes:
 
 
 TestCallbacks = Callbacks.TestCase
-TestCallbacks.settings = examples(40, stateful_step_count=30)
+TestCallbacks.settings = examples(40, bounded=8, stateful_step_count=30)

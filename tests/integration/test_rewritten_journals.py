@@ -22,6 +22,7 @@ from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.world.persistence import directory_checks
 from leyden.world.time.clock import LAST_MS
 from tests.support import exercise
+from tests.support.deep import deep_except, deep_or
 from tests.support.mutations import HOSTILE, places, refusal
 from tests.support.store_helpers import END, JOURNAL
 
@@ -212,7 +213,7 @@ def test_a_text_that_no_sandbox_writes_is_refused_or_does_no_harm(tmp_path: Path
     exercise.rich_sandbox("direct", tmp_path / "written").close()
     with Store.open(tmp_path / "written") as store:
         tables = {name: deepcopy(dict(data.rows)) for name, data in store.tables.items() if name != "world"}
-    tried, refused = set(), []
+    tried, left_out, refused = set(), [], []
     for name, rows in tables.items():
         for doc_id, row in rows.items():
             for *steps, last in texts(row):
@@ -220,6 +221,9 @@ def test_a_text_that_no_sandbox_writes_is_refused_or_does_no_harm(tmp_path: Path
                 if kind in tried:
                     continue
                 tried.add(kind)
+                if last != "status" and len(tried) % deep_or(bounded=6, full=1):
+                    left_out.append(kind)
+                    continue
                 changed = deepcopy(row)
                 container: Any = changed
                 for step in steps:
@@ -237,7 +241,7 @@ def test_a_text_that_no_sandbox_writes_is_refused_or_does_no_harm(tmp_path: Path
                     exercise.read_everything(sandbox)
                     sandbox.close()
     assert {("charges", "status"), ("static_charges", "status"), ("payments", "status")} <= {*refused}
-    assert len(tried) - len(refused) > 20
+    assert len(tried) - len(left_out) - len(refused) > deep_or(bounded=3, full=20)
 
 
 def texts(value: Any) -> Iterator[tuple[str | int, ...]]:
@@ -252,7 +256,7 @@ def texts(value: Any) -> Iterator[tuple[str | int, ...]]:
 ABSURD = (-998, -1, 0, 2**53 - 1, 2**53, 2**63 - 1, 2**64, MAX_INSTANT_MS, LAST_MS, 10**15, 1e308)
 
 
-@pytest.mark.parametrize("clock", ["virtual", "process"])
+@pytest.mark.parametrize("clock", deep_except(["virtual", "process"], "virtual"))
 def test_a_number_of_a_world_is_refused_or_does_no_harm(tmp_path: Path, clock: str) -> None:
     """What is opened works, and can be saved: a directory and a saved sandbox have the same bounds."""
     with Sandbox(seed=3, data=tmp_path / "written", clock=clock) as sandbox:

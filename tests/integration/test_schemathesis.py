@@ -16,17 +16,18 @@ from hypothesis.configuration import storage_directory
 from hypothesis.strategies import text
 
 from leyden import Sandbox
+from tests.support.deep import deep, deep_or, with_deep
 from tests.support.lists import listed
 from tests.support.served import served_leyden
 
-DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
+RANDOM = deep_or(bounded=False, full=False, random=True)
 KEY = {"apikey": "leyden"}
 ENDLESS = ("--exclude-operation-id", "getEvents")  # a served stream ends when its client leaves
 FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5")
 BOUNDED = settings(
-    max_examples=300 if DEEP else 10,
+    max_examples=deep_or(bounded=1, full=10, random=300),
     deadline=None,
-    derandomize=not DEEP,
+    derandomize=not RANDOM,
     database=None,
     stateful_step_count=8,
     suppress_health_check=list(HealthCheck),
@@ -37,8 +38,8 @@ control = schemathesis.openapi.from_asgi("/sandbox/v1/openapi.json", Sandbox(see
 # Schemathesis generates the cases of these phases when pytest collects, in every worker. The default command below
 # sends them, with the same checks.
 for document in (service, control):
-    document.config.phases.examples.enabled = DEEP
-    document.config.phases.coverage.enabled = DEEP
+    document.config.phases.examples.enabled = RANDOM
+    document.config.phases.coverage.enabled = RANDOM
 
 
 @service.parametrize()
@@ -82,7 +83,7 @@ class Wallets(FreshSandbox, wallets.as_state_machine()):  # type: ignore[misc]
 
 
 TestWallets = Wallets.TestCase
-TestWallets.settings = settings(BOUNDED, max_examples=2_000 if DEEP else 30)
+TestWallets.settings = settings(BOUNDED, max_examples=deep_or(bounded=6, full=30, random=2_000))
 
 
 @pytest.fixture
@@ -100,8 +101,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def finds_no_failures(url: str, folder: Path, *options: str, limit: tuple[str, ...]) -> None:
-    """Run `schemathesis run` in this folder, with the options of `limit` outside the profile `deep`."""
-    words = ["run", url, "-H", "apikey: leyden", "--no-color", *options, *(() if DEEP else limit)]
+    """Run `schemathesis run` in this folder, with the options of `limit` outside the profile `random`."""
+    words = ["run", url, "-H", "apikey: leyden", "--no-color", *options, *(() if RANDOM else limit)]
     done = subprocess.run(
         [Path(sys.executable).parent / "schemathesis", *words],
         cwd=folder,
@@ -115,16 +116,19 @@ def finds_no_failures(url: str, folder: Path, *options: str, limit: tuple[str, .
     assert "Failures" not in done.stdout
 
 
-@pytest.mark.parametrize("document", ["/openapi.json", "/sandbox/v1/openapi.json"])
+@pytest.mark.parametrize(
+    "document", with_deep(["/openapi.json", "/sandbox/v1/openapi.json"], "/sandbox/v1/openapi.json")
+)
 def test_the_default_command_finds_no_failures(document: str, folder: Path) -> None:
     with served_leyden(*FROZEN) as client:
         # The control plane's run ends with a warning: nothing in its own document creates a charge that could be
         # failed, paid or reported. The merged document has both. The tests in process above fuzz each operation, and
         # the one of the merged document follows links.
-        limit = ("--phases", "examples,coverage")
+        limit = ("--phases", deep_or(bounded="examples", full="examples,coverage"))
         finds_no_failures(client.url + document, folder, *ENDLESS, "--seed", "1", limit=limit)
 
 
+@deep("test_the_default_command_finds_no_failures")
 def test_the_default_command_finds_no_failures_in_the_control_of_the_server(folder: Path) -> None:
     token = ("-H", "Authorization: Bearer secret-token")
     with served_leyden(*FROZEN, "--admin-token", "secret-token") as client:
@@ -132,6 +136,7 @@ def test_the_default_command_finds_no_failures_in_the_control_of_the_server(fold
         finds_no_failures(url, folder, *token, "--seed", "1", limit=("--max-examples", "3"))
 
 
+@deep("test_the_default_command_finds_no_failures")
 def test_the_default_command_reaches_every_state_of_the_merged_document(folder: Path) -> None:
     """Paid, expired, failed, sold out, and their callbacks are reached by links alone. Schemathesis also
     draws random numbers outside its seed, so the test may continue with further seeds."""

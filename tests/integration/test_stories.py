@@ -10,6 +10,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.server.ports import FailedInvoice, SettledInvoice
+from tests.support.deep import deep
 
 HOOK = "http://shop.localhost/paid"
 
@@ -189,6 +190,7 @@ def test_the_same_scenario_inside_a_running_event_loop() -> None:
     assert asyncio.run(inside()) == scenario()
 
 
+@deep("test_a_charge_is_created_and_paid_with_a_callback")
 def test_the_same_scenario_in_a_plain_script_under_any_hash_seed() -> None:
     script = "from tests.integration.test_stories import scenario; print(*scenario())"
     printed = {

@@ -14,6 +14,7 @@ from leyden import Sandbox
 from leyden.errors import ApiError
 from leyden.lab.drawings import timeline
 from leyden.lab.drawings.charge_events import charge_events
+from tests.support.deep import sampled
 
 START = "2030-01-01T09:00:00Z"
 URL = "http://shop.localhost/paid"
@@ -168,7 +169,7 @@ class OneInstant:
         return new[::-1]
 
 
-@pytest.mark.parametrize("first", ACTS[:3])
+@pytest.mark.parametrize("first", sampled(ACTS[:3], 3))
 def test_the_acts_of_one_instant_are_in_the_order_in_which_they_happened(first: str) -> None:
     for acts in product([first], ACTS, ACTS):
         sandbox = Sandbox(seed=7, start=START)
@@ -197,7 +198,7 @@ CAUSES = (
 LATE = {"already paid": "invoice settled", "was closed": "invoice closed", "is held since": "holds the payment"}
 
 
-@pytest.mark.parametrize("first", ACTS[:3])
+@pytest.mark.parametrize("first", sampled(ACTS[:3], 3))
 def test_no_effect_comes_before_its_cause_when_the_journal_is_lost(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for acts in product([first], ACTS, ACTS):
         sandbox = Sandbox(seed=7, start=START)

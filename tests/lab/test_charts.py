@@ -18,6 +18,7 @@ from leyden import Sandbox, estimates, grid, plot_sweep, sweep
 from leyden.errors import SweepError
 from leyden.lab.charts.figures import short
 from leyden.lab.sweeps.intervals import share_interval
+from tests.support.deep import deep, sampled
 
 CHARTS = ["conversion", "settle_times", "liquidity", "retries", "success_by_amount"]
 STATELESS = """
@@ -280,7 +281,7 @@ def test_an_empty_sandbox_has_a_chart_that_says_so(sb: Sandbox, name: str) -> No
     assert text not in ax.texts
 
 
-@pytest.mark.parametrize("name", CHARTS)
+@pytest.mark.parametrize("name", sampled(CHARTS, 5))
 def test_a_chart_shows_itself_in_a_notebook_and_leaves_no_state(sb: Sandbox, name: str) -> None:
     image, size = getattr(sb.plot, name)()._repr_png_()
     assert image.startswith(b"\x89PNG")
@@ -288,6 +289,7 @@ def test_a_chart_shows_itself_in_a_notebook_and_leaves_no_state(sb: Sandbox, nam
     assert (image, size) == getattr(sb.plot, name)()._repr_png_()
 
 
+@deep("test_a_chart_shows_itself_in_a_notebook_and_leaves_no_state")
 def test_charts_choose_no_backend_and_open_no_figure() -> None:
     done = subprocess.run([sys.executable, "-W", "error", "-c", STATELESS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -185,7 +185,7 @@ def test_every_drawing_of_every_world_is_safe_and_legible(name: str) -> None:
         assert_legible(drawing)
 
 
-@examples(25)
+@examples(25, bounded=8)
 @given(description=texts, payer=texts, later=texts)
 def test_no_external_text_breaks_a_drawing(description: str, payer: str, later: str) -> None:
     sandbox = Sandbox(seed=7, start=START)

@@ -12,6 +12,7 @@ import pytest
 from leyden import Sandbox
 from leyden.errors import ActionLogError
 from leyden.lab.packaged_notebooks import execute
+from tests.support.deep import deep
 
 START = "2030-01-01T09:00Z"
 
@@ -34,6 +35,7 @@ def code_of(path: Path) -> list[str]:
     return [cell["source"] for cell in nbformat.read(path, as_version=4)["cells"] if cell["cell_type"] == "code"]
 
 
+@deep("test_an_empty_world_is_exported_too")
 def test_a_world_is_exported_and_its_notebook_runs(tmp_path: Path) -> None:
     sandbox = troubled()
     path = sandbox.notebook(tmp_path / "case.ipynb")

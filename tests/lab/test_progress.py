@@ -16,6 +16,7 @@ import pytest
 from leyden import Sandbox
 from leyden.lab import progress
 from leyden.lab.progress import Progress, is_wanted
+from tests.support.deep import deep
 
 PROGRAM = """
 import sys
@@ -181,6 +182,7 @@ def test_nothing_is_shown_in_a_test() -> None:
     assert not is_wanted()
 
 
+@deep("test_a_move_with_a_bar_is_the_same_move")
 def test_a_pipe_gets_no_bar_and_a_terminal_gets_one() -> None:
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTEST_CURRENT_TEST", "TQDM_DISABLE")}
     command = [sys.executable, "-W", "error", "-c", PROGRAM]

@@ -26,6 +26,7 @@ from leyden.lab.sweeps.runs import COLUMNS, Scenario, as_json, function_key, see
 from leyden.lab.traffic import traffic
 from leyden.server.errors import StoreError
 from leyden.server.version import VERSION
+from tests.support.deep import deep
 
 OWN = list(COLUMNS)
 
@@ -516,6 +517,7 @@ def test_little_work_is_done_in_the_process() -> None:
     assert sweep(where, grid(x=range(20)), progress=False)["pid"].nunique() == 1
 
 
+@deep("test_a_function_from_a_notebook_runs_in_processes")
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_of_two_workers_gives_the_same_rows() -> None:
     distributed = pytest.importorskip("distributed", reason="pip install 'leyden[cluster]'")

@@ -14,6 +14,7 @@ import pytest
 from leyden import grid, sweep
 from leyden.errors import SweepError
 from leyden.lab.sweeps.identity import Identity
+from tests.support.deep import deep
 
 DECORATOR = "def plain(g):\n    def inner(*args): return g(*args)\n    return inner\n"
 # Runs the function `f` of each program, twice; prints how often it ran and its results.
@@ -75,6 +76,7 @@ PROGRAMS = [
 VALUES = ("return 1", "yield 1", "[1]", "k = K(1)", "rate = 1", "a{1}", "'a': 1")
 
 
+@deep("test_a_changed_metaclass_is_seen")
 def test_a_changed_helper_is_run_again_and_an_unchanged_one_is_not(tmp_path: Path) -> None:
     def outputs(value: int) -> list[str]:
         for number, (start, body, module) in enumerate(PROGRAMS):

@@ -18,6 +18,7 @@ from leyden import Sandbox
 from leyden.errors import DistributionError, ForkError
 from leyden.lab.traffic import traffic
 from leyden.server.errors import InternalError
+from tests.support.deep import deep
 
 HOOK = "http://shop.localhost/paid"
 
@@ -188,6 +189,7 @@ def test_a_stream_ends_with_the_last_return() -> None:
     assert "returned" in repr(sandbox.session.world.traffic.rows.existing("1"))
 
 
+@deep("test_counts_and_figures_are_those_of_the_rows")
 def test_a_saved_sandbox_with_lists_or_customers_that_miss_is_refused() -> None:
     sandbox = Sandbox(seed=3)
     sandbox.traffic(["1/min", {"2030-01-01T00:00Z": 9}], amount=[1_000, 2_000], returning=0.9, payers="zipf(3)")

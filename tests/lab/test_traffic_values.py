@@ -23,6 +23,7 @@ from leyden.distributions import (
 )
 from leyden.errors import DistributionError
 from leyden.rng import RandomStream
+from tests.support.examples import examples
 from tests.support.strategies import full_state
 
 KEYS = st.binary(min_size=1, max_size=8)
@@ -219,6 +220,7 @@ OPTIONS = st.fixed_dictionaries({name: st.sampled_from(values) for name, values 
 
 
 @given(options=OPTIONS, seed=st.integers(0, 99), seconds=st.integers(0, 70))
+@examples(25, bounded=3)
 def test_the_same_seed_gives_the_same_bytes_by_every_way(options: dict[str, Any], seed: int, seconds: int) -> None:
     def started() -> Sandbox:
         sandbox = Sandbox(seed=seed)

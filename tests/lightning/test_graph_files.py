@@ -14,6 +14,7 @@ from leyden.errors import GraphError, StoreError
 from leyden.lightning.graph_files import read_graph
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.import_graph import import_graph
+from tests.support.deep import deep
 from tests.support.graph_export import describegraph, key_of, listchannels
 from tests.support.served import served_leyden
 
@@ -212,6 +213,7 @@ def test_a_server_reads_a_file_that_its_command_names_and_no_other(file: str) ->
         assert client.ok("POST", "/sandbox/v1/sandboxes", {})["network"] == "map"
 
 
+@deep("test_forks_saved_sandboxes_and_scripts_continue_with_the_graph")
 def test_a_graph_of_ten_thousand_nodes_is_read_and_used(tmp_path: Path) -> None:
     """The size of the public network in 2024; the file is generated."""
     path = written(tmp_path, describegraph(generate("scale-free:10000", 5)))

@@ -12,6 +12,7 @@ from leyden.lightning.engine.htlc import Htlc
 from leyden.lightning.receiver.invoices import NodePolicy
 from leyden.server.errors import LeydenError
 from tests.lightning.test_invoices import HEIGHT, START, Bench
+from tests.support.deep import sampled
 from tests.support.invoice_oracle import Account, Arrived, Event, Issued, Rules, Word, account
 
 _STORIES = 700  # for each of four seeds
@@ -109,7 +110,7 @@ def compare(bench: Bench, expected: Account, payment_hash: str) -> None:
     assert answers == expected.answers
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", sampled(range(4), 4))
 def test_the_oracle_agrees_on_every_part_of_every_sequence(seed):
     rng = random.Random(seed)
     for number in range(_STORIES):

@@ -1282,9 +1282,9 @@ class MoneyIsConserved(RuleBasedStateMachine):
 
 
 TestInvoicesAgainstAModel = InvoicesAgainstAModel.TestCase
-TestInvoicesAgainstAModel.settings = examples(100, stateful_step_count=60)
+TestInvoicesAgainstAModel.settings = examples(100, bounded=25, stateful_step_count=60)
 TestMoneyIsConserved = MoneyIsConserved.TestCase
-TestMoneyIsConserved.settings = examples(100, stateful_step_count=40)
+TestMoneyIsConserved.settings = examples(100, bounded=25, stateful_step_count=40)
 
 
 def test_the_terms_that_a_node_remembers_are_those_that_decode_reads() -> None:

@@ -265,7 +265,7 @@ class PaymentsInTheNetwork(RuleBasedStateMachine):
 
 
 TestPaymentsInTheNetwork = PaymentsInTheNetwork.TestCase
-TestPaymentsInTheNetwork.settings = examples(40, stateful_step_count=25)
+TestPaymentsInTheNetwork.settings = examples(40, bounded=12, stateful_step_count=25)
 
 
 # In the sandbox

@@ -284,4 +284,4 @@ class PaymentsInASandbox(RuleBasedStateMachine):
 
 
 TestPaymentsInASandbox = PaymentsInASandbox.TestCase
-TestPaymentsInASandbox.settings = examples(40, stateful_step_count=25)
+TestPaymentsInASandbox.settings = examples(40, bounded=8, stateful_step_count=25)

@@ -68,7 +68,7 @@ def test_edges_left_out_of_the_matrix_are_on_no_shortest_path(what):
 @given(
     seed=st.integers(0, 3), pair=st.tuples(st.integers(0, 79), st.integers(0, 79)), shut=st.sets(st.integers(0, 400))
 )
-@examples(80)
+@examples(80, bounded=25)
 def test_a_search_finds_the_cheapest_path_without_the_excluded_edges(seed, pair, shut):
     payer, target = pair
     engine = Engine(generate("scale-free:80", seed), 0, secret)
@@ -112,7 +112,7 @@ def test_a_precomputed_tree_gives_the_same_paths_as_before():
 
 
 @given(seed=st.integers(0, 3), payer=st.integers(0, 79), target=st.integers(0, 79), amount=st.integers(1, 10**9))
-@examples(150)
+@examples(150, bounded=40)
 def test_the_route_of_a_payer_without_penalties_is_the_one_that_a_search_finds(seed, payer, target, amount):
     if payer == target:
         return
@@ -244,7 +244,7 @@ def could(graph: Graph, payer: str, target: str, amount_msat: int) -> bool:
 
 
 @given(maps(), st.integers(1, 50_000))
-@examples(100)
+@examples(100, bounded=25)
 def test_a_payment_in_one_part_succeeds_exactly_when_some_path_has_the_balances(given_map, more):
     """On any map whose hops ask no fee, for a payer with all the time it needs. So more on the paying side of a channel
     of its way never hurts. With fees or little patience it may: a cheaper way that now seems open is tried first, and

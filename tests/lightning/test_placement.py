@@ -13,6 +13,7 @@ from leyden.errors import GraphError
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import from_edges
 from tests.lightning.test_graph_files import describegraph
+from tests.support.deep import deep
 from tests.support.hosted import Hosted, in_server
 from tests.support.way_chances import chances
 
@@ -97,6 +98,7 @@ def test_other_placements_are_refused(conditions: str, text: str) -> None:
         Sandbox(network="line:9", conditions=conditions)
 
 
+@deep("test_a_file_and_a_graph_have_placements_too")
 def test_the_chances_that_a_payment_has_a_way_are_those_of_the_documentation() -> None:
     """Of 100,000 sat, on seeds that the documented figures were not measured with."""
     seeds = range(1_000, 1_040)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from leyden import Sandbox
 from leyden.lightning.failure_codes import FailureCode
+from tests.support.deep import deep_or, sampled
 from tests.support.network_walk import NetworkWalk
 
-DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
-WALKS, ACTIONS = (1_000, 60) if DEEP else (5, 30)
+WALKS, ACTIONS = deep_or(bounded=(2, 30), full=(5, 30), random=(1_000, 60))
 
 
-@pytest.mark.parametrize("seed", range(WALKS))
+@pytest.mark.parametrize("seed", sampled(range(WALKS), 3))
 def test_a_network_that_is_saved_or_kept_at_any_time_opens_and_continues(seed: int, tmp_path: Path) -> None:
     walk = NetworkWalk(seed, tmp_path if seed % 2 else None)
     try:

@@ -108,7 +108,7 @@ def _tests_fail(module: str) -> bool:
 
     os.environ["LEYDEN_PROFILE"] = "verdict"
     files = [str(ROOT / "tests" / f"{name}.py") for name in TESTS.get(module, ())]
-    quiet = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--assert=plain"]
+    quiet = ["-x", "-q", "-m", "", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--assert=plain"]
     return bool(files) and pytest.main([*quiet, *files]) != 0
 
 

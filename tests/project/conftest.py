@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.containerfile import install_as_the_image
+from tests.support.containerfile import plain_environment
 from tests.support.core_environment import CORE_VARIABLE, CoreEnvironment, copy_pytest
 from tests.support.package_registries import once, shared_folder
 
@@ -18,7 +18,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> CoreEnvironment:
     if CORE_VARIABLE in os.environ:
         return CoreEnvironment(Path(os.environ[CORE_VARIABLE]))
     folder = shared_folder(tmp_path_factory, "image")
-    install_as_the_image(folder)
+    plain_environment(folder)
     environment = CoreEnvironment(folder)
     once(folder / "pytest", lambda: copy_pytest(environment))
     return environment

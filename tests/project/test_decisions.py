@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ DECISIONS = (SPECS / "DECISIONS.md").read_text()
 SLUGS = re.findall(r"^## (\S+)$", DECISIONS, flags=re.MULTILINE)
 
 
+@cache
 def documents() -> dict[str, Any]:
     return {f"{name}.openapi.yaml": read_yaml(default_spec(name).read_bytes(), name) for name in DOCUMENTS}
 

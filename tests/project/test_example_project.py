@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.core_environment import CoreEnvironment
+from tests.support.deep import deep_except
 
 FILES = {
     "server.py": "def order(name):\n    return {'order': name}\n",
@@ -73,7 +74,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", ["pytest", "python -m pytest", "python -m pytest -n 2"])
+@pytest.mark.parametrize("command", deep_except(["pytest", "python -m pytest", "python -m pytest -n 2"], "pytest"))
 def test_its_tests_and_both_fixtures_pass(core: CoreEnvironment, project: Path, command: str) -> None:
     words = [str(core.pytest_program)] if command == "pytest" else command.split()[1:]
     done = core.run(*words, cwd=project, pytest=True)

@@ -6,16 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.containerfile import install_as_the_image
+from tests.support.containerfile import plain_environment
 from tests.support.package_registries import npm_packages, python_tools, shared_folder
 
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder below which Node.js finds what the JavaScript recipes import, and their runners."""
-    return npm_packages(
-        shared_folder(tmp_path_factory, "recipe-packages"), "standardwebhooks@1", "vitest@3 - 5", "jest@30"
-    )
+    """A folder below which Node.js finds what the JavaScript recipes import."""
+    return npm_packages(shared_folder(tmp_path_factory, "recipe-packages"), "standardwebhooks@1")
+
+
+@pytest.fixture(scope="session")
+def runners(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, with the runners Vitest and Jest."""
+    folder = shared_folder(tmp_path_factory, "recipe-runners")
+    return npm_packages(folder, "standardwebhooks@1", "vitest@3 - 5", "jest@30")
 
 
 @pytest.fixture(scope="session")
@@ -34,4 +39,4 @@ def linters(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The environment of the image, in a folder of this machine."""
-    return install_as_the_image(shared_folder(tmp_path_factory, "image"))
+    return plain_environment(shared_folder(tmp_path_factory, "image"))

@@ -17,6 +17,7 @@ import yaml
 
 from tests.support.containerfile import CONTAINERFILE, instructions
 from tests.support.core_environment import ROOT
+from tests.support.deep import deep
 from tests.support.served import Client
 
 COMPOSE = ROOT / "tests" / "recipes" / "compose" / "compose.yaml"
@@ -46,6 +47,7 @@ def started(installed: Path, data: Path, *options: str) -> Iterator[tuple[Client
     assert process.returncode == 0
 
 
+@deep("test_the_image_is_slim_and_its_user_has_no_privileges")
 def test_hadolint_finds_nothing(linters: Path) -> None:
     done = subprocess.run([str(linters / "hadolint"), str(CONTAINERFILE)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -94,6 +96,7 @@ def compose() -> dict[str, Any]:
     return loaded
 
 
+@deep("test_the_server_of_the_compose_file_works_for_the_other_container")
 def test_the_compose_file_is_valid(linters: Path) -> None:
     command = [str(linters / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", str(COMPOSE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.deep import deep
 from tests.support.served import ROOT
 
-WORKFLOWS = [ROOT / "tests/recipes/github-actions/shop-tests.yml", ROOT / ".github/workflows/ci.yml"]
+WORKFLOWS = [ROOT / "tests/recipes/github-actions/shop-tests.yml", *sorted((ROOT / ".github/workflows").glob("*.yml"))]
 RECIPE = ROOT / "tests" / "recipes" / "javascript"
 LINT = """
 import { readFileSync } from "node:fs";
@@ -34,6 +35,7 @@ def steps(job: str) -> dict[str, dict[str, Any]]:
     return {step["name"]: step for step in workflow["jobs"][job]["steps"] if "name" in step}
 
 
+@deep("test_actionlint_finds_nothing")
 def test_the_schema_of_workflows_accepts_them(linters: Path) -> None:
     command = [str(linters / "check-jsonschema"), "--builtin-schema", "vendor.github-workflows", *map(str, WORKFLOWS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -47,6 +49,7 @@ def test_actionlint_finds_nothing(actionlint: Path) -> None:
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+@deep("test_actionlint_finds_nothing")
 def test_shellcheck_finds_nothing_in_the_steps(linters: Path) -> None:
     for job in ("with-a-step", "with-a-service"):
         for name, step in steps(job).items():
@@ -57,6 +60,7 @@ def test_shellcheck_finds_nothing_in_the_steps(linters: Path) -> None:
             assert done.returncode == 0, (name, done.stdout)
 
 
+@deep("test_actionlint_finds_nothing")
 def test_the_steps_of_the_first_job_start_leyden_and_run_the_tests(
     packages: Path, installed: Path, tmp_path: Path
 ) -> None:

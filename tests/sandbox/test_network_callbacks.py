@@ -24,6 +24,7 @@ from leyden.errors import ActionLogError, ArgumentError, ClosedError, UnknownAtt
 from leyden.http_sandbox import HttpSandbox, create_sandbox
 from leyden.pytest_plugin import LiveServer
 from leyden.sandbox.resources import Charge
+from tests.support.deep import sampled
 from tests.support.lists import listed
 from tests.support.receivers import RECEIVERS, Got, Hook, on_fastapi, threaded
 from tests.support.transport_helpers import sockets_watched
@@ -508,7 +509,7 @@ def repeated(sandbox: Sandbox) -> Sandbox:
     return again
 
 
-@pytest.mark.parametrize("kind", sorted({*FAULTS} - {RATE_LIMIT}))
+@pytest.mark.parametrize("kind", sampled(sorted({*FAULTS} - {RATE_LIMIT}), 5))
 def test_the_journal_hash_does_not_depend_on_the_real_time_of_changed_callbacks_and_copies(
     hook: Hook, kind: str
 ) -> None:

@@ -16,6 +16,7 @@ from leyden import Sandbox
 from leyden.callbacks.replies import Reply
 from leyden.distributions import span_value, value_distribution
 from leyden.errors import DistributionError
+from tests.support.deep import deep
 
 HOOK = "http://shop.localhost/paid"
 
@@ -36,6 +37,7 @@ def attempts(sandbox: Sandbox) -> list[Any]:
     return [(row["error"] if isinstance(row["error"], str) else row["http_status"], row["latency_ms"]) for row in rows]
 
 
+@deep("test_another_share_of_failures_leaves_the_latencies_as_they_are")
 def test_the_share_of_failures_is_that_of_a_binomial_law(sandbox: Sandbox) -> None:
     sandbox.receiver("shop").behaves(failure=0.2, fails_with=503)
     count = 2_000

@@ -8,7 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.core_environment import ROOT, CoreEnvironment, wheels_of_the_core
+from tests.support.core_environment import ROOT, CoreEnvironment, copy_core, wheels_of_the_core
+from tests.support.deep import is_deep
 from tests.support.package_registries import once, run_installation
 
 CONTAINERFILE = ROOT / "server" / "Containerfile"
@@ -20,6 +21,15 @@ def instructions(name: str) -> list[str]:
     """The arguments of each instruction of this name, in order."""
     text = CONTAINERFILE.read_text().replace("\\\n", " ")
     return [argument.strip() for found, argument in _INSTRUCTION.findall(text) if found == name]
+
+
+def plain_environment(folder: Path) -> Path:
+    """The environment that the image has: in a run with deep tests by the commands of its file, otherwise copied."""
+    if is_deep():
+        return install_as_the_image(folder)
+    environment = CoreEnvironment(folder)
+    once(folder, lambda: copy_core(environment))
+    return environment.python.parents[1]
 
 
 def install_as_the_image(folder: Path) -> Path:

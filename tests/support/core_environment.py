@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 import zipfile
 from collections.abc import Iterable
@@ -117,14 +118,35 @@ def wheels_of_the_core(folder: Path) -> Path:
     return folder
 
 
+def copy_core(environment: CoreEnvironment) -> None:
+    """Make the environment without pip: copy the distributions that the core requires, and unpack the wheel of Leyden.
+
+    It has what pip installs, in a fifth of the time; only pip reads the requirements.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment.folder / "core")], check=True)
+    [target] = (environment.folder / "core").glob("lib/python*/site-packages")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    _copy(required(project["dependencies"]), target)
+    with tempfile.TemporaryDirectory() as build, zipfile.ZipFile(build_wheel(Path(build))) as wheel:
+        wheel.extractall(target)
+    _write_program(environment, environment.python.parent / "leyden", "leyden.__main__", "main()")
+
+
 def copy_pytest(environment: CoreEnvironment) -> None:
     """Copy the pytest and pytest-xdist of this environment, and what they require, to their place in that one."""
-    target = environment.folder / "pytest"
-    for package in required(["pytest", "pytest-xdist"]):
+    _copy(required(["pytest", "pytest-xdist"]), environment.folder / "pytest")
+    environment.pytest_program.parent.mkdir()
+    _write_program(environment, environment.pytest_program, "pytest", "console_main()")
+
+
+def _copy(packages: Iterable[Distribution], target: Path) -> None:
+    for package in packages:
         for file in _files(package):
             (target / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(str(package.locate_file(file)), target / file)
-    program = environment.pytest_program
-    program.parent.mkdir()
-    program.write_text(f"#!{environment.python}\nimport sys\n\nimport pytest\n\nsys.exit(pytest.console_main())\n")
-    program.chmod(0o755)
+
+
+def _write_program(environment: CoreEnvironment, path: Path, module: str, call: str) -> None:
+    name = call.partition("(")[0]
+    path.write_text(f"#!{environment.python}\nimport sys\n\nfrom {module} import {name}\n\nsys.exit({call})\n")
+    path.chmod(0o755)

@@ -6,9 +6,13 @@ from typing import Any
 
 from hypothesis import settings
 
-SUITE_EXAMPLES = 25  # of a property without a number of its own, in the profile `suite`
+from tests.support.deep import deep_or
+
+SUITE_EXAMPLES = 25  # of a property without a number of its own, in the profiles `suite` and `deep`
 
 
-def examples(number: int, **options: Any) -> settings:
-    """Settings with `number` examples in the profile `suite`, and in proportion more in the loaded profile."""
-    return settings(max_examples=number * settings().max_examples // SUITE_EXAMPLES, **options)
+def examples(number: int, *, bounded: int | None = None, **options: Any) -> settings:
+    """Settings with `number` examples in the profile `deep`, `bounded` or the same number in the profile `suite`, and
+    in proportion more in another profile."""
+    chosen = deep_or(bounded=number if bounded is None else bounded, full=number)
+    return settings(max_examples=chosen * settings().max_examples // SUITE_EXAMPLES, **options)

@@ -12,6 +12,7 @@ import pytest
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
 from leyden.errors import ForkError, LeydenError
+from tests.support.deep import deep_except, deep_or, sampled
 from tests.support.exercise import check_response, rich_snapshot, use_by_every_operation
 from tests.support.mutations import refusal
 
@@ -74,21 +75,21 @@ def opened(path: Path_, other: Any) -> Sandbox | None:
 
 
 @pytest.mark.filterwarnings("ignore::leyden.json_files.VersionWarning")
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", sampled(PARTS, 3))
 def test_a_value_that_no_sandbox_writes_is_refused_with_its_place_or_can_be_used(part: str, tmp_path: Path) -> None:
     rng = random.Random(part)
     accepted = []
     for path in PATHS:
         if path[0] != part:
             continue
-        for other in OTHERS:
+        for other in rng.sample(OTHERS, deep_or(bounded=1, full=len(OTHERS))):
             sandbox = opened(path, other)
             if sandbox is None:
                 continue
             accepted.append((path, other))
             if part == "action_log":
                 refusal(sandbox.script)
-    for path, other in rng.sample(accepted, min(len(accepted), 6)):
+    for path, other in rng.sample(accepted, min(len(accepted), deep_or(bounded=2, full=6))):
         sandbox = Sandbox.from_snapshot(replaced(SAVED, path, other))
         sandbox.save(tmp_path / "case.json")
         for charge in sandbox.charges:
@@ -100,7 +101,7 @@ def test_a_value_that_no_sandbox_writes_is_refused_with_its_place_or_can_be_used
         Sandbox.load(tmp_path / "case.json")
 
 
-@pytest.mark.parametrize("number", [2**63, -(10**30), 1e300])
+@pytest.mark.parametrize("number", deep_except([2**63, -(10**30), 1e300], 2**63))
 def test_no_number_of_an_action_log_is_greater_than_64_bits(number: float) -> None:
     """Whatever it is an argument of, at any depth."""
     checked = 0

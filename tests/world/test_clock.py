@@ -628,7 +628,7 @@ class TimersAgainstASortedList(RuleBasedStateMachine):
 
 
 TestTimersAgainstASortedList = TimersAgainstASortedList.TestCase
-TestTimersAgainstASortedList.settings = examples(100, stateful_step_count=40)
+TestTimersAgainstASortedList.settings = examples(100, bounded=30, stateful_step_count=40)
 
 
 def test_timers_that_are_taken_over_are_those_of_the_snapshot():

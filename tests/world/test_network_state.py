@@ -93,7 +93,7 @@ ACTIONS = st.one_of(
 
 
 @given(seed=st.integers(0, 3), actions=st.lists(ACTIONS, min_size=3, max_size=14))
-@examples(25)
+@examples(25, bounded=6)
 def test_a_network_that_is_reopened_at_any_time_continues_as_an_uninterrupted_one(
     seed: int, actions: list[Any]
 ) -> None:

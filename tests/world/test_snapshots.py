@@ -17,6 +17,7 @@ from leyden.errors import ApiError, ForkError
 from leyden.server.errors import StoreError
 from leyden.world.snapshots.snapshots import dump_world
 from tests.support.channel_audit import audit
+from tests.support.deep import deep
 from tests.support.examples import examples
 from tests.support.strategies import URL, Action, actions, full_state, perform
 
@@ -95,6 +96,7 @@ def test_a_restored_sandbox_has_its_former_state(past: list[Action], future: lis
     assert sandbox.receiver("shop").script[0]["status"] == 500, "the pending script is restored"
 
 
+@deep("test_a_fork_continues_as_its_parent_would")
 @given(some, some)
 def test_the_frames_of_forks_can_be_concatenated(past: list[Action], future: list[Action]) -> None:
     parent = after(past)
@@ -325,7 +327,7 @@ def test_a_case_is_opened_in_another_process(tmp_path: Path) -> None:
 # Cost
 
 
-@examples(10)
+@examples(10, bounded=4)
 @given(st.integers(1, 40))
 def test_a_fork_shares_what_never_changes(count: int) -> None:
     sandbox = Sandbox(seed=7)

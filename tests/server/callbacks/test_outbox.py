@@ -30,6 +30,7 @@ from leyden.server.ports import CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.time.clock import VirtualClock
+from tests.support.deep import deep_or
 from tests.support.lists import listed
 from tests.support.outbox_helpers import (
     NEXT_SECRET,
@@ -916,7 +917,7 @@ def test_ten_thousand_pending_deliveries_need_at_most_two_kilobytes_each() -> No
             }
             fixture.enqueue(resource=charge_id, url=url, status="expired", data=data)
         del data
-        for pause in (None, *PAUSES[:-1]):
+        for pause in (None, *PAUSES[: deep_or(bounded=2, full=-1)]):
             if pause is not None:
                 until_ms = fixture.clock.now() + round(1.2 * pause)
                 assert fixture.clock.run_slice(until_ms, lambda: False), "the events are not listed"
@@ -926,7 +927,7 @@ def test_ten_thousand_pending_deliveries_need_at_most_two_kilobytes_each() -> No
             each.append(sum(place.size for place in held) / count)
     finally:
         tracemalloc.stop()
-    assert {AttemptLog(row).attempt_count for row in fixture.outbox.deliveries()} == {9}
+    assert {AttemptLog(row).attempt_count for row in fixture.outbox.deliveries()} == {len(each) - 1}
     assert {row["status"] for row in fixture.outbox.deliveries()} == {"pending"}
     assert max(each) <= 2_048, each
     assert RULE.delivery.in_flight == 8

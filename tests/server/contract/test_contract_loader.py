@@ -365,7 +365,7 @@ def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PLACES = _places(small())
 
 
-@examples(300)
+@examples(300, bounded=60)
 @given(place=st.sampled_from(PLACES), value=ANYTHING | st.just(DELETE))
 def test_any_error_in_a_spec_is_reported_in_one_line(place, value):
     document = small()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,14 +24,14 @@ from leyden.world.config import packaged_contract, world_config
 from leyden.world.loopback import LoopbackResponse, send_request
 from leyden.world.trial_requests import try_contract
 from leyden.world.world import World
+from tests.support.deep import deep_or, sampled
 from tests.support.examples import SUITE_EXAMPLES
 
-DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
 Path = tuple[str | int, ...]
 REPLACEMENTS: tuple[Any, ...] = (None, 7, [], {}, {"$ref": "#/components/schemas/Nowhere"}, "a text")
 REMOVE, RENAME = "remove", "rename"
 ACTIONS = (REMOVE, RENAME, *range(len(REPLACEMENTS)))
-SUITE_MUTATIONS, DEEP_MUTATIONS = 90, 12_000
+MUTATIONS = deep_or(bounded=24, full=90 * settings().max_examples // SUITE_EXAMPLES, random=12_000)
 TEA = {"amount": "1000", "description": "tea", "callbackUrl": "http://shop.localhost/x"}
 START_MS = 1_893_456_000_000
 
@@ -119,36 +118,38 @@ def problem(document: Any, name: str = "charges") -> str | None:
     return f"statuses {statuses}" if max(statuses) >= 500 else None
 
 
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", sampled(range(3), 3))
 @pytest.mark.parametrize("name", REQUESTS)
 def test_any_changed_node_is_served_or_refused_with_its_place(name, part):
     document = read_yaml(default_spec(name).read_bytes(), f"{name}.openapi.yaml")
     every = [(path, action) for path in nodes(document) for action in ACTIONS]
-    number = DEEP_MUTATIONS if DEEP else SUITE_MUTATIONS * settings().max_examples // SUITE_EXAMPLES
-    chosen = random.Random(0).sample(every, min(number, len(every)))[part::3]
+    chosen = random.Random(0).sample(every, min(MUTATIONS, len(every)))[part::3]
     found = {(path, action): problem(mutated(document, path, action), name) for path, action in chosen}
     assert {place: text for place, text in found.items() if text is not None} == {}
 
 
 @pytest.mark.parametrize(
     ("path", "action"),
-    [
-        (("paths", "/v0/charges", "get"), REMOVE),
-        (("paths", "/v0/charges", "post", "operationId"), 5),
-        (("paths", "/v0/charges", "post", "callbacks"), 3),
-        (("paths", "/v0/static-charges/{id}", "patch"), REMOVE),
-        (("components", "parameters", "Limit", "name"), RENAME),
-        (("components", "schemas", "StaticCharge", "properties", "status"), 3),
-        (("components", "schemas", "ChargeRequest", "properties", "expiresIn"), REMOVE),
-        (("components", "schemas", "ChargeRequest", "properties", "internalId"), REMOVE),
-        (("components", "schemas", "ChargeRequest", "properties", "description"), RENAME),
-        (("components", "schemas", "StaticChargeRequest", "properties", "identifier"), REMOVE),
-        (("components", "schemas", "StaticChargeRequest", "properties", "maxAmount"), RENAME),
-        (("components", "schemas", "StaticChargeChanges"), 3),
-        (("components", "schemas", "StaticChargeChanges", "properties", "successMessage", "type"), REMOVE),
-        (("components", "schemas", "ChargeUpdate", "properties", "amount", "type"), 5),
-        (("components", "schemas", "Charge", "properties", "status", "x-lifecycle", 0, "effects"), REMOVE),
-    ],
+    sampled(
+        [
+            (("paths", "/v0/charges", "get"), REMOVE),
+            (("paths", "/v0/charges", "post", "operationId"), 5),
+            (("paths", "/v0/charges", "post", "callbacks"), 3),
+            (("paths", "/v0/static-charges/{id}", "patch"), REMOVE),
+            (("components", "parameters", "Limit", "name"), RENAME),
+            (("components", "schemas", "StaticCharge", "properties", "status"), 3),
+            (("components", "schemas", "ChargeRequest", "properties", "expiresIn"), REMOVE),
+            (("components", "schemas", "ChargeRequest", "properties", "internalId"), REMOVE),
+            (("components", "schemas", "ChargeRequest", "properties", "description"), RENAME),
+            (("components", "schemas", "StaticChargeRequest", "properties", "identifier"), REMOVE),
+            (("components", "schemas", "StaticChargeRequest", "properties", "maxAmount"), RENAME),
+            (("components", "schemas", "StaticChargeChanges"), 3),
+            (("components", "schemas", "StaticChargeChanges", "properties", "successMessage", "type"), REMOVE),
+            (("components", "schemas", "ChargeUpdate", "properties", "amount", "type"), 5),
+            (("components", "schemas", "Charge", "properties", "status", "x-lifecycle", 0, "effects"), REMOVE),
+        ],
+        4,
+    ),
 )
 def test_a_changed_node_that_once_failed(path, action):
     document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
@@ -157,23 +158,26 @@ def test_a_changed_node_that_once_failed(path, action):
 
 @pytest.mark.parametrize(
     ("path", "action"),
-    [
-        (("paths", "/sandbox/v1/clock/advance"), RENAME),
-        (("paths", "/sandbox/v1/journal", "get", "parameters", 0), REMOVE),
-        (("components", "schemas", "Script", "properties", "answers", "default"), REMOVE),
-        (("components", "schemas", "PaymentOrder", "properties", "outcome", "default"), REMOVE),
-        (("components", "schemas", "KeyRotation", "required"), 2),
-        (("components", "schemas", "Wait", "required"), 2),
-        (("paths", "/sandbox/v1/webhook-secret", "get", "security"), 2),
-        (("components", "examples", "DeliveryListCoffee", "value", "data", 0, "attempts", 0, "headers"), 4),
-    ],
+    sampled(
+        [
+            (("paths", "/sandbox/v1/clock/advance"), RENAME),
+            (("paths", "/sandbox/v1/journal", "get", "parameters", 0), REMOVE),
+            (("components", "schemas", "Script", "properties", "answers", "default"), REMOVE),
+            (("components", "schemas", "PaymentOrder", "properties", "outcome", "default"), REMOVE),
+            (("components", "schemas", "KeyRotation", "required"), 2),
+            (("components", "schemas", "Wait", "required"), 2),
+            (("paths", "/sandbox/v1/webhook-secret", "get", "security"), 2),
+            (("components", "examples", "DeliveryListCoffee", "value", "data", 0, "attempts", 0, "headers"), 4),
+        ],
+        4,
+    ),
 )
 def test_a_changed_node_of_the_control_plane_that_once_failed(path, action):
     document = read_yaml(default_spec("sandbox").read_bytes(), "sandbox.openapi.yaml")
     assert problem(mutated(document, path, action), "sandbox") is None
 
 
-@pytest.mark.parametrize("overlays", [(), *((name,) for name in known_overlays())])
+@pytest.mark.parametrize("overlays", [(), *((name,) for name in known_overlays())][:: deep_or(bounded=3, full=1)])
 def test_every_packaged_reading_is_served(overlays):
     try_contract(packaged_contract("charges", overlays))
 

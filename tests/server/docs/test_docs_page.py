@@ -24,6 +24,7 @@ from leyden.server.docs.lifecycle_diagram import lifecycle_svg
 from leyden.server.docs.page import docs_page
 from leyden.server.html import Html, Markdown, coloured, join, json_source, tag
 from leyden.server.page_scripts import PageScripts
+from tests.support.deep import deep
 from tests.support.small_spec import small
 
 VOID = {"meta", "link", "br", "col", "hr"}
@@ -315,6 +316,7 @@ def test_no_description_adds_an_element_to_the_page(text: str) -> None:
     assert_inert(Outline(f"<div>{Markdown().block(text)}{Markdown().line(text)}{tag('p', text, title=text)}</div>"))
 
 
+@deep("test_a_page_is_drawn_once_however_often_it_is_asked_for")
 @given(st.text())
 def test_a_plain_text_is_shown_unchanged(text: str) -> None:
     shown = "".join(Outline(tag("p", text, title=text)).words)

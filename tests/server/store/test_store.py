@@ -25,6 +25,7 @@ from leyden.server.store import compaction, storage
 from leyden.server.store.journal import load
 from leyden.server.store.store import Store
 from leyden.server.store.tables.table_data import TableData
+from tests.support.deep import sampled
 from tests.support.examples import examples
 from tests.support.store_helpers import JOURNAL, CommitObserver, loaded_rows, rows
 
@@ -229,7 +230,7 @@ INTERRUPTED: dict[str, Callable[[Store], Any]] = {
 
 # `put` also after so many changes that it starts or continues a compaction, swaps the files, or frees the old one.
 @pytest.mark.parametrize(
-    ("operation", "steps"), [*((one, 0) for one in INTERRUPTED), *(("put", n) for n in (1, 3, 5, 7))]
+    ("operation", "steps"), sampled([*((one, 0) for one in INTERRUPTED), *(("put", n) for n in (1, 3, 5, 7))], 4)
 )
 def test_ctrl_c_at_any_moment_leaves_a_commit_complete_or_rolled_back_and_the_file_agrees(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, steps: int
@@ -481,7 +482,7 @@ def test_no_snapshot_is_taken_inside_a_commit(store: Store) -> None:
                 act()
 
 
-@examples(50)
+@examples(50, bounded=20)
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.booleans()), max_size=30))
 def test_a_fork_taken_at_any_moment_stays_as_it_was(steps: list[tuple[int, bool, bool]]) -> None:
     store = Store.memory()

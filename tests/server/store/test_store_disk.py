@@ -382,7 +382,7 @@ def do(store: Store, step: list[tuple[str, int, str]]) -> None:
                 store.db.drop_table(name)
 
 
-@examples(60)
+@examples(60, bounded=20)
 @given(steps=STEPS, rows_a_step=st.integers(1, 3))
 def test_at_every_moment_the_file_holds_what_memory_holds(
     steps: list[list[tuple[str, int, str]]], rows_a_step: int

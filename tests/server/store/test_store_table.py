@@ -175,7 +175,7 @@ def contents(db: TinyDB) -> Any:
     return {name: documents(db.table(name).all()) for name in sorted(db.tables())}
 
 
-@examples(50)
+@examples(50, bounded=15)
 @given(operations=st.one_of(st.lists(OPERATIONS, max_size=20), st.lists(OPERATIONS, min_size=60, max_size=200)))
 def test_every_operation_returns_what_stock_tinydb_returns(operations: list[Operation]) -> None:
     stock = TinyDB(storage=TextStorage)
@@ -210,7 +210,7 @@ def test_a_row_given_with_its_id_as_text_replaces_the_row_that_got_the_id_as_a_n
     assert contents(ours) == contents(stock)
 
 
-@examples(40)
+@examples(40, bounded=15)
 @given(operations=st.lists(OPERATIONS, max_size=20))
 def test_the_stock_table_works_on_our_storages_too(operations: list[Operation]) -> None:
     stock = TinyDB(storage=TextStorage)
@@ -237,7 +237,7 @@ def do_and_fail(store: Store, *operations: Callable[[TinyDB], Any]) -> None:
         raise Thrown
 
 
-@examples(50)
+@examples(50, bounded=15)
 @given(
     batches=st.lists(st.tuples(st.lists(OPERATIONS, min_size=1, max_size=8), st.booleans()), min_size=3, max_size=12)
 )
@@ -470,7 +470,7 @@ CHANGES = st.lists(
 )
 
 
-@examples(50)
+@examples(50, bounded=15)
 @given(st.lists(st.tuples(CHANGES, st.booleans()), max_size=8))
 def test_a_tally_counts_what_a_pass_over_the_rows_counts(commits: list[tuple[list[Any], bool]]) -> None:
     store = Store.memory()

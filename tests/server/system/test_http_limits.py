@@ -31,6 +31,7 @@ from leyden.server.system.http_server.protocol import (
     LimitedProtocol,
     max_connections,
 )
+from tests.support.deep import sampled
 
 GET = b"GET /v0/charges HTTP/1.1\r\nhost: localhost\r\n"
 KEY = b"apikey: leyden\r\n"
@@ -434,7 +435,7 @@ def test_a_connection_beyond_the_limit_does_not_look_at_all_others(monkeypatch: 
     assert 64 < max_connections(160) + len(looked) < 200 * 5
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT], 2))
 def test_a_signal_ends_the_server_whatever_is_open(number: signal.Signals, tmp_path: Path) -> None:
     """A silent connection, half a head, half a body, and a request that waits."""
     wait = b'{"count": 2, "timeout": 5}'
