@@ -144,6 +144,16 @@ def test_an_early_last_response_does_not_wait_for_a_body_that_does_not_come(
         assert answer(dial, head + more)[0] == 403
 
 
+@pytest.mark.parametrize(("version", "status"), [(b"1.1", 100), (b"1.0", 401)])
+def test_only_a_client_of_http_1_1_is_told_to_continue(dial: Dial, version: bytes, status: int) -> None:
+    """RFC 9110, 10.1.1. The client of HTTP/1.0 sends its body at once."""
+    head = b"POST /v0/charges HTTP/" + version + b"\r\nhost: localhost\r\nexpect: 100-continue\r\n"
+    body = b"" if status == 100 else b"{}"
+    with closing(dial()) as connection:
+        connection.sendall(head + b"content-type: application/json\r\ncontent-length: 2\r\n\r\n" + body)
+        assert int(connection.recv(12)[9:12]) == status
+
+
 def test_too_many_headers_are_refused(dial: Dial) -> None:
     status, problem = answer(dial, GET + KEY + b"x: 1\r\n" * (MAX_HEADERS - 1) + b"\r\n")
     assert (status, problem["code"]) == (431, "request_head_too_large")
