@@ -62,7 +62,7 @@ def test_without_a_second_api_key_everything_else_is_checked(monkeypatch: pytest
     """With every case: `leyden conformance` in `commands/test_examples.py`, on a server that has one key."""
     words = (*SOME, "two projects")
     some = [case for case in conformance_cases() if any(word in case.name for word in words) and not case.disk]
-    monkeypatch.setattr(conformance, "conformance_cases", lambda overlay: some if overlay is None else [])
+    monkeypatch.setattr(conformance, "run_cases", lambda overlay: some if overlay is None else [])
     with served_leyden("--rate", "0") as client:
         make = partial(ServedLeyden, client.url)
         report = run_campaign(

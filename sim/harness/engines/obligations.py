@@ -1,5 +1,5 @@
-"""The obligations of the documents as an engine: its cases in a seeded order, in which no value waits for another one
-that was sent to each operation."""
+"""The obligations of the documents as an engine: the cases that the conformance run leaves out, then its own in a seeded
+order, in which no value waits for another one that was sent to each operation."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
 
+from leyden.harness.conformance.conformance import left_out_cases
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.obligations.obligation import Obligation
@@ -83,21 +84,30 @@ def _ordered(cases: Sequence[Case], firsts: Container[str]) -> list[Case]:
 
 
 def run_obligations(config: CampaignConfig, target: Target, overlays: tuple[str, ...] | None) -> Iterator[CaseResult]:
-    """Run the cases one after another, each from a fresh start, up to its first violation.
+    """Run the cases one after another, each from a fresh start, up to its first violation: those that the conformance
+    run leaves out come first.
 
-    With `overlays` None each case has its own; otherwise those with these overlays or none are run with these.
+    With `overlays` None each case has its own; otherwise those with these overlays or none are run with these. The
+    conformance cases are run without overlays only.
     """
+    part, parts = config.part
+    first = [] if overlays else [replace(case, seed=config.seed + 1) for case in left_out_cases()]
+    cases = [case for case in first if target.restarts or not case.disk]
+    if target.controlled:
+        cases += _ordered_cases(config, target, overlays)
+    for case in islice(cases[part::parts], config.examples):
+        yield play(case, target)
     if not target.controlled:
         yield CaseResult(Case((), name="obligations"), unchecked={UNCHECKED: None})
-        return
-    part, parts = config.part
+
+
+def _ordered_cases(config: CampaignConfig, target: Target, overlays: tuple[str, ...] | None) -> list[Case]:
     # The parts of a campaign have seeds that follow each other, and share one order.
-    stream = RandomStreams(config.seed // parts).stream("obligations")
+    stream = RandomStreams(config.seed // config.part[1]).stream("obligations")
     firsts = _first_of_each(all_obligations(), stream)
     cases = obligation_cases(_mixed(all_obligations(), firsts, stream))
     if not target.restarts:
         cases = [case for case in cases if not case.disk]
     if overlays is not None:
         cases = [replace(case, overlays=overlays) for case in cases if case.overlays in ((), overlays)]
-    for case in islice(_ordered(cases, firsts)[part::parts], config.examples):
-        yield play(replace(case, seed=config.seed + 1), target)
+    return [replace(case, seed=config.seed + 1) for case in _ordered(cases, firsts)]
