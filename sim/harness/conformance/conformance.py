@@ -1,7 +1,7 @@
 """The conformance cases: a fixed list for every lifecycle row, error, delivery result and bound.
 
-They make no random choices. The conformance run has those that `selection.py` does not leave to the obligations. It takes some seconds, so it is a
-smoke test for any implementation.
+They make no random choices. The conformance run has those that `selection.py` does not leave to the obligations. It
+takes some seconds, so it is a smoke test for any implementation.
 """
 
 from __future__ import annotations

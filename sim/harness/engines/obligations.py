@@ -1,5 +1,5 @@
-"""The obligations of the documents as an engine: the cases that the conformance run leaves out, then its own in a seeded
-order, in which no value waits for another one that was sent to each operation."""
+"""The obligations of the documents as an engine: the cases that the conformance run leaves out, then those of the
+obligations in a seeded order, in which no value waits for another one that was sent to each operation."""
 
 from __future__ import annotations
 
