@@ -1,0 +1,37 @@
+"""Obligations of copies while something else happens: each operation of the control plane, and each kind of thing that
+can be pending, after a snapshot, beside a copy and in a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from leyden.harness.control.apart_checks import APART_WAYS
+from leyden.harness.obligations.control.kept import EXERCISES, NETWORK, after_steps, base_steps
+from leyden.harness.obligations.control.setups import PAUSED, advance, send
+from leyden.harness.obligations.machine.pending import pending_table
+from leyden.harness.obligations.obligation import Obligation
+
+_SOURCE = "the harness's list of what a sandbox keeps"
+# What is done with the labels of these steps, and a time in which the effects show.
+_LATER = (send("POST", "/sandbox/v1/clock/advance", {"until": "next_event"}), advance("45m"))
+
+
+def apart_obligations() -> Iterator[Obligation]:
+    """Each operation that changes something, beside a sandbox with some of everything; each kind that can be pending,
+    beside a sandbox in which it is pending, too."""
+    for name, exercise in EXERCISES.items():
+        options = NETWORK if "network" in str(exercise()) else ()
+        for how in APART_WAYS:
+            yield _obligation(name, how, base_steps(), (*exercise(), *_LATER), after_steps(), options)
+    for kind, pending in pending_table().items():
+        meanwhile = (*pending.probe, *pending.then, *_LATER)
+        for how in APART_WAYS:
+            then = (*pending.probe, *pending.then, advance("30h"))
+            yield _obligation(kind, how, pending.steps, meanwhile, then, pending.options)
+
+
+def _obligation(place: str, how: str, steps: Any, meanwhile: Any, then: Any, options: Any) -> Obligation:
+    step: Any = {"do": "control_apart", "how": how, "options": [*PAUSED, *options], "steps": [*steps],
+                 "meanwhile": [*meanwhile], "then": [*then]}  # fmt: skip
+    return Obligation(place, "apart", f"{place}, {how}", _SOURCE, (step,), setup="apart-changed")
