@@ -99,6 +99,9 @@ def pending_table() -> dict[str, Pending]:
         "Retry-After": Pending((_script("down", always={"status": 503, "headers": {"Retry-After": "7200"}}),
                                 *_failed("c", callbackUrl=_DOWN)), then=_next(2)),
         "end of an endpoint": Pending((*_GONE, *_failed("d", callbackUrl=_DOWN)), then=(*_NOTIFIED, *_next())),
+        "end of an endpoint of a Static Charge": Pending(
+            (_script("gone", answers=[410]), *_link(callbackUrl="http://gone.localhost/"), _PAID), 60_000,
+            then=(send("POST", "/sandbox/v1/payments", {"request": "{i.1.pr}"}), *_next())),
         "replay at an instant": Pending((*_NOTIFIED, send("POST", "/sandbox/v1/deliveries/replay", {"delay": "1h"}))),
         "slow answer": Pending((_script("down", always={"status": 202, "delay": 2}), *_failed("c", callbackUrl=_DOWN)),
                                2_000, then=_next()),

@@ -13,8 +13,15 @@ from leyden.harness.obligations.machine.pending import pending_table
 from leyden.harness.obligations.obligation import Obligation
 
 _SOURCE = "the harness's list of what a sandbox keeps"
-# What is done with the labels of these steps, and a time in which the effects show.
-_LATER = (send("POST", "/sandbox/v1/clock/advance", {"until": "next_event"}), advance("45m"))
+# What is done besides: a request with a key, which another sandbox has not used, a callback, and a time in which the
+# effects of the other steps show.
+_KEY = [["Idempotency-Key", "apart"]]
+_LATER = (
+    send("POST", "/v0/charges", {"amount": "5000", "description": "elsewhere"}, headers=_KEY, **{"as": "elsewhere"}),
+    send("POST", "/sandbox/v1/charges/{elsewhere.-1.data.id}/fail", {}),
+    send("POST", "/sandbox/v1/clock/advance", {"until": "next_event"}), advance("45m"),
+)  # fmt: skip
+_FIRST = send("POST", "/v0/charges", {"amount": "6000", "description": "here"}, headers=_KEY, **{"as": "here"})
 
 
 def apart_obligations() -> Iterator[Obligation]:
@@ -23,11 +30,11 @@ def apart_obligations() -> Iterator[Obligation]:
     for name, exercise in EXERCISES.items():
         options = NETWORK if "network" in str(exercise()) else ()
         for how in APART_WAYS:
-            yield _obligation(name, how, base_steps(), (*exercise(), *_LATER), after_steps(), options)
+            yield _obligation(name, how, base_steps(), (*exercise(), *_LATER), (_FIRST, *after_steps()), options)
     for kind, pending in pending_table().items():
         meanwhile = (*pending.probe, *pending.then, *_LATER)
         for how in APART_WAYS:
-            then = (*pending.probe, *pending.then, advance("30h"))
+            then = (_FIRST, *pending.probe, *pending.then, advance("30h"))
             yield _obligation(kind, how, pending.steps, meanwhile, then, pending.options)
 
 
