@@ -22,8 +22,9 @@ _COSTS: Mapping[str, tuple[float, float]] = {
     "rows": (20, 1.7), "empty": (10, 8), "lists": (50, 1), "control-empty": (20, 0.4), "long": (1_200, 2.5),
     "restarted-lists": (100, 0.4), "restart": (55, 0), "kill": (98, 0), "pending": (75, 0), "disk": (0, 15),
     "control-deliveries": (600, 80), "control-few-rows": (700, 50), "control-rows": (700, 8), "control-keep": (336, 0),
-    "control-kept": (245, 0), "control-network": (600, 40), "apart": (170, 0), "aged": (170, 0), "tables": (240, 0), "pages": (750, 0), "history": (900, 0),
+    "control-kept": (245, 0), "control-network": (600, 40), "tables": (240, 0), "pages": (750, 0), "history": (900, 0),
     "control-clock": (31, 0), "later": (28, 0), "fault": (18, 0), "events": (30, 0), "slots": (35, 0),
+    "apart": (170, 0), "aged": (170, 0),
 }  # fmt: skip
 _COST = (60.0, 0.0)
 # How many parts of the time a setup gets while it has cases; another one gets one part.
