@@ -43,9 +43,10 @@ def check_aged(make: Callable[[tuple[str, ...]], Host], step: Mapping[str, Any])
         _compare(whole, kept, where)
     before = {label: len(found) for label, found in whole.answers.items()}
     _all(both, step["then"])
-    for label, found in whole.answers.items():
-        first = before.get(label, 0)
-        compare_values(found[first:], kept.answers.get(label, [])[first:], _MASK, f"the answers {label} {where}")
+    for label, answers in whole.answers.items():
+        since = before.get(label, 0)
+        expected, observed = (_without(one[since:], set()) for one in (answers, kept.answers.get(label, [])))
+        compare_values(expected, observed, _MASK, f"the answers {label} {where}")
     _compare(whole, kept, f"{where}, and the steps after it")
 
 

@@ -24,6 +24,7 @@ _CHARGES = (charge(5, "old"), send("POST", _FAIL.format("old.4"), {}), send("POS
             pay("old", 3))  # fmt: skip
 # The Charge of an Idempotency-Key ends, too: its response is kept.
 _KEYED = send("POST", _FAIL.format("keyed.0"), {})
+_WITHOUT_KEY = frozenset({"reset", "rotateWebhookSecret"})  # their Charge of a key is gone, or has expired
 # What shows whether an endpoint is disabled, which secrets sign, and which keys and ids were used.
 _PROBES = (
     send("PUT", "/sandbox/v1/inboxes/down/script", {"always": 200}),
@@ -39,9 +40,9 @@ def aged_obligations() -> Iterator[Obligation]:
     for name, exercise in EXERCISES.items():
         options = NETWORK if "network" in str(exercise()) else ()
         number += 1
-        # The faults of this one answer the next requests for Static Charges, and a reset leaves no Charge of a key.
+        # The faults of this one answer the next requests for Static Charges.
         ending = _CHARGES if name == "addServiceFault" else (*_LINK, *_CHARGES)
-        ending = ending if name == "reset" else (_KEYED, *ending)
+        ending = ending if name in _WITHOUT_KEY else (_KEYED, *ending)
         yield from _pair(name, (*base_steps(), *exercise()), ending, after_steps(), options, number)
     for kind, pending in pending_table().items():
         number += 1
