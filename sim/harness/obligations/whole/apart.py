@@ -16,8 +16,9 @@ _SOURCE = "the harness's list of what a sandbox keeps"
 # What is done besides: a request with a key, which another sandbox has not used, a callback, and a time in which the
 # effects of the other steps show.
 _KEY = [["Idempotency-Key", "apart"]]
+_ELSEWHERE = {"amount": "5000", "description": "elsewhere", "expiresIn": 86_400}
 _LATER = (
-    send("POST", "/v0/charges", {"amount": "5000", "description": "elsewhere"}, headers=_KEY, **{"as": "elsewhere"}),
+    send("POST", "/v0/charges", _ELSEWHERE, headers=_KEY, **{"as": "elsewhere"}),
     send("POST", "/sandbox/v1/charges/{elsewhere.-1.data.id}/fail", {}),
     send("POST", "/sandbox/v1/clock/advance", {"until": "next_event"}), advance("45m"),
 )  # fmt: skip
