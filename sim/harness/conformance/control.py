@@ -29,17 +29,17 @@ def control_scenarios() -> Scenarios:
     replays = [step for one in replay_obligations() if one.case in ("all", "51 ids") for step in one.steps]
     clocks = {f"control plane: {one.case}": [*one.steps] for one in clock_obligations() if one.case in _CLOCK}
     return {
+        **{f"control plane: {one.case}": [*one.steps] for one in _whole()},
         "control plane: lists": [host(rows(6)), *_steps(_chosen(control_list_obligations()))],
         "control plane: replays": [host(_deliveries()), *replays],
         **clocks,
-        **{f"control plane: {one.case}": [*one.steps] for one in _whole()},
     }
 
 
 # Copies and bounds whose sandboxes have some of everything.
 _WHOLE = (
     "scriptInbox, restore", "createSnapshot, fork", "addServiceFault, fork of a snapshot", "addPayer, import",
-    "addFault, forked", "createApiKey, 2", "end of an endpoint of a Static Charge, 1, kill", "messages in flight, fork",
+    "addFault, forked", "addFault, restore", "createApiKey, 2", "end of an endpoint of a Static Charge, 1, kill", "messages in flight, fork",
 )  # fmt: skip
 
 
