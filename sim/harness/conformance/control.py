@@ -39,7 +39,8 @@ def control_scenarios() -> Scenarios:
 # Copies and bounds whose sandboxes have some of everything.
 _WHOLE = (
     "scriptInbox, restore", "createSnapshot, fork", "addServiceFault, fork of a snapshot", "addPayer, import",
-    "addFault, forked", "addFault, restore", "createApiKey, 2", "end of an endpoint of a Static Charge, 1, kill", "messages in flight, fork",
+    "addFault, forked", "addFault, restore", "createApiKey, 2", "end of an endpoint of a Static Charge, 1, kill",
+    "messages in flight, fork",
 )  # fmt: skip
 
 
