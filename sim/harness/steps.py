@@ -47,6 +47,7 @@ Step = TypedDict(
         "headers": list[list[str]],
         "raw": str,
         "steps": list["Step"],
+        "meanwhile": list["Step"],
         "obligation": str,
         "options": list[str],  # of `leyden serve`
         "disk": bool,

@@ -65,7 +65,7 @@ def test_without_a_second_api_key_everything_else_is_checked(monkeypatch: pytest
     some = [case for case in conformance_cases() if any(word in case.name for word in words) and not case.disk]
     assert len(some) > 10
     some = some[:: deep_or(bounded=3, full=1)]
-    monkeypatch.setattr(conformance, "conformance_cases", lambda overlay: some if overlay is None else [])
+    monkeypatch.setattr(conformance, "run_cases", lambda overlay: some if overlay is None else [])
     with served_leyden("--rate", "0") as client:
         make = partial(ServedLeyden, client.url)
         report = run_campaign(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tests.seeded_defects import (
     amounts,
     contracts,
+    copies,
     deliveries,
     echoes,
     faults,
@@ -39,6 +40,7 @@ MODULES = (
     lists,
     lnurl,
     restarts,
+    copies,
 )
 
 DEFECTS: tuple[Defect, ...] = tuple(

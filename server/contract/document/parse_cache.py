@@ -13,6 +13,8 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
+# What was parsed in this process, as JSON by its hash, where nothing is cached in files.
+_PARSED: dict[str, bytes] = {}
 _READER = Path(__file__).with_name("yaml_loader.py")
 _CHECKERS = Path(__file__).parent.parent
 
@@ -20,7 +22,8 @@ _CHECKERS = Path(__file__).parent.parent
 class PackagedDocument:
     """The document in `data`, read from `file`; from the cache if neither it nor the YAML loader has changed.
 
-    Nothing is cached where Python writes no bytecode (`PYTHONDONTWRITEBYTECODE`, a read-only folder).
+    No file is written where Python writes no bytecode (`PYTHONDONTWRITEBYTECODE`, a read-only folder): there a document
+    is parsed once in a process.
     Raises `ContractError` as `read_yaml` does.
     """
 
@@ -36,6 +39,9 @@ class PackagedDocument:
                 self.content = kept["document"]
                 self._checked_by = kept["checkedBy"]
                 return
+        if self._name in _PARSED:
+            self.content = orjson.loads(_PARSED[self._name])
+            return
         from leyden.server.contract.document.yaml_loader import read_yaml
 
         self.content = read_yaml(data, file.name)
@@ -52,6 +58,8 @@ class PackagedDocument:
 
     def _write(self) -> None:
         if sys.dont_write_bytecode:
+            with contextlib.suppress(TypeError):
+                _PARSED.setdefault(self._name, orjson.dumps(self.content))
             return
         # Errors are ignored: the cache is only for speed.
         with contextlib.suppress(OSError, TypeError):

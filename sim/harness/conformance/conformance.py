@@ -1,6 +1,7 @@
-"""The conformance run: a fixed list of cases for every lifecycle row, error, delivery result and bound.
+"""The conformance cases: a fixed list for every lifecycle row, error, delivery result and bound.
 
-It takes some seconds and makes no random choices, so it is a smoke test for any implementation.
+They make no random choices. The conformance run has those that `selection.py` does not leave to the obligations. It
+takes some seconds, so it is a smoke test for any implementation.
 """
 
 from __future__ import annotations
@@ -12,9 +13,7 @@ from typing import Any
 
 from leyden.harness.conformance.callbacks import callback_scenarios
 from leyden.harness.conformance.charges import charge_scenarios, request_scenarios, static_scenarios
-from leyden.harness.conformance.control import control_scenarios
 from leyden.harness.conformance.lists import list_scenarios
-from leyden.harness.conformance.refusals import refusal_scenarios
 from leyden.harness.conformance.scenario import (
     WEEK_MS,
     Scenarios,
@@ -28,6 +27,7 @@ from leyden.harness.conformance.scenario import (
     static,
     to,
 )
+from leyden.harness.conformance.selection import LEFT_OUT_GROUPS, is_left_out
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.cases import Case, CaseResult, play
@@ -36,12 +36,34 @@ from leyden.harness.targets.target import Target
 
 
 def conformance_cases(overlay: str | None = None) -> Iterator[Case]:
-    """The conformance cases without overlays, or those that show the effect of one overlay."""
+    """All conformance cases without overlays, or those that show the effect of one overlay."""
     if overlay is None:
         for name in GROUPS:
             yield from grouped_cases(name)
     else:
         yield from _cases(_OVERLAY_SCENARIOS[overlay], overlays=(overlay,))
+
+
+def run_cases(overlay: str | None = None) -> Iterator[Case]:
+    """Those of the `conformance_cases` that the conformance run has."""
+    if overlay is None:
+        for name in GROUPS:
+            if name not in LEFT_OUT_GROUPS:  # whose scenarios are not derived
+                yield from _selected(name, left_out=False)
+    else:
+        yield from conformance_cases(overlay)
+
+
+def left_out_cases() -> Iterator[Case]:
+    """The other ones, which the engine `obligations` asks before the obligations: first those of the control plane, of
+    which the conformance run has none."""
+    for name in reversed([*GROUPS]):
+        yield from _selected(name, left_out=True)
+
+
+def _selected(group: str, *, left_out: bool) -> Iterator[Case]:
+    scenarios = {name: steps for name, steps in GROUPS[group]().items() if is_left_out(group, name) is left_out}
+    yield from _cases(scenarios, disk=group == "restarts")
 
 
 def scenarios_of(group: str) -> Scenarios:
@@ -61,15 +83,15 @@ def _cases(scenarios: Scenarios, **more: Any) -> Iterator[Case]:
 
 
 def run_conformance(target: Target, overlays: Sequence[str] | None = None, *, seed: int = 1) -> Iterator[CaseResult]:
-    """Run the cases one after another, each from a fresh start, up to its first violation.
+    """Run the cases of the conformance run one after another, each from a fresh start, up to its first violation.
 
     With `overlays` None: the cases without overlays, then those of each overlay. Otherwise the cases of these overlays,
     with all of them; for an empty list the cases without overlays. `seed` is that of the service.
     """
     if overlays is None:
-        cases = [case for overlay in (None, *OVERLAYS) for case in conformance_cases(overlay)]
+        cases = [case for overlay in (None, *OVERLAYS) for case in run_cases(overlay)]
     else:
-        selected = [case for overlay in overlays or (None,) for case in conformance_cases(overlay)]
+        selected = [case for overlay in overlays or (None,) for case in run_cases(overlay)]
         cases = [replace(case, overlays=tuple(overlays)) for case in selected]
     for case in cases:
         if target.restarts or not case.disk:
@@ -164,19 +186,32 @@ _WAYS_TO_OMIT: tuple[dict[str, Any], ...] = (
     {"expiresIn": 0}, {"expiresIn": None}, {"expiresIn": ""}, {"expiresIn": 1},
 )  # fmt: skip
 _NUMBERS = (999, 1000, 1001, 500_000_000, 500_000_001, 1000.5, "1000", True, -1000, 2000.0)
-# The scenarios that show the effect of each overlay.
-# The cases without overlays, in the order of the run.
+
+
+def _refusals() -> Scenarios:
+    from leyden.harness.conformance.refusals import refusal_scenarios  # with all of the obligations
+
+    return refusal_scenarios()
+
+
+def _control() -> Scenarios:
+    from leyden.harness.conformance.control import control_scenarios  # with all of the obligations
+
+    return control_scenarios()
+
+
+# The cases without overlays, in their order.
 GROUPS: Mapping[str, Callable[[], Scenarios]] = {
     "requests": request_scenarios,
-    "refusals": refusal_scenarios,
+    "refusals": _refusals,
     "charges": charge_scenarios,
     "static charges": static_scenarios,
     "lists": list_scenarios,
     "callbacks": callback_scenarios,
     "restarts": lambda: _RESTARTS,
-    "control plane": control_scenarios,
+    "control plane": _control,
 }
-
+# The scenarios that show the effect of each overlay.
 _OVERLAY_SCENARIOS: Mapping[str, Scenarios] = {
     "strict": {
         "strict: one way to omit a field": [

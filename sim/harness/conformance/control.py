@@ -10,7 +10,10 @@ from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.lists import DIRECT, SMALL, control_list_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
 from leyden.harness.obligations.control.setups import charge, host, rows, send
+from leyden.harness.obligations.machine.pending import pending_obligations
 from leyden.harness.obligations.obligation import Obligation
+from leyden.harness.obligations.whole.aged import aged_obligations
+from leyden.harness.obligations.whole.apart import apart_obligations
 from leyden.harness.steps import Step
 
 _KINDS = ("list-order", "list-pages", "count")
@@ -26,10 +29,25 @@ def control_scenarios() -> Scenarios:
     replays = [step for one in replay_obligations() if one.case in ("all", "51 ids") for step in one.steps]
     clocks = {f"control plane: {one.case}": [*one.steps] for one in clock_obligations() if one.case in _CLOCK}
     return {
+        **{f"control plane: {one.case}": [*one.steps] for one in _whole()},
         "control plane: lists": [host(rows(6)), *_steps(_chosen(control_list_obligations()))],
         "control plane: replays": [host(_deliveries()), *replays],
         **clocks,
     }
+
+
+# Copies and bounds whose sandboxes have some of everything.
+_WHOLE = (
+    "scriptInbox, restore", "createSnapshot, fork", "addServiceFault, fork of a snapshot", "addPayer, import",
+    "addFault, forked", "addFault, restore", "createApiKey, 2", "end of an endpoint of a Static Charge, 1, kill",
+    "messages in flight, fork",
+)  # fmt: skip
+
+
+def _whole() -> Iterator[Obligation]:
+    for one in (*apart_obligations(), *aged_obligations(), *pending_obligations()):
+        if one.case in _WHOLE:
+            yield one
 
 
 _OF_LISTS = frozenset({"list-filter", "list-search", "list-between-pages"})

@@ -40,6 +40,7 @@ class Host:
         self._observe = observe
         self._key = key
         self.keys: dict[str, None] = {}  # that were created or replaced
+        self.restores = 0
         self.answers: dict[str, list[Any]] = {}
         self._lists: dict[str, list[Row]] = {}
         self._details: dict[tuple[str, str], Row] = {}
@@ -76,6 +77,11 @@ class Host:
         other = Host(self.server, self._observe, key=key)
         other.answers = {label: list(found) for label, found in self.answers.items()}
         return other
+
+    def with_key(self, key: str) -> Host:
+        """This sandbox, whose key was not known before."""
+        self._key = key
+        return self
 
     def send(self, step: Mapping[str, Any]) -> None:
         """{"do": "send", "method", "target", "body"?, "headers"?, "as"?, "count"?, "status"?}: send a request, `count`

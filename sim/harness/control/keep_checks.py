@@ -16,7 +16,7 @@ from leyden.harness.steps import StepImpossible
 _CHARGE_ENDS = ("payment_settled", "expiry_reached", "invoice_failed")
 # Of each list: the member of `removed`, the states in which a row is pending, and the entries of the journal that say
 # that it ended.
-_KINDS: Mapping[str, tuple[str, frozenset[str], tuple[str, ...]]] = {
+KINDS: Mapping[str, tuple[str, frozenset[str], tuple[str, ...]]] = {
     CHARGES: ("charges", frozenset({"pending"}), _CHARGE_ENDS),
     STATICS: ("staticCharges", frozenset({"active", "disabled"}), ("expiry_reached",)),
     "listPayments": ("payments", frozenset({"scheduled", "in_flight", "held", "pending"}),
@@ -26,7 +26,7 @@ _KINDS: Mapping[str, tuple[str, frozenset[str], tuple[str, ...]]] = {
 # Rows are removed at the ends of commits, a few at a time.
 _COMMITS = 12
 _INBOX = "shop.inbox"
-_SAME = {"reason": None}  # not compared: a payment of a Charge that was removed says that its invoice is unknown
+SAME = {"reason": None}  # not compared: a payment of a Charge that was removed says that its invoice is unknown
 
 
 def check_keep(make: Callable[[tuple[str, ...]], Host], step: Mapping[str, Any]) -> None:
@@ -34,12 +34,10 @@ def check_keep(make: Callable[[tuple[str, ...]], Host], step: Mapping[str, Any])
     a bound and at one that keeps N, which is restarted afterwards. `make(options)` starts a server."""
     keep = step["count"]
     whole, kept = make(()), make(("--keep", str(keep)))
-    for one in (*step["steps"], *({"do": "commit"},) * _COMMITS):
-        for host in (whole, kept):
-            if one["do"] == "commit":
-                host.accepted("PUT", "/sandbox/v1/inboxes/quiet/script", {})
-            else:
-                do(host, one)
+    for host in (whole, kept):
+        for one in step["steps"]:
+            do(host, one)
+        commit(host)
     ended = _ends(whole)
     _compare(whole, kept, keep, ended, f"with --keep {keep}")
     if "how" in step:
@@ -48,12 +46,18 @@ def check_keep(make: Callable[[tuple[str, ...]], Host], step: Mapping[str, Any])
         _compare(whole, kept, keep, ended, f"with --keep {keep}, after {step['how']} and a start")
 
 
+def commit(host: Host) -> None:
+    """Make as many commits as it takes until every row beyond the bound is removed."""
+    for _ in range(_COMMITS):
+        host.accepted("PUT", "/sandbox/v1/inboxes/quiet/script", {})
+
+
 def _ends(host: Host) -> dict[tuple[str, str], int]:
     """The number of the journal's entry that says that a row ended, by list and id."""
     entries = host.read("/sandbox/v1/journal?limit=1000")
     found = {}
     for entry in entries:
-        for name, (_, pending, kinds) in _KINDS.items():
+        for name, (_, pending, kinds) in KINDS.items():
             if entry["kind"] in kinds and entry["facts"].get("status") not in pending:
                 found[name, entry["subject"]] = entry["sequence"]
     return found
@@ -61,12 +65,12 @@ def _ends(host: Host) -> dict[tuple[str, str], int]:
 
 def _compare(whole: Host, kept: Host, keep: int, ended: Mapping[tuple[str, str], int], where: str) -> None:
     removed = kept.read("/sandbox/v1")["removed"]
-    for name, (shown, pending, _) in _KINDS.items():
+    for name, (shown, pending, _) in KINDS.items():
         rows = {row["id"]: row for row in whole.rows(name)}
         over = sorted((row for row in rows if rows[row]["status"] not in pending), key=lambda row: ended[name, row])
         gone = frozenset(over[: max(0, len(over) - keep)])
-        expected = [{**one, **_SAME} for key, one in rows.items() if key not in gone]
-        observed = [{**one, **_SAME} for one in kept.rows(name)]
+        expected = [{**one, **SAME} for key, one in rows.items() if key not in gone]
+        observed = [{**one, **SAME} for one in kept.rows(name)]
         if expected != observed:
             different = next((pair for pair in zip(expected, observed, strict=False) if pair[0] != pair[1]), None)
             if different is not None and different[0]["id"] == different[1]["id"]:

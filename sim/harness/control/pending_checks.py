@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leyden.harness.control.host import Host, violation
-from leyden.harness.control.state_checks import PROCESS, compare, compare_values, do, kept_state
+from leyden.harness.control.state_checks import COPIES, COPY, PROCESS, compare, compare_values, do, kept_state
 from leyden.harness.model.dates import instant_of
 from leyden.harness.model.rules import iso
 from leyden.harness.steps import StepImpossible
 from leyden.harness.targets.hosted import ENDS
 
 STOPPED = "stopped"  # it is stopped while the instant passes, on a live clock
-PENDING_WAYS = (*ENDS, STOPPED, PROCESS)
+PENDING_WAYS = (*ENDS, STOPPED, PROCESS, *COPIES)
 _CLOCK = "/sandbox/v1/clock"
 _LONGEST_S = 60
 
@@ -26,10 +26,11 @@ _LONGEST_S = 60
 def check_pending(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None:
     """{"do": "control_pending", "how": one of `PENDING_WAYS`, "options"?, "steps", "probe"?, "then", "offset"?: ms}: do
     the steps at two servers. One is restarted a millisecond before the next due event, or `offset` after the steps, at
-    it, and a millisecond after it, or is stopped meanwhile, or goes on in another process. The steps `probe` follow
-    each restart. Everything is compared after the steps of `then`."""
+    it, and a millisecond after it, or is stopped meanwhile, or goes on in another process; or it is restored, or copied
+    and the copy compared, at the same instants. The steps `probe` follow each of these. Everything is compared after
+    the steps of `then`."""
     how = step["how"]
-    reference, other = make(False), make(True)
+    reference, other = make(False), make(how not in COPIES)
     both = (reference, other)
     _all(both, step["steps"])
     due = _due(reference, step)
@@ -50,16 +51,21 @@ def check_pending(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None
                 host.accepted("POST", f"{_CLOCK}/advance", {"to": iso(due + offset)})
             if how == PROCESS:
                 continue
-            other.server.restart(how)
-            other.forget()
+            if how in COPIES:
+                other = COPY[how](other)
+                both = (reference, other)
+            else:
+                other.server.restart(how)
+                other.forget()
             _all(both, probe)
     if how == PROCESS:
         _in_another_process(reference, other, [*probe, *step["then"]], where)
         return
     # Once at the end: what happened since has its instants there.
     _all(both, step["then"])
-    compare_values(reference.answers, other.answers, ENDS[0], f"the answers {where}")
-    compare(reference, other, ENDS[0], where, filtered=False)
+    mask = how if how in COPIES else ENDS[0]
+    compare_values(reference.answers, other.answers, mask, f"the answers {where}")
+    compare(reference, other, mask, where, filtered=False)
 
 
 _WORDS: Mapping[str, str] = {
@@ -68,6 +74,9 @@ _WORDS: Mapping[str, str] = {
     "torn": "kills within a write before, at and after the instant",
     "compact": "compactions and restarts before, at and after the instant",
     STOPPED: "the server stopped while the instant passed",
+    "restore": "restores before, at and after the instant",
+    "fork": "forks before, at and after the instant",
+    "import": "exports and imports before, at and after the instant",
     PROCESS: "another process before the instant",
 }
 

@@ -22,8 +22,8 @@ from leyden.harness.control.host import Host, violation, with_query
 from leyden.harness.steps import Step
 from leyden.harness.targets.hosted import ENDS
 
-_COPIES = ("restore", "fork", "import")
-WAYS = (*ENDS, *_COPIES)
+COPIES = ("restore", "fork", "import")
+WAYS = (*ENDS, *COPIES)
 PROCESS = "process"  # another process goes on with the data
 # Reads that are not compared, with the reasons.
 _NOT_KEPT: Mapping[str, str] = {
@@ -39,9 +39,9 @@ _EMPTY: Mapping[str, tuple[str, ...]] = {"listSnapshots": (*ENDS, "fork", "impor
 # Members that may differ after each way, with the place where the document says so.
 _OF_PROCESS = frozenset({"request_id", "journalEntries", "journalHash", "notes", "ignoredFields", "lnurlRefused"})
 _OF_RUN = frozenset({"run", "restored"})
-_ORIGIN = "origin"  # instead of a way: the sandbox of which a copy was made
+ORIGIN = "origin"  # instead of a way: the sandbox of which a copy was made
 _MAY_DIFFER: Mapping[str, frozenset[str]] = {
-    _ORIGIN: frozenset({*_OF_RUN, *_OF_PROCESS}),
+    ORIGIN: frozenset({*_OF_RUN, *_OF_PROCESS}),
     **dict.fromkeys(ENDS, _OF_PROCESS),
     "restore": frozenset({*_OF_RUN, "notes", "ignoredFields", "request_id"}),
     "fork": frozenset({*_OF_RUN, *_OF_PROCESS, "publicUrl", "payUrl"}),
@@ -69,16 +69,16 @@ def check_kept(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None:
         other.server.pass_time(0)
         other.forget()
     else:
-        origin, other = other, _COPY[how](other)
+        origin, other = other, COPY[how](other)
         other.server.pass_time(delay)
     reference.server.pass_time(delay)
     where = f"after {_WORDS[how]}"
     then = step.get("then", ())
     if origin is not other:  # what happens in the sandbox that was copied changes nothing in the copy
-        kept_state(origin, _ORIGIN)  # as often as at the reference, because faults match these reads, too
+        kept_state(origin, ORIGIN)  # as often as at the reference, because faults match these reads, too
         for one in then:
             do(origin, one)
-        kept_state(origin, _ORIGIN)
+        kept_state(origin, ORIGIN)
     compare(reference, other, how, where, filtered=not then)
     for one in then:
         do(reference, one)
@@ -86,7 +86,7 @@ def check_kept(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None:
     if then:
         compare(reference, other, how, f"{where}, and the steps after it")
         if origin is not other:
-            compare(reference, origin, _ORIGIN, f"in the sandbox of which there is a copy, {where}")
+            compare(reference, origin, ORIGIN, f"in the sandbox of which there is a copy, {where}")
 
 
 def do(host: Host, one: Step) -> None:
@@ -122,12 +122,14 @@ def _restored(host: Host) -> Host:
     host.accepted("POST", "/sandbox/v1/webhook-secret/rotate")
     host.accepted("PUT", "/sandbox/v1/inboxes/shop/script", {"always": 503})
     host.accepted("PATCH", "/sandbox/v1/clock", {"rate": 7})
-    host.accepted("POST", "/sandbox/v1/api-keys", {"key": _REPLACED_KEY})
-    host.accepted("POST", "/sandbox/v1/api-keys/rotate", {"replaces": _REPLACED_KEY, "key": _KEY})
+    host.restores += 1  # no key is issued twice, also after a restore
+    kept_key, replaced_key = f"{_KEY} {host.restores}", f"{_REPLACED_KEY} {host.restores}"
+    host.accepted("POST", "/sandbox/v1/api-keys", {"key": replaced_key})
+    host.accepted("POST", "/sandbox/v1/api-keys/rotate", {"replaces": replaced_key, "key": kept_key})
     host.accepted("POST", "/sandbox/v1/deliveries/replay", {"delay": "5h"})
     host.accepted("POST", "/sandbox/v1/restore", {"snapshot": snapshot})
     host.accepted("DELETE", f"/sandbox/v1/snapshots/{snapshot}")
-    for key, wanted in ((_KEY, 200), (_REPLACED_KEY, 401)):  # a read, which is no event of the journal
+    for key, wanted in ((kept_key, 200), (replaced_key, 401)):  # a read, which is no event of the journal
         status = host.server.ask("GET", "/sandbox/v1", key=key).status
         if status != wanted:
             raise violation(f"GET /sandbox/v1 with {key}, after a restore", wanted, status)
@@ -143,7 +145,8 @@ def _imported(host: Host) -> Host:
     return host.of_key(host.accepted("POST", "/sandbox/v1/sandboxes/import", file)["apiKey"])
 
 
-_COPY: Mapping[str, Callable[[Host], Host]] = {"restore": _restored, "fork": _forked, "import": _imported}
+# The sandbox that returned to a snapshot, or its copy.
+COPY: Mapping[str, Callable[[Host], Host]] = {"restore": _restored, "fork": _forked, "import": _imported}
 
 
 # State

@@ -8,7 +8,6 @@ from itertools import count
 
 from leyden.extras import require
 from leyden.harness.conformance.conformance import run_conformance
-from leyden.harness.engines.obligations import declared_obligations, run_obligations
 from leyden.harness.engines.random_walk import random_walk
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.engines.shrink import as_found, shrink
@@ -101,7 +100,16 @@ def _conformance(config: CampaignConfig, target: Target) -> Iterator[CaseResult]
     return run_conformance(target, _overlays(config, target), seed=config.seed + 1)
 
 
+def declared_obligations() -> tuple[str, ...]:
+    """The names of all obligations."""
+    from leyden.harness.engines import obligations  # the conformance run does not wait for them
+
+    return obligations.declared_obligations()
+
+
 def _obligations(config: CampaignConfig, target: Target) -> Iterator[CaseResult]:
+    from leyden.harness.engines.obligations import run_obligations
+
     return run_obligations(config, target, _overlays(config, target) if target.network else config.overlays)
 
 

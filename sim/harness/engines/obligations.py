@@ -1,5 +1,5 @@
-"""The obligations of the documents as an engine: its cases in a seeded order, in which no value waits for another one
-that was sent to each operation."""
+"""The obligations of the documents as an engine: the cases that the conformance run leaves out, then those of the
+obligations in a seeded order, in which no value waits for another one that was sent to each operation."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
 
+from leyden.harness.conformance.conformance import left_out_cases
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.obligations.obligation import Obligation
@@ -19,17 +20,18 @@ from leyden.rng import RandomStream, RandomStreams
 # What the cases of a setup cost, by the start of its name: ms of CPU time for a case, and for each of its obligations.
 _COSTS: Mapping[str, tuple[float, float]] = {
     "rows": (20, 1.7), "empty": (10, 8), "lists": (50, 1), "control-empty": (20, 0.4), "long": (1_200, 2.5),
-    "restarted-lists": (100, 0.4), "restart": (55, 0), "kill": (98, 0), "pending": (60, 0), "disk": (0, 15),
+    "restarted-lists": (100, 0.4), "restart": (55, 0), "kill": (98, 0), "pending": (75, 0), "disk": (0, 15),
     "control-deliveries": (600, 80), "control-few-rows": (700, 50), "control-rows": (700, 8), "control-keep": (336, 0),
     "control-kept": (245, 0), "control-network": (600, 40), "tables": (240, 0), "pages": (750, 0), "history": (900, 0),
     "control-clock": (31, 0), "later": (28, 0), "fault": (18, 0), "events": (30, 0), "slots": (35, 0),
+    "apart": (170, 0), "aged": (170, 0),
 }  # fmt: skip
 _COST = (60.0, 0.0)
 # How many parts of the time a setup gets while it has cases; another one gets one part.
 _PARTS: Mapping[str, float] = {
     "rows": 10, "empty": 6, "lists": 4, "control-empty": 4, "pending": 6, "disk": 3, "restart": 3, "kill": 2, "full": 2,
     "keys": 2, "pages": 4, "long": 2, "control-rows": 2,
-    "control-secrets": 4,
+    "control-secrets": 4, "apart": 2, "aged": 2,
 }  # fmt: skip
 UNCHECKED = "obligations of the documents: their answers depend on everything that the service has"
 
@@ -83,21 +85,30 @@ def _ordered(cases: Sequence[Case], firsts: Container[str]) -> list[Case]:
 
 
 def run_obligations(config: CampaignConfig, target: Target, overlays: tuple[str, ...] | None) -> Iterator[CaseResult]:
-    """Run the cases one after another, each from a fresh start, up to its first violation.
+    """Run the cases one after another, each from a fresh start, up to its first violation: those that the conformance
+    run leaves out come first.
 
-    With `overlays` None each case has its own; otherwise those with these overlays or none are run with these.
+    With `overlays` None each case has its own; otherwise those with these overlays or none are run with these. The
+    conformance cases are run without overlays only.
     """
+    part, parts = config.part
+    first = [] if overlays else [replace(case, seed=config.seed + 1) for case in left_out_cases()]
+    cases = [case for case in first if target.restarts or not case.disk]
+    if target.controlled:
+        cases += _ordered_cases(config, target, overlays)
+    for case in islice(cases[part::parts], config.examples):
+        yield play(case, target)
     if not target.controlled:
         yield CaseResult(Case((), name="obligations"), unchecked={UNCHECKED: None})
-        return
-    part, parts = config.part
+
+
+def _ordered_cases(config: CampaignConfig, target: Target, overlays: tuple[str, ...] | None) -> list[Case]:
     # The parts of a campaign have seeds that follow each other, and share one order.
-    stream = RandomStreams(config.seed // parts).stream("obligations")
+    stream = RandomStreams(config.seed // config.part[1]).stream("obligations")
     firsts = _first_of_each(all_obligations(), stream)
     cases = obligation_cases(_mixed(all_obligations(), firsts, stream))
     if not target.restarts:
         cases = [case for case in cases if not case.disk]
     if overlays is not None:
         cases = [replace(case, overlays=overlays) for case in cases if case.overlays in ((), overlays)]
-    for case in islice(_ordered(cases, firsts)[part::parts], config.examples):
-        yield play(replace(case, seed=config.seed + 1), target)
+    return [replace(case, seed=config.seed + 1) for case in _ordered(cases, firsts)]

@@ -8,6 +8,8 @@ from typing import Any
 import orjson
 
 from leyden.errors import MissingExtra
+from leyden.harness.control.aged_checks import check_aged
+from leyden.harness.control.apart_checks import check_apart
 from leyden.harness.control.clock_checks import check_clock
 from leyden.harness.control.host import Host
 from leyden.harness.control.keep_checks import check_keep
@@ -81,6 +83,13 @@ def control_kept(session: Session, step: Step) -> None:
     check_kept(new_server, step)
 
 
+def control_apart(session: Session, step: Step) -> None:
+    """{"do": "control_apart", "how": "restore", "options"?, "steps": [step, ...], "meanwhile": [step, ...], "then":
+    [step, ...]}: what is done in a sandbox has no effect on its copies, and the reverse
+    (`leyden.harness.control.apart_checks`)."""
+    check_apart(lambda: new_host(session, step), step)
+
+
 def control_pending(session: Session, step: Step) -> None:
     """{"do": "control_pending", "how": "kill", "options"?, "steps": [step, ...], "probe"?: [step, ...], "then": [step,
     ...], "offset"?: ms}: restart one of two servers before, at and after an instant, and compare both
@@ -115,6 +124,18 @@ def control_keep(session: Session, step: Step) -> None:
         return new_host(session, {**step, "options": given, "disk": bool(options) and step.get("disk", False)})
 
     check_keep(make, step)
+
+
+def control_aged(session: Session, step: Step) -> None:
+    """{"do": "control_aged", "count": N, "options"?, "disk"?, "steps": [step, ...], "meanwhile": [step, ...], "then":
+    [step, ...], "how"?: "kill"}: what stays while a server with `--keep N` removes rows
+    (`leyden.harness.control.aged_checks`)."""
+
+    def make(options: tuple[str, ...]) -> Host:
+        given = [*step.get("options", ()), *options]
+        return new_host(session, {**step, "options": given, "disk": bool(options) and step.get("disk", False)})
+
+    check_aged(make, step)
 
 
 def passes(session: Session, step: Step) -> None:

@@ -32,6 +32,8 @@ from leyden.harness.obligations.sequences import fault_obligations, reply_obliga
 from leyden.harness.obligations.setups import SHARED, setup_of, start_of
 from leyden.harness.obligations.values.fields import field_obligations, pair_obligations, unknown_field_obligations
 from leyden.harness.obligations.values.queries import list_obligations, query_obligations
+from leyden.harness.obligations.whole.aged import aged_obligations
+from leyden.harness.obligations.whole.apart import apart_obligations
 from leyden.harness.obligations.wire import (
     header_obligations,
     id_obligations,
@@ -90,6 +92,8 @@ def _derived() -> Iterator[Obligation]:
         host_obligations(),
         disk_obligations(),
         pending_obligations(),
+        apart_obligations(),
+        aged_obligations(),
         (setup_obligation(), jitter_obligation()),
     )
     for overlay in _BODY_OVERLAYS:

@@ -9,6 +9,7 @@ from jsonschema_rs import Draft202012Validator
 
 from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
+from leyden.harness.control.apart_checks import APART_WAYS
 from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
 from leyden.harness.control.list_checks import PLACES
 from leyden.harness.control.pending_checks import PENDING_WAYS
@@ -150,6 +151,10 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "how": {"enum": list(WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "then?": _STEPS_WITHIN, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
     },
+    "control_apart": {
+        "how": {"enum": list(APART_WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
+        "steps": _STEPS_WITHIN, "meanwhile": _STEPS_WITHIN, "then": _STEPS_WITHIN,
+    },
     "control_pending": {
         "how": {"enum": list(PENDING_WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "probe?": _STEPS_WITHIN, "then": _STEPS_WITHIN,
@@ -165,6 +170,11 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "control_keep": {
         "count": {"type": "integer", "minimum": 1, "maximum": 10**6}, "how?": {"enum": [*ENDS]}, "disk?": _FLAG,
         "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "steps": _STEPS_WITHIN,
+    },
+    "control_aged": {
+        "count": {"type": "integer", "minimum": 1, "maximum": 10**6}, "how?": {"enum": [*ENDS]}, "disk?": _FLAG,
+        "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "steps": _STEPS_WITHIN,
+        "meanwhile": _STEPS_WITHIN, "then": _STEPS_WITHIN,
     },
     "control_clock": {"steps": _STEPS_WITHIN},
     "store": {

@@ -84,6 +84,12 @@ def _sentence(step: Step) -> str:
         case "control_kept":
             done = "; ".join(_sentence(one) for one in step["steps"])
             return f"compare a server after {step['how']} with one without it: {done}"
+        case "control_aged":
+            done = "; ".join(_sentence(one) for one in step["steps"])
+            return f"compare a server that keeps {step['count']} of what ended with one that keeps everything: {done}"
+        case "control_apart":
+            done = "; ".join(_sentence(one) for one in step["meanwhile"])
+            return f"compare ({step['how']}) a sandbox and its copy, while one of them is changed: {done}"
         case "control_clock":
             return f"compare the clock and what is due: {'; '.join(_sentence(one) for one in step['steps'])}"
         case "passes":

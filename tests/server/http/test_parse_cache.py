@@ -41,6 +41,16 @@ def test_the_second_load_needs_no_yaml_parser(file: Path, monkeypatch: pytest.Mo
     assert list(packaged_document(file, WORDS)) == ["a", "b"]
 
 
+def test_a_process_that_writes_no_bytecode_parses_a_document_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(kept, "_PARSED", {})
+    first = packaged_document(file, WORDS)
+    monkeypatch.setitem(sys.modules, "leyden.server.contract.document.yaml_loader", None)  # importing it would now fail
+    first["a"] = 2  # as an overlay changes it
+    assert packaged_document(file, WORDS) == MEANING
+    assert list(file.parent.glob("__pycache__")) == []
+
+
 def test_an_edited_document_is_parsed_again(file: Path) -> None:
     packaged_document(file, WORDS)
     assert packaged_document(file, b"a: 2") == {"a": 2}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leyden.harness.control.documents import ControlOperation, control_document, control_operations, resolved
-from leyden.harness.control.state_checks import WAYS
+from leyden.harness.control.state_checks import COPIES
 from leyden.harness.obligations.control.setups import PAUSED, advance, charge, pay, send, static
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
@@ -16,7 +16,7 @@ from leyden.harness.targets.hosted import ENDS
 _HOOK = "http://shop.inbox.localhost/hook"
 _DOWN = "http://down.localhost/"
 _KEYED = {"amount": "3000", "description": "keyed", "expiresIn": 3_600, "callbackUrl": _HOOK}
-_NETWORK = ("--network", "line:4")
+NETWORK = ("--network", "line:4")
 # Without an effect on the sandbox that is asked, with the reasons.
 _NO_STATE: Mapping[str, str] = {
     "waitForDeliveries": "it waits",
@@ -26,7 +26,7 @@ _NO_STATE: Mapping[str, str] = {
 }
 
 
-def _base() -> tuple[Step, ...]:
+def base_steps() -> tuple[Step, ...]:
     """Some of everything: Charges in each state, payments in flight and held, callbacks that are retried."""
     return (
         send("PUT", "/sandbox/v1/inboxes/down/script", {"always": 500}),
@@ -43,7 +43,7 @@ def _base() -> tuple[Step, ...]:
     )  # fmt: skip
 
 
-def _after() -> tuple[Step, ...]:
+def after_steps() -> tuple[Step, ...]:
     """Steps after which differences in the kept state are visible: new rows with the next ids, callbacks, payers,
     faults, keys, the time."""
     return (
@@ -122,7 +122,7 @@ _SCRIPT = {
     "answers": [500, "reset", {"status": 202, "body": "later", "commits": True}],
     "always": {"status": 204, "delay": 0.25},
 }  # fmt: skip
-# What is done with each operation that changes something: steps after `_base`, with every member of its body.
+# What is done with each operation that changes something: steps after `base_steps`, with every member of its body.
 EXERCISES: Mapping[str, Any] = {
     "reset": lambda: (send("POST", "/sandbox/v1/reset", {"seed": 7, "start": "2031-05-01T00:00:00.500Z"}),
                       static(1, "s0"), charge(3, "c")),
@@ -198,26 +198,35 @@ def kept_obligations() -> Iterator[Obligation]:
         steps = (send("PATCH", clock.path, {"rate": rate}), {"do": "passes", "by": 2_500})
         back = send("PATCH", clock.path, {"rate": 0})
         for how, delay in (("close", 90_000), ("kill", 0), ("restore", 0), ("fork", 0)):
-            yield _kept(f"setClock rate {rate:g}", how, clock.source, (*_base(), *steps), (*_after(), back), delay)
+            yield _kept(
+                f"setClock rate {rate:g}", how, clock.source, (*base_steps(), *steps), (*after_steps(), back), delay
+            )
         for how, delay in (("close", 90_000), ("restore", 0)):
-            yield _kept(f"setClock rate {rate:g}, then 0", how, clock.source, (*_base(), *steps, back), _after(), delay)
+            yield _kept(
+                f"setClock rate {rate:g}, then 0",
+                how,
+                clock.source,
+                (*base_steps(), *steps, back),
+                after_steps(),
+                delay,
+            )
     for number, (name, options) in enumerate(_OPTIONS.items()):
         for how in _ways(number):
-            yield _kept(f"option {name}", how, "leyden serve --help", _base(), _after(), options=options)
+            yield _kept(f"option {name}", how, "leyden serve --help", base_steps(), after_steps(), options=options)
 
 
 def _ways(number: int) -> tuple[str, ...]:
-    """A kill, another end, or a copy, in turn."""
-    ends, copies = [way for way in ENDS if way != "kill"], [way for way in WAYS if way not in ENDS]
-    return ("kill", ends[number % len(ends)], copies[number % len(copies)])
+    """A kill, another end in turn, and each way to copy."""
+    ends = [way for way in ENDS if way != "kill"]
+    return ("kill", ends[number % len(ends)], *COPIES)
 
 
 def _of(one: ControlOperation, number: int) -> Iterator[Obligation]:
     if one.name not in EXERCISES:
         yield Obligation(one.name, "kept", "", one.source, ())
         return
-    options = _NETWORK if "/network/" in one.path else ()
-    steps, then = (*_base(), *EXERCISES[one.name]()), _after()
+    options = NETWORK if "/network/" in one.path else ()
+    steps, then = (*base_steps(), *EXERCISES[one.name]()), after_steps()
     for how in _ways(number):
         yield _kept(one.name, how, one.source, steps, then, options=options)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from leyden.harness.control.documents import control_document, resolved
 from leyden.harness.control.pending_checks import STOPPED
-from leyden.harness.control.state_checks import PROCESS
+from leyden.harness.control.state_checks import COPIES, PROCESS
 from leyden.harness.obligations.control.setups import PAUSED, advance, charge, pay, send, static
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
@@ -99,6 +99,9 @@ def pending_table() -> dict[str, Pending]:
         "Retry-After": Pending((_script("down", always={"status": 503, "headers": {"Retry-After": "7200"}}),
                                 *_failed("c", callbackUrl=_DOWN)), then=_next(2)),
         "end of an endpoint": Pending((*_GONE, *_failed("d", callbackUrl=_DOWN)), then=(*_NOTIFIED, *_next())),
+        "end of an endpoint of a Static Charge": Pending(
+            (_script("gone", answers=[410]), *_link(callbackUrl="http://gone.localhost/"), _PAID), 60_000,
+            then=(send("POST", "/sandbox/v1/payments", {"request": "{i.1.pr}"}), *_next())),
         "replay at an instant": Pending((*_NOTIFIED, send("POST", "/sandbox/v1/deliveries/replay", {"delay": "1h"}))),
         "slow answer": Pending((_script("down", always={"status": 202, "delay": 2}), *_failed("c", callbackUrl=_DOWN)),
                                2_000, then=_next()),
@@ -154,19 +157,25 @@ _END = (*_NOTIFIED, advance("30h"))
 
 
 def pending_obligations() -> Iterator[Obligation]:
-    """Each kind with two ways to restart, and stopped while its instant passes; some in another process."""
+    """Each kind with two ways to restart, stopped while its instant passes, with each way to copy, and with a bound on
+    what is kept; some in another process."""
     for number, (kind, pending) in enumerate(pending_table().items()):
         for how in ("kill", ("close", "compact", "torn")[number % 3], STOPPED):
             yield _obligation(kind, pending, how)
+        for how in COPIES:
+            yield _obligation(kind, pending, how)
+        for keep in ("1", "2"):
+            yield _obligation(kind, pending, ("kill", "compact")[number % 2], "--keep", keep)
         if "Idempotency-Key" in kind:
             yield _obligation(kind, pending, PROCESS)
     assert set(ENDS) == {"kill", "close", "compact", "torn"}
 
 
-def _obligation(kind: str, pending: Pending, how: str) -> Obligation:
-    options = [*PAUSED, *pending.options]
+def _obligation(kind: str, pending: Pending, how: str, *more: str) -> Obligation:
+    options = [*PAUSED, *pending.options, *more]
     step: Any = {"do": "control_pending", "how": how, "options": options, "steps": [*pending.steps],
                  "probe": [*pending.probe], "then": [*pending.then, *_END]}  # fmt: skip
     if pending.offset_ms is not None:
         step["offset"] = pending.offset_ms
-    return Obligation(kind, "pending", f"{kind}, {how}", _SOURCE, (step,), setup="pending-changed")
+    case = " ".join((f"{kind}, {how}", *more))
+    return Obligation(kind, "pending", case, _SOURCE, (step,), setup="pending-changed")
