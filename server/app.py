@@ -27,9 +27,9 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import MethodNotAllowed, NotFound
 from leyden.server.http.corrections import shown
 from leyden.server.http.pipeline import BodyLimitMiddleware, Handler, PathEndpoint, PipelineContext, send_problem
+from leyden.server.one_at_a_time import one_at_a_time
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.spelling import closest_path
-from leyden.server.system.work_threads import one_at_a_time
 
 BASE_PATH = "leyden.base_path"  # in the scope of a request: the start of its URL's path, which `path` does not have
 _ROUTE = "leyden.route"

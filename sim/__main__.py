@@ -42,7 +42,7 @@ def _run(given: list[str], *, is_process: bool) -> int:
     # Imported here, because an interrupt during the imports ends the command as quietly as a later one.
     from leyden.server.system.stop_signals import interrupt_on_stop_signals, stop_signals_held
 
-    if is_process:
+    if is_process or given[:1] == ["serve"]:
         interrupt_on_stop_signals()
     if "orjson" not in sys.modules:
         with stop_signals_held():

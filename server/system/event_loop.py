@@ -1,8 +1,18 @@
-"""The event loop of a server and of the thread that sends callbacks: uvloop's where it is installed."""
+"""The event loop of a server and of the thread that sends callbacks: uvloop's where it is installed. And a way to run
+one in a command."""
 
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from leyden.server.system.stop_signals import STOP_SIGNALS
+
+Result = TypeVar("Result")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -13,3 +23,36 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def run_until_stopped(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of `work`, as of `asyncio.run`. A signal to stop cancels it, another one does not disturb its end, and
+    then `KeyboardInterrupt` is raised. In another thread than the main one no signal arrives."""
+    stops = STOP_SIGNALS if threading.current_thread() is threading.main_thread() else ()
+    before = [signal.getsignal(number) for number in stops]
+    is_stopped = False
+
+    async def run() -> Result:
+        nonlocal is_stopped
+        task = asyncio.ensure_future(work)
+
+        def stop() -> None:
+            nonlocal is_stopped
+            if not is_stopped:
+                is_stopped = True
+                task.cancel()
+
+        with suppress(NotImplementedError):  # on Windows
+            for number in stops:
+                asyncio.get_running_loop().add_signal_handler(number, stop)
+        return await task
+
+    try:
+        return asyncio.run(run())
+    except asyncio.CancelledError:
+        if is_stopped:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        for number, handler in zip(stops, before, strict=True):
+            signal.signal(number, handler)

@@ -7,13 +7,11 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
 from leyden.server.gc_pause import gc_paused
 
 Result = TypeVar("Result")
-_Arguments = ParamSpec("_Arguments")
 
 # While work runs, the event loop gets the lock of the interpreter back after this time (the default is 5 ms). A request
 # needs the lock several times: after each system call.
@@ -22,18 +20,6 @@ SWITCH_S = 0.0005
 _lock = threading.Lock()
 _running = 0
 _usual_s = 0.0
-
-
-def one_at_a_time(function: Callable[_Arguments, Result]) -> Callable[_Arguments, Result]:
-    """The function, whose calls in other threads wait until one has ended: what that one keeps, they find."""
-    lock = threading.RLock()
-
-    @wraps(function)
-    def call(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> Result:
-        with lock:
-            return function(*arguments, **named)
-
-    return call
 
 
 async def run_in_thread(work: Callable[[], Result]) -> Result:

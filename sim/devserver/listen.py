@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system.clock import system_time_ms
+from leyden.server.system.event_loop import run_until_stopped
 from leyden.server.system.http_client.name_lookup import NameLookup
 from leyden.server.system.http_client.transport import HttpTransport
 from leyden.server.timestamps import parse_iso
@@ -143,7 +143,8 @@ def listen(options: argparse.Namespace) -> int:
     if the URL is one of the server itself.
     """
     _check_target(Egress(options.egress, allow=options.egress_allow), options.url)
-    asyncio.run(_until_interrupted(options))
+    with suppress(KeyboardInterrupt):
+        run_until_stopped(_listen(options))
     return 0
 
 
@@ -186,22 +187,6 @@ async def _egress_beside(options: argparse.Namespace, client: ControlClient) -> 
     egress = Egress(options.egress, allow=options.egress_allow, own=own)
     _check_target(egress, options.url, await _addresses(options.url))
     return egress
-
-
-async def _until_interrupted(options: argparse.Namespace) -> None:
-    """Forward until SIGINT. Another SIGINT does not disturb the closing of the connections."""
-    listening = asyncio.create_task(_listen(options))
-    interrupted = asyncio.Event()
-    with suppress(NotImplementedError):  # on Windows asyncio cancels this task instead
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted.set)
-    waiting = asyncio.create_task(interrupted.wait())
-    try:
-        await asyncio.wait([listening, waiting], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waiting.cancel()
-        listening.cancel()
-        with suppress(asyncio.CancelledError):
-            await listening
 
 
 async def _listen(options: argparse.Namespace) -> None:

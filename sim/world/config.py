@@ -15,7 +15,7 @@ from leyden.server.callbacks.signing import check_secret
 from leyden.server.contract.load import default_spec, is_overlay_name, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
-from leyden.server.system.work_threads import one_at_a_time
+from leyden.server.one_at_a_time import one_at_a_time
 
 if TYPE_CHECKING:
     from leyden.lightning.payer.payer_rules import PayerSpec

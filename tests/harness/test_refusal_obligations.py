@@ -3,6 +3,7 @@ obligations finds a defect."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -166,10 +167,10 @@ def test_each_value_is_sent_once_before_any_is_sent_to_another_operation(monkeyp
     config = CampaignConfig(engines=["obligations"], make=InProcess, seed=5)
     assert [*run_obligations(config, InProcess(), None)]
     values = {one.id: (one.kind, one.case) for one in all_obligations() if one.steps}
-    distinct = {*values.values()}
-    assert len(distinct) < len(values) / 4
+    assert len({*values.values()}) < len(values) / 3
     first = played[: int(0.7 * len(played))]
-    assert {values[name] for names in first for name in names} == distinct
+    shared = {value for value, count in Counter(values.values()).items() if count > 1}
+    assert {values[name] for names in first for name in names} >= shared
 
 
 @deep("test_each_value_is_sent_once_before_any_is_sent_to_another_operation")

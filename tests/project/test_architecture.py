@@ -34,6 +34,7 @@ LAYERS: list[tuple[str, ...]] = [
         "server.html",
         "server.printable",
         "server.spelling",
+        "server.one_at_a_time",
     ),
     ("server.http.strict_json", "server.callbacks.ip_addresses", "server.callbacks.signing"),
     ("server.contract",),
@@ -95,6 +96,7 @@ SYSTEM_CLOCK_CALLS = {
 # A lock reads no clock: a server thread and a notebook share one world. The thread of a progress bar only reads, and
 # that of a worker waits for the word to stop. The development server awaits the network.
 ALLOWED = {
+    ("server/one_at_a_time.py", "threading"),
     ("sim/world/world.py", "threading"),
     ("sim/world/interrupts.py", "threading"),
     ("sim/lab/progress.py", "threading"),
@@ -105,7 +107,6 @@ ALLOWED = {
     ("sim/devserver/awaited_delivery.py", "asyncio"),
     ("sim/devserver/listen.py", "asyncio"),
     ("sim/harness/targets/hosted.py", "asyncio"),
-    ("sim/devserver/receiver_check/command.py", "asyncio"),
 }
 # This file, and the one that writes a user's project with modules of these names.
 OWNERS_OF_THE_NAMES = {"test_architecture.py", "test_example_project.py"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 
 import orjson
 
@@ -13,6 +12,7 @@ from leyden.devserver.receiver_check.report_html import report_html
 from leyden.devserver.receiver_check.session import KnownIds
 from leyden.devserver.report_page import write_report
 from leyden.server.callbacks.egress import Egress
+from leyden.server.system.event_loop import run_until_stopped
 from leyden.server.system.http_client.transport import HttpTransport
 from leyden.world.config import packaged_contract
 
@@ -25,7 +25,7 @@ def receiver_check(options: argparse.Namespace) -> int:
     Returns 0 if it reaches the wanted grade, 1 if not, and 3 if nothing could be sent or, with `--require-complete`,
     if something was not checked. Raises `LeydenError` when the check cannot be made, or a report cannot be written.
     """
-    report = asyncio.run(_run_check(options))
+    report = run_until_stopped(_run_check(options))
     if "-" not in (options.json, options.html):
         print(report_text(report), end="")
     write_report(options.json, orjson.dumps(report_resource(report), option=orjson.OPT_INDENT_2).decode() + "\n")
