@@ -4,6 +4,7 @@ and each cursor continues where it was."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from leyden.harness.control.documents import LIMIT, ControlList, control_lists
@@ -76,14 +77,16 @@ def _compare(whole: Host, kept: Host, where: str) -> None:
         gone |= {row["id"] for row in missing}
     expected, observed = kept_state(whole, _MASK), kept_state(kept, _MASK)
     for target, wanted in expected.items():
-        if _is_of_a_removed_row(target, gone) or target.partition("?")[0] in _PATHS:
+        if _is_of_a_removed_row(target, gone) or target.partition("?")[0] in _paths():
             continue
         here = observed[target] if target in observed else _answer(kept, target)
         compare_values(_without(wanted, gone), _without(here, gone), _MASK, f"GET {target} {where}")
 
 
-# Not compared here: rows that are compared by themselves, and snapshots, which end with a process.
-_PATHS = frozenset(list_named(name).operation.path for name in (*KINDS, "listSnapshots"))
+@lru_cache(maxsize=1)
+def _paths() -> frozenset[str]:
+    """Not compared here: rows that are compared by themselves, and snapshots, which end with a process."""
+    return frozenset(list_named(name).operation.path for name in (*KINDS, "listSnapshots"))
 
 
 def _is_of_a_removed_row(target: str, gone: set[str]) -> bool:
