@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.errors import ApiError, ForkError
 from leyden.server.errors import StoreError
+from leyden.server.version import VERSION
 from leyden.world.snapshots.snapshots import dump_world
 from tests.support.channel_audit import audit
 from tests.support.deep import deep
@@ -338,3 +339,16 @@ def test_a_fork_shares_what_never_changes(count: int) -> None:
     assert all(ours[place] is theirs[place] for place in ours)
     mine, other = (world.world.journal.entries() for world in (sandbox, fork))
     assert all(one.facts is two.facts for one, two in zip(mine, other, strict=True))
+
+
+def test_a_stream_whose_limit_is_below_its_arrivals_ends(sandbox: Sandbox) -> None:
+    """A saved sandbox may have any limit."""
+    sandbox.traffic(rate="2/min", count=20)
+    sandbox.advance("3m")
+    state = json.loads(json.dumps(dump_world(sandbox.world)))
+    [[_, row]] = state["tables"]["traffic"]["rows"]
+    state["leyden"], arrived, row["limit"] = VERSION, row["arrived"], 0
+    assert arrived > 1
+    with Sandbox.from_snapshot(state) as again:
+        again.advance("2h")
+        assert len(again.charges) <= arrived + 1

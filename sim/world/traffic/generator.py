@@ -231,7 +231,9 @@ class TrafficGenerator:
             origin=float(row["started_at"]), together=row.get("together", 0),
         )  # fmt: skip
         due = min(due, float(MAX_INSTANT_MS))
-        if (row["ends_at"] is not None and due >= row["ends_at"]) or row["arrived"] == row["limit"]:
+        if (row["ends_at"] is not None and due >= row["ends_at"]) or (
+            row["limit"] is not None and row["arrived"] >= row["limit"]
+        ):
             row = {**row, "next_at": None}
             if self.returns.find("traffic", row["id"]):
                 self.rows.put(row)
