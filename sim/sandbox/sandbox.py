@@ -45,6 +45,7 @@ from leyden.server.version import VERSION
 from leyden.world.loopback import LoopbackResponse
 from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
 from leyden.world.snapshots.snapshots import dump_world, fork_world, restore_world
+from leyden.world.stored_snapshots import position_of
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     def _attach(self, session: Session) -> None:
         self.session = session
         self._http = HttpAccess(session)
-        self._actions = ScheduledActions()
+        self._actions = ScheduledActions().beside(session.world)
         self._charges = Collection(session, Charge, "createCharge", "charges")
         self._static_charges = Collection(session, StaticCharge, "createStaticCharge", "static_charges")
         self._faults = FaultList(session)
@@ -285,13 +286,13 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         if reseed is not None:
             action_log.add("reseed", {"seed": reseed})
         fork = Sandbox._of(world, action_log)
-        fork._actions = self._actions.copy()
+        fork._actions = self._actions.copy().beside(world)
         return fork
 
     def snapshot(self) -> dict[str, Any]:
         """The whole sandbox as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises `ForkError`."""
         found = {"leyden": VERSION, **dump_world(self.world), "action_log": self.action_log.snapshot()}
-        self._actions.snapshot_taken(self.world.clock.now())
+        self._actions.snapshot_taken(position_of(found))
         return found
 
     @classmethod
@@ -310,8 +311,8 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
 
     def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
         """Return this sandbox to the state of a snapshot; objects created after it are not found any more. The actions
-        of `at` and `every` keep their instants: those that are ahead stay, and those that were ahead at a snapshot of
-        this sandbox and are due later than its instant are ahead again, unless they were cancelled.
+        of `at` and `every` that were ahead at a snapshot of this sandbox are ahead again, unless they were cancelled.
+        Those that were scheduled later stay if they are ahead. The same holds for `POST /sandbox/v1/restore`.
 
         The sandbox keeps its egress policy: what it does again after that, it also posts again. Raises `ForkError` for
         a sandbox that is served (by `serve` or by the fixture `leyden_server`) or kept in a directory: its users rely
@@ -325,10 +326,10 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
             )
         world = restore_world(snapshot, control_handlers=control_handlers, label=self.label)
         with self.session.lock():
-            world.request_log = self.world.request_log
+            world.request_log, world.snapshots = self.world.request_log, self.world.snapshots
             self.world.store.close()
             self.session.replace(world, ActionLog.from_snapshot(snapshot))
-            self._actions.return_to(world.clock.now())
+            self._actions.beside(world).returned_to(position_of(snapshot))
         return self
 
     def save(self, path: str | Path) -> Path:

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 from leyden.world.persistence.encoded_state import decoded
 
 MAX_SNAPSHOTS = 20  # of one world
+
+
+Position = tuple[int, str]  # of a run: the instant, and the hash of the event journal
+
+
+def position_of(state: Mapping[str, Any]) -> Position:
+    """The position of what `dump_world` wrote."""
+    return state["clock"]["now"], state["journal"]["hash"]
+
+
+class SnapshotListener(Protocol):
+    """Has a state of its own beside the world's, which a snapshot does not have."""
+
+    def snapshot_taken(self, position: Position) -> None:
+        """The world may return to this position."""
+
+    def returned_to(self, position: Position) -> None:
+        """The world is at this position again."""
 
 
 class StoredSnapshot(NamedTuple):
@@ -21,6 +40,11 @@ class StoredSnapshot(NamedTuple):
     journal_hash: str
     content: tuple[bytes, ...]
 
+    @property
+    def position(self) -> Position:
+        """Where the run is in this state."""
+        return self.at_ms, self.journal_hash
+
     def state(self) -> Any:
         """The result of `dump_world`."""
         return decoded(self.content)
@@ -29,9 +53,10 @@ class StoredSnapshot(NamedTuple):
 class StoredSnapshots:
     """At most `MAX_SNAPSHOTS` snapshots of one world, by id. Ids are counted, so that no id returns."""
 
-    __slots__ = ("_by_id", "_count")
+    __slots__ = ("_by_id", "_count", "listener")
 
     def __init__(self) -> None:
+        self.listener: SnapshotListener | None = None
         self._by_id: dict[str, StoredSnapshot] = {}  # the oldest first
         self._count = 0
 
@@ -47,7 +72,14 @@ class StoredSnapshots:
         self._count += 1
         snapshot = StoredSnapshot(self._count, f"snapshot-{self._count}", name, at_ms, rate, journal_hash, content)
         self._by_id[snapshot.id] = snapshot
+        if self.listener is not None:
+            self.listener.snapshot_taken(snapshot.position)
         return snapshot
+
+    def returned_to(self, snapshot: StoredSnapshot) -> None:
+        """The world has returned to this snapshot."""
+        if self.listener is not None:
+            self.listener.returned_to(snapshot.position)
 
     def get(self, snapshot_id: str) -> StoredSnapshot | None:
         """The snapshot, or None."""

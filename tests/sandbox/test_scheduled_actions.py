@@ -245,3 +245,56 @@ def test_an_action_that_restores_is_done_once(sandbox: Sandbox) -> None:
         assert len(times) == 1
         sandbox.cancel(row)
         sandbox.restore(kept)
+
+
+@pytest.mark.parametrize("way", ["method", "requests", "served"])
+def test_each_restore_has_the_actions_of_its_snapshot(sandbox: Sandbox, way: str) -> None:
+    done: list[str] = []
+    sandbox.at("09:01", lambda sb: done.append(f"once {sb.now[11:16]}"))
+    sandbox.every("1m", lambda sb: done.append(f"again {sb.now[11:16]}"))
+    if way == "served":
+        sandbox.serve()
+
+    def take() -> Any:
+        return sandbox.snapshot() if way == "method" else sandbox.ask("POST", "/sandbox/v1/snapshots", {})["id"]
+
+    def back(to: Any) -> None:
+        if way == "method":
+            sandbox.restore(to)
+        else:
+            sandbox.ask("POST", "/sandbox/v1/restore", {"snapshot": to})
+
+    start = take()
+    sandbox.advance("3m")
+    middle, first = take(), [*done]
+    assert first == ["once 09:01", "again 09:01", "again 09:02", "again 09:03"]
+    for places in ((middle,), (start, middle), (middle, start, middle)):
+        for place in places:
+            back(place)
+        done.clear()
+        sandbox.advance("2m")
+        assert done == ["again 09:04", "again 09:05"]
+    back(start)
+    done.clear()
+    sandbox.advance("3m")
+    assert done == first
+
+
+def test_an_action_that_time_over_http_passed_many_times_is_done_once(sandbox: Sandbox) -> None:
+    times: list[str] = []
+    sandbox.every("1m", lambda sb: times.append(sb.now[11:19]))
+    sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": "3m30s"})
+    sandbox.advance("1m")
+    assert times == ["09:03:30", "09:04:00"]
+
+
+def test_a_restore_to_the_state_of_another_sandbox_has_the_actions_ahead(sandbox: Sandbox) -> None:
+    with Sandbox(seed=3, start="2030-01-01T10:10:00Z") as other:
+        state = other.snapshot()
+    times: list[str] = []
+    sandbox.at("10:00", lambda sb: times.append("passed"))
+    sandbox.at("10:20", lambda sb: times.append(f"once {sb.now[11:16]}"))
+    sandbox.every("1h", lambda sb: times.append(f"again {sb.now[11:16]}"))
+    sandbox.restore(state)
+    sandbox.advance("1h")
+    assert times == ["once 10:20", "again 11:00"]

@@ -76,6 +76,7 @@ class CopyControl:
             with world.lock:
                 check_not_waiting(world)
                 return_to(world, state, snapshot.rate)
+                world.snapshots.returned_to(snapshot)
                 shown = sandbox_state(world, call.project)
         except ClockError as error:
             raise Conflict(str(error)) from None

@@ -102,14 +102,15 @@ class TimeMethods:
         that is due at it: `sb.at("12:00", lambda sb: sb.network.close_channel(3))`.
 
         `run`, `advance`, `advance_to` and `step` stop there and go on. Time that is moved over HTTP does not stop for
-        actions: those that it passed are done by the next of these methods, later than their instants. An action cannot
-        move time. Its changes are in the action log, so that `script` has them; a fork has the actions that are ahead,
-        and they get the fork. A saved sandbox has none. Raises `ValueError` for an instant that has passed,
-        `ClockError` for a sandbox that follows the real time.
+        actions: those that it passed are done by the next of these methods, later than their instants; an action of
+        `every` is done once then, whatever number of its instants was passed. An action cannot move time. Its changes
+        are in the action log, so that `script` has them; a fork has the actions that are ahead, and they get the fork.
+        A saved sandbox has none. Raises `ValueError` for an instant that has passed, `ClockError` for a sandbox that
+        follows the real time.
         """
         self._check_frozen()
         now_ms = self._clock.now()
-        return self._actions.add(action, due_ms(when, now_ms), now_ms=now_ms)
+        return self._actions.add(action, due_ms(when, now_ms))
 
     def every(self, period: Span, action: Action, *, start: Instant | None = None) -> Scheduled:
         """Call `action(sandbox)` every `period` (`"1d"`), first at `start` (default: a period from now), as `at` does.
@@ -119,7 +120,7 @@ class TimeMethods:
         self._check_frozen()
         each_ms, now_ms = period_ms(period), self._clock.now()
         first_ms = now_ms + each_ms if start is None else due_ms(start, now_ms)
-        return self._actions.add(action, first_ms, each_ms, now_ms=now_ms)
+        return self._actions.add(action, first_ms, each_ms)
 
     @property
     def scheduled(self) -> list[Scheduled]:

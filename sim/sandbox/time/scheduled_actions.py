@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from leyden.arguments import span_from
 from leyden.errors import ArgumentError, ClockError
 from leyden.sandbox.time.spans import Instant, Span, instant_ms
 from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
+from leyden.world.stored_snapshots import Position
 from leyden.world.time.clock import LAST_MS
+from leyden.world.world import World
 
 Action = Callable[[Any], object]  # it is given the sandbox
 
@@ -22,14 +24,13 @@ _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """An action that is due at `at_ms`, and again every `period_ms` unless that is None. It was scheduled at
-    `created_ms`, `by_action` if another action did that, for `first_ms`."""
+    """An action that is due at `at_ms`, and again every `period_ms` unless that is None. It was scheduled for
+    `first_ms`, `by_action` if another action did that."""
 
     number: int
     action: Action
     at_ms: int
     period_ms: int | None
-    created_ms: int
     first_ms: int
     by_action: bool = False
 
@@ -39,17 +40,29 @@ class Scheduled:
         return f"<Scheduled {name} at {to_iso(self.at_ms)}{again}>"
 
 
+class _Kept(NamedTuple):
+    """The actions ahead at a snapshot, and the number of the last one that was scheduled before it."""
+
+    rows: tuple[Scheduled, ...]
+    last: int
+
+
 class ScheduledActions:
-    """The actions ahead of one sandbox, and those that were ahead at one of its snapshots and are done."""
+    """The actions ahead of one sandbox, and those that were ahead at its snapshots, by position."""
 
     def __init__(self, rows: Iterable[Scheduled] = (), count: int = 0) -> None:
         self._rows = {row.number: row for row in rows}
-        self._done: dict[int, Scheduled] = {}
-        self._snapshots: set[int] = set()  # their instants
+        self._kept: dict[Position, _Kept] = {}
+        self._cancelled: set[int] = set()
         self._count = count
         self._running: Scheduled | None = None
 
-    def add(self, action: Action, at_ms: int, period_ms: int | None = None, *, now_ms: int) -> Scheduled:
+    def beside(self, world: World) -> Self:
+        """These actions, which hear of the world's snapshots."""
+        world.snapshots.listener = self
+        return self
+
+    def add(self, action: Action, at_ms: int, period_ms: int | None = None) -> Scheduled:
         """Schedule an action. Raises `TypeError` for what cannot be called."""
         if not callable(action):
             raise ArgumentError(
@@ -57,13 +70,13 @@ class ScheduledActions:
             )
         self._count += 1
         by_action = self._running is not None
-        row = Scheduled(self._count, action, at_ms, period_ms, now_ms, at_ms, by_action)
+        row = Scheduled(self._count, action, at_ms, period_ms, at_ms, by_action)
         self._rows[self._count] = row
         return row
 
     def cancel(self, row: Scheduled) -> bool:
         """Remove an action; whether it was still ahead."""
-        self._done.pop(row.number, None)
+        self._cancelled.add(row.number)
         return self._rows.pop(row.number, None) is not None
 
     def ahead(self) -> list[Scheduled]:
@@ -81,8 +94,6 @@ class ScheduledActions:
     def perform(self, row: Scheduled, sandbox: Any) -> None:
         """Call an action; it is done, or due again, also if it raises."""
         del self._rows[row.number]
-        if row.period_ms is None and any(row.created_ms <= at_ms < row.at_ms for at_ms in self._snapshots):
-            self._done[row.number] = row
         if row.period_ms is not None:
             missed = max(0, sandbox.world.clock.now() - row.at_ms) // row.period_ms
             again_ms = row.at_ms + (missed + 1) * row.period_ms
@@ -101,31 +112,39 @@ class ScheduledActions:
                 f"{quoted(self._running)} cannot move time: schedule another action for later, with sb.at(...)"
             )
 
-    def snapshot_taken(self, now_ms: int) -> None:
-        """The sandbox may return to this instant."""
-        self._snapshots.add(now_ms)
+    def snapshot_taken(self, position: Position) -> None:
+        """The sandbox may return to this position: the actions that are ahead will be ahead then."""
+        self._kept[position] = _Kept((*self._rows.values(),), self._count)
 
-    def return_to(self, now_ms: int) -> None:
-        """The sandbox has returned to this instant: what is due later is ahead again. What actions scheduled since then
-        they schedule again. The action that runs does not come back: it may be the one that returns."""
-        running = None if self._running is None else self._running.number
-        rows = [*self._rows.values(), *(row for row in self._done.values() if row.at_ms > now_ms)]
-        self._done = {number: row for number, row in self._done.items() if row.at_ms <= now_ms}
-        self._rows = {}
-        for row in rows:
-            if row.number == running and row.period_ms is None:
-                continue
-            if row.number != running and row.period_ms is not None:
-                periods = (row.at_ms - max(row.first_ms, now_ms + 1)) // row.period_ms
-                row = replace(row, at_ms=row.at_ms - max(0, periods) * row.period_ms)
-            if not (row.by_action and row.created_ms > now_ms):
-                self._rows[row.number] = row
+    def returned_to(self, position: Position) -> None:
+        """The sandbox is at this position again. What was scheduled after its snapshot stays if it is ahead, unless
+        an action did that, which does it again. So does everything at the snapshot of another sandbox. The action
+        that runs does not come back: it may be the one that returns."""
+        now_ms, running = position[0], self._running
+        kept, later = self._kept.get(position), [*self._rows.values()]
+        rows: list[Scheduled] = []
+        if kept is not None:
+            later = [row for row in later if row.number > kept.last and not row.by_action]
+            rows += [row for row in kept.rows if row.number not in self._cancelled]
+        rows += [row for one in later if (row := _ahead(one, now_ms)) is not None]
+        if running is not None:
+            rows = [row for row in rows if row.number != running.number]
+            rows += [self._rows[running.number]] if running.number in self._rows else []
+        self._rows = {row.number: row for row in rows}
 
     def copy(self) -> ScheduledActions:
         """The same actions, for a fork."""
         copy = ScheduledActions(self._rows.values(), self._count)
-        copy._done, copy._snapshots = {**self._done}, {*self._snapshots}
+        copy._kept, copy._cancelled = {**self._kept}, {*self._cancelled}
         return copy
+
+
+def _ahead(row: Scheduled, now_ms: int) -> Scheduled | None:
+    """The action at its first instant after now; None if it has passed."""
+    if row.period_ms is None:
+        return row if row.at_ms > now_ms else None
+    periods = max(0, (now_ms - row.first_ms) // row.period_ms + 1)
+    return replace(row, at_ms=row.first_ms + periods * row.period_ms)
 
 
 def due_ms(when: Instant, now_ms: int) -> int:
