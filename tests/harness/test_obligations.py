@@ -159,7 +159,9 @@ def test_date_times_of_the_model(text: str, expected: int | None) -> None:
 
 
 @deep("test_the_engine_is_one_of_the_campaign")
-def test_the_order_of_the_obligations_is_that_of_the_seed() -> None:
+def test_the_order_of_the_obligations_is_that_of_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.harness.engines.obligations.left_out_cases", lambda: ())
+
     def first(seed: int) -> str:
         config = CampaignConfig(engines=("obligations",), seed=seed, examples=1)
         report = run_campaign(config, lambda: 0)
