@@ -122,15 +122,20 @@ def _introduction(world: World, count: int) -> str:
     deliveries = list(world.service.outbox.deliveries())
     undelivered = sum(row["status"] not in (PENDING, DELIVERED) for row in deliveries)
     payments = len(world.payments.rows)
-    without = world.removed.without("charges")
+    without = {
+        name: f", {text}" if (text := world.removed.without(name)) else ""
+        for name in ("charges", "payments", "deliveries")
+    }
     lines = [
         f"It started at {to_iso(config.start_ms)} with seed {config.seed}; it is now {to_iso(world.clock.now())}.",
-        f"It has {_counted(count, 'charge')}{f': {counted}' if counted else ''}{f', {without}' if without else ''}.",
+        f"It has {_counted(count, 'charge')}{f': {counted}' if counted else ''}{without['charges']}.",
     ]
-    if payments:
-        lines.append(f"Wallets made {_counted(payments, 'payment')}, of which {failed or 'none'} failed.")
-    if deliveries:
-        lines.append(f"Of {_counted(len(deliveries), 'callback')}, {undelivered or 'none'} failed for good.")
+    if payments or without["payments"]:
+        made = f"Wallets made {_counted(payments, 'payment')}{without['payments']}"
+        lines.append(f"{made}, of which {failed or 'none'} failed." if payments else f"{made}.")
+    if deliveries or without["deliveries"]:
+        sent = f"{_counted(len(deliveries), 'callback')}{without['deliveries']}"
+        lines.append(f"Of {sent}, {undelivered or 'none'} failed for good." if deliveries else f"There are {sent}.")
     return "# A sandbox\n\n" + "\n".join(lines)
 
 

@@ -326,6 +326,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         world = restore_world(snapshot, control_handlers=control_handlers, label=self.label)
         with self.session.lock():
             world.request_log = self.world.request_log
+            world.removed.continue_from(self.world.removed, is_return=True)
             self.world.store.close()
             self.session.replace(world, ActionLog.from_snapshot(snapshot))
             self._actions.return_to(world.clock.now())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from leyden.lab.drawings import Drawing
 
 _EVENTS_SHOWN = 3
+# The counts of removed rows, each with what it counts.
+_REMOVED = {"charges": "charges", "staticCharges": "Static Charges", "payments": "payments", "deliveries": "callbacks"}
 
 
 @methods_with_hints
@@ -103,7 +106,8 @@ class Views:
         return table(self.world, name, f"sb.{quoted(name, 60)[1:-1]}")
 
     def diff(self, other: Views) -> DataFrame:
-        """The rows and fields that differ: `table`, `id`, `field`, and the values `here` and `there`."""
+        """The rows and fields that differ: `table`, `id`, `field`, and the values `here` and `there`. Warns when rows
+        that one of the two has were removed from the other: they are listed as differences."""
         if not isinstance(other, Views):
             raise ArgumentError(f"{quoted(other, 60)} is no sandbox: give a sandbox, for example a fork")
         return diff(self.world, other.world)
@@ -172,7 +176,19 @@ def diff(here: World, there: World) -> DataFrame:
         from leyden.lab.diff import diff
 
     with here.exclusive(), there.exclusive():
+        if (removed := [world.removed.counts() for world in (here, there)])[0] != removed[1]:
+            _warn_of_removed(here, there)
         return diff(here, there)
+
+
+def _warn_of_removed(here: World, there: World) -> None:
+    """Warn if rows were removed of one world and not of the other."""
+    for name, word in _REMOVED.items():
+        if here.removed.counts()[name] != there.removed.counts()[name]:
+            notes = [world.removed.without(name, f" {word}") for world in (here, there)]
+            sides = [f"{side} is {note}" for side, note in zip(("here", "there"), notes, strict=True) if note]
+            warnings.warn(f"{', '.join(sides)}: rows of one side only are listed as differences", stacklevel=5)
+            return
 
 
 def card(world: World) -> tuple[str, list[tuple[str, str]]]:

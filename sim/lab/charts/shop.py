@@ -7,7 +7,7 @@ a chart with axes and a sentence. The series has the sandbox's label, so that a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Sized
 from datetime import timedelta
 from statistics import median
 
@@ -27,6 +27,11 @@ from leyden.world.world import World
 DELIVERED, REFUSED, NO_RESPONSE, IN_FLIGHT = "delivered (2xx)", "other status", "no response", "in flight"
 _RESULTS = {DELIVERED: GOOD, REFUSED: BAD, NO_RESPONSE: WAIT, IN_FLIGHT: OPEN}
 CONFIDENCE = 0.95
+_ROWS: dict[str, Callable[[World], Sized]] = {
+    "charges": lambda world: world.service.charges.charges,
+    "payments": lambda world: world.payments.rows,
+    "deliveries": lambda world: world.service.outbox.rows,
+}
 _WINDOWS = "leyden-windows-"  # the start of the id of a line, which ends with the width of its windows (ms)
 
 
@@ -46,9 +51,7 @@ def conversion(world: World, by: str | float | timedelta, ax: Axes | None) -> Ax
         ax.plot(instants(ends), shares, drawstyle="steps-post", label=label, gid=f"{_WINDOWS}{width_ms}")
     time_axis(ax, world.config.start_ms, world.clock.now())
     share_axis(ax, f"charges paid\n({f'windows of {label_text(by)}' if is_one_width else 'windows of several widths'})")
-    if starts and not is_known:
-        return finish(ax, "no charge has ended")
-    return _finish(world, ax, "charges", "no charge", "was created")
+    return _finish(world, ax, "charges", "no charge", "has ended" if starts else "was created")
 
 
 def _name_widths(ax: Axes, width_ms: int) -> bool:
@@ -151,12 +154,20 @@ def success_by_amount(world: World, bounds_msat: Sequence[int] | None, ax: Axes 
 
 
 def _finish(world: World, ax: Axes, name: str, nothing: str, happened: str) -> Axes:
-    """The axes with what is missing in them because it was removed: `nothing` in the middle while they have no data,
-    and the number above them otherwise."""
-    without = world.removed.without(name)
-    finish(ax, world.removed.nothing(name, nothing) if without else f"{nothing} {happened}")
-    if without and ax.has_data():
-        ax.set_title(without, loc="right", fontsize="small")
+    """The axes with a sentence in the middle while they have no data, and above them with the number of what is missing
+    because it was removed: of each sandbox, if several are drawn."""
+    without, is_kept = world.removed.without(name), len(_ROWS[name](world)) > 0
+    if without:
+        nothing = f"{nothing} that is kept {happened}" if is_kept else f"{nothing} is kept"
+    else:
+        nothing = f"{nothing} {happened}"
+    finish(ax, nothing)
+    if without:
+        title = ax.get_title(loc="right")
+        text = "\n(".join(map(label_text, without.split(" (", 1)))
+        whose = f"{label_text(world.label)}: " if title or world.label != "main" else ""
+        if text not in title:
+            ax.set_title("\n".join(filter(None, [title, whose + text])), loc="right", fontsize="small")
     return ax
 
 

@@ -378,7 +378,9 @@ def rule_of(note: str) -> str:
 def _unknown_charge(world: World, charge_id: object) -> DrawingError:
     static = world.service.static_charges.static_charges.row(str(charge_id))
     if static is None:
-        return DrawingError(f"there is no Charge {charge_id!r} in this world: give the id of one of its Charges")
+        removed = world.removed.unknown("charges")
+        advice = f"give the id of one of its Charges{removed}"
+        return DrawingError(f"there is no Charge {charge_id!r} in this world: {advice}")
     children = [row["id"] for row in world.service.charges.charges.find("static_charge_id", static["id"])]
     newest = f"one of its {len(children)} Charges, the newest is {children[-1]}" if children else ""
     advice = newest or "wait for its first payer"
