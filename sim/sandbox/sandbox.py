@@ -388,10 +388,10 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     def __repr__(self) -> str:
         if self.session.is_closed:
             return "Sandbox(closed)"
-        title, rows = card(self.world)
+        title, rows = card(self.world, self._actions.ahead())
         (_, now), (_, charges), *events = rows
         return f"{title} at {now}\n  charges: {charges}\n  next: {'; '.join(event for _, event in events)}"
 
     def _repr_html_(self) -> str:
-        title, rows = card(self.world)
+        title, rows = card(self.world, self._actions.ahead())
         return html_table(rows, caption=title)

@@ -245,3 +245,27 @@ def test_an_action_that_restores_is_done_once(sandbox: Sandbox) -> None:
         assert len(times) == 1
         sandbox.cancel(row)
         sandbox.restore(kept)
+
+
+def test_actions_are_among_what_is_next(sandbox: Sandbox) -> None:
+    def drain(sb: Sandbox) -> None: ...
+
+    sandbox.at("12:00", drain)
+    sandbox.every("10m", lambda sb: None)
+    assert repr(sandbox).endswith(
+        "next: 2030-01-01T09:10:00.000Z action <lambda>; 2030-01-01T12:00:00.000Z action drain"
+    )
+    assert "action drain" in sandbox._repr_html_()
+    charge(sandbox, 180)
+    drawn = sandbox.schedule().text.splitlines()
+    assert drawn[0] == "3 scheduled events"
+    assert [line.split()[2:] for line in drawn if line[:2].isdigit()][1:] == [
+        ["action:", "<lambda>", "and", "again", "every", "600", "s"],
+        ["Charge", "expires", "1", "sat", "·", "“tea”"],
+    ]
+    assert "action: drain" in drawn[-1]
+    for _ in range(30):
+        sandbox.at("12:00", drain)
+    assert sandbox.schedule().text.startswith("33 scheduled events")
+    assert "13 later events are left out" in sandbox.schedule().text
+    assert "12:00:00.000Z action drain" in repr(sandbox.fork())

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from leyden.errors import DrawingError
-from leyden.lab.drawings.charge_events import Transition, journal_transitions, state_tone, transitions_of
+from leyden.lab.charge_states import Transition, journal_transitions, transitions_of
+from leyden.lab.drawings.charge_events import state_tone
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.svg import (
     MARGIN,
