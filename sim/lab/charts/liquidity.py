@@ -32,7 +32,7 @@ def liquidity(world: World, ax: Axes | None) -> Axes:
     from leyden.lab.charts.figures import amounts, axes, finish, instants, label_text, time_axis
 
     history = liquidity_history(world)
-    ax = axes(ax)
+    ax = axes(ax, "liquidity")
     others = [each for each in ax.lines if each.get_gid() in (_ALONE, _NAMED)]
     whose = f"{label_text(world.label)}: " if others or world.label != "main" else ""
     for each in others:
