@@ -31,7 +31,7 @@ from leyden.extras import is_installed
 from leyden.json_files import MAX_DEPTH
 from leyden.lab.actions.action_log import as_json
 from leyden.lab.table_rows import TABLES
-from leyden.repr_tables import html_resources
+from leyden.repr_tables import counted, html_resources
 from leyden.sandbox.resources import Resource, warn_about_ignored
 from leyden.sandbox.session import Session
 from leyden.sandbox.views import table
@@ -227,7 +227,7 @@ class FaultList:
             f"{row['note'] and ': '}{row['note']}"
             for row in self
         ]
-        return f"{len(self)} faults" + (":\n" + "\n".join(lines) if lines else ', add one: faults.add("drop")')
+        return counted(len(self), "fault") + (":\n" + "\n".join(lines) if lines else ', add one: faults.add("drop")')
 
     def _repr_html_(self) -> str:
         return html_resources([] if self._session.is_closed else self, caption=repr(self).partition("\n")[0])

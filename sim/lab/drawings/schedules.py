@@ -27,6 +27,7 @@ from leyden.lab.drawings.svg import (
     text_at,
 )
 from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean
+from leyden.repr_tables import counted, left_out
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
 from leyden.server.callbacks.deliveries import LOST, PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
@@ -64,8 +65,8 @@ def schedule(world: World, actions: Sequence[Action] = ()) -> Drawing:
     for event in events:
         rows.event(event, ahead=True)
     if total > len(events):
-        rows.omission(total - len(events), "later events are left out")
-    title = f"{total:,} scheduled event{'' if total == 1 else 's'}" if total else "Nothing is scheduled"
+        rows.omission(total - len(events), "later event")
+    title = counted(total, "scheduled event") if total else "Nothing is scheduled"
     below = [TextRun("now it is ", soft=True), TextRun(f"{day(now)} {clock_time(now)} UTC", mono=True)]
     drawn = [*headline(title, below, WIDTH, size=12), *rows.svg_parts()]
     strips, lines, foot = _pending_callbacks(world, rows.y + 30)
@@ -133,7 +134,7 @@ def _pending_callbacks(world: World, y: float) -> tuple[list[Html], list[str], f
         lines.append(_strip_text(row, marks))
         y += _STRIP
     if len(pending) > _MAX_DELIVERIES:
-        more = f"{len(pending) - _MAX_DELIVERIES} more messages are left out"
+        more = left_out(len(pending) - _MAX_DELIVERIES, "more message")
         drawn.append(text_at(MARGIN, y + 26, more, WIDTH, soft=True, size=12))
         lines.append(f"... {more}")
         y += 24
