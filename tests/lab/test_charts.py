@@ -347,6 +347,11 @@ def points(ax: Axes) -> dict[str, tuple[list[float], list[float], list[list[floa
     }
 
 
+def test_a_chart_of_single_replications_names_no_interval() -> None:
+    runs = sweep(lambda s: {"paid": s.expiresIn / 100}, grid(expiresIn=[60, 10]), 1, workers=1, progress=False)
+    assert plot_sweep(runs, "paid", x="expiresIn").axes[0].get_ylabel() == "paid"
+
+
 def test_a_chart_of_a_sweep_has_a_panel_and_a_line_for_each_value(runs: pd.DataFrame) -> None:
     figure = plot_sweep(runs, "paid", x="expiresIn", by="group", facet="shape", confidence=0.9)
     assert [ax.get_title() for ax in figure.axes] == [f"shape = {shape}" for shape in "abcd"]
