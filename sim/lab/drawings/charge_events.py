@@ -249,10 +249,13 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
 
 def _replay_events(row: DeliveryRow) -> Iterator[Event]:
     """The requests to send the message again. One after which there was no attempt yet is replaced by the next."""
-    sequence, orders = row["sequence"], row.get("replay_orders", [])
+    sequence, orders, attempts = row["sequence"], row.get("replay_orders", []), AttemptLog(row).attempts()
     for place, order in enumerate(orders):
         at, due_at, before = order["at"], order["due_at"], orders[place - 1] if place else None
         words, more = "replay", "the message is sent again"
+        number = order["attempts"]
+        if number < len(attempts) and attempts[number].error in _UNSENT:
+            more = f"the message cannot be sent again: {attempts[number].error}"
         if due_at > at:
             words, more = "replay is ordered", f"the message is to be sent again at {_until(due_at, at)}"
         if before is not None and before["attempts"] == order["attempts"]:
