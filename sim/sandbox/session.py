@@ -17,7 +17,7 @@ from leyden.callbacks.transport import RecordedNetwork
 from leyden.errors import ArgumentError, ClosedError, Problem, ResponseLost, StorageUnavailable
 from leyden.lab.actions.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, ActionRecorder
 from leyden.lab.progress import Progress
-from leyden.sandbox.refusals import refusal
+from leyden.sandbox.operations import path_of, refusal
 from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -248,8 +248,7 @@ class Session:
     def path(self, operation_id: str) -> str:
         """The path template of an operation, as the specification in use has it. Raises `ContractError` when it has no
         such operation."""
-        checked_text("operation_id", operation_id)
-        return self.world.config.contract.operation(operation_id).path
+        return path_of(self.world, operation_id)
 
     def ask(self, method: str, target: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send one request with the API key and return the JSON of its response.
