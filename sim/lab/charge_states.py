@@ -43,16 +43,16 @@ def journal_transitions(
     for entry in world.journal.entries(subject=resource_id):
         facts, source = entry.facts, states.get(entry.subject, CREATION)
         if entry.kind == "refused":
-            trigger, refuse = _text(facts, "trigger"), _text(facts, "refuse")
+            trigger, refuse = text_of(facts, "trigger"), text_of(facts, "refuse")
             rules = [rule for rule in table.rows if (rule.source, rule.trigger) == (source, trigger)]
             because = next((rule.because for rule in rules if rule.refuse == refuse), None) or refuse
             yield entry.subject, Transition(entry.at_ms, trigger, source, None, because)
-        elif facts.get("resource") == resource and (source, entry.kind, _text(facts, "status")) in moves:
-            yield entry.subject, Transition(entry.at_ms, entry.kind, source, _text(facts, "status"))
-            states[entry.subject] = _text(facts, "status")
+        elif facts.get("resource") == resource and (source, entry.kind, text_of(facts, "status")) in moves:
+            yield entry.subject, Transition(entry.at_ms, entry.kind, source, text_of(facts, "status"))
+            states[entry.subject] = text_of(facts, "status")
 
 
-def _text(facts: Mapping[str, Any], name: str) -> str:
+def text_of(facts: Mapping[str, Any], name: str) -> str:
     """A fact that is a text. The journal of a saved sandbox may have any facts."""
     value = facts.get(name)
     return value if isinstance(value, str) else ""

@@ -19,11 +19,19 @@ from leyden.callbacks.faults import TIMER as FAULT
 from leyden.callbacks.receivers import TIMER as RESPONSE
 from leyden.callbacks.replies import PROTOCOL, RESET, TIMEOUT, TLS, UNRESOLVED
 from leyden.errors import DrawingError
-from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered, transitions_of
+from leyden.lab.charge_states import (
+    EXPIRY_REACHED,
+    INVOICE_FAILED,
+    PAYMENT_SETTLED,
+    states_entered,
+    text_of,
+    transitions_of,
+)
 from leyden.lab.drawings.event_order import in_order
 from leyden.lab.drawings.payment_events import (
     CALLBACK,
     CLIENT,
+    HOPS,
     NODE,
     PAYER,
     SERVICE,
@@ -32,6 +40,7 @@ from leyden.lab.drawings.payment_events import (
     short_name,
 )
 from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, day, sat
+from leyden.lightning.network.network_tables import htlcs_of
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
@@ -87,6 +96,7 @@ def charge_events(world: World, charge_id: str) -> ChargeEvents:
         *_charge_events(world, charge, invoice),
         *(_invoice_events(invoice) if invoice is not None else ()),
         *(event for place, row in enumerate(payments) for event in payment_events(row, place, invoice)),
+        *_force_closes(world, payments),
         *(event for row in deliveries for event in _delivery_events(world, row)),
         *(event for row in deliveries for event in _fault_events(world, row)),
     ]
@@ -151,6 +161,23 @@ def holds_of(invoice: InvoiceRow) -> list[int]:
     """The instants from which a payment was held. A row of an earlier version has only that of the present hold."""
     present = [] if invoice["accepted_at"] is None else [invoice["accepted_at"]]
     return invoice.get("holds_at", present)
+
+
+def _force_closes(world: World, payments: list[PaymentRow]) -> Iterator[Event]:
+    """The channels that were force closed while HTLCs of these payments were in them, as far as the journal goes."""
+    closed = list(world.journal.entries(kind="channel_force_closed")) if payments else []
+    ids = {row["id"] for row in payments}
+    htlcs = [row for row in htlcs_of(world.payments) if row["payment"] in ids] if closed else []
+    for entry in closed:
+        at, facts = entry.at_ms, entry.facts
+        channel, ends = facts.get("channel"), (entry.subject, text_of(facts, "peer"))
+        for row in htlcs:
+            if row["channel"] == channel and row["at"] <= at <= (
+                at if row["resolved_at"] is None else row["resolved_at"]
+            ):
+                words = f"{ends[0]} force closes its channel with {ends[1]}"
+                yield Event(at, (1.4,), HOPS, HOPS, words, text_of(facts, "because"), BAD)
+                break
 
 
 def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
