@@ -19,6 +19,16 @@ def plain(value: Any) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
+def counted(number: int, what: str, several: str = "") -> str:
+    """A number with its noun: `1 event`, `2 events`. `several` is a plural that does not end in `s` alone."""
+    return f"{number:,} {what if number == 1 else several or what + 's'}"
+
+
+def left_out(number: int, what: str) -> str:
+    """That so many of something are left out: `1 event is left out`."""
+    return f"{counted(number, what)} {'is' if number == 1 else 'are'} left out"
+
+
 def text_table(rows: Iterable[Sequence[Any]]) -> str:
     """Rows as lines, with the columns below one another."""
     lines = [[plain(value) for value in row] for row in rows]

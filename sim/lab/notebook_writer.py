@@ -12,6 +12,7 @@ from leyden.lab.actions.script_writer import script_of
 from leyden.lab.actions.source_text import literal
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, states_entered
 from leyden.lab.drawings import timeline
+from leyden.repr_tables import counted
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
@@ -117,25 +118,26 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
 def _introduction(world: World, count: int) -> str:
     config = world.config
     states = Counter(row["status"] for row in world.service.charges.charges)
-    counted = ", ".join(f"{number} {status}" for status, number in sorted(states.items()))
+    by_status = ", ".join(f"{number} {status}" for status, number in sorted(states.items()))
     failed = sum(row["status"] == "failed" for row in world.payments.rows)
     deliveries = list(world.service.outbox.deliveries())
     undelivered = sum(row["status"] not in (PENDING, DELIVERED) for row in deliveries)
     payments = len(world.payments.rows)
-    without = world.removed.without("charges")
+    without = {
+        name: f", {text}" if (text := world.removed.without(name)) else ""
+        for name in ("charges", "payments", "deliveries")
+    }
     lines = [
         f"It started at {to_iso(config.start_ms)} with seed {config.seed}; it is now {to_iso(world.clock.now())}.",
-        f"It has {_counted(count, 'charge')}{f': {counted}' if counted else ''}{f', {without}' if without else ''}.",
+        f"It has {counted(count, 'charge')}{f': {by_status}' if by_status else ''}{without['charges']}.",
     ]
-    if payments:
-        lines.append(f"Wallets made {_counted(payments, 'payment')}, of which {failed or 'none'} failed.")
-    if deliveries:
-        lines.append(f"Of {_counted(len(deliveries), 'callback')}, {undelivered or 'none'} failed for good.")
+    if payments or without["payments"]:
+        made = f"Wallets made {counted(payments, 'payment')}{without['payments']}"
+        lines.append(f"{made}, of which {failed or 'none'} failed." if payments else f"{made}.")
+    if deliveries or without["deliveries"]:
+        sent = f"{counted(len(deliveries), 'callback')}{without['deliveries']}"
+        lines.append(f"Of {sent}, {undelivered or 'none'} failed for good." if deliveries else f"There are {sent}.")
     return "# A sandbox\n\n" + "\n".join(lines)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _timelines(world: World, ids: list[str]) -> str:

@@ -31,7 +31,7 @@ from leyden.extras import is_installed
 from leyden.json_files import MAX_DEPTH
 from leyden.lab.actions.action_log import as_json
 from leyden.lab.table_rows import TABLES
-from leyden.repr_tables import html_resources
+from leyden.repr_tables import counted, html_resources
 from leyden.sandbox.resources import Resource, warn_about_ignored
 from leyden.sandbox.session import Session
 from leyden.sandbox.views import table
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from leyden.lightning.network.network import Network
     from leyden.server.contract.types import Body
 
+_REMOVED = {"charges": "charges", "static_charges": "staticCharges"}  # the names of their counts
 _FAULT_FIELDS = tuple(field.name for field in fields_of(FaultSpec) if field.name != "kind")
 
 
@@ -157,10 +158,12 @@ class Collection:
     def __repr__(self) -> str:
         if self._session.is_closed:
             return f"sb.{self._name} of a closed sandbox"
-        ids = self._ids()
+        ids, world = self._ids(), self._session.world
+        with world.exclusive():
+            without = world.removed.without(_REMOVED[self._name])
         shown = "\n".join(f"  {self._kind(self._session, each)!r}" for each in ids[-5:])
-        path = self._session.world.config.contract.path(self._create, "no path")
-        return f"{len(ids)} in {path}" + (f", the newest:\n{shown}" if ids else "")
+        path = world.config.contract.path(self._create, "no path")
+        return ", ".join(filter(None, [f"{len(ids)} in {path}", without, f"the newest:\n{shown}" if ids else ""]))
 
     def _repr_html_(self) -> str | None:
         if not is_installed("pandas"):
@@ -224,7 +227,7 @@ class FaultList:
             f"{row['note'] and ': '}{row['note']}"
             for row in self
         ]
-        return f"{len(self)} faults" + (":\n" + "\n".join(lines) if lines else ', add one: faults.add("drop")')
+        return counted(len(self), "fault") + (":\n" + "\n".join(lines) if lines else ', add one: faults.add("drop")')
 
     def _repr_html_(self) -> str:
         return html_resources([] if self._session.is_closed else self, caption=repr(self).partition("\n")[0])
@@ -320,10 +323,11 @@ def _charge_id(world: World, charge: Any) -> str | None:
         found = isinstance(charge_id, str) and any(
             world.store.table(name).row(charge_id) is not None for name in ("charges", "static_charges")
         )
+        removed = world.removed.unknown("charges", "staticCharges")
     if not found:
         raise ArgumentError(
             f"charge={quoted(charge)} is not a Charge or a Static Charge of this sandbox: give one, or its id, such as"
-            " charge=list(sb.charges)[-1]"
+            f" charge=list(sb.charges)[-1]{removed}"
         )
     return cast(str, charge_id)
 

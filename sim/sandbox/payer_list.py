@@ -10,7 +10,7 @@ from leyden.arguments import checked_text, unknown_name
 from leyden.errors import ArgumentError
 from leyden.lab.actions.action_log import as_json
 from leyden.lightning.payer.payer_rules import SHORT_NAMES, PayerRow, PayerSpec, payer_resource
-from leyden.repr_tables import html_resources
+from leyden.repr_tables import counted, html_resources
 from leyden.sandbox.resources import StaticCharge
 from leyden.sandbox.session import Session
 from leyden.server.printable import quoted
@@ -74,8 +74,10 @@ class PayerList:
     def __repr__(self) -> str:
         if self._session.is_closed:
             return "sb.payers of a closed sandbox"
-        lines = [f"  {row['outcome']}: {row['hits']} Charges" for row in self]
-        return f"{len(self)} payers" + (":\n" + "\n".join(lines) if lines else ', add one: payers.add(delay="2s")')
+        lines = [f"  {row['outcome']}: {counted(row['hits'], 'Charge')}" for row in self]
+        return counted(len(self), "payer") + (
+            ":\n" + "\n".join(lines) if lines else ', add one: payers.add(delay="2s")'
+        )
 
     def _repr_html_(self) -> str:
         return html_resources([] if self._session.is_closed else self, caption=repr(self).partition("\n")[0])

@@ -218,7 +218,8 @@ class Payment:
         with self._session.world.exclusive():
             row = self._session.world.payments.rows.row(self.id)
         if row is None:  # removed, or after a reset or a restore
-            detail = "this sandbox has no payment with this id: list the payments"
+            removed = self._session.world.removed.unknown("payments")
+            detail = f"this sandbox has no payment with this id: list the payments{removed}"
             raise ApiError(404, {"title": "Not found", "status": 404, "detail": detail})
         return row
 

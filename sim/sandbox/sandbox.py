@@ -327,6 +327,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         world = restore_world(snapshot, control_handlers=control_handlers, label=self.label)
         with self.session.lock():
             world.request_log, world.snapshots = self.world.request_log, self.world.snapshots
+            world.removed.continue_from(self.world.removed, is_return=True)
             self.world.store.close()
             self.session.replace(world, ActionLog.from_snapshot(snapshot))
             self._actions.beside(world).returned_to(position_of(snapshot))
@@ -388,10 +389,10 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     def __repr__(self) -> str:
         if self.session.is_closed:
             return "Sandbox(closed)"
-        title, rows = card(self.world)
+        title, rows = card(self.world, self._actions.ahead())
         (_, now), (_, charges), *events = rows
         return f"{title} at {now}\n  charges: {charges}\n  next: {'; '.join(event for _, event in events)}"
 
     def _repr_html_(self) -> str:
-        title, rows = card(self.world)
+        title, rows = card(self.world, self._actions.ahead())
         return html_table(rows, caption=title)

@@ -8,7 +8,7 @@ from typing import Any
 
 from leyden.arguments import checked_text, unknown_name
 from leyden.lab.actions.action_log import as_json
-from leyden.repr_tables import html_resources
+from leyden.repr_tables import counted, html_resources
 from leyden.sandbox.session import Session
 from leyden.sandbox.time.spans import Instant, instant_ms
 from leyden.server.timestamps import to_iso
@@ -69,7 +69,7 @@ class ServiceFaultList:
             return "sb.service_faults of a closed sandbox"
         lines = [f"  {row['kind']}: {row['hits']} of {row['count'] or 'any number of'} hits" for row in self]
         advice = ', add one: service_faults.add("error")'
-        return f"{len(self)} service faults" + (":\n" + "\n".join(lines) if lines else advice)
+        return counted(len(self), "service fault") + (":\n" + "\n".join(lines) if lines else advice)
 
     def _repr_html_(self) -> str:
         return html_resources([] if self._session.is_closed else self, caption=repr(self).partition("\n")[0])

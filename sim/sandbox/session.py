@@ -14,9 +14,10 @@ from leyden.arguments import checked_list, checked_text, has_infinite_number, re
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.recorded_responses import recorded_id, recorded_response, unknown_attempt
 from leyden.callbacks.transport import RecordedNetwork
-from leyden.errors import ApiError, ArgumentError, ClosedError, Problem, ResponseLost, StorageUnavailable
+from leyden.errors import ArgumentError, ClosedError, Problem, ResponseLost, StorageUnavailable
 from leyden.lab.actions.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, ActionRecorder
 from leyden.lab.progress import Progress
+from leyden.sandbox.operations import path_of, refusal
 from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -247,8 +248,7 @@ class Session:
     def path(self, operation_id: str) -> str:
         """The path template of an operation, as the specification in use has it. Raises `ContractError` when it has no
         such operation."""
-        checked_text("operation_id", operation_id)
-        return self.world.config.contract.operation(operation_id).path
+        return path_of(self.world, operation_id)
 
     def ask(self, method: str, target: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send one request with the API key and return the JSON of its response.
@@ -262,7 +262,7 @@ class Session:
         except orjson.JSONDecodeError:  # HTML, as from a proxy
             value = {"title": "not JSON", "detail": answer.body.decode("utf-8", "replace")}
         if not 200 <= answer.status < 300:
-            raise ApiError(answer.status, value)
+            raise refusal(self.world, answer.status, value)
         return value
 
     def request(
@@ -352,7 +352,7 @@ class Session:
             try:
                 answer: dict[str, Any] = world.service.handlers[operation_id](call)
             except Problem as problem:
-                refused = ApiError(problem.status, problem.to_document(""))
+                refused = refusal(world, problem.status, problem.to_document(""))
             else:
                 return answer
         raise refused

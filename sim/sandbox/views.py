@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from leyden.arguments import check_milliseconds, methods_with_hints
@@ -11,6 +13,7 @@ from leyden.extras import require
 from leyden.lab.charts.plots import Plots
 from leyden.lab.kpi import Kpi
 from leyden.sandbox.session import Session
+from leyden.sandbox.time.scheduled_actions import Scheduled, ScheduledActions
 from leyden.sandbox.time.spans import Instant, instant_ms
 from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from leyden.lab.drawings import Drawing
 
 _EVENTS_SHOWN = 3
+# The counts of removed rows, each with what it counts.
+_REMOVED = {"charges": "charges", "staticCharges": "Static Charges", "payments": "payments", "deliveries": "callbacks"}
 
 
 @methods_with_hints
@@ -30,6 +35,7 @@ class Views:
     """The views of a sandbox: tables, figures and drawings."""
 
     session: Session
+    _actions: ScheduledActions
 
     @property
     def world(self) -> World:
@@ -103,7 +109,8 @@ class Views:
         return table(self.world, name, f"sb.{quoted(name, 60)[1:-1]}")
 
     def diff(self, other: Views) -> DataFrame:
-        """The rows and fields that differ: `table`, `id`, `field`, and the values `here` and `there`."""
+        """The rows and fields that differ: `table`, `id`, `field`, and the values `here` and `there`. Warns when rows
+        that one of the two has were removed from the other: they are listed as differences."""
         if not isinstance(other, Views):
             raise ArgumentError(f"{quoted(other, 60)} is no sandbox: give a sandbox, for example a fork")
         return diff(self.world, other.world)
@@ -140,11 +147,12 @@ class Views:
             return lifecycle(self.world, resource)
 
     def schedule(self) -> Drawing:
-        """The scheduled events, and the remaining retries of each pending message."""
+        """The scheduled events, the actions of `at` and `every`, and the remaining retries of each pending message."""
         from leyden.lab.drawings import schedule
+        from leyden.lab.drawings.schedules import Action
 
         with self.world.exclusive():
-            return schedule(self.world)
+            return schedule(self.world, [Action(row.at_ms, row.name, row.again) for row in self._actions.ahead()])
 
     def liquidity(self) -> Drawing:
         """The network around the shop, with the balances of each channel."""
@@ -172,11 +180,24 @@ def diff(here: World, there: World) -> DataFrame:
         from leyden.lab.diff import diff
 
     with here.exclusive(), there.exclusive():
+        if (removed := [world.removed.counts() for world in (here, there)])[0] != removed[1]:
+            _warn_of_removed(here, there)
         return diff(here, there)
 
 
-def card(world: World) -> tuple[str, list[tuple[str, str]]]:
-    """A sandbox in a few lines: a title, and rows for the clock, the charges by status and the next events."""
+def _warn_of_removed(here: World, there: World) -> None:
+    """Warn if rows were removed of one world and not of the other."""
+    for name, word in _REMOVED.items():
+        if here.removed.counts()[name] != there.removed.counts()[name]:
+            notes = [world.removed.without(name, f" {word}") for world in (here, there)]
+            sides = [f"{side} is {note}" for side, note in zip(("here", "there"), notes, strict=True) if note]
+            warnings.warn(f"{', '.join(sides)}: rows of one side only are listed as differences", stacklevel=5)
+            return
+
+
+def card(world: World, ahead: Sequence[Scheduled] = ()) -> tuple[str, list[tuple[str, str]]]:
+    """A sandbox in a few lines: a title, and rows for the clock, the charges by status and what is next: events, and
+    the actions `ahead`."""
     with world.exclusive():
         counted = Counter(row["status"] for row in world.service.charges.charges)
         by_status = [f"{count} {status}" for status, count in sorted(counted.items())]
@@ -185,7 +206,10 @@ def card(world: World) -> tuple[str, list[tuple[str, str]]]:
             charges = ", ".join([*by_status, *([without] if without else [])])
         else:
             charges = world.removed.nothing("charges", "none") if without else "no charges yet"
-        events = [f"{to_iso(timer.due_ms)} {timer.kind}" for timer in world.clock.upcoming(_EVENTS_SHOWN)]
+        following = [(timer.due_ms, timer.kind) for timer in world.clock.upcoming(_EVENTS_SHOWN)]
+        following += [(row.at_ms, f"action {quoted(row.name, 40)[1:-1]}") for row in ahead[:_EVENTS_SHOWN]]
+        following = sorted(following, key=lambda one: one[0])[:_EVENTS_SHOWN]
+        events = [f"{to_iso(at_ms)} {what}" for at_ms, what in following]
         title = f"Sandbox(seed={world.config.seed})" + ("" if world.label == "main" else f" {world.label!r}")
         now = to_iso(world.clock.now())
     rows = [("next" if not place else "", event) for place, event in enumerate(events or ["nothing"])]

@@ -142,16 +142,19 @@ class Wallet:
         else:
             node = recorded_network(self._session).wallet(self.name)
             balance = f"node {node.name} with {node.outbound_msat} msat outbound"
+        removed = self._session.world.removed
+        without = removed.without("payments", " of all wallets")
         if not rows:
-            nothing = self._session.world.removed.nothing("payments", "no payment")
-            mend = " yet, schedule one with pay(charge)" if nothing == "no payment" else " of all wallets"
+            nothing = removed.nothing("payments", "no payment", " of all wallets")
+            mend = "" if without else " yet, schedule one with pay(charge)"
             return f"Wallet({self.name!r}): {balance}, {nothing}{mend}"
         states = Counter(row["status"] for row in rows)
         counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
         settled = [part for row in rows for part in row["attempts"] if part["status"] == "settled"]
         paid_msat = sum(part["amount_msat"] for part in settled)
         fees_msat = sum(part.get("fee_msat", 0) for part in settled)
-        return f"Wallet({self.name!r}): {balance}, payments: {counted}, {paid_msat} msat paid, {fees_msat} msat fees"
+        figures = [counted, f"{paid_msat} msat paid", f"{fees_msat} msat fees", *filter(None, [without])]
+        return f"Wallet({self.name!r}): {balance}, payments: {', '.join(figures)}"
 
     def __repr__(self) -> str:
         rows = [] if self._session.is_closed else self._rows()

@@ -168,7 +168,7 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     )
     transaction = Transaction(environment.lock, clock, store, environment.catch_up)
     journal = HashedEventJournal(clock, keep=config.keep)
-    removed = RemovedRows(store, journal)
+    removed = RemovedRows(store, journal, is_bounded=config.keep_ended is not None)
 
     # Lightning
     engine, shop = _engine(config, store, streams, fork_of)

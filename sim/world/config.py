@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leyden.extras import require
+from leyden.repr_tables import counted
 from leyden.server.callbacks.signing import check_secret
 from leyden.server.contract.load import default_spec, is_overlay_name, load_contract
 from leyden.server.contract.types import Contract
@@ -140,7 +141,7 @@ def chosen_network(
         return "direct" if requested is None else requested
     created = saved.get("network", "direct")
     if requested is not None and not _is_same(created, requested):
-        named = created if isinstance(created, str) else f"a map of {len(created['names'])} nodes"
+        named = created if isinstance(created, str) else f"a map of {counted(len(created['names']), 'node')}"
         raise StoreError(f"this directory was created with network {named}: leave {given} out, or use a new directory")
     return created if isinstance(created, str) else _graph(created)
 

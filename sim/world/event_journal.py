@@ -9,6 +9,7 @@ from json import JSONEncoder
 from typing import Any, NamedTuple
 
 from leyden.errors import ArgumentError, JournalError
+from leyden.repr_tables import counted
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import Clock
 from leyden.server.store.tables.packed import pack, unpack
@@ -75,7 +76,7 @@ class HashedEventJournal:
         return self._dropped if self._keep is None else max(self._dropped, len(self) - self._keep)
 
     def __repr__(self) -> str:
-        return f"<Journal of {len(self)} entries, hash {self.hash[:12]}>"
+        return f"<Journal of {counted(len(self), 'entry', 'entries')}, hash {self.hash[:12]}>"
 
     def note(self, kind: str, subject: str, **facts: Any) -> None:
         """Append that `kind` happened to `subject` now. Facts are JSON values."""

@@ -37,6 +37,17 @@ def test_after_a_restart_a_charge_of_a_full_static_charge_has_expired_at_its_own
         assert [(event.at, event.text) for event in charge_events(again.world, other).events] == before
 
 
+def test_a_replay_that_is_blocked_is_not_said_to_be_sent_again() -> None:
+    sandbox = Sandbox(seed=7, start=START)
+    charge = sandbox.charges.create(amount="1000", description="x", callbackUrl="http://127.0.0.1:1/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("1s")
+    sandbox.replay_delivery(sandbox.deliveries.id[0])
+    sandbox.run("1s")
+    events = charge_events(sandbox.world, charge.id).events
+    assert [event.detail for event in events if event.text == "replay"] == ["the message cannot be sent again: blocked"]
+
+
 @pytest.mark.parametrize("end", ["settle", "return", "cancel", "expiry"])
 @pytest.mark.parametrize("gap", ["0s", "5s"])
 def test_a_hold_stays_in_the_timeline_after_its_end(tmp_path: Path, end: str, gap: str) -> None:

@@ -247,16 +247,46 @@ def test_the_interval_of_a_share_is_wilsons(successes: int, count: int) -> None:
     assert share_interval(0, 0, 0.9).size == 0
 
 
-@pytest.mark.parametrize("name", CHARTS)
+@pytest.mark.parametrize("name", [name for name in CHARTS if name != "retries"])
 def test_a_chart_draws_into_given_axes_and_adds_a_second_sandbox(sb: Sandbox, name: str) -> None:
     ax = Figure(layout="constrained").subplots()
     assert getattr(sb.plot, name)(ax=ax) is ax
     assert getattr(sb.fork("a $label_ \u202e").plot, name)(ax=ax) is ax
-    if name != "retries":
-        labels = ax.get_legend_handles_labels()[1]
-        assert any("label" in label for label in labels)
-        assert ax.get_legend() is not None
+    labels = ax.get_legend_handles_labels()[1]
+    assert any("label" in label for label in labels)
+    assert ax.get_legend() is not None
     ax.get_figure(root=True).draw_without_rendering()
+
+
+def test_axes_take_a_second_sandbox_only_in_the_same_chart_and_none_beside_retries(sb: Sandbox) -> None:
+    ax, user = Figure().subplots(2)
+    user.axhline(3)
+    for free in (ax, user):
+        assert sb.plot.retries(ax=free) is free
+        drawn = len(free.patches)
+        with pytest.raises(ValueError, match="retries is of one sandbox only, and ax= has it already: give other axes"):
+            sb.fork("other").plot.retries(ax=free)
+        for name in CHARTS:
+            if name != "retries":
+                with pytest.raises(ValueError, match=f"ax= has the chart retries: give other axes for {name}, or"):
+                    getattr(sb.plot, name)(ax=free)
+        assert len(free.patches) == drawn
+    with pytest.raises(ValueError, match="ax= has the chart conversion: give other axes for retries, or leave it out"):
+        sb.plot.retries(ax=sb.plot.conversion())
+    ax.clear()
+    assert sb.plot.settle_times(ax=ax) is ax
+
+
+def test_the_points_of_every_sandbox_have_their_counts(sb: Sandbox) -> None:
+    other = Sandbox(seed=4, label="other")
+    for amount in ("1000", "20000"):
+        other.wallet("ana").pay(other.charges.create(amount=amount, description="tea"))
+    other.run()
+    ax = sb.plot.success_by_amount()
+    first = [text.get_text() for text in ax.texts]
+    other.plot.success_by_amount(ax=ax)
+    assert [text.get_text() for text in ax.texts] == [*first, "1", "1"]
+    assert {text.get_color() for text in ax.texts[-2:]} == {ax.lines[-1].get_color()} != {ax.texts[0].get_color()}
 
 
 @pytest.mark.parametrize("name", CHARTS)
@@ -315,6 +345,11 @@ def points(ax: Axes) -> dict[str, tuple[list[float], list[float], list[list[floa
         for each in ax.containers
         if isinstance(each, ErrorbarContainer)
     }
+
+
+def test_a_chart_of_single_replications_names_no_interval() -> None:
+    runs = sweep(lambda s: {"paid": s.expiresIn / 100}, grid(expiresIn=[60, 10]), 1, workers=1, progress=False)
+    assert plot_sweep(runs, "paid", x="expiresIn").axes[0].get_ylabel() == "paid"
 
 
 def test_a_chart_of_a_sweep_has_a_panel_and_a_line_for_each_value(runs: pd.DataFrame) -> None:

@@ -129,7 +129,7 @@ def test_an_interval_contains_the_mean_as_often_as_it_says() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda runs: compare(runs, 7), "baseline=7 is that of no scenarios"),
+        (lambda runs: compare(runs, 7), "baseline=7 is that of no scenario:"),
         (lambda runs: compare(runs, {}), r"baseline=\{\} is that of 3 scenarios"),
         (lambda runs: compare(runs, {"y": 1}), "no parameter 'y': it has x"),
         (lambda runs: compare(runs, metrics=["levle"]), "no metric 'levle': it has level, rare, even, name"),

@@ -407,6 +407,32 @@ def test_a_copy_that_is_blocked_is_no_arrow_and_a_later_one_is_scheduled() -> No
     assert "nothing is scheduled" not in timeline(sandbox.world, later.id).text
 
 
+@pytest.mark.parametrize(
+    ("latency", "fault", "wait"),
+    [
+        ("10s", {}, "09:00:10.000  service   shop responds to callback 1"),
+        ("20s", {}, "09:00:15.000  service   callback 1 times out"),
+        ("", {"kind": "drop"}, "09:00:15.000  service   callback 1 times out"),
+        ("", {"kind": "redeliver", "delay": "30s"}, "09:00:30.000  callback  copy is due"),
+    ],
+)
+def test_what_an_attempt_waits_for_is_the_same_in_the_timeline_and_the_schedule(
+    latency: str, fault: dict[str, str], wait: str
+) -> None:
+    sandbox = Sandbox(seed=7, start=START)
+    if latency:
+        sandbox.receiver("shop").behaves(latency=latency)
+    if fault:
+        sandbox.faults.add(**fault)
+    charge = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.advance("5s")
+    for drawing in (charge.timeline(), sandbox.schedule()):
+        assert drawing.text.count(wait) == 1
+        assert "a fault applies" not in drawing.text
+    assert "-- now --" in charge.timeline().text
+
+
 @pytest.mark.parametrize("kind", ["duplicate", "simultaneous", "duplicate_new_id"])
 def test_the_copy_of_a_fault_is_an_arrow_of_its_own(kind: str) -> None:
     sandbox = Sandbox(seed=7, start=START)

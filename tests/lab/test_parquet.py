@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 import leyden
 from leyden import Sandbox
-from leyden.errors import ApiError, ArgumentError
+from leyden.errors import ApiError, ArgumentError, LeydenError
 from leyden.json_files import InputError
 from leyden.lab.parquet.writer import RunWriter
 from leyden.sandbox.time import spilled_runs
@@ -132,14 +133,18 @@ def test_columns_that_an_earlier_version_named_otherwise_are_read(finished: Path
     assert run.htlcs["charge_id"].isna().all()
 
 
-def test_what_a_run_with_files_returns_and_its_figures_say_where_the_rows_are(tmp_path: Path) -> None:
+def test_what_a_run_with_files_returns_and_its_figures_say_where_the_rows_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     sb = shop()
-    fired = sb.run(spill=tmp_path)
-    assert repr(fired) == f"the events are in the journal of leyden.read({str(tmp_path)!r})"
+    fired = sb.run(spill="run")
+    assert repr(fired) == "the events are in the journal of leyden.read('run')"
     assert "the events are in the journal of leyden.read(" in fired._repr_html_()
-    removed = len(leyden.read(tmp_path).charges)
+    removed = len(leyden.read("run").charges)
     assert repr(sb.kpi).startswith(
-        f"Kpi of the charges created from the start until now, without {removed} that were removed from the sandbox\n"
+        f"Kpi of the charges created from the start until now, without {removed} that were removed from the sandbox"
+        " (leyden.read('run') has them)\n"
     )
 
 
@@ -356,24 +361,128 @@ def test_an_empty_file_with_a_type_that_no_other_file_has_is_refused(finished: P
         leyden.read(finished).payments  # noqa: B018
 
 
-@deep("test_what_is_removed_is_unknown_to_the_service")
+def quick(span: str = "3m") -> Sandbox:
+    """A sandbox with customers who pay at once, or never."""
+    sb = Sandbox(seed=1, start="2030-01-01T09:00Z")
+    sb.traffic("12/min", payers=["ana", "bob"], callbackUrl=SHOP, duration="10m", expiresIn=60)
+    sb.run(span)
+    return sb
+
+
+def removed_texts(sb: Sandbox) -> tuple[str, str]:
+    """What a sandbox says of the Charges and of the payments that it no longer has, after a run with spill="run"."""
+    counts = sb.world.removed.counts()
+    text = "without {} that were removed from the sandbox (leyden.read('run') has them)"
+    assert counts["charges"] > 20 < counts["payments"]
+    return text.format(counts["charges"]), text.format(counts["payments"])
+
+
+def titled(ax: Any) -> tuple[list[str], str]:
+    return [text.get_text() for text in ax.texts], ax.get_title(loc="right").replace("\n", " ")
+
+
+def test_whatever_counts_or_lists_rows_says_how_many_were_removed_and_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sb = quick()
+    charge, payment = next(iter(sb.charges)), sb.wallet("ana").payments[0]
+    before = sb.fork("before")
+    sb.run("30s", spill="run")
+    without, payments = removed_texts(sb)
+    of_all = payments.replace("that", "of all wallets that", 1)
+    for of in (sb, sb.fork("of"), sb.charges, sb.kpi):
+        assert without in repr(of)
+    assert without in unescape(sb._repr_html_())
+    assert f"msat fees, {of_all}" in repr(sb.wallet("ana"))
+    assert f"no payment is kept: {of_all.split()[1]} of all wallets removed (leyden" in repr(sb.wallet("eve"))
+    assert without in sb.lifecycle("Charge").text
+    unknown = [
+        lambda: sb.charges[charge.id],
+        lambda: charge.status,
+        lambda: payment.status,
+        lambda: charge.lifecycle(),
+        lambda: charge.timeline(),
+        lambda: sb.faults.add("drop", charge=charge),
+    ]
+    for read in unknown:
+        with pytest.raises(LeydenError, match=r"; \d+ that ended were removed from the sandbox \(leyden.read\('run'"):
+            read()
+    with pytest.warns(UserWarning, match=r"here is without .* charges that were removed from the sandbox .*: rows of"):
+        sb.diff(before)
+
+
+@deep("test_whatever_counts_or_lists_rows_says_how_many_were_removed_and_where_they_are")
+def test_charts_and_notebooks_say_how_many_rows_were_removed_and_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sb = quick()
+    sb.run("30s", spill="run")
+    without, payments = removed_texts(sb)
+    assert titled(sb.plot.conversion()) == (["no charge that is kept has ended"], without)
+    assert titled(sb.plot.settle_times()) == (["no charge that is kept was paid"], without)
+    assert titled(sb.plot.retries()) == (["no callback is kept"], without)
+    assert titled(sb.plot.success_by_amount()) == (["no payment that is kept has ended"], payments)
+    sb.notebook("of.ipynb")
+    [introduction, *_] = orjson.loads((tmp_path / "of.ipynb").read_bytes())["cells"]
+    counted = "".join(introduction["source"])
+    assert (without in counted, f", {payments}, of which" in counted) == (True, True)
+    assert f"There are 0 callbacks, {without}." in counted
+    sb.advance("2m")
+    assert titled(sb.plot.conversion()) == ([], without)
+    later = sb.fork("later")
+    later.run("1s", spill="of later")
+    more = later.world.removed.without("charges")
+    assert more.endswith(" (leyden.read('run') and leyden.read('of later') have them)")
+    assert titled(later.plot.conversion(ax=sb.plot.conversion()))[1] == f"{without} later: {more}"
+
+
+def test_of_rows_that_another_process_removed_it_is_said_by_what(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Sandbox(seed=1, data=tmp_path / "kept") as first:
+        first.charges.create(amount="1000", description="tea")
+        first.run(spill=tmp_path / "run")
+    with Sandbox(data=tmp_path / "kept") as again:
+        assert "none is kept: 1 removed by run(spill=) or --keep, before it was opened" in repr(again)
+        again.run("1s", spill="run")
+        assert "none is kept: 1 removed (leyden.read('run') has them)" in repr(again)
+
+
+def test_the_directory_of_a_later_part_of_the_same_sandbox_is_named_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sb = quick("0s")
+    start = sb.snapshot()
+    sb.run("90s", spill="run")
+    sb.restore(start)
+    assert "removed" not in repr(sb)
+    with pytest.raises(InputError, match=r"has a later part of this sandbox's run, which has returned .*: give a new"):
+        sb.run("90s", spill=tmp_path / "run")
+    sb.run("90s", spill="new")
+    assert "(leyden.read('new') has them)" in repr(sb)
+
+
+@deep("test_whatever_counts_or_lists_rows_says_how_many_were_removed_and_where_they_are")
 def test_what_a_run_wrote_to_files_is_not_said_to_have_never_been(tmp_path: Path) -> None:
     sb = shop(network="star:12")
     sb.run(spill=tmp_path / "run")
     counts = sb.world.removed.counts()
     charges, payments = counts["charges"], counts["payments"]
     assert f"none is kept: {charges} removed" in repr(sb)
-    assert f"no payment is kept: {payments} removed of all wallets" in repr(sb.wallet("nobody"))
-    assert sb.plot.conversion().texts[0].get_text() == f"no charge is kept: {charges} removed"
-    assert "is kept" in sb.plot.retries().texts[0].get_text()
-    assert "is kept" in sb.plot.success_by_amount().texts[0].get_text()
-    assert f"without {charges} that were removed" in sb.lifecycle("Charge")._repr_html_()
-    with pytest.raises(ArgumentError, match=f"{payments} payments were removed from the sandbox, so the history"):
+    assert f"no payment is kept: {payments} of all wallets removed" in repr(sb.wallet("nobody"))
+    assert titled(sb.plot.conversion())[0] == ["no charge is kept"]
+    with pytest.raises(
+        ArgumentError, match=f"without {payments} payments that were removed from the sandbox .*history"
+    ):
         sb.plot.liquidity()
     sb.charges.create(amount="1000", description="tea")
     assert f"1 pending, without {charges} that were removed from the sandbox" in repr(sb)
-    assert sb.plot.conversion().texts[0].get_text() == "no charge has ended"
+    assert titled(sb.plot.conversion())[0] == ["no charge that is kept has ended"]
     sb.notebook(tmp_path / "of.ipynb")
     assert f"It has 1 charge: 1 pending, without {charges} that were removed" in (tmp_path / "of.ipynb").read_text()
     sb.advance("1d")
-    assert sb.plot.conversion().get_title(loc="right") == f"without {charges} that were removed from the sandbox"
+    assert titled(sb.plot.conversion())[1].startswith(f"without {charges} that were removed from the sandbox")

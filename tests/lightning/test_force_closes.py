@@ -70,7 +70,7 @@ def test_the_channel_of_a_dropped_htlc_is_force_closed_when_that_expires_and_use
     """BOLT 2, an offering node: "if an HTLC which it offered is in either node's current commitment transaction, AND is
     past this timeout deadline: [...] MUST fail the channel"."""
     sandbox.network.intercept("drop", node="n1", times=1)
-    _, payment = pay(sandbox)
+    dropped, payment = pay(sandbox)
     sandbox.run("1m")
     [htlc] = htlcs_of(sandbox.world.payments)
     to_height(sandbox, htlc["cltv_expiry"] - 1)
@@ -86,6 +86,8 @@ def test_the_channel_of_a_dropped_htlc_is_force_closed_when_that_expires_and_use
     sandbox.run("1m")
     assert (later.outcome, later.row["attempts"][0]["route"]) == ("SUCCEEDED", ["n2", "shop"])
     assert charge.status == "completed"
+    assert "force closes" not in charge.timeline().text
+    assert dropped.timeline().text.count("ana force closes its channel with n1  ") == 1
     sandbox.run("20d")
     assert (payment.outcome, payment.row["attempts"][0]["code"]) == ("TIMEOUT", 0x4008)
     conserved(sandbox)

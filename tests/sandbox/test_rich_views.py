@@ -274,3 +274,17 @@ def test_an_attempt_in_flight_says_until_when_it_is(sandbox: Sandbox, latency: s
     assert delivery["attempts"][0]["note"] == callback == f"the receiver 'shop' has not answered yet: {words}"
     sandbox.run()
     assert "not answered yet" not in "".join(sandbox.callbacks.note)
+
+
+def test_one_of_a_kind_is_no_plural(sandbox: Sandbox) -> None:
+    sandbox.charges.create(amount="1000", description="tea")
+    fired = sandbox.run(events=1)
+    assert (repr(fired).splitlines()[0], ">1 event<" in fired._repr_html_()) == ("1 event:", True)
+    assert repr(sandbox.run(events=1)) == "0 events"
+    sandbox.faults.add("drop")
+    sandbox.service_faults.add("error")
+    sandbox.payers.add(delay="2s")
+    assert [repr(each).splitlines()[0] for each in (sandbox.faults, sandbox.service_faults, sandbox.payers)] == [
+        "1 fault:", "1 service fault:", "1 payer:",
+    ]  # fmt: skip
+    assert sandbox.faults._repr_html_().count(">1 fault:<") == 1

@@ -298,3 +298,27 @@ def test_a_restore_to_the_state_of_another_sandbox_has_the_actions_ahead(sandbox
     sandbox.restore(state)
     sandbox.advance("1h")
     assert times == ["once 10:20", "again 11:00"]
+
+
+def test_actions_are_among_what_is_next(sandbox: Sandbox) -> None:
+    def drain(sb: Sandbox) -> None: ...
+
+    sandbox.at("12:00", drain)
+    sandbox.every("10m", lambda sb: None)
+    assert repr(sandbox).endswith(
+        "next: 2030-01-01T09:10:00.000Z action <lambda>; 2030-01-01T12:00:00.000Z action drain"
+    )
+    assert "action drain" in sandbox._repr_html_()
+    charge(sandbox, 180)
+    drawn = sandbox.schedule().text.splitlines()
+    assert drawn[0] == "3 scheduled events"
+    assert [line.split()[2:] for line in drawn if line[:2].isdigit()][1:] == [
+        ["action:", "<lambda>", "and", "again", "every", "600", "s"],
+        ["Charge", "expires", "1", "sat", "·", "“tea”"],
+    ]
+    assert "action: drain" in drawn[-1]
+    for _ in range(30):
+        sandbox.at("12:00", drain)
+    assert sandbox.schedule().text.startswith("33 scheduled events")
+    assert "13 later events are left out" in sandbox.schedule().text
+    assert "12:00:00.000Z action drain" in repr(sandbox.fork())

@@ -63,6 +63,7 @@ def test_what_ended_beyond_the_bound_is_removed_and_the_answers_say_so() -> None
             refused = kept.ask("GET", f"{path}/{charge_id}", status=404)
             assert refused["detail"] == f"{before['detail']}; --keep has removed some that ended"
     journal = kept.world.journal
+    assert kept.world.removed.without("charges") == "without 5 that were removed from the sandbox by --keep"
     assert kept.headers["leyden-removed"].startswith("charges=5, payments=5, deliveries=5, journalEntries=")
     for charge_id in (pending, *paid[-KEEP:]):
         assert kept.ask("GET", f"/v0/charges/{charge_id}")["data"]["id"] == charge_id

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC
 from io import BytesIO
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -29,6 +30,7 @@ SERIES = tuple(COLOURS[tone] for tone in (OPEN, WAIT, GOOD, BAD, OTHER))
 _NOTE = "leyden-note"
 _HOUR_MS = 3_600_000
 _SHARP = 2  # pixels of the image for each pixel of the page
+_charts: WeakKeyDictionary[Axes, str] = WeakKeyDictionary()  # the name of the chart that each axes have
 
 
 class ChartFigure(Figure):
@@ -56,14 +58,21 @@ def figure(size: tuple[float, float] = SIZE) -> ChartFigure:
     return ChartFigure(figsize=size, layout="constrained")
 
 
-def axes(ax: Axes | None) -> Axes:
-    """These axes, or those of a new figure. Raises `TypeError` for what is no axes of matplotlib."""
+def axes(ax: Axes | None, chart: str = "", *, is_alone: bool = False) -> Axes:
+    """These axes, or those of a new figure, which from now on have this chart; with `is_alone` no other sandbox's is
+    drawn into them. Raises `TypeError` for what is no axes of matplotlib, `ValueError` for axes with another chart."""
     if ax is None:
         ax = figure().add_subplot(axes_class=ChartAxes)
         ax.set_prop_cycle(color=SERIES)
-        return ax
     if not isinstance(ax, Axes):
         raise ArgumentError(f"ax={quoted(ax, 60)} is no Axes of matplotlib: give one, or leave it out")
+    drawn = _charts.get(ax) if ax.has_data() else None
+    if drawn == chart and is_alone:
+        raise ArgumentError(f"{chart} is of one sandbox only, and ax= has it already: give other axes, or leave it out")
+    if drawn and chart and drawn != chart:
+        raise ArgumentError(f"ax= has the chart {drawn}: give other axes for {chart}, or leave it out")
+    if chart:
+        _charts[ax] = chart
     return ax
 
 

@@ -32,7 +32,7 @@ def liquidity(world: World, ax: Axes | None) -> Axes:
     from leyden.lab.charts.figures import amounts, axes, finish, instants, label_text, time_axis
 
     history = liquidity_history(world)
-    ax = axes(ax)
+    ax = axes(ax, "liquidity")
     others = [each for each in ax.lines if each.get_gid() in (_ALONE, _NAMED)]
     whose = f"{label_text(world.label)}: " if others or world.label != "main" else ""
     for each in others:
@@ -64,11 +64,11 @@ def liquidity_history(world: World) -> list[Liquidity]:
     """
     if world.engine is None:
         raise ArgumentError("payments are direct here: create the sandbox with network='scale-free:400'")
-    removed = world.removed.counts()["payments"]
-    if removed:
+    without = world.removed.without("payments", " payments")
+    if without:
         raise ArgumentError(
-            f"{removed} payments were removed from the sandbox, so the history of its balances is unknown: sb.balances"
-            " has those of now; run without spill= and without a bound to see it"
+            f"the sandbox is {without}, so the history of its balances is unknown: sb.balances has those of now; run"
+            " without spill= and without a bound to see it"
         )
     own = {row["channel"]: row for row in balances_of(world.payments, "shop")}
     shop = next((row["node"] for row in own.values()), "shop")

@@ -20,7 +20,8 @@ class Plots(Spelled):
 
     `ax` is where to draw, by default a new figure: `ax.figure.savefig("chart.svg")` writes it. A second sandbox, such
     as a fork, may be drawn into the same axes. When nothing has happened yet, the chart says so. `retries` is of
-    one sandbox only. Charts need the extra `lab`; `TypeError` is raised for an `ax` that is none.
+    one sandbox only. Charts need the extra `lab`; `TypeError` is raised for an `ax` that is none, `ValueError` for one
+    with another chart.
     """
 
     _fields = frozenset({"_world"})
@@ -72,7 +73,7 @@ class Plots(Spelled):
         """The share of the ended payments that succeeded, by bands of their amount, with 95 % intervals (Wilson's).
 
         Bands are powers of ten, or are bounded by `bounds_msat` as in `kpi.by_amount`; empty bands are left out.
-        A point stands at the median amount of its band, under the number of its payments; its horizontal line goes from
+        A point stands at the median amount of its band, with the number of its payments; its horizontal line goes from
         the smallest amount to the largest. Raises `ValueError` for bounds as `kpi.by_amount` does.
         """
         _require("success_by_amount")

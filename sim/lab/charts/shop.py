@@ -7,10 +7,12 @@ a chart with axes and a sentence. The series has the sandbox's label, so that a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Sized
 from datetime import timedelta
 from statistics import median
+from typing import Any
 
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -19,7 +21,7 @@ from leyden.lab.charts.figures import amounts, axes, finish, instants, label_tex
 from leyden.lab.drawings.svg import BAD, COLOURS, GOOD, OPEN, WAIT
 from leyden.lab.kpi import Kpi, quantile
 from leyden.lab.kpi_rows import Selection, amount_bands
-from leyden.lab.sweeps.intervals import share_interval
+from leyden.lab.sweeps.intervals import Interval, share_interval
 from leyden.lab.table_rows import TABLES
 from leyden.server.timestamps import span_in_words
 from leyden.world.world import World
@@ -27,13 +29,25 @@ from leyden.world.world import World
 DELIVERED, REFUSED, NO_RESPONSE, IN_FLIGHT = "delivered (2xx)", "other status", "no response", "in flight"
 _RESULTS = {DELIVERED: GOOD, REFUSED: BAD, NO_RESPONSE: WAIT, IN_FLIGHT: OPEN}
 CONFIDENCE = 0.95
+# Where the numbers of each series stand: their distance from the point or its interval, and how they are aligned.
+_PLACES = (
+    ((0, 3), "center", "bottom"),
+    ((0, -3), "center", "top"),
+    ((4, 5), "left", "center"),
+    ((-4, 5), "right", "center"),
+)
+_ROWS: dict[str, Callable[[World], Sized]] = {
+    "charges": lambda world: world.service.charges.charges,
+    "payments": lambda world: world.payments.rows,
+    "deliveries": lambda world: world.service.outbox.rows,
+}
 _WINDOWS = "leyden-windows-"  # the start of the id of a line, which ends with the width of its windows (ms)
 
 
 def conversion(world: World, by: str | float | timedelta, ax: Axes | None) -> Axes:
     """The share of the Charges that were paid, in each window of time: `kpi.by(by)`."""
     figures = Kpi(world).by(by)["conversion"]
-    ax = axes(ax)
+    ax = axes(ax, "conversion")
     starts = [int(start.timestamp() * 1_000) for start in figures.index]
     is_known = bool(figures.notna().any())
     width_ms = span_from("by", by, least_ms=1)
@@ -46,9 +60,7 @@ def conversion(world: World, by: str | float | timedelta, ax: Axes | None) -> Ax
         ax.plot(instants(ends), shares, drawstyle="steps-post", label=label, gid=f"{_WINDOWS}{width_ms}")
     time_axis(ax, world.config.start_ms, world.clock.now())
     share_axis(ax, f"charges paid\n({f'windows of {label_text(by)}' if is_one_width else 'windows of several widths'})")
-    if starts and not is_known:
-        return finish(ax, "no charge has ended")
-    return _finish(world, ax, "charges", "no charge", "was created")
+    return _finish(world, ax, "charges", "no charge", "has ended" if starts else "was created")
 
 
 def _name_widths(ax: Axes, width_ms: int) -> bool:
@@ -71,7 +83,7 @@ def settle_times(world: World, ax: Axes | None) -> Axes:
     """The cumulative distribution of the time from a Charge's creation to its payment."""
     charges = Selection(world, None, None).charges.values()
     seconds = sorted(charge[4] / 1_000 for charge in charges if charge[4] is not None)
-    ax = axes(ax)
+    ax = axes(ax, "settle_times")
     if seconds:
         middle, most = (f"{quantile(seconds, q):.3g}" for q in (0.5, 0.95))
         ax.ecdf(seconds, label=f"{label_text(world.label)}\nmedian {middle} s\n95 % in {most} s")
@@ -89,7 +101,7 @@ def retries(world: World, ax: Axes | None) -> Axes:
     counts = Counter(
         (row["attempt"], _result(row["http_status"], row["error"])) for row in TABLES["callbacks"].rows(world)
     )
-    ax = axes(ax)
+    ax = axes(ax, "retries", is_alone=True)
     numbers = range(1, 1 + max((attempt for attempt, _ in counts), default=0))
     below = [0] * len(numbers)
     for result, tone in _RESULTS.items():
@@ -113,7 +125,7 @@ def success_by_amount(world: World, bounds_msat: Sequence[int] | None, ax: Axes 
     """The share of the ended payments that succeeded, by bands of their amount, with Wilson's confidence interval.
 
     A point stands at the median amount of its band, its horizontal line goes from the smallest to the largest, and the
-    number above it is that of the payments.
+    number beside it is that of the payments.
     """
     band = amount_bands(bounds_msat)
     bands: dict[int, list[float]] = {}
@@ -123,7 +135,7 @@ def success_by_amount(world: World, bounds_msat: Sequence[int] | None, ax: Axes 
             start = band(row["amount_msat"])
             bands.setdefault(start, []).append(row["amount_msat"] / 1_000)
             succeeded[start] += row["outcome"] == "SUCCEEDED"
-    ax = axes(ax)
+    ax = axes(ax, "success_by_amount")
     if bands:
         starts = sorted(bands)
         found = [share_interval(succeeded[start], len(bands[start]), CONFIDENCE) for start in starts]
@@ -138,25 +150,41 @@ def success_by_amount(world: World, bounds_msat: Sequence[int] | None, ax: Axes 
             capsize=3,
             label=label_text(world.label),
         )
-        if len(ax.containers) == 1:  # the numbers of two sandboxes would overlap
-            for middle, one in zip(middles, found, strict=True):
-                count, place = str(one.size), (middle, one.high)
-                ax.annotate(count, place, xytext=(0, 3), textcoords="offset points", ha="center", fontsize="small")
+        _add_counts(ax, middles, found)
     ax.set_xscale("log")
     amounts(ax.xaxis)
     ax.set_xlabel("amount (sat)")
     share_axis(ax, "succeeded payments\n(95 % interval)")
-    ax.set_ylim(top=1.12)
+    ax.set_ylim(-0.02 if len(ax.containers) < 2 else -0.1, 1.12)
     return _finish(world, ax, "payments", "no payment", "has ended")
 
 
+def _add_counts(ax: Axes, middles: list[float], found: list[Interval]) -> None:
+    """The numbers of payments of the newest series: those of a second one are in its colour, at another place."""
+    number = len(ax.containers) - 1
+    (dx, dy), ha, va = _PLACES[number % len(_PLACES)]
+    colour = ax.lines[-1].get_color() if number else rcParams["text.color"]
+    for middle, one in zip(middles, found, strict=True):
+        height = {"bottom": one.high, "top": one.low}.get(va, one.mean)
+        style: dict[str, Any] = {"ha": ha, "va": va, "color": colour, "fontsize": "small"}
+        ax.annotate(str(one.size), (middle, height), xytext=(dx, dy), textcoords="offset points", **style)
+
+
 def _finish(world: World, ax: Axes, name: str, nothing: str, happened: str) -> Axes:
-    """The axes with what is missing in them because it was removed: `nothing` in the middle while they have no data,
-    and the number above them otherwise."""
-    without = world.removed.without(name)
-    finish(ax, world.removed.nothing(name, nothing) if without else f"{nothing} {happened}")
-    if without and ax.has_data():
-        ax.set_title(without, loc="right", fontsize="small")
+    """The axes with a sentence in the middle while they have no data, and above them with the number of what is missing
+    because it was removed: of each sandbox, if several are drawn."""
+    without, is_kept = world.removed.without(name), len(_ROWS[name](world)) > 0
+    if without:
+        nothing = f"{nothing} that is kept {happened}" if is_kept else f"{nothing} is kept"
+    else:
+        nothing = f"{nothing} {happened}"
+    finish(ax, nothing)
+    if without:
+        title = ax.get_title(loc="right")
+        text = "\n(".join(map(label_text, without.split(" (", 1)))
+        whose = f"{label_text(world.label)}: " if title or world.label != "main" else ""
+        if text not in title:
+            ax.set_title("\n".join(filter(None, [title, whose + text])), loc="right", fontsize="small")
     return ax
 
 

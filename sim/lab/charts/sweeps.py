@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import ceil
+from math import ceil, isnan
 from typing import TYPE_CHECKING, Any
 
 from leyden.arguments import with_hints
@@ -103,6 +103,7 @@ def _drawn(
     panels = _values(columns["facet"]) if "facet" in named else [None]
     drawn = [axes(ax)] if "facet" not in named else _panels(len(panels))
     groups = _values(columns["by"]) if "by" in named else [None]
+    described = "" if all(isnan(point["low"]) for point in points) else f"\n(mean, {100 * confidence:g} % interval)"
     for panel, one in zip(panels, drawn, strict=True):
         here = [point for point in points if panel is None or point["facet"] == panel]
         _draw(one, here, _values(columns["x"]), groups)
@@ -110,7 +111,7 @@ def _drawn(
         if panel is not None:
             one.set_title(f"{label_text(named['facet'])} = {label_text(panel)}")
         one.set_xlabel(label_text(named["x"]))
-        one.set_ylabel(f"{label_text(metric)}\n(mean, {100 * confidence:g} % interval)")
+        one.set_ylabel(f"{label_text(metric)}{described}")
     found = drawn[0].get_figure(root=True)
     assert found is not None
     if "by" in named and "facet" not in named:

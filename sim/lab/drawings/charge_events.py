@@ -6,21 +6,32 @@ the refused transitions, as far back as it goes. Events of one instant are order
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import cast
 from urllib.parse import urlsplit
 
+from leyden.callbacks.callback_rows import LateReplyRow, RequestRow, WaitingRow, attempt_of
 from leyden.callbacks.fault_hits import APPLIED, HELD, UNMET
 from leyden.callbacks.faults import COPY_ANSWERED, COPY_NOT_SENT, COPY_STARTED
-from leyden.callbacks.replies import PROTOCOL, RESET, TLS, UNRESOLVED
+from leyden.callbacks.faults import TIMER as FAULT
+from leyden.callbacks.receivers import TIMER as RESPONSE
+from leyden.callbacks.replies import PROTOCOL, RESET, TIMEOUT, TLS, UNRESOLVED
 from leyden.errors import DrawingError
-from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
+from leyden.lab.charge_states import (
+    EXPIRY_REACHED,
+    INVOICE_FAILED,
+    PAYMENT_SETTLED,
+    states_entered,
+    text_of,
+    transitions_of,
+)
 from leyden.lab.drawings.event_order import in_order
 from leyden.lab.drawings.payment_events import (
     CALLBACK,
     CLIENT,
+    HOPS,
     NODE,
     PAYER,
     SERVICE,
@@ -29,6 +40,7 @@ from leyden.lab.drawings.payment_events import (
     short_name,
 )
 from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, day, sat
+from leyden.lightning.network.network_tables import htlcs_of
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
@@ -37,6 +49,7 @@ from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.lifecycle import CREATION
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.contract.types import LifecycleTable
+from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import span_in_words
 from leyden.world.world import World
 
@@ -71,16 +84,6 @@ class ChargeEvents:
         return f"Charge of {sat(self.charge['amount_msat'])}"
 
 
-class Transition(NamedTuple):
-    """A trigger that changed the state of a resource, or was refused (`to` is then None)."""
-
-    at: int
-    trigger: str
-    source: str
-    to: str | None
-    because: str = ""
-
-
 def charge_events(world: World, charge_id: str) -> ChargeEvents:
     """The events of one Charge. Raises `DrawingError` for an unknown id."""
     charge = world.service.charges.charges.row(charge_id)
@@ -93,6 +96,7 @@ def charge_events(world: World, charge_id: str) -> ChargeEvents:
         *_charge_events(world, charge, invoice),
         *(_invoice_events(invoice) if invoice is not None else ()),
         *(event for place, row in enumerate(payments) for event in payment_events(row, place, invoice)),
+        *_force_closes(world, payments),
         *(event for row in deliveries for event in _delivery_events(world, row)),
         *(event for row in deliveries for event in _fault_events(world, row)),
     ]
@@ -108,59 +112,6 @@ def charge_events(world: World, charge_id: str) -> ChargeEvents:
 def state_tone(table: LifecycleTable, status: str) -> str:
     """The tone of a state, by the trigger that enters it."""
     return next((tone for trigger, tone in _STATE_TONES.items() if status in states_entered(table, trigger)), OPEN)
-
-
-def journal_transitions(
-    world: World, resource: str, resource_id: str | None = None
-) -> Iterator[tuple[str, Transition]]:
-    """The transitions in the journal, of one resource or of all, each with the id of its resource, oldest first.
-
-    Of a resource whose creation is no longer in the journal there are only the refused ones.
-    """
-    table = world.service.contract.lifecycles[resource]
-    moves = {(rule.source, rule.trigger, rule.to) for rule in table.rows}
-    states: dict[str, str] = {}
-    for entry in world.journal.entries(subject=resource_id):
-        facts, source = entry.facts, states.get(entry.subject, CREATION)
-        if entry.kind == "refused":
-            trigger, refuse = _text(facts, "trigger"), _text(facts, "refuse")
-            rules = [rule for rule in table.rows if (rule.source, rule.trigger) == (source, trigger)]
-            because = next((rule.because for rule in rules if rule.refuse == refuse), None) or refuse
-            yield entry.subject, Transition(entry.at_ms, trigger, source, None, because)
-        elif facts.get("resource") == resource and (source, entry.kind, _text(facts, "status")) in moves:
-            yield entry.subject, Transition(entry.at_ms, entry.kind, source, _text(facts, "status"))
-            states[entry.subject] = _text(facts, "status")
-
-
-def _text(facts: Mapping[str, Any], name: str) -> str:
-    """A fact that is a text. The journal of a saved sandbox may have any facts."""
-    value = facts.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def transitions_of(world: World, resource: str, resource_id: str, row: Mapping[str, Any]) -> list[Transition]:
-    """The transitions of a resource, oldest first, with the refused ones in between.
-
-    They are read from the journal. When the journal does not reach back to the creation, the list is empty; only for a
-    Charge can the transition be inferred from its state, because its table has one way to each state.
-    """
-    table = world.service.contract.lifecycles[resource]
-    transitions = [transition for _, transition in journal_transitions(world, resource, resource_id)]
-    states = [transition.to for transition in transitions if transition.to is not None]
-    if states and states[-1] == row["status"]:
-        return transitions
-    rules = [r for r in table.rows if (r.source, r.to) == (table.initial, row["status"])]
-    if resource != "Charge" or (row["status"] != table.initial and len(rules) != 1):
-        return []
-    created = Transition(row["created_at"], "created", CREATION, table.initial)
-    if row["status"] == table.initial:
-        return [created]
-    invoice = world.node.invoices.row(row["payment_hash"])
-    closed_at = None if invoice is None else invoice["closed_at"]
-    ended = row["confirmed_at"] or closed_at or row["expires_at"]
-    if rules[0].trigger == EXPIRY_REACHED:  # its invoice may have been closed before
-        ended = row["expires_at"]
-    return [created, Transition(ended, rules[0].trigger, table.initial, row["status"])]
 
 
 def _charge_events(world: World, charge: ChargeRow, invoice: InvoiceRow | None) -> Iterator[Event]:
@@ -210,6 +161,23 @@ def holds_of(invoice: InvoiceRow) -> list[int]:
     """The instants from which a payment was held. A row of an earlier version has only that of the present hold."""
     present = [] if invoice["accepted_at"] is None else [invoice["accepted_at"]]
     return invoice.get("holds_at", present)
+
+
+def _force_closes(world: World, payments: list[PaymentRow]) -> Iterator[Event]:
+    """The channels that were force closed while HTLCs of these payments were in them, as far as the journal goes."""
+    closed = list(world.journal.entries(kind="channel_force_closed")) if payments else []
+    ids = {row["id"] for row in payments}
+    htlcs = [row for row in htlcs_of(world.payments) if row["payment"] in ids] if closed else []
+    for entry in closed:
+        at, facts = entry.at_ms, entry.facts
+        channel, ends = facts.get("channel"), (entry.subject, text_of(facts, "peer"))
+        for row in htlcs:
+            if row["channel"] == channel and row["at"] <= at <= (
+                at if row["resolved_at"] is None else row["resolved_at"]
+            ):
+                words = f"{ends[0]} force closes its channel with {ends[1]}"
+                yield Event(at, (1.4,), HOPS, HOPS, words, text_of(facts, "because"), BAD)
+                break
 
 
 def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
@@ -308,10 +276,13 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
 
 def _replay_events(row: DeliveryRow) -> Iterator[Event]:
     """The requests to send the message again. One after which there was no attempt yet is replaced by the next."""
-    sequence, orders = row["sequence"], row.get("replay_orders", [])
+    sequence, orders, attempts = row["sequence"], row.get("replay_orders", []), AttemptLog(row).attempts()
     for place, order in enumerate(orders):
         at, due_at, before = order["at"], order["due_at"], orders[place - 1] if place else None
         words, more = "replay", "the message is sent again"
+        number = order["attempts"]
+        if number < len(attempts) and attempts[number].error in _UNSENT:
+            more = f"the message cannot be sent again: {attempts[number].error}"
         if due_at > at:
             words, more = "replay is ordered", f"the message is to be sent again at {_until(due_at, at)}"
         if before is not None and before["attempts"] == order["attempts"]:
@@ -358,11 +329,42 @@ def _scheduled_events(
                 more = f"{delivery['event']}: {rule_of(forbidden)}"
                 start = start._replace(target=SERVICE, text=f"{words} and is blocked", detail=more, tone=WAIT)
             yield start
-        for due_ms, number, is_copy in world.faults.waiting(delivery["id"]):
-            host = host_of(delivery["url"])
-            target, words = (CALLBACK, "copy is due") if is_copy else (SERVICE, f"callback {number} times out")
-            more, tone = ("by a fault", OTHER) if is_copy else ("a fault has dropped it", WAIT)
-            yield Event(due_ms, (6, delivery["sequence"], number), SERVICE, target, words, more, tone, host)
+        yield from (event for _, _, event in callback_waits(world, delivery["id"]))
+
+
+def callback_waits(world: World, delivery_id: str | None = None) -> Iterator[tuple[str, str, Event]]:
+    """What is scheduled for attempts that were made, of one delivery or of all: the responses of receivers, the
+    time-outs of dropped attempts, and the copies that faults send. Each with the kind and the key of its timer."""
+    late = cast(TypedTable[LateReplyRow], world.store.table("late_answers"))
+    posts = cast(TypedTable[WaitingRow], world.store.table("fault_posts"))
+    for row in late:
+        found, number = attempt_of(row["post"])
+        if "due_at" not in row or delivery_id not in (None, found):
+            continue
+        host, what = host_of(row["post"]["url"]), "the copy" if row["post"]["copied_by"] else f"callback {number}"
+        source, words, tone = CALLBACK, f"{host} responds to {what}", OPEN
+        if row["reply"]["error"] == TIMEOUT:
+            source, words, tone = SERVICE, f"{what} times out", WAIT
+        yield RESPONSE, row["id"], _wait_event(world, row["post"], row["due_at"], source, SERVICE, words, "", tone)
+    for waiting in posts:
+        found, number = attempt_of(waiting["post"])
+        if delivery_id not in (None, found):
+            continue
+        target, words, more, tone = SERVICE, f"callback {number} times out", "a fault has dropped it", WAIT
+        if waiting["is_copy"]:
+            target, words, more, tone = CALLBACK, "copy is due", "by a fault", OTHER
+        event = _wait_event(world, waiting["post"], waiting["due_at"], SERVICE, target, words, more, tone)
+        yield FAULT, waiting["id"], event
+
+
+def _wait_event(
+    world: World, post: RequestRow, at: int, source: str, target: str, words: str, more: str, tone: str
+) -> Event:
+    delivery_id, number = attempt_of(post)
+    delivery = world.service.outbox.delivery(delivery_id)
+    rank = (6, 0 if delivery is None else delivery["sequence"], number)
+    more = more or ("" if delivery is None else delivery["event"])
+    return Event(at, rank, source, target, words, more, tone, host_of(post["url"]))
 
 
 def host_of(url: str) -> str:
@@ -378,7 +380,9 @@ def rule_of(note: str) -> str:
 def _unknown_charge(world: World, charge_id: object) -> DrawingError:
     static = world.service.static_charges.static_charges.row(str(charge_id))
     if static is None:
-        return DrawingError(f"there is no Charge {charge_id!r} in this world: give the id of one of its Charges")
+        removed = world.removed.unknown("charges")
+        advice = f"give the id of one of its Charges{removed}"
+        return DrawingError(f"there is no Charge {charge_id!r} in this world: {advice}")
     children = [row["id"] for row in world.service.charges.charges.find("static_charge_id", static["id"])]
     newest = f"one of its {len(children)} Charges, the newest is {children[-1]}" if children else ""
     advice = newest or "wait for its first payer"

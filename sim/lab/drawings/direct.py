@@ -19,6 +19,7 @@ from leyden.lab.drawings.svg import (
     text_at,
 )
 from leyden.lab.drawings.text_metrics import clean, mermaid_text
+from leyden.repr_tables import left_out
 from leyden.server.html import Html, tag
 from leyden.world.world import World
 
@@ -31,7 +32,7 @@ def direct(world: World) -> Drawing:
     shown = payers[:_MOST_NAMES] or ["any payer"]
     title, why = "Payments are direct", "every payer is one hop from the node, and no channel limits the amount"
     received = f"the node received {sat(world.node.balance_msat)} so far"
-    more = [f"{len(payers) - len(shown)} more payers are left out"] if len(payers) > len(shown) else []
+    more = [left_out(len(payers) - len(shown), "more payer")] if len(payers) > len(shown) else []
     middle, foot = _TOP + (len(shown) - 1) * 22.0, _TOP + len(shown) * 44.0
     drawn = headline(title, why, _WIDTH)
     for place, payer in enumerate(shown):

@@ -18,6 +18,7 @@ from math import log10
 from leyden.lab.drawings.payment_events import CALLBACK, HOPS, NODE, PAYER, SERVICE, Event, Key
 from leyden.lab.drawings.svg import MARGIN, OPEN, arrow, clock_time, day, dot, line, rect, text_at
 from leyden.lab.drawings.text_metrics import TextRun, clean, mermaid_text, wrap_runs
+from leyden.repr_tables import left_out
 from leyden.server.html import Html, tag
 from leyden.server.timestamps import span_in_words
 
@@ -107,10 +108,11 @@ class LaneRows:
             self._bars.append((self._track(event.closes), start, y, ended, False))
         self.y += _ROW + (len(wrap_runs(label, _LABELS, 12.5, _LINES)) - 1) * _LINE
 
-    def omission(self, events: int, where: str) -> None:
+    def omission(self, number: int, what: str, where: str = "") -> None:
         """Add a row that says how many events are left out."""
-        self.lines.append(f"{'':14}... {events} {where}")
-        self._rows.append(text_at(_LABEL_X, self.y + 4.3, f"{events:,} {where}", _LABELS, bold=True))
+        words = f"{left_out(number, what)}{where}"
+        self.lines.append(f"{'':14}... {words}")
+        self._rows.append(text_at(_LABEL_X, self.y + 4.3, words, _LABELS, bold=True))
         self._rows += [text_at(_lane_x(lane), self.y + 4.3, "⋮", 20, size=13, anchor="middle") for lane in LANES]
         self.y += _ROW + 4
 

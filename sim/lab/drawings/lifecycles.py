@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from leyden.errors import DrawingError
-from leyden.lab.drawings.charge_events import Transition, journal_transitions, state_tone, transitions_of
+from leyden.lab.charge_states import Transition, journal_transitions, transitions_of
+from leyden.lab.drawings.charge_events import state_tone
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.svg import (
     MARGIN,
@@ -58,6 +59,7 @@ def lifecycle(world: World, resource: str, resource_id: str | None = None) -> Dr
         if row is None:
             raise DrawingError(
                 f"there is no {resource} {quoted(resource_id)} in this world: give the id of an existing one"
+                f"{world.removed.unknown(_counted(resource))}"
             )
         status = row["status"]
         taken, noted = _of_one(transitions_of(world, resource, resource_id, row), row)
@@ -110,7 +112,7 @@ def _of_all(world: World, resource: str, rows: list[Row]) -> tuple[TakenTransiti
     lost = sum(states_reached[row["id"]] != row["status"] for row in rows)
     if lost:
         noted.insert(0, f"the journal no longer has the transitions of {lost} of them")
-    without = world.removed.without("charges" if resource == "Charge" else "staticCharges")
+    without = world.removed.without(_counted(resource))
     if without:
         noted.insert(0, without)
     elif not rows:
@@ -123,6 +125,11 @@ def _of_all(world: World, resource: str, rows: list[Row]) -> tuple[TakenTransiti
         f"{len(rows) or 'No'} {_resource_name(resource, len(rows))}{'' if rows or without else ' yet'}",
         noted,
     )
+
+
+def _counted(resource: str) -> str:
+    """The name of the number of removed resources of this kind."""
+    return "charges" if resource == "Charge" else "staticCharges"
 
 
 def _resource_name(resource: str, count: int) -> str:

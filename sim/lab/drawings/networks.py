@@ -27,6 +27,7 @@ from leyden.lab.drawings.svg import (
     text_at,
 )
 from leyden.lab.drawings.text_metrics import PLAIN, clean, mermaid_text
+from leyden.repr_tables import counted, left_out
 from leyden.server.html import Html, tag
 from leyden.world.world import World
 
@@ -48,7 +49,7 @@ def network(world: World) -> Drawing:
     if world.engine is None:
         return direct(world)
     subgraph = shop_subgraph(world, world.engine)
-    size = f"{_count(len(subgraph.names), 'node')}, {_count(subgraph.channels, 'channel')}"
+    size = f"{counted(len(subgraph.names), 'node')}, {counted(subgraph.channels, 'channel')}"
     if world.label != "main":
         size = f"{clean(world.label)}: {size}"
     left_out = _left_out(subgraph)
@@ -69,10 +70,6 @@ def _flow(pair: NodePair) -> str:
     closed = f", {pair.force_closed} force closed with {compact(pair.on_chain_msat)} sat on the chain"
     amounts = f"{compact(pair.forward_msat)} of {compact(pair.capacity_msat)} sat{several}{in_flight}"
     return amounts + closed if pair.force_closed else amounts
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
 
 
 def _positions(subgraph: Subgraph) -> Positions:
@@ -109,7 +106,7 @@ def _svg(subgraph: Subgraph, size: str, left_out: list[str]) -> Html:
     could = f"the shop can receive {compact(subgraph.inbound_msat)} sat and send {compact(subgraph.outbound_msat)} sat"
     head = headline(size, could, width)
     for far, x in {subgraph.hops[node]: x for node, (x, _) in places.items()}.items():
-        named = "shop" if far == 0 else _count(far, "hop")
+        named = "shop" if far == 0 else counted(far, "hop")
         head.append(text_at(x, _TOP - 14, named, _WIDE, soft=True, size=11.5, anchor="middle"))
     ports = _ports(subgraph, places)
     drawn = subgraph.drawn_pairs
@@ -221,14 +218,14 @@ def _explained(drawn: list[NodePair], subgraph: Subgraph) -> list[str]:
 def _left_out(subgraph: Subgraph) -> list[str]:
     """Notes on what the drawing leaves out."""
     found: list[str] = []
-    nodes, channels = _count(subgraph.hidden_nodes, "node"), _count(subgraph.hidden_channels, "channel")
+    nodes, channels = counted(subgraph.hidden_nodes, "node"), counted(subgraph.hidden_channels, "channel")
     if subgraph.hidden_nodes or subgraph.hidden_channels:
         found.append(f"left out: {nodes} and {channels}")
     if subgraph.hidden_peers:
-        peers, inbound = _count(subgraph.hidden_peers, "direct neighbour"), compact(subgraph.hidden_inbound_msat)
+        peers, inbound = counted(subgraph.hidden_peers, "direct neighbour"), compact(subgraph.hidden_inbound_msat)
         found.append(f"{peers} of the shop left out, with {inbound} sat of inbound liquidity")
     if links := len(subgraph.pairs) - len(subgraph.drawn_pairs):
-        found.append(f"not drawn: {_count(links, 'link')} between nodes of equal distance to the shop")
+        found.append(f"not drawn: {counted(links, 'link')} between nodes of equal distance to the shop")
     for payer, home, hops in subgraph.distant:
         far = f"{hops} hops away" if hops else "without a route to the shop"
         found.append(f"{payer}'s wallet is at {home}, {far}")
@@ -257,5 +254,5 @@ def _mermaid(subgraph: Subgraph) -> str:
         shaft = "---" if pair.is_level else "-->"
         lines.append(f'    n{pair.far} {shaft}|"{mermaid_text(_flow(pair))}"| n{pair.near}')
     if subgraph.hidden_nodes:
-        lines.append(f'    rest["{subgraph.hidden_nodes} more nodes are left out"]')
+        lines.append(f'    rest["{left_out(subgraph.hidden_nodes, "more node")}"]')
     return "\n".join(lines)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from leyden.lab.drawings.charge_events import host_of, response_of, rule_of
+from leyden.callbacks.faults import TIMER as FAULT
+from leyden.callbacks.receivers import TIMER as RESPONSE
+from leyden.lab.drawings.charge_events import callback_waits, host_of, response_of, rule_of
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.lanes import WIDTH, LaneRows, mermaid_timeline
-from leyden.lab.drawings.payment_events import CALLBACK, HOPS, NODE, PAYER, SERVICE, Event
+from leyden.lab.drawings.payment_events import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Event
 from leyden.lab.drawings.svg import (
     MARGIN,
     OPEN,
@@ -24,6 +27,7 @@ from leyden.lab.drawings.svg import (
     text_at,
 )
 from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean
+from leyden.repr_tables import counted, left_out
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
 from leyden.server.callbacks.deliveries import LOST, PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
@@ -37,11 +41,22 @@ _BEFORE, _MAX_MARKS = 8, 12
 _STRIP = 92
 
 
-def schedule(world: World) -> Drawing:
-    """The scheduled events of the clock, and the retry schedule of the pending messages."""
+class Action(NamedTuple):
+    """What a program does with its sandbox at an instant: what it is called, and whether it is done again."""
+
+    at: int
+    name: str
+    again: str
+
+
+def schedule(world: World, actions: Sequence[Action] = ()) -> Drawing:
+    """The scheduled events of the clock, the `actions` of a program, and the retry schedule of the pending messages."""
     timers = world.clock.upcoming(_MAX_EVENTS + 1)
     total = len(timers) if len(timers) <= _MAX_EVENTS else len(world.clock.snapshot()["timers"])
-    events = [_event(world, timer) for timer in timers[:_MAX_EVENTS]]
+    total += len(actions)
+    found = [_event(world, timer) for timer in timers[:_MAX_EVENTS]]
+    found += [Event(one.at, (), CLIENT, SERVICE, f"action: {one.name}", one.again, OTHER) for one in actions]
+    events = sorted(found, key=lambda event: event.at)[:_MAX_EVENTS]  # an action is after what is due at its instant
     now = world.clock.now()
     rows = LaneRows()
     rows.now(now, "now")
@@ -50,8 +65,8 @@ def schedule(world: World) -> Drawing:
     for event in events:
         rows.event(event, ahead=True)
     if total > len(events):
-        rows.omission(total - len(events), "later events are left out")
-    title = f"{total:,} scheduled event{'' if total == 1 else 's'}" if total else "Nothing is scheduled"
+        rows.omission(total - len(events), "later event")
+    title = counted(total, "scheduled event") if total else "Nothing is scheduled"
     below = [TextRun("now it is ", soft=True), TextRun(f"{day(now)} {clock_time(now)} UTC", mono=True)]
     drawn = [*headline(title, below, WIDTH, size=12), *rows.svg_parts()]
     strips, lines, foot = _pending_callbacks(world, rows.y + 30)
@@ -61,6 +76,10 @@ def schedule(world: World) -> Drawing:
 
 def _event(world: World, timer: Timer) -> Event:
     """A timer of the clock as an event."""
+    if timer.kind in (RESPONSE, FAULT):
+        for kind, key, event in callback_waits(world):
+            if (kind, key) == (timer.kind, timer.key):
+                return event._replace(at=timer.due_ms, rank=(timer.priority, timer.sequence))
     source, target, words, more, tone = _describe(world, timer.kind, timer.key)
     return Event(timer.due_ms, (timer.priority, timer.sequence), source, target, words, more, tone)
 
@@ -76,8 +95,6 @@ _DESCRIPTIONS = {
     ),
     "network": (HOPS, HOPS, "next event of the network", "a payment is in flight", OPEN),
     "network_background": (HOPS, HOPS, "background traffic", "a payment of others, or the shop sends", PLAIN),
-    "receiver_answer": (CALLBACK, SERVICE, "a receiver responds", "", PLAIN),
-    "fault": (CALLBACK, CALLBACK, "a fault applies", "", OTHER),
     "traffic": (PAYER, PAYER, "the next customer arrives", "", OPEN),
     "traffic_return": (PAYER, PAYER, "a customer comes back", "", OPEN),
 }
@@ -117,7 +134,7 @@ def _pending_callbacks(world: World, y: float) -> tuple[list[Html], list[str], f
         lines.append(_strip_text(row, marks))
         y += _STRIP
     if len(pending) > _MAX_DELIVERIES:
-        more = f"{len(pending) - _MAX_DELIVERIES} more messages are left out"
+        more = left_out(len(pending) - _MAX_DELIVERIES, "more message")
         drawn.append(text_at(MARGIN, y + 26, more, WIDTH, soft=True, size=12))
         lines.append(f"... {more}")
         y += 24

@@ -10,6 +10,7 @@ from leyden.lab.drawings.payment_events import CALLBACK, CLIENT, HOPS, NODE, PAY
 from leyden.lab.drawings.svg import GOOD, MARGIN, OPEN, arrow, clock_time, day, dot, line, rect, svg_root, text_at
 from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean, mermaid_text, wrap_runs
 from leyden.lab.drawings.timelines import heading
+from leyden.repr_tables import counted, left_out
 from leyden.server.html import Html, tag
 from leyden.server.timestamps import span_in_words
 from leyden.world.world import World
@@ -119,7 +120,7 @@ class _Sequence:
         drawn: list[Html] = []
         for message in self.messages:
             if message.omitted:
-                words = f"{message.omitted} events are left out here"
+                words = f"{left_out(message.omitted, 'event')} here"
                 drawn.append(text_at(self.xs[0] + 12, y + 18, words, self.width, bold=True, size=_SIZE))
                 y += 34
             if message.pause_ms >= _NOTABLE_MS:
@@ -144,7 +145,7 @@ class _Sequence:
             boxes += [self._box(participant, foot) for participant in self.columns]
             foot += _BOX_TALL
         charge, width = self.record.charge, max(self.width, 460.0)
-        what = f"Sequence diagram of a Charge: {len(self.messages)} messages, now {charge['status']}"
+        what = f"Sequence diagram of a Charge: {counted(len(self.messages), 'message')}, now {charge['status']}"
         head = heading(self.record, width, f"{day(charge['created_at'])}  ")
         return svg_root(width, foot + MARGIN, what, *head, *lifelines, *boxes, *drawn)
 
@@ -189,7 +190,7 @@ class _Sequence:
                 lines.append(message.date)
             lines.append(f"{message.time:<12}  {first:>{wide}} {shaft} {second:<{wide}}  {words}")
         if self.record.omitted:
-            lines.append(f"({self.record.omitted} events in the middle are left out)")
+            lines.append(f"({left_out(self.record.omitted, 'event')} in the middle)")
         return "\n".join(lines)
 
     def mermaid(self) -> str:
@@ -212,5 +213,5 @@ class _Sequence:
                 shaft = "-->>" if message.is_response else "-x" if message.tone not in (OPEN, GOOD, PLAIN) else "->>"
                 lines.append(f"    p{source}{shaft}p{target}: {words}")
         if self.record.omitted:
-            lines.append(f"    Note over p0: {self.record.omitted} events in the middle are left out")
+            lines.append(f"    Note over p0: {left_out(self.record.omitted, 'event')} in the middle")
         return "\n".join(lines)

@@ -7,6 +7,7 @@ from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.lanes import WIDTH, LaneRows, mermaid_timeline
 from leyden.lab.drawings.svg import MARGIN, headline, pill, svg_root
 from leyden.lab.drawings.text_metrics import TextRun, clean, clip, text_width
+from leyden.repr_tables import counted
 from leyden.server.html import Html
 from leyden.world.world import World
 
@@ -21,14 +22,14 @@ def timeline(world: World, charge_id: str) -> Drawing:
     charge, rows = record.charge, LaneRows()
     for place, event in enumerate(record.events):
         if record.omitted and place == EVENTS_BEFORE_GAP:
-            rows.omission(record.omitted, "events are left out here")
+            rows.omission(record.omitted, "event", " here")
         rows.event(event)
     idle = "a payment is in flight" if record.in_flight else "nothing is scheduled"
     rows.now(record.now, "now" if record.scheduled else f"now, and {idle}")
     for event in record.scheduled:
         rows.event(event, ahead=True)
     title = f"{record.title}, {charge['status']}"
-    what = f"Timeline of a Charge: {len(record.events)} events, now {charge['status']}"
+    what = f"Timeline of a Charge: {counted(len(record.events), 'event')}, now {charge['status']}"
     svg = svg_root(WIDTH, rows.y + 6 + MARGIN, what, *heading(record, WIDTH), *rows.svg_parts())
     described = f"  “{clip(clean(charge['description']), 400, 10)}”" if charge["description"] else ""
     text = "\n".join([f"{title}  {charge['id']}{described}", *rows.lines])

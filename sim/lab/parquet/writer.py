@@ -71,6 +71,7 @@ class RunWriter:
             "deliveries": world.service.outbox.rows,
         }
         self._manifest = self._opened()
+        world.removed.write_to(self._directory)
         # What the portions have and the world still has, after an interrupt: rows are removed in several commits.
         self._unremoved: dict[str, dict[str, str]] = {}
 
@@ -147,6 +148,11 @@ class RunWriter:
                 raise InputError(f"{self._directory} has other files: give a new directory")
             return new
         found = read_manifest(self._directory)
+        if self._world.removed.is_left(self._directory) and found["removed"] != self._removed():
+            raise InputError(
+                f"{self._directory} has a later part of this sandbox's run, which has returned to an earlier instant:"
+                " give a new directory, or delete this one"
+            )
         if any(found.get(name) != value for name, value in own.items()) or found["removed"] != self._removed():
             raise InputError(f"{self._directory} has the run of another sandbox: give a new directory")
         return found

@@ -177,10 +177,9 @@ def _baseline(runs: pd.DataFrame, baseline: int | Mapping[str, Any], parameters:
     else:
         wanted = [number for number in runs["scenario"].unique() if _is_equal(number, baseline)]
     if len(wanted) != 1:
-        count = len(wanted) or "no"
         raise SweepError(
-            f"baseline={quoted(baseline)} is that of {count} scenarios: give the number of one, or parameters that only"
-            " one has"
+            f"baseline={quoted(baseline)} is that of {len(wanted) or 'no'} scenario{'s' * bool(wanted)}: give the"
+            " number of one, or parameters that only one has"
         )
     return int(wanted[0])
 

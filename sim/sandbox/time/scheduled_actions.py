@@ -34,10 +34,18 @@ class Scheduled:
     first_ms: int
     by_action: bool = False
 
+    @property
+    def name(self) -> str:
+        """What the action is called."""
+        return str(getattr(self.action, "__name__", None) or repr(self.action))
+
+    @property
+    def again(self) -> str:
+        """Whether it is done again, and when; empty if not."""
+        return "" if self.period_ms is None else f"and again every {self.period_ms / 1_000:g} s"
+
     def __repr__(self) -> str:
-        name = getattr(self.action, "__name__", None) or repr(self.action)
-        again = "" if self.period_ms is None else f", and again every {self.period_ms / 1_000:g} s"
-        return f"<Scheduled {name} at {to_iso(self.at_ms)}{again}>"
+        return f"<Scheduled {self.name} at {', '.join(filter(None, [to_iso(self.at_ms), self.again]))}>"
 
 
 class _Kept(NamedTuple):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from leyden.arguments import check_milliseconds, shortened, whole_number
 from leyden.errors import ArgumentError
-from leyden.repr_tables import html_grid
+from leyden.repr_tables import counted, html_grid
 from leyden.sandbox.session import Session
 from leyden.server.printable import quoted
 from leyden.server.timestamps import MAX_INSTANT_MS, parse_duration, parse_iso, to_iso
@@ -54,7 +54,7 @@ class FiredEvents(list[Fired]):
             return f"the events are in the journal of leyden.read({str(self._kept_in)!r})"
         lines = [f"  {to_iso(one.at_ms)} {one.kind} {one.key}" for one in self[:5]]
         more = [f"  and {len(self) - 5} more"] if len(self) > 5 else []
-        return "\n".join([f"{len(self)} events" + ":" * bool(lines), *lines, *more])
+        return "\n".join([counted(len(self), "event") + ":" * bool(lines), *lines, *more])
 
     def _repr_html_(self) -> str:
         """The number of events of each kind, with the first and the last instant."""
@@ -64,7 +64,7 @@ class FiredEvents(list[Fired]):
         first = {one.kind: to_iso(one.at_ms) for one in reversed(self)}
         last = {one.kind: to_iso(one.at_ms) for one in self}
         rows = [(kind, count, first[kind], last[kind]) for kind, count in kinds.most_common()]
-        return html_grid(("event", "count", "first", "last"), rows, caption=f"{len(self)} events")
+        return html_grid(("event", "count", "first", "last"), rows, caption=counted(len(self), "event"))
 
 
 def run(session: Session, until: Span, events: int | None) -> list[Fired]:

@@ -78,6 +78,7 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
         )
         fork.journal.continue_from(world.journal)
         fork.snapshots = world.snapshots.copy()
+        fork.removed.continue_from(world.removed)
         _restore_state(fork, _state(world, world.clock.snapshot()))
         if world.engine is not None:
             _routed(fork).restore(_routed(world).snapshot(), fork.streams.secret)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from leyden.errors import ClockError
+from leyden.repr_tables import counted
 from leyden.server.errors import StorageUnavailable
 from leyden.server.timestamps import to_iso
 from leyden.world.time.clock import VirtualClock
@@ -20,7 +21,7 @@ def with_reached_instant(clock: VirtualClock) -> Iterator[None]:
         yield
     except StorageUnavailable as refusal:
         ran = clock.event_count - before
-        events = "" if not ran else f", after {ran} event{'' if ran == 1 else 's'} of this move, which stay"
+        events = "" if not ran else f", after {counted(ran, 'event')} of this move, which stay"
         raise StorageUnavailable(
             f"{refusal.detail}; the clock stands at {to_iso(clock.last_seen)}{events}",
             field_errors=refusal.field_errors,

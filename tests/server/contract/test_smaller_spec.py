@@ -76,6 +76,14 @@ def test_one_operation_less_is_served_without_it(left_out):
             sandbox.path(left_out)
 
 
+def test_a_misspelt_operation_is_not_said_to_be_left_out():
+    with Sandbox(spec=without(["getWallet"])) as sandbox:
+        with pytest.raises(ContractError, match=r"has no operation 'createChrge': did you mean 'createCharge'\?$"):
+            sandbox.path("createChrge")
+        with pytest.raises(ContractError, match="has no operation 'nope': choose one of createCharge, "):
+            sandbox.path("nope")
+
+
 def test_the_path_of_an_operation_that_is_left_out_answers_404():
     with Sandbox(spec=without(["getWallet"])) as sandbox:
         assert sandbox.request("GET", "/v0/wallet").status == 404
