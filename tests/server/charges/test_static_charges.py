@@ -176,6 +176,11 @@ def test_the_payer_of_a_closed_invoice_reads_what_closed_it(sandbox: Sandbox) ->
     assert (pay(won)["status"], pay(two)["status"]) == ("succeeded", "succeeded")
     reason = pay(lost)["reason"]
     assert "another payment took the one slot that its Static Charge allowed then" in reason, reason
+    mend = ": ask for a new one when its Static Charge is active, which a higher allowedSlots can make it"
+    assert reason.endswith(mend), reason
+    assert sandbox.ask("GET", f"/lnurlp/{raced.id}/invoice?amount=1000")["status"] == "ERROR"
+    raced.update(allowedSlots=2)
+    assert pay(sandbox.ask("GET", f"/lnurlp/{raced.id}/invoice?amount=1000")["pr"])["status"] == "succeeded"
     more = sandbox.ask("GET", f"/lnurlp/{lowered.id}/invoice?amount=1000")["pr"]
     assert pay(more)["status"] == "succeeded"
     lowered.update(allowedSlots=2)
