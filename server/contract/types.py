@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from leyden.server.errors import ContractError
+from leyden.server.spelling import closest
 
 EVENT_STREAM = "text/event-stream"
+_SLIP = 0.85  # the similarity of a slip: other operations have names of the same words
 
 Path = tuple[str | None, ...]  # property by property; None is each item of an array
 
@@ -210,9 +212,11 @@ class Contract(NamedTuple):
         """The operation. Raises `ContractError` when the document leaves it out."""
         found = self.operations.get(operation_id)
         if found is None:
+            near = closest(operation_id, self.operations, _SLIP)
+            mend = "" if near is None else f", or did you mean {near!r}?"
             raise ContractError(
                 f"{self.title}: the document leaves out the operation {operation_id!r}, which is needed here; "
-                "add it under paths"
+                f"add it under paths{mend}"
             )
         return found
 

@@ -406,6 +406,12 @@ def test_an_unknown_id_is_named(leyden: Leyden, words: tuple[str, ...], line: st
         ("pay lnbcrt1 --outcome setle", "leyden pay: argument --outcome: setle is none of settle,"),
         ("pay lnbcrt1 --delay soon", "leyden pay: argument --delay: 'soon' is not a duration"),
         ("deliveries replay", "leyden deliveries replay: give the ids of deliveries, or a filter"),
+        (
+            "deliveries replay --all --status exhausted",
+            "leyden deliveries replay: a filter and --all are given: give the ids of deliveries, or a filter",
+        ),
+        ("deliveries replay 1 --all", "leyden deliveries replay: ids and --all are given: give the ids"),
+        ("deliveries replay 1 --event charge.completed --all", "leyden deliveries replay: ids and a filter and --all"),
         ("clock --url localhost", "leyden clock: --url: 'localhost' is not a base URL"),
     ],
 )

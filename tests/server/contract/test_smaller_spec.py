@@ -76,6 +76,11 @@ def test_one_operation_less_is_served_without_it(left_out):
             sandbox.path(left_out)
 
 
+def test_the_path_of_a_misspelt_operation_names_the_nearest():
+    with Sandbox() as sandbox, pytest.raises(ContractError, match=r"createCharg'.*did you mean 'createCharge'"):
+        sandbox.path("createCharg")
+
+
 def test_the_path_of_an_operation_that_is_left_out_answers_404():
     with Sandbox(spec=without(["getWallet"])) as sandbox:
         assert sandbox.request("GET", "/v0/wallet").status == 404
