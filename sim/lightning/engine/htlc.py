@@ -76,6 +76,11 @@ def explain(why: str, row: Mapping[str, Any] | None, htlc: Htlc, now_ms: int, *,
             return f"the invoice was already paid at {to_iso(at)}: an invoice is paid once, ask for a new one"
         case "accepted", {"accepted_at": at}:
             return f"another payment of this invoice is held since {to_iso(at)}: settle or cancel that one"
+        case "expired", {"payable_until_ms": until} if now_ms <= until:
+            return (
+                f"the invoice expired at {to_iso(until)}, after the payments that had arrived by then, and this came "
+                "after that: ask for a new one"
+            )
         case "expired", {"payable_until_ms": until}:
             late = span_in_words(now_ms - until)
             return f"the invoice could be paid until {to_iso(until)} and this came {late} later: ask for a new one"

@@ -209,6 +209,19 @@ def test_a_payment_that_comes_too_late_is_told_to_ask_for_a_new_invoice(sandbox:
     )
 
 
+def test_a_payment_after_the_expiry_at_the_last_payable_instant_reads_what_happened() -> None:
+    with Sandbox(seed=3, start="2030-01-01T09:00:00Z", overlays=["payable-at-expiry"]) as sandbox:
+        in_time, charge = (sandbox.charges.create(amount="1000", description="tea", expiresIn=60) for _ in range(2))
+        sandbox.wallet("ana").pay(in_time, delay="60s")
+        sandbox.advance("60s")
+        assert (in_time.status, charge.status) == ("completed", "expired")
+        reason = sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request})["reason"]
+    assert reason == (
+        "the invoice expired at 2030-01-01T09:01:00.000Z, after the payments that had arrived by then, and this came "
+        "after that: ask for a new one"
+    )
+
+
 def test_a_held_payment_that_is_cancelled_fails_its_charge(sandbox: Sandbox) -> None:
     url = "http://shop.localhost/paid"
     charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=url)
