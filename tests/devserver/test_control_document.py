@@ -94,6 +94,30 @@ def test_a_refusal_of_a_script_says_what_is_expected(path: str, body: Any, detai
         sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", {path: body})
 
 
+@pytest.mark.parametrize("name", ["a" * 64, ".".join(["a" * 60] * 4) + ".bb", f"{'a' * 64}.localhost"])
+def test_a_name_that_no_inbox_can_have_is_refused(name: str) -> None:
+    with Sandbox(seed=3) as sandbox:
+        for method, path, body in (("GET", name, None), ("PUT", f"{name}/script", {"answers": [500]})):
+            with pytest.raises(ApiError, match="no inbox can have this name: the parts that dots join") as refused:
+                sandbox.ask(method, f"/sandbox/v1/inboxes/{path}", body)
+            assert refused.value.status == 404
+        for name in ("a" * 63, ".".join(["a" * 60] * 3)):
+            sandbox.ask("PUT", f"/sandbox/v1/inboxes/{name}/script", {"answers": [500]})
+            charge = sandbox.charges.create(amount="1000", description="x", callbackUrl=f"http://{name}.localhost/")
+            sandbox.wallet("ana").pay(charge)
+            sandbox.advance("0s")
+            assert sandbox.ask("GET", f"/sandbox/v1/inboxes/{name}")["received"] == 1
+
+
+def test_a_replay_of_the_deliveries_of_an_unknown_charge_is_refused() -> None:
+    order = {"chargeId": "00000000-0000-4000-8000-000000000000"}
+    with (
+        Sandbox(seed=3) as sandbox,
+        pytest.raises(ApiError, match="no Charge and no Static Charge of this sandbox has"),
+    ):
+        sandbox.ask("POST", "/sandbox/v1/deliveries/replay", order)
+
+
 def test_payments_and_deliveries_have_the_filters_of_the_charge_service() -> None:
     with Sandbox(seed=3, start="2030-01-01T00:00Z") as sandbox:
         made = []
