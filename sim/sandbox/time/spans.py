@@ -54,7 +54,10 @@ class FiredEvents(list[Fired]):
             return f"the events are in the journal of leyden.read({str(self._kept_in)!r})"
         lines = [f"  {to_iso(one.at_ms)} {one.kind} {one.key}" for one in self[:5]]
         more = [f"  and {len(self) - 5} more"] if len(self) > 5 else []
-        return "\n".join([f"{len(self)} events" + ":" * bool(lines), *lines, *more])
+        return "\n".join([self._count() + ":" * bool(lines), *lines, *more])
+
+    def _count(self) -> str:
+        return "1 event" if len(self) == 1 else f"{len(self)} events"
 
     def _repr_html_(self) -> str:
         """The number of events of each kind, with the first and the last instant."""
@@ -64,7 +67,7 @@ class FiredEvents(list[Fired]):
         first = {one.kind: to_iso(one.at_ms) for one in reversed(self)}
         last = {one.kind: to_iso(one.at_ms) for one in self}
         rows = [(kind, count, first[kind], last[kind]) for kind, count in kinds.most_common()]
-        return html_grid(("event", "count", "first", "last"), rows, caption=f"{len(self)} events")
+        return html_grid(("event", "count", "first", "last"), rows, caption=self._count())
 
 
 def run(session: Session, until: Span, events: int | None) -> list[Fired]:
