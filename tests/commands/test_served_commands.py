@@ -569,6 +569,12 @@ def test_pages_that_repeat_end_a_command(leyden: Leyden, command: str) -> None:
     assert "again and again" in done.stderr.splitlines()[-1]
 
 
+def test_a_replay_says_how_many_deliveries_it_does_not_list(leyden: Leyden) -> None:
+    with handling(answering(json.dumps({"replayed": 1_050, "ids": ["a", "b"]}).encode())) as url:
+        printed = leyden("deliveries", "replay", "--all", "--url", url).stdout.splitlines()
+    assert printed == ["replayed: 1,050", "  a", "  b", "  and 1,048 more"]
+
+
 def test_a_number_of_an_entry_that_is_none_is_a_wrong_argument(leyden: Leyden) -> None:
     assert "--after: 'x' is not the number of an entry" in refusal(
         leyden, "journal", "--follow", "--after", "x", status=2

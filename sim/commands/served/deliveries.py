@@ -116,6 +116,9 @@ def _replay(options: argparse.Namespace) -> int:
         print(f"replayed: {result['replayed']:,}")
         for delivery_id in result["ids"]:
             print(f"  {delivery_id}")
+        more = result["replayed"] - len(result["ids"])
+        if more:
+            print(f"  and {more:,} more")
     return 0
 
 
