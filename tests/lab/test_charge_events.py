@@ -37,6 +37,20 @@ def test_after_a_restart_a_charge_of_a_full_static_charge_has_expired_at_its_own
         assert [(event.at, event.text) for event in charge_events(again.world, other).events] == before
 
 
+def test_a_scheduled_expiry_says_whether_the_invoice_can_still_be_paid() -> None:
+    with Sandbox(seed=7, start=START) as sandbox:
+        static = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="seat", allowedSlots=1)
+        invoices = [sandbox.http.get(f"/lnurlp/{static.id}/invoice?amount=1000").json()["pr"] for _ in range(2)]
+        pending = [charge.id for charge in sandbox.charges]
+        details = [charge_events(sandbox.world, one).scheduled[0].detail for one in pending]
+        assert details == ["if it is not paid before"] * 2
+        sandbox.wallet("ana").pay(invoices[1])
+        sandbox.advance("1s")
+        [closed] = [charge.id for charge in sandbox.charges if charge.status == "pending"]
+        expiry = charge_events(sandbox.world, closed).scheduled[0]
+        assert (expiry.text, expiry.detail) == ("expires", "its invoice was closed and cannot be paid")
+
+
 @pytest.mark.parametrize("end", ["settle", "return", "cancel", "expiry"])
 @pytest.mark.parametrize("gap", ["0s", "5s"])
 def test_a_hold_stays_in_the_timeline_after_its_end(tmp_path: Path, end: str, gap: str) -> None:
