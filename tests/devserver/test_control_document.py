@@ -109,6 +109,16 @@ def test_a_name_that_no_inbox_can_have_is_refused(name: str) -> None:
             assert sandbox.ask("GET", f"/sandbox/v1/inboxes/{name}")["received"] == 1
 
 
+def test_an_inbox_that_is_the_start_of_several_names_is_refused_with_each_of_them() -> None:
+    with Sandbox(seed=3) as sandbox:
+        for number in range(3):
+            sandbox.receiver(f"shop{number}").answers([500])
+        with pytest.raises(ApiError, match=r"; did you mean one of shop0, shop1, shop2\?"):
+            sandbox.ask("GET", "/sandbox/v1/inboxes/Shop")
+        with pytest.raises(ApiError, match=r"; did you mean shop2\?"):
+            sandbox.ask("GET", "/sandbox/v1/inboxes/shop2x")
+
+
 def test_a_replay_of_the_deliveries_of_an_unknown_charge_is_refused() -> None:
     order = {"chargeId": "00000000-0000-4000-8000-000000000000"}
     with (

@@ -22,6 +22,7 @@ from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 _LIMIT = 100
+_NAMED = 5  # similar names in an error
 _NO_INBOX = "there is no inbox with this name: it is created by its first request or its first script"
 
 
@@ -45,7 +46,9 @@ class InboxControl:
         _check_name(call.path["name"])
         receiver = self._find(call.path["name"])
         if receiver is None:
-            near = closest(call.path["name"].lower(), [receiver.name for receiver in self._world.receivers])
+            name, known = call.path["name"].lower(), [receiver.name for receiver in self._world.receivers]
+            longer = sorted(one for one in known if one.startswith(name))[:_NAMED]
+            near = closest(name, known) if len(longer) < 2 else f"one of {', '.join(longer)}"
             mend = "" if near is None else f"; did you mean {near}?"
             raise NotFound(f"{_NO_INBOX}{mend}")
         return self._inbox(receiver, call.query["after"], call.query["limit"])
