@@ -575,6 +575,14 @@ def test_a_replay_says_how_many_deliveries_it_does_not_list(leyden: Leyden) -> N
     assert printed == ["replayed: 1,050", "  a", "  b", "  and 1,048 more"]
 
 
+def test_what_is_left_out_of_an_answer_is_found_with_the_command_that_is_named(leyden: Leyden) -> None:
+    fired = {"at": "2030-01-01T00:00:00.000Z", "kind": "charge_expiry", "id": "a"}
+    moved = {"now": fired["at"], "fired": [fired], "count": 1_001, "from": fired["at"], "to": fired["at"]}
+    with handling(answering(json.dumps(moved).encode())) as url:
+        printed = leyden("advance", "1h", "--url", url)
+    assert printed.stdout.splitlines()[-1] == "and 1,000 more: leyden journal --all lists what happened", printed
+
+
 def test_a_number_of_an_entry_that_is_none_is_a_wrong_argument(leyden: Leyden) -> None:
     assert "--after: 'x' is not the number of an entry" in refusal(
         leyden, "journal", "--follow", "--after", "x", status=2
