@@ -77,10 +77,10 @@ class Egress:
             address = parse_host_address(host)
             if address is None:
                 self._own_names.add((_normalise(host), port))
-            elif address.is_loopback or address.is_unspecified:
-                self._own_local_ports.add(port)
             else:
-                self._own_addresses.add((address, port))
+                self._own_addresses.add((unmap(address), port))
+                if address.is_loopback or address.is_unspecified:
+                    self._own_local_ports.add(port)
 
     @property
     def is_closed(self) -> bool:
@@ -130,6 +130,16 @@ class Egress:
         local = target.is_loopback or target.is_unspecified  # the operating system connects 0.0.0.0 to this machine
         return (target, port) in self._own_addresses or (local and port in self._own_local_ports)
 
+    def _is_listener(self, target: IPv4Address | IPv6Address | None, port: int) -> bool:
+        """Whether the server accepts connections at this address, of those that are its own; None: a name of its."""
+        if target is None:
+            return True
+        target = unmap(target)
+        if target.is_unspecified:
+            target = ip_address("127.0.0.1" if target.version == 4 else "::1")
+        any_address = [ip_address("0.0.0.0"), ip_address("::")]
+        return any((one, port) in self._own_addresses for one in [target, *any_address])
+
     def explain(self, rule: str, host: str, port: int, address: str = "") -> str:
         """The note of an attempt that `rule` forbids: its name, the reason, and what to change to allow the attempt.
 
@@ -142,9 +152,13 @@ class Egress:
             return f"the mode loopback reaches loopback addresses only: for another host, {self._mend(None, host)}"
         if rule == PORT:
             return f"{PORT}: {port} is not an allowed port: give the receiver port 80, 443 or one from 1024 to 65535"
-        if rule == OWN_LISTENER:
-            return f"{OWN_LISTENER}: {host}:{port} is this server itself: give the address of your receiver"
         target = ip_address(address) if address else _spelled(host)
+        if rule == OWN_LISTENER:
+            place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            if self._is_listener(target, port):
+                return f"{OWN_LISTENER}: {place} is this server itself: give the address of your receiver"
+            own = "has the port of this server, and no callback is sent to it at a loopback address"
+            return f"{OWN_LISTENER}: {place} {own}: give your receiver another port"
         mend = self._mend(target, host, THEN_REPLAY)
         if rule == EGRESS_NONE:
             return f"{EGRESS_NONE}: nothing may be sent to {host}: {mend}"

@@ -10,12 +10,13 @@ import hashlib
 from typing import Any
 
 from leyden.server.charges.charges import ChargeService
+from leyden.server.charges.lists import has_removed_rows
 from leyden.server.charges.rows import StaticChargeRow
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Conflict, InvalidAmount, InvalidRequest, NotFound, StorageUnavailable
-from leyden.server.http.corrections import received
+from leyden.server.http.corrections import SOME_REMOVED, received
 from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
 from leyden.server.ports import Clock
@@ -46,7 +47,7 @@ class LnurlPayService:
         """LUD-16: the same response, found by the user part of a lightning address."""
         static = self._statics.by_user(request.path["user"])
         if static is None:
-            raise NotFound("no static charge has this lightning address: check its spelling")
+            raise NotFound(f"no static charge has this lightning address: check its spelling{self._some_removed()}")
         return self._pay_request(self._require_open(static))
 
     @handles(raises=(NotFound, Conflict, InvalidRequest, StorageUnavailable), needs=("path.id",))
@@ -89,7 +90,8 @@ class LnurlPayService:
         """LUD-21: whether the invoice was paid, and then the preimage as proof."""
         charge = self._charges.charges.first("payment_hash", request.path["paymentHash"])
         if charge is None or charge["static_charge_id"] != request.path["id"]:
-            raise NotFound("this payment request has no invoice with this payment hash: check both")
+            hint = SOME_REMOVED if has_removed_rows(self._charges.charges) else ""
+            raise NotFound(f"this payment request has no invoice with this payment hash: check both{hint}")
         settled = charge["confirmed_at"] is not None
         preimage = charge["preimage"] if settled else None
         return {"status": "OK", "settled": settled, "preimage": preimage, "pr": charge["request"]}
@@ -97,8 +99,13 @@ class LnurlPayService:
     def _by_id(self, static_charge_id: str) -> StaticChargeRow:
         row = self._statics.static_charges.row(static_charge_id)
         if row is None:
-            raise NotFound("there is no such payment request: scan the code again or ask for a new one")
+            raise NotFound(
+                f"there is no such payment request: scan the code again or ask for a new one{self._some_removed()}"
+            )
         return row
+
+    def _some_removed(self) -> str:
+        return SOME_REMOVED if has_removed_rows(self._statics.static_charges) else ""
 
     def _require_open(self, static: StaticChargeRow) -> StaticChargeRow:
         """The Static Charge, if its lifecycle allows an invoice now. Raises `Conflict`."""

@@ -15,6 +15,8 @@ from leyden.server.http.url_corrections import url_correction
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 
+# The end of an error about what is not there, in a service that removes what ended longest ago.
+SOME_REMOVED = "; --keep has removed some that ended"
 _MAX_SHOWN = 60
 _FIRST_UNIX_TIME = 1_000_000_000
 _NUMBER = re.compile(
@@ -63,7 +65,7 @@ def unknown_id(name: str = "id", *, some_removed: bool = False) -> NotFound:
     end."""
     return NotFound(
         f"this API key has no resource with this {name}: check the key, and the {name} as the response that created "
-        f"the resource has it{'; --keep has removed some that ended' if some_removed else ''}"
+        f"the resource has it{SOME_REMOVED if some_removed else ''}"
     )
 
 

@@ -50,13 +50,13 @@ def _shortened(rule: Rule, value: Any) -> Any:
 
 
 def integers_with_point(rule: Rule, value: Any) -> list[FieldError]:
-    """Integers written with a decimal point: for JSON Schema 600.0 is an integer, so no schema can reject it."""
+    """Integers written with a decimal point or an exponent, which no schema rejects: for JSON Schema 600.0 is one."""
     found = []
     for path in rule.integers:
         values = [(f"/{path[0]}", value.get(path[0]))] if len(path) == 1 else _values_at(value, path)
         for pointer, number in values:
             if isinstance(number, float):
-                found.append(FieldError(pointer, f"write {number:.0f} without a decimal point"))
+                found.append(FieldError(pointer, f"write {number:.0f} without a decimal point or an exponent"))
     return found[:_MAX_ERRORS]
 
 
@@ -178,7 +178,9 @@ def _schema_at(schema: Mapping[str, Any], names: list[str]) -> Mapping[str, Any]
     """The schema of the value at a path, through the one alternative with properties where there are alternatives;
     empty where the spec says nothing about it."""
     for name in names:
-        beneath = _with_properties(schema).get("properties", {}).get(name, schema.get("items"))
+        known = _with_properties(schema)
+        others = schema.get("items", known.get("additionalProperties"))
+        beneath = known.get("properties", {}).get(name, others)
         if not isinstance(beneath, Mapping):
             return {}
         schema = beneath

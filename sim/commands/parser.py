@@ -40,6 +40,7 @@ class CommandParser(argparse.ArgumentParser):
             end = given.index("--")
             given, passed_on = given[:end], given[end + 1 :]
         self._refuse_unknown_options(given)
+        self._refuse_options_before_command(given)
         options, unknown = super().parse_known_args(given, namespace)
         if passed_on:
             options.passed_on = passed_on
@@ -75,6 +76,19 @@ class CommandParser(argparse.ArgumentParser):
                 self.error(self._unknown(word))
             if _SIGNED.fullmatch(word):
                 self.error(f"unexpected argument {_shown(word)}: a span of time has no sign; see {self.prog} --help")
+
+    def _refuse_options_before_command(self, given: Sequence[str]) -> None:
+        """An option before the command would be unknown, and its value taken for the command."""
+        if self._subparsers is None or len(given) < 2 or not given[0].startswith("-"):
+            return
+        name = given[0].partition("=")[0]
+        [commands] = (one.choices for one in self._actions if isinstance(one, argparse._SubParsersAction))
+        command = next((word for word in given[1:] if word in (commands or ())), None)
+        if name not in self._option_string_actions and command is not None:
+            self.error(
+                f"the option {_shown(name)} stands before the command {command}: write it after the command; "
+                f"see {self.prog} {command} --help"
+            )
 
     def _unknown(self, word: str) -> str:
         if not word.startswith("-"):

@@ -41,6 +41,7 @@ from leyden.http_sandbox.resources import (
 )
 from leyden.json_files import shown, write_private
 from leyden.server.printable import quoted
+from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 
 _PAGE = 1_000
@@ -116,12 +117,14 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         """The path template of an operation, as the server's specification has it. Raises `ValueError` when it has no
         such operation."""
         checked_text("operation_id", operation_id)
+        known: list[str] = []
         for path, item in self.ask("GET", "/openapi.json")["paths"].items():
             if any(isinstance(one, dict) and one.get("operationId") == operation_id for one in item.values()):
                 return str(path)
-        raise ArgumentError(
-            f"the specification of {self.url} has no operation {quoted(operation_id)}: see /openapi.json"
-        )
+            known += [one["operationId"] for one in item.values() if isinstance(one, dict) and "operationId" in one]
+        near = closest(operation_id, known)
+        mend = "see /openapi.json" if near is None else f"did you mean {quoted(near)}?"
+        raise ArgumentError(f"the specification of {self.url} has no operation {quoted(operation_id)}: {mend}")
 
     def pages(self, target: str, **filters: Any) -> Iterator[Any]:
         """The rows of a list of the service or the control plane, page after page."""
@@ -245,7 +248,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
     def restore(self, snapshot: str) -> Self:
         """Return to a snapshot, by its id."""
-        self.ask("POST", "/sandbox/v1/restore", {"snapshot": snapshot})
+        self.ask("POST", "/sandbox/v1/restore", {"snapshot": _snapshot_id(snapshot)})
         return self
 
     def fork(self, label: str | None = None, *, reseed: int | None = None, **order: Any) -> HttpSandbox:
@@ -253,6 +256,8 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         `ttl`, `egress`."""
         given = {"name": label, "reseed": reseed}
         order = {name: value for name, value in given.items() if value is not None} | order
+        if order.get("snapshot") is not None:
+            _snapshot_id(order["snapshot"])
         return HttpSandbox(self.ask("POST", "/sandbox/v1/fork", order), self._admin_token)
 
     def export(self) -> dict[str, Any]:
@@ -273,7 +278,13 @@ class HttpSandbox(DeliveryReplays, OverHttp):
     def diff(self, other: str) -> list[dict[str, Any]]:
         """The fields that differ from a snapshot of this sandbox, by its id: `table`, `id`, `field`, and the values
         `here` and `there`; the first 1,000."""
-        rows: list[dict[str, Any]] = self.ask("POST", "/sandbox/v1/diff", {"snapshot": other})["differences"]
+        if isinstance(other, HttpSandbox):
+            raise ArgumentError(
+                "diff compares with a snapshot of the same sandbox, by the id that snapshot() returns: for two "
+                "sandboxes, save both, and call Sandbox.load(one).diff(Sandbox.load(other))"
+            )
+        order = {"snapshot": _snapshot_id(other)}
+        rows: list[dict[str, Any]] = self.ask("POST", "/sandbox/v1/diff", order)["differences"]
         return rows
 
     def delete(self) -> None:
@@ -292,3 +303,9 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
     def __repr__(self) -> str:
         return f"HttpSandbox({self.url})"
+
+
+def _snapshot_id(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(f"{quoted(value, 60)} is not the id of a snapshot: give the text that snapshot() returns")
+    return value

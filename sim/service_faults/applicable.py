@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
@@ -13,6 +14,7 @@ _KEY = "idempotency-key"
 _OF_BODY = frozenset({"slow_body", "truncated_body", "unknown_fields"})
 _STALE_READ, _KEY_IN_USE = "stale_read", "key_in_use"
 _ANY, _MANY = "?", "*"  # of a pattern
+_PARAMETER = re.compile(r"\{[^/{}]*\}")
 _ONE_OF_PART, _MORE_OF_PART = "{", "}"  # of a parameter in a path: characters other than a slash
 
 
@@ -38,10 +40,15 @@ def check_applicable(
     if not of_path:
         has_path = any(_can_match(path, one.path) for one, _ in of_operation) if path is not None else False
         what = f"a path like {path}{f' with the method {method}' if has_path else ''}"
-        _refuse(operations, operation_id, what, _listed(one.path for one, _ in of_method))
+        _refuse(operations, operation_id, what, _listed(as_pattern(one.path) for one, _ in of_method))
     if not any(applies_to(kind, one, name) for one, name in of_path):
         possible = _listed(f"{name} {one.path}" for one, name in every if applies_to(kind, one, name))
         raise ArgumentError(f"{kind} changes no response to these requests: it applies to {possible}")
+
+
+def as_pattern(path: str) -> str:
+    """The pattern that matches every path of a template: `*` for each parameter, such as `{id}`."""
+    return _PARAMETER.sub(_MANY, path)
 
 
 def _methods(operation: Operation) -> list[str]:

@@ -12,7 +12,7 @@ from leyden.errors import ArgumentError
 from leyden.server.contract.types import Operation
 from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
-from leyden.service_faults.applicable import applies_to, check_applicable
+from leyden.service_faults.applicable import applies_to, as_pattern, check_applicable
 
 ERROR, RESET, KEY_IN_USE, STALE_READ = "error", "connection_reset", "key_in_use", "stale_read"
 
@@ -135,6 +135,11 @@ class ServiceFaultSpec:
         if self.path is not None and "=" in self.path.partition("?")[2]:
             raise ArgumentError(
                 f"path is {quoted(self.path[:100])}, and a path has no query: leave out what follows its ?, or write *"
+            )
+        if self.path is not None and as_pattern(self.path) != self.path:
+            raise ArgumentError(
+                f"path is {quoted(self.path[:100])}, and the path of a request has no parameter in braces: write "
+                f"{as_pattern(self.path)[:100]}, where * is any text"
             )
         check_applicable(operations, kind, self.operation, self.method, self.path)
         if self.value is not None and self.value.partition(";")[0].strip().lower() in _MEDIA_TYPES:

@@ -91,6 +91,16 @@ def test_a_help_describes_the_commands_without_their_options(capsys: pytest.Capt
         ("weather", "leyden: unknown command weather; see leyden --help"),
         ("--verson", "leyden: unknown option --verson; did you mean --version?"),
         (
+            "--url http://127.0.0.1:1 charges list",
+            "leyden: the option --url stands before the command charges: write it after the command; see leyden charges"
+            " --help",
+        ),
+        (
+            "charges --url=http://127.0.0.1:1 list",
+            "leyden charges: the option --url stands before the command list: write it after the command; see leyden"
+            " charges list --help",
+        ),
+        (
             "completion fsh",
             "leyden completion: argument SHELL: fsh is none of bash, zsh, fish; did you mean fish?",
         ),

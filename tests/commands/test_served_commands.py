@@ -406,6 +406,12 @@ def test_an_unknown_id_is_named(leyden: Leyden, words: tuple[str, ...], line: st
         ("pay lnbcrt1 --outcome setle", "leyden pay: argument --outcome: setle is none of settle,"),
         ("pay lnbcrt1 --delay soon", "leyden pay: argument --delay: 'soon' is not a duration"),
         ("deliveries replay", "leyden deliveries replay: give the ids of deliveries, or a filter"),
+        (
+            "deliveries replay --all --status exhausted",
+            "leyden deliveries replay: a filter and --all are given: give the ids of deliveries, or a filter",
+        ),
+        ("deliveries replay 1 --all", "leyden deliveries replay: ids and --all are given: give the ids"),
+        ("deliveries replay 1 --event charge.completed --all", "leyden deliveries replay: ids and a filter and --all"),
         ("clock --url localhost", "leyden clock: --url: 'localhost' is not a base URL"),
     ],
 )
@@ -561,6 +567,20 @@ def test_pages_that_repeat_end_a_command(leyden: Leyden, command: str) -> None:
         done = leyden(*command.split(), "--url", url)
     assert done.returncode == 1
     assert "again and again" in done.stderr.splitlines()[-1]
+
+
+def test_a_replay_says_how_many_deliveries_it_does_not_list(leyden: Leyden) -> None:
+    with handling(answering(json.dumps({"replayed": 1_050, "ids": ["a", "b"]}).encode())) as url:
+        printed = leyden("deliveries", "replay", "--all", "--url", url).stdout.splitlines()
+    assert printed == ["replayed: 1,050", "  a", "  b", "  and 1,048 more"]
+
+
+def test_what_is_left_out_of_an_answer_is_found_with_the_command_that_is_named(leyden: Leyden) -> None:
+    fired = {"at": "2030-01-01T00:00:00.000Z", "kind": "charge_expiry", "id": "a"}
+    moved = {"now": fired["at"], "fired": [fired], "count": 1_001, "from": fired["at"], "to": fired["at"]}
+    with handling(answering(json.dumps(moved).encode())) as url:
+        printed = leyden("advance", "1h", "--url", url)
+    assert printed.stdout.splitlines()[-1] == "and 1,000 more: leyden journal --all lists what happened", printed
 
 
 def test_a_number_of_an_entry_that_is_none_is_a_wrong_argument(leyden: Leyden) -> None:

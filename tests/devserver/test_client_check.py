@@ -18,6 +18,7 @@ from leyden.devserver.client_check.check import ClientReport, check_client
 from leyden.devserver.client_check.report import report_resource, report_text
 from leyden.devserver.client_check.report_html import report_html
 from leyden.devserver.client_check.runs import shows_key
+from leyden.server.contract.load import default_spec, load_contract
 from leyden.service_faults.kinds import KINDS
 from tests.devserver.test_client_check_judgements import JUDGED
 from tests.support.deep import deep, deep_except
@@ -125,6 +126,15 @@ def test_a_client_with_ten_mistakes_is_told_each_under_its_own_name() -> None:
 
 def test_faults_of_every_kind_have_a_case() -> None:
     assert {fault["kind"] for case in CASES for fault in case.faults} == set(KINDS)
+
+
+def test_the_title_of_a_case_has_the_retry_after_of_its_answers() -> None:
+    operations = load_contract(default_spec("charges")).operations
+    for case in CASES:
+        for spec in case.specs(10):
+            wait_ms = spec.row("f", 0, operations)["retry_after_ms"]
+            told = "Retry-After" if wait_ms is None else f"Retry-After: {wait_ms // 1_000}"
+            assert (told in case.title) is (wait_ms is not None), case.name
 
 
 # Node.js

@@ -18,7 +18,7 @@ from leyden.devserver.client_check.runs import Run, SentRequest
 BY_NAME = {case.name: case for case in CASES}
 STATUS = {
     "answer-lost": None, "answer-lost-proxy": 502, "key-in-use": None, "reset": None, "too-many-requests": 429,
-    "unavailable": 503, "html": 503, "empty-body": 500, "outage": 503, "invalid-request": 400, "unauthorized": 401,
+    "unavailable": 503, "html": 503, "empty-body": 500, "outage": 502, "invalid-request": 400, "unauthorized": 401,
     "forbidden": 403, "not-found": 404, "truncated-body": 200, "slow-first-byte": None, "slow-body": 200,
 }  # fmt: skip
 COMMITTED = {"answer-lost", "answer-lost-proxy", "key-in-use", "truncated-body", "slow-first-byte", "slow-body"}
@@ -118,11 +118,11 @@ JUDGED = [
         "fail", "crashes", "Cannot read properties"),
     # One request in an outage.
     Row("outage", once("outage"), "notice", "gives-up", "exit status 1"),
-    Row("outage", once("outage", output=f"{PYTHON}HTTPError: HTTP Error 503\n"), "fail", "unhandled-http-error"),
-    Row("outage", ran(get(0, True, 503), get(900, True, 503), charges=0), "pass", None, "2 times"),
-    Row("outage", ran(post(503), post(503, 8), post(503, 16), charges=0), "fail", "retries-without-pause"),
-    Row("outage", ran(post(503), post(503, 200), post(503, 600), charges=0), "pass", None, "3 times"),
-    Row("outage", ran(post(503), exit_status=None, charges=0), "fail", "does-not-end", "sent 1 request"),
+    Row("outage", once("outage", output=f"{PYTHON}HTTPError: HTTP Error 502\n"), "fail", "unhandled-http-error"),
+    Row("outage", ran(get(0, True, 502), get(900, True, 502), charges=0), "pass", None, "2 times"),
+    Row("outage", ran(post(502), post(502, 8), post(502, 16), charges=0), "fail", "retries-without-pause"),
+    Row("outage", ran(post(502), post(502, 200), post(502, 600), charges=0), "pass", None, "3 times"),
+    Row("outage", ran(post(502), exit_status=None, charges=0), "fail", "does-not-end", "sent 1 request"),
     # Still running: the cause only if the requests show it.
     Row("forbidden", ran(post(403), post(403, 900), exit_status=None, charges=0), "fail", "repeats-refused-request"),
     Row("forbidden", ran(post(403), exit_status=None, charges=0), "fail", "does-not-end", "sent 1 request"),
@@ -163,12 +163,12 @@ JUDGED = [
     Row("forbidden", ran(post(403), post(403, 10, "two"), charges=0), "pass", None, "", 2),
     Row("forbidden", ran(post(403), post(403, 10, "two"), post(403, 900), charges=0), "fail",
         "repeats-refused-request", "the refused request 2 times", 2),
-    Row("outage", ran(*(post(503, 400 * number, key) for number in range(12) for key in ("one", "two")), charges=0),
+    Row("outage", ran(*(post(502, 400 * number, key) for number in range(12) for key in ("one", "two")), charges=0),
         "pass", None, "12 times", 2),
-    Row("outage", ran(*(post(503, 400 * number) for number in range(21)), charges=0), "fail", "endless-retries", "21"),
+    Row("outage", ran(*(post(502, 400 * number) for number in range(21)), charges=0), "fail", "endless-retries", "21"),
     # Pauses: what counts is the time between an answer and the next request, on a busy machine too.
-    Row("outage", ran(*(post(503, 150 * number) for number in range(8)), charges=0), "pass", None, "8 times"),
-    Row("outage", ran(*(post(503, at_ms) for at_ms in (0, 30, 400, 430, 455, 480)), charges=0), "fail",
+    Row("outage", ran(*(post(502, 150 * number) for number in range(8)), charges=0), "pass", None, "8 times"),
+    Row("outage", ran(*(post(502, at_ms) for at_ms in (0, 30, 400, 430, 455, 480)), charges=0), "fail",
         "retries-without-pause", "6 requests, with a median pause of 25 ms"),
     # The client that closed its connection does not wait for the answer.
     Row("slow-first-byte", ran(replace(post(None), has_left=True), exit_status=None), "fail", "does-not-end"),

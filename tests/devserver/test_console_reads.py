@@ -54,6 +54,16 @@ def test_charges_are_listed_as_by_the_service_and_without_a_trace(sandbox: Sandb
     assert sandbox.journal_hash == digest
 
 
+def test_a_state_that_no_charge_has_is_refused(sandbox: Sandbox) -> None:
+    for path, status, detail in (
+        ("charges", "complete", 'pending, completed, expired or error; received "complete": did you mean "completed"?'),
+        ("static-charges", "x", 'active, disabled or expired; received "x"'),
+    ):
+        refused = sandbox.http.get(f"{CONTROL}/{path}?status={status}")
+        assert (refused.status_code, refused.json()["detail"]) == (400, f"query.status: expected {detail}")
+        assert refused.json()["errors"] == [{"pointer": "query.status", "detail": f"expected {detail}"}]
+
+
 def test_a_charge_is_shown_with_its_invoice_its_events_and_what_is_scheduled(sandbox: Sandbox) -> None:
     new = charge(sandbox, callbackUrl=SHOP)
     shown = ask(sandbox, f"charges/{new['id']}")

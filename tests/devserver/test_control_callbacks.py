@@ -143,8 +143,18 @@ def test_an_attempt_that_a_fault_dropped_is_not_said_to_be_in_flight(sandbox: Sa
         ),
         (503, "0", "Retry-After asks for 0 s: the next attempt is not earlier"),
         (500, "6", "Retry-After is ignored: it counts with 429 and 503 only"),
-        (410, "6", "the receiver asked for no more"),
-        (200, "6", ""),
+        (410, "6", "the receiver asked for no more; Retry-After is ignored: it counts with 429 and 503 only"),
+        (200, "6", "Retry-After is ignored: it counts with 429 and 503 only"),
+        (
+            503,
+            "0" + "9" * 40,
+            f"Retry-After asks for {'9' * 40} s and is cut to 10 s, 2 times the delay of the schedule",
+        ),
+        (
+            503,
+            "1" * 70,
+            f"Retry-After asks for {'1' * 60}... (70 digits) s and is cut to 10 s, 2 times the delay of the schedule",
+        ),
     ],
 )
 def test_the_note_of_an_attempt_says_what_became_of_retry_after(
@@ -173,6 +183,21 @@ def test_the_retry_after_of_the_last_attempt_has_no_effect(sandbox: Sandbox) -> 
         assert {one["note"] for one in attempts[9::10]} == {"Retry-After has no effect: it was the last attempt"}
         sandbox.ask("POST", f"/sandbox/v1/deliveries/{only_delivery(sandbox, charge.id)['id']}/replay")
         sandbox.run()
+
+
+def test_a_retry_after_says_that_a_replay_gives_the_time_of_the_next_attempt(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").always(Reply(status=503, headers={"Retry-After": "8"}))
+    charge = sandbox.charges.create(amount="1000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("1s")
+    sandbox.ask("POST", f"/sandbox/v1/deliveries/{only_delivery(sandbox, charge.id)['id']}/replay")
+    for _ in range(2):
+        note = only_delivery(sandbox, charge.id)["attempts"][0]["note"]
+        assert note == "Retry-After has no effect: a replay gives the time of the next attempt"
+        sandbox.run("1s")
+    first, second = only_delivery(sandbox, charge.id)["attempts"]
+    assert second["at"] < first["at"].replace(":00.", ":08.")
+    assert second["note"] == "Retry-After asks for 8 s: the next attempt is not earlier"
 
 
 def test_the_latency_of_an_attempt_in_flight_is_null(sandbox: Sandbox) -> None:

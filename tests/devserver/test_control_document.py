@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -50,6 +51,81 @@ def test_every_list_has_the_pages_of_the_charge_service(name: str) -> None:
         assert schema["required"] == ["data", "next"], operation.operation_id
         assert schema["properties"].keys() == {"data", "next"}, operation.operation_id
     assert len(kinds) == len(lists)  # each list has its own cursors
+
+
+def unexplained(schema: Any, place: str) -> Iterator[str]:
+    """The places in the schema of a request at which an error has nothing but the validator's own words."""
+    if not isinstance(schema, Mapping):
+        return
+    members = dict(schema.get("properties", {}))
+    members |= {name: schema[name] for name in ("items", "additionalProperties") if isinstance(schema.get(name), dict)}
+    for name, member in members.items():
+        if not member.get("x-expect"):
+            yield f"{place}/{name}"
+        yield from unexplained(member, f"{place}/{name}")
+    for branch in schema.get("anyOf", ()):
+        yield from unexplained(branch, place)
+
+
+def test_every_field_of_a_request_says_what_it_expects() -> None:
+    for name in ("charges", "sandbox"):
+        operations = load_contract(default_spec(name)).operations.values()
+        bodies = {one.operation_id: one.body.rule.schema for one in operations if one.body is not None}
+        assert [place for one, schema in bodies.items() for place in unexplained(schema, one)] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "detail"),
+    [
+        (
+            "answers",
+            [{"error": "nope"}],
+            '/answers/0/error: expected timeout, reset, refused,.* or null; received "nope"',
+        ),
+        ("always", {"size": -1}, "/always/size: expected a whole number from 0 to 20000000, or null; received"),
+        ("always", {"commits": "yes"}, '/always/commits: expected true, false or null; received "yes"'),
+        ("always", {"headers": {"a": "\u0007"}}, "/always/headers/a: expected a text of at most 1000 printable ASCII"),
+        ("always", {"headers": {"a b": "c"}}, "/always/headers: expected at most 20 headers, with names of letters"),
+        ("rules", [5], '/rules/0: expected an object such as {"say": 500, "attempt": 1}; received the number 5'),
+    ],
+)
+def test_a_refusal_of_a_script_says_what_is_expected(path: str, body: Any, detail: str) -> None:
+    with Sandbox(seed=3) as sandbox, pytest.raises(ApiError, match=detail):
+        sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", {path: body})
+
+
+@pytest.mark.parametrize("name", ["a" * 64, ".".join(["a" * 60] * 4) + ".bb", f"{'a' * 64}.localhost"])
+def test_a_name_that_no_inbox_can_have_is_refused(name: str) -> None:
+    with Sandbox(seed=3) as sandbox:
+        for method, path, body in (("GET", name, None), ("PUT", f"{name}/script", {"answers": [500]})):
+            with pytest.raises(ApiError, match="no inbox can have this name: the parts that dots join") as refused:
+                sandbox.ask(method, f"/sandbox/v1/inboxes/{path}", body)
+            assert refused.value.status == 404
+        for name in ("a" * 63, ".".join(["a" * 60] * 3)):
+            sandbox.ask("PUT", f"/sandbox/v1/inboxes/{name}/script", {"answers": [500]})
+            charge = sandbox.charges.create(amount="1000", description="x", callbackUrl=f"http://{name}.localhost/")
+            sandbox.wallet("ana").pay(charge)
+            sandbox.advance("0s")
+            assert sandbox.ask("GET", f"/sandbox/v1/inboxes/{name}")["received"] == 1
+
+
+def test_an_inbox_that_is_the_start_of_several_names_is_refused_with_each_of_them() -> None:
+    with Sandbox(seed=3) as sandbox:
+        for number in range(3):
+            sandbox.receiver(f"shop{number}").answers([500])
+        with pytest.raises(ApiError, match=r"; did you mean one of shop0, shop1, shop2\?"):
+            sandbox.ask("GET", "/sandbox/v1/inboxes/Shop")
+        with pytest.raises(ApiError, match=r"; did you mean shop2\?"):
+            sandbox.ask("GET", "/sandbox/v1/inboxes/shop2x")
+
+
+def test_a_replay_of_the_deliveries_of_an_unknown_charge_is_refused() -> None:
+    order = {"chargeId": "00000000-0000-4000-8000-000000000000"}
+    with (
+        Sandbox(seed=3) as sandbox,
+        pytest.raises(ApiError, match="no Charge and no Static Charge of this sandbox has"),
+    ):
+        sandbox.ask("POST", "/sandbox/v1/deliveries/replay", order)
 
 
 def test_payments_and_deliveries_have_the_filters_of_the_charge_service() -> None:

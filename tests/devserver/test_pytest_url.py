@@ -412,6 +412,8 @@ def test_what_the_sandbox_in_process_has_is_there_over_http(client: Client, tmp_
         assert box.path("getChargeDetails") == "/v0/charges/{id}"
         with pytest.raises(ValueError, match="no operation 'payCharge'"):
             box.path("payCharge")
+        with pytest.raises(ValueError, match="no operation 'createCharg': did you mean 'createCharge'"):
+            box.path("createCharg")
         charge = box.charges.create(amount="1000", description="tea", expiresIn=60)
         assert charge.expires_at - charge.created_at == timedelta(seconds=60)
         tips = box.static_charges.create(minAmount="1000", maxAmount="5000", description="Tips")
@@ -434,7 +436,13 @@ def test_what_the_sandbox_in_process_has_is_there_over_http(client: Client, tmp_
         assert tips.slots == 2
         assert [entry["sequence"] for entry in box.journal()] == list(range(1, len(box.journal()) + 1))
         assert {row["table"] for row in box.diff(before)} >= {"charges", "payments"}
+        with pytest.raises(ValueError, match=r"Sandbox.load\(one\).diff\(Sandbox.load\(other\)\)"):
+            box.diff(box)  # type: ignore[arg-type]
+        for call in (box.diff, box.restore, lambda one: box.fork(snapshot=one)):
+            with pytest.raises(ValueError, match=r"5 is not the id of a snapshot: give the text that snapshot\(\)"):
+                call(5)  # type: ignore[arg-type]
         with Sandbox.load(box.save(tmp_path / "saved.json")) as loaded:
+            assert len(loaded.diff(loaded.fork())) == 0
             assert loaded.journal_hash == box.journal_hash
             assert len(loaded.charges) == len(box.charges)
         with pytest.raises(ForkError, match="cannot be written"):

@@ -449,6 +449,9 @@ def test_an_effect_that_is_not_known_is_named_wherever_the_report_is_read(
     report = checked(answer, only=["duplicate"])
     assert report.not_checked == ["duplicate"]
     assert because in report.headline
+    has_unknown = "are applied and ignored" in because or "xxx" in because
+    assert ("Let the endpoint write one of the values that are known, applied or" in report.to_check) is has_unknown
+    assert ("Let the endpoint answer with the header leyden-effect: applied or" in report.to_check) is not has_unknown
     resource = json.loads(json.dumps(report_resource(report, ["text", "html"])))
     assert because in resource["why"]
     assert because in " ".join(resource["text"].split())

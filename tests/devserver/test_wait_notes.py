@@ -152,14 +152,14 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "no Charge": (lambda it: None, {}, "and no Charge is pending: create one with a callbackUrl, then pay it"),
     "no pending Charge": (lambda it: expired(it) and None, {"count": 9}, ", and no Charge is pending: create"),
     "only unpaid Charges": (
-        lambda it: charge(it) and None, {}, r"1 pending Charges have sent none: pay Charge .*, or advance "
+        lambda it: charge(it) and None, {}, r"1 pending Charge has sent none: pay Charge .*, or advance "
     ),
     "any expiry": (lambda it: charge(it) and None, {"event": "charge.expired"}, r"advance .*, when Ch.* expires$"),
     "any failure": (lambda it: charge(it) and None, {"event": "charge.error"}, r"let the invoice of Ch.* fail \(POST"),
     "a payment's expiry": (requested, {"event": "charge.expired"}, "Charge of a Static Charge sends no callback with"),
     "any retry": (lambda it: paid(it, 500) and None, {}, "is due at .* paused: advance the clock"),
     "only Charges without a callbackUrl": (
-        lambda it: charge(it, callbackUrl=None) and None, {}, "the 1 pending Charges send none: create one with"
+        lambda it: charge(it, callbackUrl=None) and None, {}, "the 1 pending Charge sends none: create one with"
     ),
     "a Static Charge without a callbackUrl": (
         lambda it: tips(it, callbackUrl=None), {}, r"no callback is sent: give it one .* \(PATCH /v0/s\S+\)$"
@@ -203,6 +203,11 @@ def test_a_note_does_not_promise_an_unusual_end(sandbox: Sandbox, status: str, a
     note = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", wanted)["note"]
     assert f"; its callback ends as {status} only if " in note
     assert "advance the clock to" in note
+    sandbox.receiver("shop").always(500)
+    sandbox.advance("30s")
+    assert [one["status"] for one in sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]] == ["pending"]
+    note = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", wanted)["note"]
+    assert f"; its callback ends as {status} only if " in note
 
 
 def test_a_payment_that_comes_when_the_slots_are_full_is_not_said_to_complete_its_charge(sandbox: Sandbox) -> None:

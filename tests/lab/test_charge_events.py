@@ -48,6 +48,20 @@ def test_a_replay_that_is_blocked_is_not_said_to_be_sent_again() -> None:
     assert [event.detail for event in events if event.text == "replay"] == ["the message cannot be sent again: blocked"]
 
 
+def test_a_scheduled_expiry_says_whether_the_invoice_can_still_be_paid() -> None:
+    with Sandbox(seed=7, start=START) as sandbox:
+        static = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="seat", allowedSlots=1)
+        invoices = [sandbox.http.get(f"/lnurlp/{static.id}/invoice?amount=1000").json()["pr"] for _ in range(2)]
+        pending = [charge.id for charge in sandbox.charges]
+        details = [charge_events(sandbox.world, one).scheduled[0].detail for one in pending]
+        assert details == ["if it is not paid before"] * 2
+        sandbox.wallet("ana").pay(invoices[1])
+        sandbox.advance("1s")
+        [closed] = [charge.id for charge in sandbox.charges if charge.status == "pending"]
+        expiry = charge_events(sandbox.world, closed).scheduled[0]
+        assert (expiry.text, expiry.detail) == ("expires", "its invoice was closed and cannot be paid")
+
+
 @pytest.mark.parametrize("end", ["settle", "return", "cancel", "expiry"])
 @pytest.mark.parametrize("gap", ["0s", "5s"])
 def test_a_hold_stays_in_the_timeline_after_its_end(tmp_path: Path, end: str, gap: str) -> None:

@@ -152,6 +152,7 @@ def test_a_sandbox_without_a_payer_is_the_same_as_before(sandbox: Sandbox) -> No
     [
         ({"outcome": "pay"}, "settle"),
         ({"outcome": "fail", "failure": "BROKE"}, "INSUFFICIENT_BALANCE"),
+        ({"failure": "TIMEOUT"}, "no effect with the outcome settle: give outcome="),
         ({"delay": "1s", "after_expiry": "1s"}, "give one of them"),
         ({"outcome": "never", "delay": "1s"}, "leave it out"),
         ({"share": 0}, "above 0"),

@@ -165,6 +165,8 @@ def test_fired_events_are_a_list_with_a_short_repr(sandbox: Sandbox) -> None:
     assert [one.key for one in happened] == ids
     lines = [f"  2030-01-01T09:01:00.000Z charge_expiry {created}" for created in ids[:5]]
     assert repr(happened).splitlines() == ["7 events:", *lines, "  and 2 more"]
+    sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
+    assert repr(sandbox.run()).startswith("1 event:\n  ")
 
 
 def test_an_invalid_port_is_refused(sandbox: Sandbox) -> None:

@@ -157,7 +157,9 @@ def test_the_sandbox_s_own_traffic_and_wallets_are_not_affected(sandbox: Sandbox
         ({"kind": "error", "path": "v0/charges"}, "no operation"),
         ({"kind": "error", "path": "/v0/charges/*/*"}, "no operation"),
         ({"kind": "error", "method": "DELETE"}, "the method DELETE: choose one of POST, GET, HEAD, PATCH"),
-        ({"kind": "error", "method": "PATCH", "path": "/v0/charges"}, "choose one of /v0/static-charges/{id}"),
+        ({"kind": "error", "method": "PATCH", "path": "/v0/charges"}, "choose one of /v0/static-charges/*"),
+        ({"kind": "error", "path": "/v0/charges/{id}"}, "no parameter in braces: write /v0/charges/*, where * is any"),
+        ({"kind": "error", "path": "/lnurlp/{id}/invoice"}, "write /lnurlp/*/invoice, where"),
         (
             {"kind": "error", "method": "GET", "operation": "createCharge"},
             "is POST /v0/charges and never has",
@@ -179,6 +181,17 @@ def test_a_fault_that_could_never_apply_is_refused(sandbox: Sandbox, wrong: dict
     with pytest.raises(ValueError, match=re.escape(part)):
         sandbox.service_faults.add(**wrong)
     assert len(sandbox.service_faults) == 0
+
+
+def test_every_path_that_a_refusal_proposes_can_be_given_and_applies(sandbox: Sandbox) -> None:
+    with pytest.raises(ValueError, match="choose one of") as refused:
+        sandbox.service_faults.add("error", path="/v0/nope", count=None)
+    proposed = str(refused.value).partition("choose one of ")[2].split(", ")
+    charge = sandbox.charges.create(amount="1000", description="tea")
+    assert {"/v0/charges", "/v0/charges/*"} <= set(proposed)
+    for path in proposed:
+        sandbox.service_faults.add("error", path=path, count=None)
+    assert sandbox.http.get(f"{CHARGES}/{charge.id}").status_code == 503
 
 
 @pytest.mark.parametrize(

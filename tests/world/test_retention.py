@@ -75,6 +75,40 @@ def test_what_ended_beyond_the_bound_is_removed_and_the_answers_say_so() -> None
     assert sandbox["charges"] == {"completed": 3, "pending": 1}
 
 
+def test_a_payment_of_what_was_removed_says_so() -> None:
+    kept = Kept(Store.memory())
+    unknown = kept.charge(expiresIn=2_000_000)["invoice"]["request"]
+    other = Kept(Store.memory())
+    own = "this node has no invoice with this payment hash: pay the request of a Charge that the sandbox has"
+    first = kept.charge()["invoice"]["request"]
+    for request in (unknown, first):
+        assert kept.ask("POST", "/sandbox/v1/payments", {"request": request})["status"] == "succeeded"
+    for _ in range(4):
+        kept.paid()
+    again = kept.ask("POST", "/sandbox/v1/payments", {"request": first})
+    assert (again["status"], again["reason"]) == ("failed", f"{own}; --keep has removed some that ended")
+    assert other.ask("POST", "/sandbox/v1/payments", {"request": first})["reason"] == own
+
+
+def test_a_wallet_that_looks_for_a_payment_request_that_was_removed_reads_so() -> None:
+    kept = Kept(Store.memory())
+    tips = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips"}
+    static = kept.ask("POST", "/v0/static-charges", tips)["data"]
+    given = kept.ask("GET", f"/lnurlp/{static['id']}/invoice?amount=1000")
+    path = "/" + given["verify"].split("/", 3)[3]
+    wrong = kept.ask("GET", path[:-4] + "0000")["reason"]
+    assert wrong == "this payment request has no invoice with this payment hash: check both"
+    kept.ask("POST", "/sandbox/v1/payments", {"request": given["pr"]})
+    assert kept.ask("GET", path)["settled"] is True
+    for _ in range(4):
+        kept.paid()
+    assert kept.ask("GET", path)["reason"] == f"{wrong}; --keep has removed some that ended"
+    gone = [kept.ask("POST", "/v0/static-charges", {**tips, "expiresIn": 60})["data"]["id"] for _ in range(5)]
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+    reason = kept.ask("GET", f"/lnurlp/{gone[0]}")["reason"]
+    assert reason.endswith("or ask for a new one; --keep has removed some that ended")
+
+
 @pytest.mark.parametrize("network", ["direct", "hub:10"])
 def test_charges_that_nobody_paid_age_out_however_they_ended(network: str) -> None:
     kept = Kept(Store.memory(), network=network)

@@ -132,7 +132,7 @@ def _print_inspected(found: Mapping[str, Any]) -> None:
             print(f"\n{title}")
             Table(_EVENTS).print(events)
     if found["omitted"]:
-        print(f"{found['omitted']:,} events in the middle are left out: leyden journal has them")
+        print(f"{found['omitted']:,} events in the middle are left out: leyden journal --all has them")
 
 
 def _print_charge(charge: Mapping[str, Any]) -> None:

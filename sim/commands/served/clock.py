@@ -54,7 +54,7 @@ def _advance(options: argparse.Namespace) -> int:
     if fired:
         Table(_COLUMNS).print(fired)
     if count > len(fired):
-        print(f"and {count - len(fired):,} more: leyden journal lists all")
+        print(f"and {count - len(fired):,} more: leyden journal --all lists what happened")
     return 0
 
 

@@ -95,8 +95,11 @@ def _show(options: argparse.Namespace) -> int:
 
 def _replay(options: argparse.Namespace) -> int:
     filters, time = _filters(options), without_none({"at": options.at, "delay": options.delay})
-    if bool(options.ids) + bool(filters) + options.all != 1:
-        options.parser.error("give the ids of deliveries, or a filter such as --status exhausted, or --all")
+    given = (bool(options.ids), bool(filters), options.all)
+    if sum(given) != 1:
+        ways = ("the ids of deliveries", "a filter such as --status exhausted", "--all")
+        both = " and ".join(one for one, is_given in zip(("ids", "a filter", "--all"), given, strict=True) if is_given)
+        options.parser.error(f"{f'{both} are given: ' if both else ''}give {', or '.join(ways)}")
     if len(options.ids) == 1:
         [delivery_id] = options.ids
         path = f"{_PATH}/{segment(delivery_id)}/replay"
@@ -113,6 +116,9 @@ def _replay(options: argparse.Namespace) -> int:
         print(f"replayed: {result['replayed']:,}")
         for delivery_id in result["ids"]:
             print(f"  {delivery_id}")
+        more = result["replayed"] - len(result["ids"])
+        if more:
+            print(f"  and {more:,} more")
     return 0
 
 

@@ -134,7 +134,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "html",
-        "503 with the HTML page of a proxy",
+        "503 with Retry-After: 0 and the HTML page of a proxy",
         "it repeats the request, and reads no JSON from HTML",
         "it repeated the request, and got the answer",
         ({"kind": "error", "operation": _CREATE, "status": 503, "body": "html", "retry_after": 0},),
@@ -150,11 +150,12 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "outage",
-        "503 to every request",
+        "502 to every request",
         "it repeats the request a few times, with growing pauses, and ends with an error",
         f"it sent the request 2 to {MOST_ATTEMPTS} times, from {FEWEST_ATTEMPTS} times on with a median pause of"
         f" {AT_ONCE_MS} ms or more, and did not end with 0",
-        ({"kind": "error", "status": 503, "retry_after": 0, "count": None},),
+        # Without a Retry-After: the pauses are those that the client chooses.
+        ({"kind": "error", "status": 502, "count": None},),
         ends,
         ENDLESS_RETRIES,
     ),

@@ -10,8 +10,10 @@ from leyden.lightning.bolt11.codec import decode
 from leyden.server.charges.rows import StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource
 from leyden.server.contract.bind import handles
-from leyden.server.errors import NotFound
+from leyden.server.errors import FieldError, InvalidRequest, NotFound
+from leyden.server.http.corrections import shown
 from leyden.server.http.request import Request
+from leyden.server.spelling import closest
 from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
@@ -23,9 +25,10 @@ class ChargeControl:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    @handles(needs=("key", "query.limit"), recorded=False)
+    @handles(raises=(InvalidRequest,), needs=("key", "query.limit"), recorded=False)
     async def list_sandbox_charges(self, call: Request) -> Page:
         """One page of the Charges that match the filters, the newest first."""
+        self._check_status(call, "Charge")
         names = {"status": "status", "internalId": "internal_id", "staticChargeId": "static_charge_id"}
         while True:
             found = await self._page(call, "charge", self._world.service.charges.charges, names, charge_resource)
@@ -50,9 +53,10 @@ class ChargeControl:
             "now": to_iso(events.now),
         }
 
-    @handles(needs=("key", "query.limit"), recorded=False)
+    @handles(raises=(InvalidRequest,), needs=("key", "query.limit"), recorded=False)
     async def list_sandbox_static_charges(self, call: Request) -> Page:
         """One page of the Static Charges that match the filters, the newest first."""
+        self._check_status(call, "StaticCharge")
         names = {"status": "status", "internalId": "internal_id"}
         while True:
             table = self._world.service.static_charges.static_charges
@@ -98,6 +102,17 @@ class ChargeControl:
     def _filters(self, call: Request, names: Mapping[str, str]) -> dict[str, Any]:
         given = {field: call.query[name] for name, field in names.items() if call.query.get(name) is not None}
         return {"project": call.project, **given}
+
+    def _check_status(self, call: Request, resource: str) -> None:
+        """Raise `InvalidRequest` for a state that no resource of this kind can have in the specification in use."""
+        lifecycle, status = self._world.config.contract.lifecycles.get(resource), call.query.get("status")
+        if lifecycle is not None and status is not None and status not in lifecycle.states:
+            near = closest(status, lifecycle.states)
+            mend = "" if near is None else f": did you mean {shown(near)}?"
+            detail = (
+                f"expected {', '.join(lifecycle.states[:-1])} or {lifecycle.states[-1]}; received {shown(status)}{mend}"
+            )
+            raise InvalidRequest(f"query.status: {detail}", field_errors=[FieldError("query.status", detail)])
 
 
 def _invoice(text: str) -> dict[str, Any]:

@@ -227,11 +227,16 @@ def _not_checked(findings: Sequence[Finding]) -> tuple[list[str], str, str]:
         return names, "", ""
     silent = [finding for finding in unjudged if finding.lacks_effect]
     if silent:
-        reason = _lacking_effect(findings, silent)
+        unknown = _unknown_effects(silent)
+        reason = _lacking_effect(findings, unknown)
+        answer = (
+            f"Let the endpoint write one of the values that are known, {' or '.join(EFFECTS)}, into the header {EFFECT}"
+            if unknown
+            else f"Let the endpoint answer with the header {EFFECT}: {f' or {EFFECT}: '.join(EFFECTS)}"
+        )
         to_check = (
-            "Answers do not show whether a message had an effect that it must not have, such as a second credit. Let "
-            f"the endpoint answer with the header {EFFECT}: applied or {EFFECT}: ignored while it is checked, and that "
-            "is judged too."
+            "A status does not show whether a message had an effect that it must not have, such as a second credit. "
+            f"{answer} while it is checked, and that is judged too."
         )
     else:
         reason = "all messages are about the one Charge that the endpoint knows"
@@ -241,10 +246,14 @@ def _not_checked(findings: Sequence[Finding]) -> tuple[list[str], str, str]:
     return names, f"{_first_names(names)} not judged, because {reason}", to_check
 
 
-def _lacking_effect(findings: Sequence[Finding], silent: Sequence[Finding]) -> str:
-    """Why the answers do not show what the receiver did."""
+def _unknown_effects(silent: Sequence[Finding]) -> list[str]:
+    """The values of the header with the effect that are not known."""
     reported = (exchange.reported_effect for finding in silent for exchange in finding.without_effect)
-    unknown = list(dict.fromkeys(value[:_SHOWN_VALUE] for value in reported if value is not None))
+    return list(dict.fromkeys(value[:_SHOWN_VALUE] for value in reported if value is not None))
+
+
+def _lacking_effect(findings: Sequence[Finding], unknown: Sequence[str]) -> str:
+    """Why the answers do not show what the receiver did."""
     if unknown:
         values = _first_names([f'"{printable(value)}"' for value in unknown])
         return f"its header {EFFECT} says {values}: the values that are known are {' and '.join(EFFECTS)}"

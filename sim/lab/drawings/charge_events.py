@@ -301,7 +301,9 @@ def _scheduled_events(
 ) -> Iterator[Event]:
     """Scheduled events, including those that another event may cancel."""
     if charge["status"] not in world.service.contract.lifecycles["Charge"].terminal:
-        yield Event(charge["expires_at"], (5,), SERVICE, SERVICE, "expires", "if it is not paid before", WAIT)
+        is_closed = invoice is not None and invoice["state"] == "CANCELED"
+        more = "its invoice was closed and cannot be paid" if is_closed else "if it is not paid before"
+        yield Event(charge["expires_at"], (5,), SERVICE, SERVICE, "expires", more, WAIT)
     if invoice is not None and invoice["mpp_due_at"] is not None:
         words, more = "stops waiting for the missing parts", "the waiting parts are returned"
         yield Event(invoice["mpp_due_at"], (4,), NODE, NODE, words, more, WAIT)

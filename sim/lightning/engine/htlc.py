@@ -20,6 +20,9 @@ WAITING, HELD, SETTLED, FAILED = "waiting", "held", "settled", "failed"
 # expiry. Later it could not be sure to claim it on the chain in time.
 FULFILLMENT_DEADLINE_BLOCKS = 18
 
+# In the reason of the service for the end of an invoice: a new one is not always to be had.
+_OF_STATIC_CHARGE = "its Static Charge"
+
 
 class UnknownInvoice(LeydenError, LookupError):
     """The service named an invoice that this node never issued."""
@@ -66,18 +69,26 @@ def explain(why: str, row: Mapping[str, Any] | None, htlc: Htlc, now_ms: int, *,
     """
     match why, row:
         case "unknown", None:
-            return "this node has no invoice with this payment hash: pay a request that this sandbox issued"
+            return "this node has no invoice with this payment hash: pay the request of a Charge that the sandbox has"
         case "unknown", _:
             return "the payment carries no payment secret: send the one in the invoice's s field"
         case "settled", {"settled_at": at}:
             return f"the invoice was already paid at {to_iso(at)}: an invoice is paid once, ask for a new one"
         case "accepted", {"accepted_at": at}:
             return f"another payment of this invoice is held since {to_iso(at)}: settle or cancel that one"
+        case "expired", {"payable_until_ms": until} if now_ms <= until:
+            return (
+                f"the invoice expired at {to_iso(until)}, after the payments that had arrived by then, and this came "
+                "after that: ask for a new one"
+            )
         case "expired", {"payable_until_ms": until}:
             late = span_in_words(now_ms - until)
             return f"the invoice could be paid until {to_iso(until)} and this came {late} later: ask for a new one"
         case "canceled", {"closed_at": at, "closed_because": because}:
-            return f"the invoice was closed at {to_iso(at)} ({because}): ask for a new one"
+            mend = "ask for a new one"
+            if _OF_STATIC_CHARGE in because:
+                mend += f" when {_OF_STATIC_CHARGE} is active, which a higher allowedSlots can make it"
+            return f"the invoice was closed at {to_iso(at)} ({because}): {mend}"
         case "secret", _:
             return "the payment secret is not the invoice's: send the one in the invoice's s field"
         case "nothing", _:

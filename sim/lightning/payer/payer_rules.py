@@ -48,6 +48,9 @@ class PayerRow(TypedDict):
     from_document: NotRequired[bool]
 
 
+_DEFAULT_FAILURE = "NO_ROUTE"
+
+
 @dataclass(frozen=True, slots=True)
 class PayerSpec:
     """A payer for every Charge that is created from now on and matches all of
@@ -66,7 +69,7 @@ class PayerSpec:
     internal_id: str | None = None
     static_charge: str | None = None
     outcome: str = "settle"
-    failure: str = "NO_ROUTE"
+    failure: str = _DEFAULT_FAILURE
     delay: str | float | None = None
     before_expiry: str | float | None = None
     after_expiry: str | float | None = None
@@ -80,6 +83,11 @@ class PayerSpec:
             raise PaymentError(f"outcome is one of {', '.join(RULE_OUTCOMES)}, not {quoted(self.outcome, 60)}")
         if not isinstance(self.failure, str) or self.failure not in FAILURES:
             raise PaymentError(f"failure is one of {', '.join(FAILURES)}, not {quoted(self.failure, 60)}")
+        if self.failure != _DEFAULT_FAILURE and self.outcome != "fail":
+            raise PaymentError(
+                f'failure={self.failure} has no effect with the outcome {self.outcome}: give outcome="fail", or leave '
+                "failure out"
+            )
         times = {"delay": self.delay, "before_expiry": self.before_expiry, "after_expiry": self.after_expiry}
         given = [name for name, value in times.items() if value is not None]
         if len(given) > 1:

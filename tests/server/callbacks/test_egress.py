@@ -198,6 +198,20 @@ def test_the_server_itself_is_always_forbidden() -> None:
     assert egress.check_address("x", "192.168.1.6", 8402) is None
 
 
+def test_the_note_says_that_an_address_is_this_server_only_where_the_server_listens() -> None:
+    egress = Egress("loopback", own=[("127.0.0.1", 8402), ("leyden.example", 443)])
+    itself = "is this server itself: give the address of your receiver"
+    for host, address in [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "0.0.0.0"), ("localhost", "127.0.0.1")]:
+        assert egress.explain("own-listener", host, 8402, address) == f"own-listener: {host}:8402 {itself}"
+    assert egress.explain("own-listener", "leyden.example", 443) == f"own-listener: leyden.example:443 {itself}"
+    other = "has the port of this server, and no callback is sent to it at a loopback address"
+    for host, shown in [("127.0.0.2", "127.0.0.2:8402"), ("::1", "[::1]:8402")]:
+        note = f"own-listener: {shown} {other}: give your receiver another port"
+        assert egress.forbidden_note(f"http://{shown}/hook") == egress.explain("own-listener", host, 8402) == note
+    everywhere = Egress("loopback", own=[("0.0.0.0", 8402)])
+    assert everywhere.explain("own-listener", "127.0.0.2", 8402) == f"own-listener: 127.0.0.2:8402 {itself}"
+
+
 @pytest.mark.parametrize("wrong", ["lan", "", "PUBLIC"])
 def test_an_unknown_mode_is_refused_by_name(wrong: str) -> None:
     with pytest.raises(ValueError, match="loopback, public, none"):

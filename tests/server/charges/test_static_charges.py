@@ -176,6 +176,11 @@ def test_the_payer_of_a_closed_invoice_reads_what_closed_it(sandbox: Sandbox) ->
     assert (pay(won)["status"], pay(two)["status"]) == ("succeeded", "succeeded")
     reason = pay(lost)["reason"]
     assert "another payment took the one slot that its Static Charge allowed then" in reason, reason
+    mend = ": ask for a new one when its Static Charge is active, which a higher allowedSlots can make it"
+    assert reason.endswith(mend), reason
+    assert sandbox.ask("GET", f"/lnurlp/{raced.id}/invoice?amount=1000")["status"] == "ERROR"
+    raced.update(allowedSlots=2)
+    assert pay(sandbox.ask("GET", f"/lnurlp/{raced.id}/invoice?amount=1000")["pr"])["status"] == "succeeded"
     more = sandbox.ask("GET", f"/lnurlp/{lowered.id}/invoice?amount=1000")["pr"]
     assert pay(more)["status"] == "succeeded"
     lowered.update(allowedSlots=2)
@@ -201,6 +206,19 @@ def test_a_payment_that_comes_too_late_is_told_to_ask_for_a_new_invoice(sandbox:
     reason = sandbox.ask("POST", "/sandbox/v1/payments", order)["reason"]
     assert reason == (
         "the invoice could be paid until 2030-01-01T09:00:59.999Z and this came 2 s 1 ms later: ask for a new one"
+    )
+
+
+def test_a_payment_after_the_expiry_at_the_last_payable_instant_reads_what_happened() -> None:
+    with Sandbox(seed=3, start="2030-01-01T09:00:00Z", overlays=["payable-at-expiry"]) as sandbox:
+        in_time, charge = (sandbox.charges.create(amount="1000", description="tea", expiresIn=60) for _ in range(2))
+        sandbox.wallet("ana").pay(in_time, delay="60s")
+        sandbox.advance("60s")
+        assert (in_time.status, charge.status) == ("completed", "expired")
+        reason = sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request})["reason"]
+    assert reason == (
+        "the invoice expired at 2030-01-01T09:01:00.000Z, after the payments that had arrived by then, and this came "
+        "after that: ask for a new one"
     )
 
 

@@ -81,6 +81,7 @@ class CallbackControl:
         answered in between. A process that is killed in the middle has replayed the first of them. Every delivery that
         is counted is committed.
         """
+        check_charge_id(self._world, call.body.get("chargeId"), "/chargeId")
         self._check_event(call.body.get("event"), "/event")
         when_ms = self._when(call.body)
         if call.body.get("ids") is not None:

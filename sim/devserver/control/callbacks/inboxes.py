@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from leyden.arguments import receiver_name
 from leyden.callbacks.fault_kinds import FaultFieldRefused
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Received
@@ -12,6 +13,7 @@ from leyden.callbacks.receiver import Receiver
 from leyden.callbacks.replies import parse_reply
 from leyden.devserver.control.body_values import check_charge_id
 from leyden.devserver.control.pages import Page, page
+from leyden.errors import ArgumentError
 from leyden.server.contract.bind import handles
 from leyden.server.errors import FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
@@ -20,6 +22,7 @@ from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 _LIMIT = 100
+_NAMED = 5  # similar names in an error
 _NO_INBOX = "there is no inbox with this name: it is created by its first request or its first script"
 
 
@@ -40,9 +43,12 @@ class InboxControl:
     @handles(raises=(NotFound,), needs=("path.name", "query.after", "query.limit"), recorded=False)
     def get_inbox(self, call: Request) -> dict[str, Any]:
         """One inbox, its script and the requests that it received."""
+        _check_name(call.path["name"])
         receiver = self._find(call.path["name"])
         if receiver is None:
-            near = closest(call.path["name"].lower(), [receiver.name for receiver in self._world.receivers])
+            name, known = call.path["name"].lower(), [receiver.name for receiver in self._world.receivers]
+            longer = sorted(one for one in known if one.startswith(name))[:_NAMED]
+            near = closest(name, known) if len(longer) < 2 else f"one of {', '.join(longer)}"
             mend = "" if near is None else f"; did you mean {near}?"
             raise NotFound(f"{_NO_INBOX}{mend}")
         return self._inbox(receiver, call.query["after"], call.query["limit"])
@@ -52,6 +58,7 @@ class InboxControl:
         """Set how an inbox answers."""
         body = call.body
         world, name = self._world, call.path["name"]
+        _check_name(name)
         try:
             rules = [(parse_reply(rule["say"]), rule) for rule in body["rules"]]
             for number, rule in enumerate(body["rules"]):
@@ -149,6 +156,17 @@ class InboxControl:
         faults = self._world.faults
         cleared, (held, copies) = faults.clear(fault_id), faults.begun(fault_id)
         return {"cleared": cleared, "held": held, "copies": copies}
+
+
+def _check_name(name: str) -> None:
+    """Raise `NotFound` for a name whose host below `.localhost` no URL can have: no callback would come there."""
+    try:
+        receiver_name(name)
+    except ArgumentError:
+        raise NotFound(
+            "no inbox can have this name: the parts that dots join have at most 63 characters, and the whole with "
+            ".localhost has at most 253"
+        ) from None
 
 
 def _post(number: int, got: Received, *, is_copy: bool) -> dict[str, Any]:

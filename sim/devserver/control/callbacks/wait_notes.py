@@ -130,7 +130,7 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
         if world.service.outbox is not outbox:
             return ""  # a reset: the caller says so
         if pending is not None:
-            return _of_delivery(world, pending, wanted["status"])
+            return _of_delivery(world, pending, wanted["status"]) + _only_if(wanted)
     service, charge_id = world.service, wanted.get("chargeId")
     if charge_id is None:
         return _of_latest(world, wanted, filters) + await _of_any(world, wanted.get("event")) + _only_if(wanted)
@@ -198,8 +198,11 @@ async def _of_any(world: World, event: str | None) -> str:
         now = ways_of(world, maker_of(one), event, pay, "", f"let the invoice of {name} fail ({path})")
         ways = [*filter(None, [now]), *ways]
     if ways:
-        return f"no delivery is pending, and {unpaid} pending Charges have sent none: {', or '.join(ways)}"
-    start = "and no Charge is pending" if not unpaid else f"and the {unpaid} pending Charges send none"
+        have = "1 pending Charge has" if unpaid == 1 else f"{unpaid} pending Charges have"
+        return f"no delivery is pending, and {have} sent none: {', or '.join(ways)}"
+    start = "and no Charge is pending"
+    if unpaid:
+        start = "and the 1 pending Charge sends none" if unpaid == 1 else f"and the {unpaid} pending Charges send none"
     create = ways_of(
         world,
         "createCharge",
