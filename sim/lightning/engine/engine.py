@@ -265,9 +265,12 @@ class Engine(Channels):
             return failure
         if not self.conditions.is_up(policies.target[edge], self.now):
             return self.conditions.parameters.offline_code, f"{target} was offline"
-        spendable = self.balance[edge] - self.reserve[edge >> 1]
-        if amount > policies.htlc_max_msat[edge] or amount > spendable:
-            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} had {max(spendable, 0)} msat for {amount}"
+        most, held, kept = policies.htlc_max_msat[edge], self.balance[edge], self.reserve[edge >> 1]
+        if amount > most:
+            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} carries at most {most} msat"
+        if amount > held - kept:
+            reserved = f", {kept} of them its reserve," if amount <= held else ""
+            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} had {held} msat{reserved} for {amount}"
         if self.slots[edge] >= MAX_ACCEPTED_HTLCS:
             return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} had {MAX_ACCEPTED_HTLCS} HTLCs in flight"
         return None

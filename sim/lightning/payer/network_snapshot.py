@@ -121,7 +121,7 @@ def restore_network(
     for row in saved["sessions"]:
         session = PaymentSession(row["id"], row["payer"], row["target"], row["amount_msat"])
         for name in _SESSION_FIELDS:
-            setattr(session, name, row[name])
+            setattr(session, name, row[name] if name != "cause" else row.get(name))
         session.policy_retries = frozenset(row["policy_retries"]) - {FORMER_RECEIVER_EDGE}
         sessions[session.id] = session
     for row in saved["shards"]:

@@ -16,8 +16,17 @@ from leyden.lightning.payer.network_checks import check_restored
 from leyden.lightning.payer.network_rows import NETWORK_TIMER
 from leyden.lightning.payer.network_snapshot import dump_network, restore_network
 from leyden.lightning.payer.payment_rows import AttemptResult, PaymentRow
-from leyden.lightning.payer.payment_scripts import FAILURES, part_amount, scripted_reason
-from leyden.lightning.payer.payment_session import EXTRA_CLTV_BLOCKS, PaymentSession, PaymentSessions
+from leyden.lightning.payer.payment_scripts import part_amount, scripted_reason
+from leyden.lightning.payer.payment_session import (
+    ERROR,
+    EXTRA_CLTV_BLOCKS,
+    INSUFFICIENT_BALANCE,
+    NO_ROUTE,
+    REFUSED,
+    TIMEOUT,
+    PaymentSession,
+    PaymentSessions,
+)
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.payer.wallet_nodes import wallet_nodes
 from leyden.lightning.payer_models.payer_model import PayerModel
@@ -62,6 +71,7 @@ class RoutedPayments(Payments):
         self._sessions = PaymentSessions(engine, reuse_hints=False)
         engine.on_arrival = self._receive
         engine.on_force_close = self._note_force_close
+        self._sessions.on_stop = self._cause
         self._sessions.on_attempt = self._record_attempt
         self._sessions.on_attempt_end = self._record_attempt_end
         self._sessions.on_end = self._session_ended
@@ -93,8 +103,7 @@ class RoutedPayments(Payments):
         if session is None or row["status"] == HELD:
             return super().cancel(payment_id)
         self.synchronize_time()
-        self.engine.record_object(session)
-        session.pending_outcome = session.pending_outcome or "CANCELED"
+        self._sessions.give_up(session, "CANCELED")
         assert row["payment_hash"] is not None
         waiting = self._node.invoices.row(row["payment_hash"])
         if waiting is not None and any(part["state"] == HELD for part in waiting["parts"]):
@@ -291,16 +300,26 @@ class RoutedPayments(Payments):
         if outcome == "SUCCEEDED":
             self._end(row, _SUCCEEDED, outcome, None)
             return
-        reasons = [attempt["reason"] for attempt in row["attempts"] if attempt["reason"]]
-        reason = reasons[-1] if reasons else FAILURES.get(outcome, "no part was sent")
-        if outcome == "NO_ROUTE" and reasons:
-            codes = {attempt["code"] for attempt in row["attempts"]}
-            reason = f"{self._sessions.no_other_route_reason(session, codes)}; at last {reasons[-1]}"
-        elif outcome == "NO_ROUTE":
-            reason = self._sessions.no_route_reason(session)
-        elif outcome == "INSUFFICIENT_BALANCE" and not reasons:
-            reason = self._sessions.missing_channel_reason(session) or reason
-        self._end(row, FAILED, outcome, reason)
+        failed = [attempt for attempt in row["attempts"] if attempt["reason"]]
+        cause = session.cause or self._cause(session, outcome, session.amount_msat)  # a former version stored none
+        if outcome not in (REFUSED, ERROR) and failed:
+            _, _, last = max((each["resolved_at"] or 0, place, each["reason"]) for place, each in enumerate(failed))
+            cause = f"{cause}; at last {last}"
+        self._end(row, FAILED, outcome, cause)
+
+    def _cause(self, session: PaymentSession, outcome: str, amount_msat: int) -> str:
+        """Why a session sends no more from now on."""
+        reasons, attempts = self._sessions.reasons, self._existing_row(session.id)["attempts"]
+        if outcome == "CANCELED":
+            return "the payment was cancelled before it had ended"
+        if outcome == TIMEOUT:
+            return reasons.timeout(session)
+        if outcome == INSUFFICIENT_BALANCE:
+            return reasons.insufficient(session, amount_msat)
+        if outcome == NO_ROUTE:
+            codes = {attempt["code"] for attempt in attempts if attempt["code"] is not None}
+            return reasons.no_other_route(session, codes) if attempts else reasons.no_route(session, amount_msat)
+        return next((each["reason"] for each in attempts[::-1] if each["reason"]), "the payer's node failed")
 
     def _update_attempt(self, payment_id: str, number: int, facts: AttemptResult) -> None:
         row = self._existing_row(payment_id)

@@ -1,0 +1,239 @@
+"""Why a payer sends no more of a payment: the cause that is so at that instant, and what to do about it.
+
+All payers, of this simulation and as of an implementation, have their reasons from here. No real payer receives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from heapq import heappop, heappush
+
+from leyden.arguments import ALL_MSAT
+from leyden.lightning.engine.engine import Engine
+from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
+from leyden.lightning.failure_codes import FailureCode
+from leyden.lightning.payer_models.payer_model import PayerModel, Session
+from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS
+from leyden.server.timestamps import to_iso
+
+_MINIMA = 8  # how many least amounts of channels are tried to say why there is no route
+_PEERS_SHOWN = 3
+
+
+class PayingSession(Session):
+    """What is read of a `PaymentSession` besides what a model reads."""
+
+    attempt_count: int
+    max_attempts: int
+    gives_up_at: int | None
+
+
+def fee_limit(amount_msat: int) -> int:
+    """The most that a payer spends on fees: the amount itself up to 1,000 sat, above that 5 % of it."""
+    return amount_msat if amount_msat <= 1_000_000 else amount_msat // 20
+
+
+class FailureReasons:
+    """The reasons of one network's payers. `model` is that after which they work; None: this simulation's own."""
+
+    def __init__(self, engine: Engine, model: Callable[[], PayerModel | None]) -> None:
+        self._engine = engine
+        self._model = model
+
+    def timeout(self, session: PayingSession) -> str:
+        """Why a payer without patience sends no more."""
+        over_ms = self._engine.now if session.gives_up_at is None else session.gives_up_at
+        parts = session.parts_in_flight
+        in_flight = f", with {parts} part{'' if parts == 1 else 's'} in flight" if parts else ""
+        return f"the payer's patience was over at {to_iso(over_ms)}{in_flight}"
+
+    def missing_channel(self, session: PayingSession) -> str | None:
+        """Why no amount can come from the payer to the receiver: no open channels lead there. None if some do."""
+        engine, disabled = self._engine, self._engine.policies.disabled
+        if all(disabled[edge] for edge in engine.out_edges(session.payer)):
+            return "the payer has no open channel: open one from it, or pay from another wallet"
+        if all(disabled[edge ^ 1] for edge in engine.out_edges(session.target)):
+            return "the receiver has no open channel: open one to it"
+        waiting = [session.target]
+        reached = {session.target}  # the nodes from which open channels lead to the receiver
+        while waiting:
+            for edge in engine.out_edges(waiting.pop()):
+                node = engine.policies.target[edge]
+                if node not in reached and not disabled[edge ^ 1]:
+                    reached.add(node)
+                    waiting.append(node)
+        return None if session.payer in reached else "no open channels lead from the payer to the receiver: open one"
+
+    # The payer's own channels
+
+    def insufficient(self, session: PayingSession, amount_msat: int) -> str:
+        """Why the payer's own channels cannot send an amount together."""
+        missing = self.missing_channel(session)
+        if missing is not None:
+            return missing
+        engine = self._engine
+        edges = engine.open_edges(session.payer)
+        held = sum(engine.balance[edge] for edge in edges)
+        able = sum(self._able_msat(edge) for edge in edges)
+        if held < amount_msat:
+            mend = "pay less, or from a wallet with more"
+            return f"the payer's channels hold {held} msat, less than the {amount_msat}: {mend}"
+        if able >= amount_msat:
+            return self._offline_peers(session)
+        kept = {
+            "as their reserves": sum(min(engine.balance[edge], engine.reserve[edge >> 1]) for edge in edges),
+            "in disabled channels": self._above_reserve(edge for edge in edges if engine.policies.disabled[edge]),
+            f"in channels with {MAX_ACCEPTED_HTLCS} HTLCs in flight": self._above_reserve(
+                edge
+                for edge in edges
+                if engine.slots[edge] >= MAX_ACCEPTED_HTLCS and not engine.policies.disabled[edge]
+            ),
+        }
+        named = " and ".join(f"{msat} {where}" for where, msat in kept.items() if msat)
+        holds = f"the payer's channels hold {held} msat, of which they keep {named}"
+        return f"{holds}: the rest is less than the {amount_msat}, so pay less, or from a wallet with more"
+
+    def _above_reserve(self, edges: Iterable[int]) -> int:
+        engine = self._engine
+        return sum(max(0, engine.balance[edge] - engine.reserve[edge >> 1]) for edge in edges)
+
+    def _able_msat(self, edge: int) -> int:
+        """What an own edge of a payer can send, whether its peer is online or not."""
+        return max(0, self._engine.spendable_msat(edge))
+
+    def _now_msat(self, session: PayingSession, edge: int) -> int:
+        """What an own edge of the payer can send, as far as the payer knows: those of a model know who is online."""
+        model = self._model()
+        return self._able_msat(edge) if model is None else model.local_msat(session, edge)
+
+    def _offline_peers(self, session: PayingSession) -> str:
+        engine = self._engine
+        names, target = engine.graph.names, engine.policies.target
+        edges = engine.open_edges(session.payer)
+        peers = sorted(
+            {names[target[edge]] for edge in edges if self._able_msat(edge) and not self._now_msat(session, edge)}
+        )
+        shown = ", ".join(peers[:_PEERS_SHOWN]) + (", ..." if len(peers) > _PEERS_SHOWN else "")
+        rest = sum(self._now_msat(session, edge) for edge in edges)
+        others = f"and the payer's other channels could send {rest} msat"
+        if len(peers) == 1:
+            return f"the payer's peer {shown} was offline, {others}: pay when it is back"
+        return f"the payer's peers {shown} were offline, {others}: pay when they are back"
+
+    # Routes
+
+    def no_other_route(self, session: PayingSession, codes: Collection[int | None]) -> str:
+        """Why a session sends nothing more after attempts, those that failed with these codes."""
+        missing = self.missing_channel(session)
+        if missing is not None:
+            return missing
+        # Only a lack of liquidity is the less for a smaller amount. Parts in flight lock some.
+        is_lack = FailureCode.TEMPORARY_CHANNEL_FAILURE in codes or not codes
+        mend = "pay less, or pay later" if is_lack else "pay later"
+        if session.attempt_count >= session.max_attempts:
+            return f"the payer makes {session.max_attempts} attempts at most, and none is left: {mend}"
+        return f"the payer knows no other route: {mend}"
+
+    def no_route(self, session: PayingSession, amount_msat: int) -> str:
+        """Why a session found no route for a part of this amount before its first attempt. It searches again without
+        what the payer learned, and without its limits on fees and on time locks."""
+        missing = self.missing_channel(session)
+        if missing is not None:
+            return missing
+        model = self._model()
+        if self._finds_a_route(session, session.fee_limit_msat, amount_msat):
+            if model is None:
+                return "the payer's node avoids every route, because of earlier failures that it has seen: pay later"
+            if not self._finds_a_route(session, session.fee_limit_msat, amount_msat, online=True):
+                return self._offline_peers(session)
+            unlikely = "no route is probable enough for the payer's node, by the number and the capacities of channels"
+            if model.facts(session.payer):
+                return f"{unlikely} and by earlier failures that it has seen: pay later, or less"
+            return f"{unlikely}: pay less"
+        if self._finds_a_route(session, ALL_MSAT, amount_msat):
+            limit_msat = session.fee_limit_msat
+            return f"every route costs more than {limit_msat} msat, the payer's limit for this amount: pay more"
+        if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=0):
+            locked = f"every route locks the amount for more than {MAX_CLTV_BLOCKS} blocks, the payer's limit"
+            return f"{locked}; the last HTLC alone for {session.final_cltv_blocks}: give it fewer blocks"
+        larger = sorted({one for one in self._engine.policies.htlc_min_msat if one > amount_msat})[:_MINIMA]
+        for least_msat in larger:
+            if self._finds_a_route(session, ALL_MSAT, least_msat):
+                return f"no route carries an amount so small: each forwards {least_msat} msat or more, so pay that"
+        return self._too_large(session, amount_msat)
+
+    def _too_large(self, session: PayingSession, amount_msat: int) -> str:
+        """Why no route carries an amount: the limits of channels, or what the payer's own can send."""
+        most = {
+            "the limits of channels (htlc_maximum_msat and capacity)": self._most_msat(session, limited=False),
+            "what the payer's own channels can send": self._most_msat(session, limited=True),
+        }
+        advised = min(most.values())
+        is_sure = advised > 0 and self._finds_a_route(session, fee_limit(advised), advised, online=True)
+        for cause, most_msat in most.items():
+            if most_msat < amount_msat:
+                carried = f"no route carries more than {most_msat} msat in one part, by {cause}"
+                split = f"and the payer could not split the {session.amount_msat} into such parts"
+                return f"{carried}, {split}: pay {f'{advised} msat or less' if is_sure else 'less'}"
+        return "no route leads to the receiver with enough liquidity: pay less, or pay later"
+
+    def _most_msat(self, session: PayingSession, *, limited: bool) -> int:
+        """The largest amount that one route can deliver, by the limits of its channels, and with `limited` by what the
+        payer's own can send now: the widest path, less its fees."""
+        engine, policies = self._engine, self._engine.policies
+
+        def width(edge: int) -> int:
+            if policies.disabled[edge]:
+                return 0
+            most = policies.htlc_max_msat[edge]
+            is_own = limited and policies.source[edge] == session.payer
+            return min(most, self._now_msat(session, edge)) if is_own else most
+
+        best, next_edge = {session.target: ALL_MSAT}, dict[int, int]()
+        heap = [(-ALL_MSAT, session.target)]
+        while heap:
+            negative, node = heappop(heap)
+            if node == session.payer:
+                break
+            if -negative < best[node]:
+                continue
+            for outgoing in engine.out_edges(node):
+                edge = outgoing ^ 1  # towards this node
+                source, carried = policies.source[edge], min(-negative, width(edge))
+                if carried > best.get(source, 0):
+                    best[source], next_edge[source] = carried, edge
+                    heappush(heap, (-carried, source))
+        path, node = list[int](), session.payer
+        while node != session.target:
+            if node not in next_edge:
+                return 0
+            path.append(next_edge[node])
+            node = policies.target[next_edge[node]]
+        low, high = 0, best[session.payer]
+        while low < high:
+            middle = (low + high + 1) // 2
+            amounts = policies.route(path, middle).amounts
+            fits = all(amount <= width(edge) for edge, amount in zip(path, amounts, strict=True))
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return low
+
+    def _finds_a_route(
+        self,
+        session: PayingSession,
+        fee_limit_msat: int,
+        amount_msat: int,
+        *,
+        final_cltv_blocks: int | None = None,
+        online: bool = False,
+    ) -> bool:
+        """Whether there is a route without what the payer learned; with `online` over peers that it knows as online."""
+        route, _ = self._engine.router.route(
+            session.payer,
+            session.target,
+            amount_msat,
+            spendable_msat=(lambda edge: self._now_msat(session, edge)) if online else self._engine.spendable_msat,
+            bounds={},
+            fee_limit_msat=fee_limit_msat,
+            final_cltv_blocks=session.final_cltv_blocks if final_cltv_blocks is None else final_cltv_blocks,
+        )
+        return route is not None
