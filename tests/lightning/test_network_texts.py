@@ -164,3 +164,52 @@ def test_a_payer_that_lost_patience_says_when_and_what_its_parts_met() -> None:
         assert str(payment.reason).startswith(
             "the payer's patience was over at 2030-01-01T00:01:00.000Z, with 1 part in flight; at last the invoice"
         )
+
+
+def test_time_locks_and_hops_are_no_lack_of_liquidity() -> None:
+    locking = [("ana", "hub", 5_000_000), {"a": "hub", "b": "shop", "capacity_sat": 5_000_000, "cltv_delta": 3_000}]
+    chain = [(f"n{number}", f"n{number + 1}", 5_000_000) for number in range(21)]
+    for edges, payer, cause in (
+        (locking, "ana", "every route locks the amount for more than 2016 blocks, the payer's limit, because of"),
+        (chain, "n0", "every route has 21 hops or more, and that is more than the 20"),
+    ):
+        with Sandbox(network=from_edges(edges), conditions="ideal") as sandbox:
+            charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=86_400)
+            payment = sandbox.wallet(payer).pay(charge)
+            sandbox.run("2m")
+            assert payment.outcome == "NO_ROUTE"
+            assert str(payment.reason).startswith(cause)
+            sandbox.network[payer].open_channel("shop", 5_000_000_000)  # as advised
+            again = sandbox.wallet(payer).pay(charge)
+            sandbox.run("2m")
+            assert again.outcome == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("payer", ["leyden", "lnd"])
+def test_slots_that_are_in_use_are_named_and_free_again_when_their_htlcs_have_ended(payer: str) -> None:
+    edges = [("ana", "shop", 5_000_000), ("ana", "other", 5_000_000)]
+    with Sandbox(network=from_edges(edges, shop="shop"), conditions=f"ideal,payer={payer}") as sandbox:
+        engine = sandbox.world.engine
+        engine.slots[0] = 483
+        payment = paid(sandbox, 1_000)
+        assert payment.outcome == "NO_ROUTE"
+        assert "had 483 HTLCs in flight, the most that they take (BOLT 2)" in str(payment.reason)
+        engine.slots[2] = 483
+        payment = paid(sandbox, 1_000)
+        assert payment.outcome == ("INSUFFICIENT_BALANCE")
+        assert "had 483 HTLCs in flight, the most that they take (BOLT 2)" in str(payment.reason)
+        engine.slots[0] = engine.slots[2] = 0
+        assert paid(sandbox, 1_000).outcome == "SUCCEEDED"
+
+
+def test_a_lack_of_liquidity_is_the_reason_although_other_parts_waited_until_the_receiver_returned_them() -> None:
+    edges = [("ana", "hub", 9_000_000), {"a": "hub", "b": "shop", "capacity_sat": 400_000, "a_balance_sat": 328_000}]
+    with Sandbox(seed=2, network=from_edges(edges, shop="shop"), conditions="ideal") as sandbox:
+        payment = paid(sandbox, 326_000_000)
+        sandbox.run("5m")
+        assert payment.outcome == "NO_ROUTE"
+        assert str(payment.reason).startswith(
+            "the payer knows no other route: pay less, or pay later; at last the channel from hub to shop had"
+        )
+        returned = "not all parts of the payment arrived within 120 s of the first: all must arrive in that time"
+        assert returned in sandbox.attempts["reason"].tolist()

@@ -5,7 +5,8 @@ All payers, of this simulation and as of an implementation, have their reasons f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections import deque
+from collections.abc import Callable, Collection
 from heapq import heappop, heappush
 
 from leyden.arguments import ALL_MSAT
@@ -14,10 +15,16 @@ from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
 from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.payer_models.payer_model import PayerModel, Session
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS
+from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 from leyden.server.timestamps import to_iso
 
 _MINIMA = 8  # how many least amounts of channels are tried to say why there is no route
 _PEERS_SHOWN = 3
+_ANY_BLOCKS = -(10**6)  # as the final time lock: no route locks an amount for so long that it exceeds the limit
+_FULL = (
+    f"the payer's channels had {MAX_ACCEPTED_HTLCS} HTLCs in flight, the most that they take (BOLT 2): pay when some"
+    " of those have ended"
+)
 
 
 class PayingSession(Session):
@@ -80,22 +87,19 @@ class FailureReasons:
             return f"the payer's channels hold {held} msat, less than the {amount_msat}: {mend}"
         if able >= amount_msat:
             return self._offline_peers(session)
-        kept = {
-            "as their reserves": sum(min(engine.balance[edge], engine.reserve[edge >> 1]) for edge in edges),
-            "in disabled channels": self._above_reserve(edge for edge in edges if engine.policies.disabled[edge]),
-            f"in channels with {MAX_ACCEPTED_HTLCS} HTLCs in flight": self._above_reserve(
-                edge
-                for edge in edges
-                if engine.slots[edge] >= MAX_ACCEPTED_HTLCS and not engine.policies.disabled[edge]
-            ),
-        }
-        named = " and ".join(f"{msat} {where}" for where, msat in kept.items() if msat)
-        holds = f"the payer's channels hold {held} msat, of which they keep {named}"
-        return f"{holds}: the rest is less than the {amount_msat}, so pay less, or from a wallet with more"
+        full = sum(self._unlocked_msat(edge) for edge in edges if engine.slots[edge] >= MAX_ACCEPTED_HTLCS)
+        if able + full >= amount_msat:
+            return _FULL
+        reserves = sum(min(engine.balance[edge], engine.reserve[edge >> 1]) for edge in edges)
+        holds = f"the payer's channels hold {held} msat, of which they keep {reserves} as their reserves"
+        disabled = held - reserves - full - able
+        more = f" and cannot send {disabled} because channels are disabled" if disabled else ""
+        return f"{holds}{more}: the rest is less than the {amount_msat}, so pay less, or from a wallet with more"
 
-    def _above_reserve(self, edges: Iterable[int]) -> int:
+    def _unlocked_msat(self, edge: int) -> int:
+        """What an own edge of a payer could send if HTLCs in flight did not occupy all its slots."""
         engine = self._engine
-        return sum(max(0, engine.balance[edge] - engine.reserve[edge >> 1]) for edge in edges)
+        return 0 if engine.policies.disabled[edge] else max(0, engine.balance[edge] - engine.reserve[edge >> 1])
 
     def _able_msat(self, edge: int) -> int:
         """What an own edge of a payer can send, whether its peer is online or not."""
@@ -141,10 +145,14 @@ class FailureReasons:
         if missing is not None:
             return missing
         model = self._model()
+
+        def online(edge: int) -> int:
+            return self._now_msat(session, edge)
+
         if self._finds_a_route(session, session.fee_limit_msat, amount_msat):
             if model is None:
                 return "the payer's node avoids every route, because of earlier failures that it has seen: pay later"
-            if not self._finds_a_route(session, session.fee_limit_msat, amount_msat, online=True):
+            if not self._finds_a_route(session, session.fee_limit_msat, amount_msat, spendable=online):
                 return self._offline_peers(session)
             unlikely = "no route is probable enough for the payer's node, by the number and the capacities of channels"
             if model.facts(session.payer):
@@ -156,11 +164,37 @@ class FailureReasons:
         if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=0):
             locked = f"every route locks the amount for more than {MAX_CLTV_BLOCKS} blocks, the payer's limit"
             return f"{locked}; the last HTLC alone for {session.final_cltv_blocks}: give it fewer blocks"
+        if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=_ANY_BLOCKS):
+            locked = f"every route locks the amount for more than {MAX_CLTV_BLOCKS} blocks, the payer's limit"
+            return f"{locked}, because of the time_lock_delta of its channels: open a channel past them"
         larger = sorted({one for one in self._engine.policies.htlc_min_msat if one > amount_msat})[:_MINIMA]
         for least_msat in larger:
             if self._finds_a_route(session, ALL_MSAT, least_msat):
                 return f"no route carries an amount so small: each forwards {least_msat} msat or more, so pay that"
+        unlocked = self._unlocked_msat
+        if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=_ANY_BLOCKS, spendable=unlocked):
+            return _FULL
+        hops = self._least_hops(session, amount_msat)
+        if hops is not None and hops > MAX_HOPS:
+            limit = f"the {MAX_HOPS} for which an onion has space (BOLT 4)"
+            return f"every route has {hops} hops or more, and that is more than {limit}: open a channel past some"
         return self._too_large(session, amount_msat)
+
+    def _least_hops(self, session: PayingSession, amount_msat: int) -> int | None:
+        """The hops of the shortest way whose channels can carry an amount; None if there is none."""
+        engine, policies = self._engine, self._engine.policies
+        hops, waiting = {session.target: 0}, deque([session.target])
+        while waiting:
+            node = waiting.popleft()
+            for outgoing in engine.out_edges(node):
+                edge = outgoing ^ 1
+                source = policies.source[edge]
+                fits = policies.htlc_min_msat[edge] <= amount_msat <= policies.htlc_max_msat[edge]
+                own = source != session.payer or self._able_msat(edge) >= amount_msat
+                if source not in hops and fits and own and not policies.disabled[edge]:
+                    hops[source] = hops[node] + 1
+                    waiting.append(source)
+        return hops.get(session.payer)
 
     def _too_large(self, session: PayingSession, amount_msat: int) -> str:
         """Why no route carries an amount: the limits of channels, or what the payer's own can send."""
@@ -169,7 +203,9 @@ class FailureReasons:
             "what the payer's own channels can send": self._most_msat(session, limited=True),
         }
         advised = min(most.values())
-        is_sure = advised > 0 and self._finds_a_route(session, fee_limit(advised), advised, online=True)
+        is_sure = advised > 0 and self._finds_a_route(
+            session, fee_limit(advised), advised, spendable=lambda edge: self._now_msat(session, edge)
+        )
         for cause, most_msat in most.items():
             if most_msat < amount_msat:
                 carried = f"no route carries more than {most_msat} msat in one part, by {cause}"
@@ -224,14 +260,15 @@ class FailureReasons:
         amount_msat: int,
         *,
         final_cltv_blocks: int | None = None,
-        online: bool = False,
+        spendable: Callable[[int], int] | None = None,
     ) -> bool:
-        """Whether there is a route without what the payer learned; with `online` over peers that it knows as online."""
+        """Whether there is a route without what the payer learned. `spendable` is what an own edge can send, without it
+        whether its peer is online or not."""
         route, _ = self._engine.router.route(
             session.payer,
             session.target,
             amount_msat,
-            spendable_msat=(lambda edge: self._now_msat(session, edge)) if online else self._engine.spendable_msat,
+            spendable_msat=spendable or self._engine.spendable_msat,
             bounds={},
             fee_limit_msat=fee_limit_msat,
             final_cltv_blocks=session.final_cltv_blocks if final_cltv_blocks is None else final_cltv_blocks,

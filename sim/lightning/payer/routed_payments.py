@@ -15,14 +15,12 @@ from leyden.lightning.payer.background_traffic import BackgroundTraffic
 from leyden.lightning.payer.network_checks import check_restored
 from leyden.lightning.payer.network_rows import NETWORK_TIMER
 from leyden.lightning.payer.network_snapshot import dump_network, restore_network
-from leyden.lightning.payer.payment_rows import AttemptResult, PaymentRow
+from leyden.lightning.payer.payment_rows import AttemptResult, AttemptRow, PaymentRow
 from leyden.lightning.payer.payment_scripts import part_amount, scripted_reason
 from leyden.lightning.payer.payment_session import (
-    ERROR,
     EXTRA_CLTV_BLOCKS,
     INSUFFICIENT_BALANCE,
     NO_ROUTE,
-    REFUSED,
     TIMEOUT,
     PaymentSession,
     PaymentSessions,
@@ -37,6 +35,7 @@ from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
 
 _IN_FLIGHT, _SUCCEEDED = "in_flight", "succeeded"
+CANCELED = "CANCELED"
 
 
 class RoutedPayments(Payments):
@@ -103,7 +102,7 @@ class RoutedPayments(Payments):
         if session is None or row["status"] == HELD:
             return super().cancel(payment_id)
         self.synchronize_time()
-        self._sessions.give_up(session, "CANCELED")
+        self._sessions.give_up(session, CANCELED)
         assert row["payment_hash"] is not None
         waiting = self._node.invoices.row(row["payment_hash"])
         if waiting is not None and any(part["state"] == HELD for part in waiting["parts"]):
@@ -300,25 +299,25 @@ class RoutedPayments(Payments):
         if outcome == "SUCCEEDED":
             self._end(row, _SUCCEEDED, outcome, None)
             return
-        failed = [attempt for attempt in row["attempts"] if attempt["reason"]]
         cause = session.cause or self._cause(session, outcome, session.amount_msat)  # a former version stored none
-        if outcome not in (REFUSED, ERROR) and failed:
-            _, _, last = max((each["resolved_at"] or 0, place, each["reason"]) for place, each in enumerate(failed))
-            cause = f"{cause}; at last {last}"
+        if outcome in (TIMEOUT, CANCELED):  # the parts in flight have decided since then
+            cause += _at_last(row["attempts"])
         self._end(row, FAILED, outcome, cause)
 
     def _cause(self, session: PaymentSession, outcome: str, amount_msat: int) -> str:
         """Why a session sends no more from now on."""
         reasons, attempts = self._sessions.reasons, self._existing_row(session.id)["attempts"]
-        if outcome == "CANCELED":
+        if outcome == CANCELED:
             return "the payment was cancelled before it had ended"
         if outcome == TIMEOUT:
             return reasons.timeout(session)
         if outcome == INSUFFICIENT_BALANCE:
-            return reasons.insufficient(session, amount_msat)
+            return reasons.insufficient(session, amount_msat) + _at_last(attempts)
+        if outcome == NO_ROUTE and not attempts:
+            return reasons.no_route(session, amount_msat)
         if outcome == NO_ROUTE:
             codes = {attempt["code"] for attempt in attempts if attempt["code"] is not None}
-            return reasons.no_other_route(session, codes) if attempts else reasons.no_route(session, amount_msat)
+            return reasons.no_other_route(session, codes) + _at_last(attempts)
         return next((each["reason"] for each in attempts[::-1] if each["reason"]), "the payer's node failed")
 
     def _update_attempt(self, payment_id: str, number: int, facts: AttemptResult) -> None:
@@ -334,3 +333,11 @@ class RoutedPayments(Payments):
         if HELD in kinds and kinds <= {HELD, FAILED} and row["status"] != HELD:
             self._journal.note("payment_held", payment_id)
             self.rows.put({**row, "status": HELD})
+
+
+def _at_last(attempts: list[AttemptRow]) -> str:
+    """The reason of the attempt that failed last, as the end of a text; empty if none has failed."""
+    failed = [
+        (each["resolved_at"] or 0, place, each["reason"]) for place, each in enumerate(attempts) if each["reason"]
+    ]
+    return f"; at last {max(failed)[2]}" if failed else ""
