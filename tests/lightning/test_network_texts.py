@@ -101,9 +101,7 @@ def test_a_payer_without_enough_names_what_it_holds_its_reserve_or_its_peers_tha
         if payer == "leyden":  # it tries, and learns that hub was offline
             assert "hub was offline" in str(reason)
             return
-        assert str(reason).startswith(
-            "the payer's peer hub was offline, and the payer's other channels could send 0 msat"
-        )
+        assert str(reason).startswith("the payer's channel to hub was offline, and its others could send 0 msat")
         outage.remove()
         assert paid(sandbox, 2_500_000).outcome == "SUCCEEDED"
 

@@ -74,6 +74,7 @@ class Engine(Channels):
         self.on_return: Callable[[Shard], None] = lambda shard: None
         self.intercept: InterceptHandler | None = None
         self.outage: OutageHandler | None = None
+        self.what_is_offline: Callable[[str | None, int], str | None] = lambda payment, edge: None
         self.has_outages: Callable[[], bool] = lambda: False
         self.background = BackgroundState()
         self.shards: dict[int, Shard] = {}
@@ -306,7 +307,8 @@ class Engine(Channels):
                 self.queue.push(min(until, max(self.conditions.block_time(latest), self.now + 1)), shard)
                 return True
             if is_forward:
-                self._drop(shard, hop, f"{names[policies.target[edge]]} was offline")
+                offline = self.what_is_offline(shard.owner.id, edge)
+                self._drop(shard, hop, offline or f"{names[policies.target[edge]]} was offline")
                 return True
             peer = names[policies.source[edge] if shard.settled else policies.target[edge]]
             self.force_close(edge ^ bool(shard.settled), f"{peer} had not answered about an HTLC by block {latest}")

@@ -119,10 +119,10 @@ class FailureReasons:
         )
         shown = ", ".join(peers[:_PEERS_SHOWN]) + (", ..." if len(peers) > _PEERS_SHOWN else "")
         rest = sum(self._now_msat(session, edge) for edge in edges)
-        others = f"and the payer's other channels could send {rest} msat"
+        others = f"and its others could send {rest} msat"
         if len(peers) == 1:
-            return f"the payer's peer {shown} was offline, {others}: pay when it is back"
-        return f"the payer's peers {shown} were offline, {others}: pay when they are back"
+            return f"the payer's channel to {shown} was offline, {others}: pay when it is back"
+        return f"the payer's channels to {shown} were offline, {others}: pay when they are back"
 
     # Routes
 

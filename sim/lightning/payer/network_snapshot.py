@@ -36,6 +36,7 @@ def fork_engine(engine: Engine) -> Engine:
     fork.in_flight, fork.slots = [0] * len(engine.in_flight), [0] * len(engine.slots)
     fork.queue, fork.shards = EventQueue(), {}
     fork.intercept = fork.outage = fork.on_first_change = None
+    fork.what_is_offline = lambda payment, edge: None
     fork.has_outages = lambda: False
     fork.on_force_close = lambda edge, reason: None
     return fork
