@@ -127,7 +127,7 @@ class Interceptors:
             }
             for field, fits in checks.items():
                 if not fits:
-                    value = row[field]  # type: ignore[literal-required]
+                    value = row[field]
                     table = "removed_interceptors" if "removed_at" in row else "interceptors"
                     raise StoreError(f"the table {table}, row {quoted(row['id'][:60])}: {field} is {value}")
 
@@ -187,7 +187,7 @@ class Interceptors:
     def _offline_text(self, row: InterceptorRow, edge: int) -> str:
         """What an interceptor keeps offline, and for what: the sandbox's outages have only whole nodes."""
         names, policies = self._engine.graph.names, self._engine.policies
-        is_for_all = row["payment"] is row["hop"] is row["times"] is None
+        is_for_all = row["payment"] is None and row["hop"] is row["times"] is None
         if row["channel"] is not None:
             what = f"the channel from {names[policies.source[edge]]} to {names[policies.target[edge]]}"
         else:

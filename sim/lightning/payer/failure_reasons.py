@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection
 from heapq import heappop, heappush
+from typing import Protocol
 
 from leyden.arguments import ALL_MSAT
 from leyden.lightning.engine.engine import Engine
@@ -27,7 +28,7 @@ _FULL = (
 )
 
 
-class PayingSession(Session):
+class PayingSession(Session, Protocol):
     """What is read of a `PaymentSession` besides what a model reads."""
 
     attempt_count: int
