@@ -103,6 +103,7 @@ def test_a_failure_code_gives_its_penalties(code, reporter, second, retried, shu
         at_any,
         good_to,
     )
+    assert interpretation.learned.endswith("removed" if code in (0x2002, 0x6002, 0x4008) else "amount") is bool(shut)
 
 
 def test_a_final_refusal_of_a_direct_channel_is_not_retried():

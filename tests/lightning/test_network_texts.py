@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -23,6 +24,14 @@ def test_closed_channels_are_not_counted_as_channels() -> None:
         assert "with 0 channels (1 closed), outbound 0 sat" in repr(network["n3"])
         network["n3"].open_channel("n1", 1_000_000)
         assert "with 1 channel (1 closed), outbound 1000 sat" in repr(network["n3"])
+
+
+def test_a_node_that_is_asked_for_by_its_public_key_is_no_wallets() -> None:
+    graph = from_edges([("ana", "hub", 1_000_000), ("hub", "shop", 1_000_000)], shop="shop")
+    keys = [f"02{number:064x}" for number in range(3)]
+    with Sandbox(network=replace(graph, keys=keys), conditions="ideal") as sandbox:
+        assert repr(sandbox.network[keys[1]]) == repr(sandbox.network["hub"])
+        assert "the node of the wallet 'dan'" in repr(sandbox.network.wallet("dan"))
 
 
 def test_the_conditions_name_the_payer_and_where_payers_are() -> None:
