@@ -192,6 +192,38 @@ def test_time_locks_and_hops_are_no_lack_of_liquidity() -> None:
             assert again.outcome == "SUCCEEDED"
 
 
+def test_disabled_channels_are_not_said_to_be_closed() -> None:
+    chain = (("ana", "hub"), ("hub", "mid"), ("mid", "shop"))
+    for place, cause in enumerate(
+        (
+            "the payer has no enabled channel: open one from it, or pay from another wallet",
+            "no enabled channels lead from the payer to the receiver: open one",
+            "the receiver has no enabled channel: open one to it",
+        )
+    ):
+        edges = [
+            {"a": a, "b": b, "capacity_sat": 1_000_000, "disabled": number == place}
+            for number, (a, b) in enumerate(chain)
+        ]
+        with Sandbox(network=from_edges(edges, shop="shop"), conditions="ideal") as sandbox:
+            assert paid(sandbox, 1_000_000).reason == cause
+            sandbox.network["ana"].open_channel("shop", 1_000_000_000)
+            assert paid(sandbox, 1_000_000).outcome == "SUCCEEDED"
+
+
+def test_less_is_advised_only_where_liquidity_lacked() -> None:
+    graph = from_edges([("ana", "hub", 9_000_000), ("hub", "shop", 9_000_000)], shop="shop")
+    with Sandbox(network=graph, conditions="ideal,offline_code=temporary_channel_failure") as sandbox:
+        sandbox.network["shop"].offline("10m")
+        reason = str(paid(sandbox, 2_000_000).reason)
+        assert reason.startswith("the payer knows no other route: pay later; at last shop was offline")
+        sandbox.advance("1d")
+        sandbox.network["hub"].drain(outbound=0.9999)
+        assert str(paid(sandbox, 90_000_000).reason).startswith(
+            "the payer knows no other route: pay less, or pay later"
+        )
+
+
 @pytest.mark.parametrize("payer", ["leyden", "lnd"])
 def test_slots_that_are_in_use_are_named_and_free_again_when_their_htlcs_have_ended(payer: str) -> None:
     edges = [("ana", "shop", 5_000_000), ("ana", "other", 5_000_000)]

@@ -307,8 +307,10 @@ class Engine(Channels):
                 self.queue.push(min(until, max(self.conditions.block_time(latest), self.now + 1)), shard)
                 return True
             if is_forward:
+                ends = (policies.target[edge], policies.source[edge])
+                down = next((node for node in ends if not self.conditions.is_up(node, self.now)), ends[0])
                 offline = self.what_is_offline(shard.owner.id, edge)
-                self._drop(shard, hop, offline or f"{names[policies.target[edge]]} was offline")
+                self._drop(shard, hop, offline or f"{names[down]} was offline")
                 return True
             peer = names[policies.source[edge] if shard.settled else policies.target[edge]]
             self.force_close(edge ^ bool(shard.settled), f"{peer} had not answered about an HTLC by block {latest}")

@@ -5,15 +5,15 @@ All payers, of this simulation and as of an implementation, have their reasons f
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from heapq import heappop, heappush
 from typing import Protocol
 
 from leyden.arguments import ALL_MSAT
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
-from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.payer_models.payer_model import PayerModel, Session
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
@@ -21,6 +21,7 @@ from leyden.server.timestamps import to_iso
 
 _MINIMA = 8  # how many least amounts of channels are tried to say why there is no route
 _PEERS_SHOWN = 3
+_LACK = re.compile(r"the channel from .* had [0-9]+ msat")  # as the engine writes it
 _ANY_BLOCKS = -(10**6)  # as the final time lock: no route locks an amount for so long that it exceeds the limit
 _FULL = (
     f"the payer's channels had {MAX_ACCEPTED_HTLCS} HTLCs in flight, the most that they take (BOLT 2): pay when some"
@@ -58,10 +59,12 @@ class FailureReasons:
     def missing_channel(self, session: PayingSession) -> str | None:
         """Why no amount can come from the payer to the receiver: no open channels lead there. None if some do."""
         engine, disabled = self._engine, self._engine.policies.disabled
-        if all(disabled[edge] for edge in engine.out_edges(session.payer)):
-            return "the payer has no open channel: open one from it, or pay from another wallet"
-        if all(disabled[edge ^ 1] for edge in engine.out_edges(session.target)):
-            return "the receiver has no open channel: open one to it"
+        own, last = engine.out_edges(session.payer), [edge ^ 1 for edge in engine.out_edges(session.target)]
+        if all(disabled[edge] for edge in own):
+            kind = self._usable(own)
+            return f"the payer has no {kind} channel: open one from it, or pay from another wallet"
+        if all(disabled[edge] for edge in last):
+            return f"the receiver has no {self._usable(last)} channel: open one to it"
         waiting = [session.target]
         reached = {session.target}  # the nodes from which open channels lead to the receiver
         while waiting:
@@ -70,7 +73,17 @@ class FailureReasons:
                 if node not in reached and not disabled[edge ^ 1]:
                     reached.add(node)
                     waiting.append(node)
-        return None if session.payer in reached else "no open channels lead from the payer to the receiver: open one"
+        if session.payer in reached:
+            return None
+        kind = self._usable(range(len(disabled)))
+        return f"no {kind} channels lead from the payer to the receiver: open one"
+
+    def _usable(self, edges: Iterable[int]) -> str:
+        """What those of these edges are not that can carry nothing: the channels are closed, or a policy disables
+        them."""
+        engine = self._engine
+        are_closed = all(edge >> 1 in engine.closed for edge in edges if engine.policies.disabled[edge])
+        return "open" if are_closed else "enabled"
 
     # The payer's own channels
 
@@ -127,13 +140,13 @@ class FailureReasons:
 
     # Routes
 
-    def no_other_route(self, session: PayingSession, codes: Collection[int | None]) -> str:
-        """Why a session sends nothing more after attempts, those that failed with these codes."""
+    def no_other_route(self, session: PayingSession, reasons: Collection[str]) -> str:
+        """Why a session sends nothing more after attempts, those that failed with these reasons."""
         missing = self.missing_channel(session)
         if missing is not None:
             return missing
         # Only a lack of liquidity is the less for a smaller amount. Parts in flight lock some.
-        is_lack = FailureCode.TEMPORARY_CHANNEL_FAILURE in codes or not codes
+        is_lack = not reasons or any(_LACK.match(reason) for reason in reasons)
         mend = "pay less, or pay later" if is_lack else "pay later"
         if session.attempt_count >= session.max_attempts:
             return f"the payer makes {session.max_attempts} attempts at most, and none is left: {mend}"

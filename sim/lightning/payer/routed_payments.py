@@ -10,7 +10,7 @@ from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, HtlcResolution
 from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import FAILURE_NAMES
+from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
 from leyden.lightning.payer.background_traffic import BackgroundTraffic
 from leyden.lightning.payer.network_checks import check_restored
 from leyden.lightning.payer.network_rows import NETWORK_TIMER
@@ -36,6 +36,7 @@ from leyden.server.store.store import Store
 
 _IN_FLIGHT, _SUCCEEDED = "in_flight", "succeeded"
 CANCELED = "CANCELED"
+AT_LAST = "; at last "
 
 
 class RoutedPayments(Payments):
@@ -302,6 +303,9 @@ class RoutedPayments(Payments):
         cause = session.cause or self._cause(session, outcome, session.amount_msat)  # a former version stored none
         if outcome in (TIMEOUT, CANCELED):  # the parts in flight have decided since then
             cause += _at_last(row["attempts"])
+        elif outcome == NO_ROUTE and AT_LAST not in cause:
+            # None had failed by then. That the receiver returns parts which wait is no cause, but a consequence.
+            cause += _at_last([each for each in row["attempts"] if each["code"] != FailureCode.MPP_TIMEOUT])
         self._end(row, FAILED, outcome, cause)
 
     def _cause(self, session: PaymentSession, outcome: str, amount_msat: int) -> str:
@@ -316,8 +320,8 @@ class RoutedPayments(Payments):
         if outcome == NO_ROUTE and not attempts:
             return reasons.no_route(session, amount_msat)
         if outcome == NO_ROUTE:
-            codes = {attempt["code"] for attempt in attempts if attempt["code"] is not None}
-            return reasons.no_other_route(session, codes) + _at_last(attempts)
+            found = {attempt["reason"] for attempt in attempts if attempt["reason"]}
+            return reasons.no_other_route(session, found) + _at_last(attempts)
         return next((each["reason"] for each in attempts[::-1] if each["reason"]), "the payer's node failed")
 
     def _update_attempt(self, payment_id: str, number: int, facts: AttemptResult) -> None:
@@ -340,4 +344,4 @@ def _at_last(attempts: list[AttemptRow]) -> str:
     failed = [
         (each["resolved_at"] or 0, place, each["reason"]) for place, each in enumerate(attempts) if each["reason"]
     ]
-    return f"; at last {max(failed)[2]}" if failed else ""
+    return f"{AT_LAST}{max(failed)[2]}" if failed else ""
