@@ -34,6 +34,7 @@ class PayingSession(Session, Protocol):
 
     attempt_count: int
     max_attempts: int
+    min_shard_msat: int
     gives_up_at: int | None
 
 
@@ -140,8 +141,9 @@ class FailureReasons:
 
     # Routes
 
-    def no_other_route(self, session: PayingSession, reasons: Collection[str]) -> str:
-        """Why a session sends nothing more after attempts, those that failed with these reasons."""
+    def no_other_route(self, session: PayingSession, amount_msat: int, reasons: Collection[str]) -> str:
+        """Why a session sends nothing more after attempts, those that failed with these reasons: it found no route for
+        a part of this amount."""
         missing = self.missing_channel(session)
         if missing is not None:
             return missing
@@ -150,6 +152,10 @@ class FailureReasons:
         mend = "pay less, or pay later" if is_lack else "pay later"
         if session.attempt_count >= session.max_attempts:
             return f"the payer makes {session.max_attempts} attempts at most, and none is left: {mend}"
+        model = self._model()
+        if (model is None or model.halves) and amount_msat // 2 >= session.min_shard_msat:
+            split = f"the payer splits an amount into {session.max_parts} parts at most"
+            return f"{split}, and knows no route for one of {amount_msat} msat: pay less, or pay later"
         return f"the payer knows no other route: {mend}"
 
     def no_route(self, session: PayingSession, amount_msat: int) -> str:

@@ -10,7 +10,7 @@ from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, HtlcResolution
 from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
+from leyden.lightning.failure_codes import FAILURE_NAMES
 from leyden.lightning.payer.background_traffic import BackgroundTraffic
 from leyden.lightning.payer.network_checks import check_restored
 from leyden.lightning.payer.network_rows import NETWORK_TIMER
@@ -305,7 +305,7 @@ class RoutedPayments(Payments):
             cause += _at_last(row["attempts"])
         elif outcome == NO_ROUTE and AT_LAST not in cause:
             # None had failed by then. That the receiver returns parts which wait is no cause, but a consequence.
-            cause += _at_last([each for each in row["attempts"] if each["code"] != FailureCode.MPP_TIMEOUT])
+            cause += _at_last([each for each in row["attempts"] if each["source"] != "final"])
         self._end(row, FAILED, outcome, cause)
 
     def _cause(self, session: PaymentSession, outcome: str, amount_msat: int) -> str:
@@ -321,7 +321,7 @@ class RoutedPayments(Payments):
             return reasons.no_route(session, amount_msat)
         if outcome == NO_ROUTE:
             found = {attempt["reason"] for attempt in attempts if attempt["reason"]}
-            return reasons.no_other_route(session, found) + _at_last(attempts)
+            return reasons.no_other_route(session, amount_msat, found) + _at_last(attempts)
         return next((each["reason"] for each in attempts[::-1] if each["reason"]), "the payer's node failed")
 
     def _update_attempt(self, payment_id: str, number: int, facts: AttemptResult) -> None:
