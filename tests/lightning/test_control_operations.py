@@ -330,7 +330,7 @@ def test_a_circle_over_no_peer_or_over_one_peer_is_refused_with_its_cause(sandbo
         with pytest.raises(GraphError, match=cause):
             shop.rebalance(1_000, **ends)
     sandbox.network.close_channel(shop.channels[0]["channel"])
-    with pytest.raises(GraphError, match="shop has channels to n3 alone, and a circle needs two"):
+    with pytest.raises(GraphError, match="shop has open channels to n3 alone, and a circle needs two"):
         shop.rebalance(1_000)
 
 
