@@ -173,23 +173,33 @@ def test_a_payer_that_lost_patience_says_when_and_what_its_parts_met() -> None:
         )
 
 
-def test_time_locks_and_hops_are_no_lack_of_liquidity() -> None:
-    locking = [("ana", "hub", 5_000_000), {"a": "hub", "b": "shop", "capacity_sat": 5_000_000, "cltv_delta": 3_000}]
-    chain = [(f"n{number}", f"n{number + 1}", 5_000_000) for number in range(21)]
-    for edges, payer, cause in (
-        (locking, "ana", "every route locks the amount for more than 2016 blocks, the payer's limit, because of"),
-        (chain, "n0", "every route has 21 hops or more, and that is more than the 20"),
+@pytest.mark.parametrize(("payer", "blocks", "hops"), [("leyden", 2_016, 20), ("lnd", 2_016, 20), ("ldk", 928, 19)])
+def test_time_locks_and_hops_are_no_lack_of_liquidity(payer: str, blocks: int, hops: int) -> None:
+    locking = [("ana", "hub", 5_000_000), {"a": "hub", "b": "shop", "capacity_sat": 5_000_000, "cltv_delta": blocks}]
+    chain = [("ana" if not number else f"n{number}", f"n{number + 1}", 5_000_000) for number in range(hops + 1)]
+    for edges, cause in (
+        (locking, f"every route locks the amount for more than {blocks} blocks, the payer's limit, because of"),
+        (chain, f"every route has {hops + 1} hops or more, and that is more than the {hops} that a route of this"),
     ):
-        with Sandbox(network=from_edges(edges), conditions="ideal") as sandbox:
-            charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=86_400)
-            payment = sandbox.wallet(payer).pay(charge)
-            sandbox.run("2m")
+        with Sandbox(network=from_edges(edges), conditions=f"ideal,payer={payer}") as sandbox:
+            payment = paid(sandbox, 1_000)
             assert payment.outcome == "NO_ROUTE"
             assert str(payment.reason).startswith(cause)
-            sandbox.network[payer].open_channel("shop", 5_000_000_000)  # as advised
-            again = sandbox.wallet(payer).pay(charge)
-            sandbox.run("2m")
-            assert again.outcome == "SUCCEEDED"
+            sandbox.network["ana"].open_channel("shop", 5_000_000_000)  # as advised
+            assert paid(sandbox, 1_000).outcome == "SUCCEEDED"
+
+
+def test_a_payment_that_is_given_too_many_blocks_needs_fewer() -> None:
+    with Sandbox(network="line:4", conditions="ideal") as sandbox:
+        charge = sandbox.charges.create(amount="2000000", description="tea", expiresIn=86_400)
+        outcomes = []
+        for blocks in (2_000, 80):
+            row = sandbox.world.payments.pay(charge.request, payer="n0", cltv_blocks=blocks)
+            sandbox.run("10s")
+            outcomes.append(sandbox.world.payments.rows.row(row["id"]))
+        assert outcomes[0]["outcome"] == "NO_ROUTE"
+        assert outcomes[0]["reason"].endswith("the last HTLC alone for 2003: give it fewer blocks")
+        assert outcomes[1]["outcome"] == "SUCCEEDED"
 
 
 def test_disabled_channels_are_not_said_to_be_closed() -> None:

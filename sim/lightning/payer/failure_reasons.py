@@ -19,6 +19,9 @@ from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 from leyden.server.timestamps import to_iso
 
+FINAL_CLTV_BLOCKS = 80
+# Payers add some blocks to the invoice's final delta: a block may come meanwhile (LND: three).
+EXTRA_CLTV_BLOCKS = 3
 _MINIMA = 8  # how many least amounts of channels are tried to say why there is no route
 _PEERS_SHOWN = 3
 _LACK = re.compile(r"the channel from .* had [0-9]+ msat")  # as the engine writes it
@@ -169,6 +172,11 @@ class FailureReasons:
         def online(edge: int) -> int:
             return self._now_msat(session, edge)
 
+        most_blocks, most_hops = (MAX_CLTV_BLOCKS, MAX_HOPS) if model is None else (model.most_blocks, model.most_hops)
+        hops = self._least_hops(session, amount_msat)
+        if hops is not None and hops > most_hops:
+            limit = f"the {most_hops} that a route of this payer may have"
+            return f"every route has {hops} hops or more, and that is more than {limit}: open a channel past some"
         if self._finds_a_route(session, session.fee_limit_msat, amount_msat):
             if model is None:
                 return "the payer's node avoids every route, because of earlier failures that it has seen: pay later"
@@ -181,11 +189,12 @@ class FailureReasons:
         if self._finds_a_route(session, ALL_MSAT, amount_msat):
             limit_msat = session.fee_limit_msat
             return f"every route costs more than {limit_msat} msat, the payer's limit for this amount: pay more"
-        if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=0):
-            locked = f"every route locks the amount for more than {MAX_CLTV_BLOCKS} blocks, the payer's limit"
+        usual = min(session.final_cltv_blocks, FINAL_CLTV_BLOCKS + EXTRA_CLTV_BLOCKS)
+        if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=usual):
+            locked = f"every route locks the amount for more than {most_blocks} blocks, the payer's limit"
             return f"{locked}; the last HTLC alone for {session.final_cltv_blocks}: give it fewer blocks"
         if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=_ANY_BLOCKS):
-            locked = f"every route locks the amount for more than {MAX_CLTV_BLOCKS} blocks, the payer's limit"
+            locked = f"every route locks the amount for more than {most_blocks} blocks, the payer's limit"
             return f"{locked}, because of the time_lock_delta of its channels: open a channel past them"
         larger = sorted({one for one in self._engine.policies.htlc_min_msat if one > amount_msat})[:_MINIMA]
         for least_msat in larger:
@@ -194,10 +203,6 @@ class FailureReasons:
         unlocked = self._unlocked_msat
         if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=_ANY_BLOCKS, spendable=unlocked):
             return _FULL
-        hops = self._least_hops(session, amount_msat)
-        if hops is not None and hops > MAX_HOPS:
-            limit = f"the {MAX_HOPS} for which an onion has space (BOLT 4)"
-            return f"every route has {hops} hops or more, and that is more than {limit}: open a channel past some"
         return self._too_large(session, amount_msat)
 
     def _least_hops(self, session: PayingSession, amount_msat: int) -> int | None:
@@ -284,6 +289,7 @@ class FailureReasons:
     ) -> bool:
         """Whether there is a route without what the payer learned. `spendable` is what an own edge can send, without it
         whether its peer is online or not."""
+        model = self._model()
         route, _ = self._engine.router.route(
             session.payer,
             session.target,
@@ -291,6 +297,9 @@ class FailureReasons:
             spendable_msat=spendable or self._engine.spendable_msat,
             bounds={},
             fee_limit_msat=fee_limit_msat,
-            final_cltv_blocks=session.final_cltv_blocks if final_cltv_blocks is None else final_cltv_blocks,
+            # The router has the limit of BOLT 4, and a payer may have less.
+            final_cltv_blocks=MAX_CLTV_BLOCKS
+            - (MAX_CLTV_BLOCKS if model is None else model.most_blocks)
+            + (session.final_cltv_blocks if final_cltv_blocks is None else final_cltv_blocks),
         )
         return route is not None

@@ -12,7 +12,7 @@ from zlib import crc32
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import CHANNEL_FAILURES, POLICY_FAILURES, FailureCode
-from leyden.lightning.payer.failure_reasons import FailureReasons, fee_limit
+from leyden.lightning.payer.failure_reasons import EXTRA_CLTV_BLOCKS, FINAL_CLTV_BLOCKS, FailureReasons, fee_limit
 from leyden.lightning.payer.payment_scripts import MAX_PARTS
 from leyden.lightning.payer_models.choice import payer_model
 from leyden.lightning.payer_models.payer_model import PayerModel
@@ -21,9 +21,6 @@ from leyden.lightning.routing.pathfinding import Route, SearchHint
 from leyden.lightning.undo_log import Recorded
 
 MIN_SHARD_MSAT = 10_000_000
-FINAL_CLTV_BLOCKS = 80
-# Payers add some blocks to the invoice's final delta: a block may come meanwhile (LND: three).
-EXTRA_CLTV_BLOCKS = 3
 
 SUCCEEDED, TIMEOUT, NO_ROUTE = "SUCCEEDED", "TIMEOUT", "NO_ROUTE"
 _NO_EDGES: frozenset[int] = frozenset()

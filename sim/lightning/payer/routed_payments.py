@@ -12,13 +12,13 @@ from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES
 from leyden.lightning.payer.background_traffic import BackgroundTraffic
+from leyden.lightning.payer.failure_reasons import EXTRA_CLTV_BLOCKS
 from leyden.lightning.payer.network_checks import check_restored
 from leyden.lightning.payer.network_rows import NETWORK_TIMER
 from leyden.lightning.payer.network_snapshot import dump_network, restore_network
 from leyden.lightning.payer.payment_rows import AttemptResult, AttemptRow, PaymentRow
 from leyden.lightning.payer.payment_scripts import part_amount, scripted_reason
 from leyden.lightning.payer.payment_session import (
-    EXTRA_CLTV_BLOCKS,
     INSUFFICIENT_BALANCE,
     NO_ROUTE,
     TIMEOUT,
