@@ -14,6 +14,9 @@ def wait_text(world: World, payment: PaymentRow) -> str:
         return ""
     invoices, payment_hash = world.node.invoices, payment["payment_hash"]
     invoice = None if payment_hash is None else invoices.row(payment_hash)
+    if payment["status"] == HELD and invoice is not None and invoice["state"] != "ACCEPTED":
+        what = "settled it, and the preimage" if invoice["state"] == "SETTLED" else "returned it, and the failure"
+        return f"the node has {what} is on its way to the payer"
     if payment["status"] == HELD:
         until_ms = None if invoice is None else invoices.returns_at(invoice)
         until = "" if until_ms is None else f", or the node returns it at {to_iso(until_ms)}"

@@ -184,6 +184,12 @@ def test_an_amount_beyond_every_channel_needs_less() -> None:
     sandbox = Sandbox(network=from_edges([("ana", "hub", 10**6), ("hub", "shop", 20_000)]), conditions="ideal")
     reason = paid(sandbox, 400_000_000).row["reason"]
     assert reason.startswith(
+        "the payer splits an amount into 16 parts at most, and knows no route for one of 25000000 msat: pay less, or"
+    )
+    assert "; at last the channel from hub to shop had" in reason
+    sandbox.advance("1d")
+    reason = paid(sandbox, 19_000_000).row["reason"]
+    assert reason.startswith(
         "the payer knows no other route: pay less, or pay later; at last the channel from hub to shop had"
     )
 

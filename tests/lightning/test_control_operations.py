@@ -171,6 +171,48 @@ def test_a_removed_interceptor_does_not_act(sandbox):
         _ = interceptor.row
 
 
+def test_a_removed_interceptor_keeps_its_id_and_its_outage(sandbox):
+    network = sandbox.network
+    gone = network["n1"].offline()
+    sandbox.run("5m")
+    gone.remove()
+    short = network["n2"].offline("1m")
+    network["n3"].offline("1h").remove()  # before time has moved
+    sandbox.run("5m")
+    short.remove()
+    later = network.intercept("delay", node="n1", delay="1s")
+    assert len({gone.id, short.id, later.id}) == 3
+    for call in (lambda: gone.row, lambda: gone.acted, gone.remove, lambda: repr(gone)):
+        with pytest.raises(InterceptError):
+            call()
+    assert [each.id for each in network.interceptors] == [later.id]
+    assert network.offline == []
+    found = [sandbox, Sandbox.from_snapshot(sandbox.snapshot()), sandbox.fork()]
+    for each in found:
+        each.run("1m")
+        rows = each.outages
+        spans = [(until - at).total_seconds() for at, until in zip(rows["at"], rows["until"], strict=True)]
+        assert list(zip(rows["node"], rows["cause"], spans, strict=True)) == [
+            ("n1", gone.id, 300.0), ("n2", short.id, 60.0)
+        ]  # fmt: skip
+    assert len({each.network.intercept("delay", node="n1", delay="1s").id for each in found} | {later.id}) == 2
+
+
+def test_what_an_interceptor_took_offline_is_named(sandbox):
+    channel = sandbox.network["shop"].channels[0]["channel"]
+    reasons = []
+    for where in ({"channel": channel}, {"node": "n1", "times": 1}, {"node": "n1"}):
+        interceptor = sandbox.network.intercept("offline", **where)
+        reasons.append(pay(sandbox)[1].row["attempts"][0]["reason"])
+        interceptor.remove()
+        sandbox.advance("1d")  # what the payer learned is forgotten
+    assert reasons == [
+        "the channel from n1 to shop was offline, by interceptor intercept-1",
+        "n1 was offline to this HTLC, by interceptor intercept-2",
+        "n1 was offline, by interceptor intercept-3",
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "more"),
     [
@@ -276,6 +318,20 @@ def test_a_circular_payment_moves_inbound_liquidity_between_channels_and_costs_f
     moved = {channel["peer"]: channel["local_msat"] - 5_000_000_000 for channel in shop.channels}
     assert moved == {"n1": -1_000_000_000 - fee, "n3": 1_000_000_000}
     audit(sandbox.world.engine)
+
+
+def test_a_circle_over_no_peer_or_over_one_peer_is_refused_with_its_cause(sandbox):
+    shop = sandbox.network["shop"]
+    for ends, cause in (
+        ({"out": "ana"}, "out=ana: shop has no open channel to it, so give one of its peers: n1, n3"),
+        ({"into": "shop"}, "into=shop: shop has no open channel to it"),
+        ({"out": "n1", "into": "n1"}, "out and into are both n1: a circle needs channels to two peers"),
+    ):
+        with pytest.raises(GraphError, match=cause):
+            shop.rebalance(1_000, **ends)
+    sandbox.network.close_channel(shop.channels[0]["channel"])
+    with pytest.raises(GraphError, match="shop has open channels to n3 alone, and a circle needs two"):
+        shop.rebalance(1_000)
 
 
 def test_a_closed_channel_takes_no_new_htlc_and_resolves_those_in_flight(sandbox):
@@ -443,6 +499,18 @@ def test_a_payment_that_the_shop_has_failed_cannot_be_settled_before_the_payer_k
         sandbox.ask("POST", f"/sandbox/v1/payments/{payment.id}/settle")
     sandbox.run("5s")
     assert payment.status == "failed"
+
+
+@pytest.mark.parametrize(("decide", "words"), [("settle", "settled it, and the preimage"), ("cancel", "returned it")])
+def test_a_payment_that_the_receiver_has_decided_is_not_held_any_more(sandbox: Sandbox, decide: str, words: str):
+    _, payment = pay(sandbox, outcome="hold")
+    getattr(payment, decide)()
+    assert f"the node has {words}" in repr(payment)
+    for again in (payment.settle, payment.cancel):
+        with pytest.raises(ApiError, match="409"):
+            again()
+    sandbox.run("5s")
+    assert payment.status == ("succeeded" if decide == "settle" else "failed")
 
 
 @pytest.mark.parametrize(("name", "near"), [("shp", "did you mean shop"), ("n4", "its nodes are ana, "), ("zzz", "")])

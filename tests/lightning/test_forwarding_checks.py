@@ -53,4 +53,4 @@ def test_the_payers_limit_of_2016_blocks_includes_the_final_delta(delta, outcome
     run(engine)
     assert session.outcome == outcome
     if outcome == "NO_ROUTE":
-        assert "more than 2016 blocks" in payers.no_route_reason(session)
+        assert "more than 2016 blocks" in payers.reasons.no_route(session, session.amount_msat)

@@ -13,7 +13,8 @@ from leyden import Sandbox
 from leyden.errors import GraphError
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.network_conditions import NetworkConditions
-from leyden.lightning.payer.payment_session import PaymentSession, PaymentSessions, fee_limit
+from leyden.lightning.payer.failure_reasons import fee_limit
+from leyden.lightning.payer.payment_session import PaymentSession, PaymentSessions
 from leyden.lightning.routing.mission_control import interpret_failure
 from leyden.lightning.routing.pathfinding import EdgePolicies, hop_fee
 from leyden.lightning.topology.generate import LEAST_NODES, SHAPES, generate
@@ -102,6 +103,7 @@ def test_a_failure_code_gives_its_penalties(code, reporter, second, retried, shu
         at_any,
         good_to,
     )
+    assert interpretation.learned.endswith("removed" if code in (0x2002, 0x6002, 0x4008) else "amount") is bool(shut)
 
 
 def test_a_final_refusal_of_a_direct_channel_is_not_retried():

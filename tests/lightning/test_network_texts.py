@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from leyden import Sandbox
 from leyden.errors import GraphError
 from leyden.lightning.topology.graph import from_edges
+from leyden.sandbox.resources import Payment
 
 
 def test_closed_channels_are_not_counted_as_channels() -> None:
@@ -20,6 +24,14 @@ def test_closed_channels_are_not_counted_as_channels() -> None:
         assert "with 0 channels (1 closed), outbound 0 sat" in repr(network["n3"])
         network["n3"].open_channel("n1", 1_000_000)
         assert "with 1 channel (1 closed), outbound 1000 sat" in repr(network["n3"])
+
+
+def test_a_node_that_is_asked_for_by_its_public_key_is_no_wallets() -> None:
+    graph = from_edges([("ana", "hub", 1_000_000), ("hub", "shop", 1_000_000)], shop="shop")
+    keys = [f"02{number:064x}" for number in range(3)]
+    with Sandbox(network=replace(graph, keys=keys), conditions="ideal") as sandbox:
+        assert repr(sandbox.network[keys[1]]) == repr(sandbox.network["hub"])
+        assert "the node of the wallet 'dan'" in repr(sandbox.network.wallet("dan"))
 
 
 def test_the_conditions_name_the_payer_and_where_payers_are() -> None:
@@ -67,3 +79,186 @@ def test_attempts_say_why_the_receiver_failed_them(network: str) -> None:
     assert found == {
         "settle": [""], "underpay": ["underpaid"], "wrong_secret": ["secret"], "overpay_double": ["overpaid"]
     }  # fmt: skip
+
+
+# The causes of failed payments, and advice that works
+
+
+def paid(sandbox: Sandbox, amount: int, **how: object) -> Payment:
+    charge = sandbox.charges.create(amount=str(amount), description="tea", expiresIn=86_400)
+    payment = sandbox.wallet("ana").pay(charge, **how)
+    sandbox.run("2m")
+    return payment
+
+
+@pytest.mark.parametrize("payer", ["leyden", "lnd", "lnd-bimodal", "ldk", "cln"])
+def test_a_payer_without_enough_names_what_it_holds_its_reserve_or_its_peers_that_are_offline(payer: str) -> None:
+    edges = [{"a": "ana", "b": "hub", "capacity_sat": 1_000_000}, ("hub", "shop", 9_000_000)]
+    with Sandbox(network=from_edges(edges, shop="shop"), conditions=f"ideal,payer={payer}") as sandbox:
+        sandbox.network["hub"].drain(inbound=0.2)
+        held, reserve = sandbox.network["ana"].outbound_msat, 10_000_000
+        above = paid(sandbox, held + 1)
+        assert above.outcome == "INSUFFICIENT_BALANCE"
+        assert str(above.reason).startswith(
+            f"the payer's channels hold {held} msat, less than the {held + 1}: pay less"
+        )
+        below = paid(sandbox, held - reserve + 1)
+        assert below.outcome == "INSUFFICIENT_BALANCE"
+        assert f"hold {held} msat, of which they keep {reserve} as their reserves" in str(below.reason)
+        outage = sandbox.network["hub"].offline("10m")
+        reason = paid(sandbox, 2_500_000).reason
+        if payer == "leyden":  # it tries, and learns that hub was offline
+            assert "hub was offline" in str(reason)
+            return
+        assert str(reason).startswith("the payer's channel to hub was offline, and its others could send 0 msat")
+        outage.remove()
+        assert paid(sandbox, 2_500_000).outcome == "SUCCEEDED"
+
+
+def test_a_channel_says_what_it_had_and_what_of_that_is_its_reserve() -> None:
+    graph = from_edges([("ana", "hub", 9_000_000), ("hub", "shop", 400_000)], shop="shop")
+    with Sandbox(seed=2, network=graph, conditions="ideal") as sandbox:
+        [held] = [row["local_msat"] for row in sandbox.network["hub"].channels if row["capacity_msat"] == 400_000_000]
+        paid(sandbox, held - 1)
+        first = sandbox.attempts["reason"].iloc[0]
+        assert first == f"the channel from hub to shop had {held} msat, 4000000 of them its reserve, for {held - 1}"
+
+
+def test_a_limit_of_the_channels_is_named_and_what_is_advised_can_be_paid() -> None:
+    ends = (("ana", "hub"), ("hub", "shop"))
+    edges = [{"a": a, "b": b, "capacity_sat": 5_000_000, "htlc_max_msat": 3_000_000} for a, b in ends]
+    with Sandbox(seed=2, network=from_edges(edges, shop="shop"), conditions="ideal") as sandbox:
+        payment = paid(sandbox, 4_000_000)
+        assert payment.outcome == "NO_ROUTE"
+        assert "by the limits of channels (htlc_maximum_msat and capacity)" in str(payment.reason)
+        advised = re.search(r"pay ([0-9]+) msat or less$", str(payment.reason))
+        assert advised is not None
+        assert paid(sandbox, int(advised[1]) + 1).outcome == "NO_ROUTE"
+        assert paid(sandbox, int(advised[1])).outcome == "SUCCEEDED"
+
+
+def test_a_refusal_by_the_receiver_has_its_reason_whatever_other_parts_met() -> None:
+    edges = [
+        ("ana", "a", 6_000_000), {"a": "a", "b": "shop", "capacity_sat": 400_000, "a_balance_sat": 380_000},
+        ("ana", "b", 6_000_000), {"a": "b", "b": "shop", "capacity_sat": 400_000, "a_balance_sat": 20_000},
+    ]  # fmt: skip
+    with Sandbox(seed=1, network=from_edges(edges, shop="shop"), conditions="ideal,latency=1s,latency_sigma=0.5") as sb:
+        charge = sb.charges.create(amount="450000000", description="x", expiresIn=5)
+        payment = sb.wallet("ana").pay(charge, delay="4s")
+        sb.run("5m")
+        assert payment.outcome == "INCORRECT_PAYMENT_DETAILS"
+        assert str(payment.reason).startswith("the invoice could be paid until")
+        assert "the channel from" in str(sb.attempts["reason"].iloc[-1])
+
+
+@pytest.mark.parametrize("payer", ["leyden", "lnd"])
+def test_a_payer_without_patience_sends_once_as_a_direct_one_does(payer: str) -> None:
+    with Sandbox(network="star:4", conditions=f"ideal,payer={payer}") as sandbox:
+        for number in range(2):
+            charge = sandbox.charges.create(amount="2000000", description="tea")
+            row = sandbox.world.payments.pay(charge.request, payer="ana", delay_ms=1_000 * number, patience_ms=0)
+            sandbox.run("10s")
+            assert sandbox.world.payments.rows.row(row["id"])["outcome"] == "SUCCEEDED"
+
+
+def test_a_payer_that_lost_patience_says_when_and_what_its_parts_met() -> None:
+    with Sandbox(network="star:4", conditions="ideal") as sandbox:
+        sandbox.network.intercept("delay", node="shop", delay="5m")
+        charge = sandbox.charges.create(amount="2000000", description="tea", expiresIn=120)
+        payment = sandbox.wallet("ana").pay(charge)
+        sandbox.run("1h")
+        assert payment.outcome == "TIMEOUT"
+        assert str(payment.reason).startswith(
+            "the payer's patience was over at 2030-01-01T00:01:00.000Z, with 1 part in flight; at last the invoice"
+        )
+
+
+@pytest.mark.parametrize(("payer", "blocks", "hops"), [("leyden", 2_016, 20), ("lnd", 2_016, 20), ("ldk", 928, 19)])
+def test_time_locks_and_hops_are_no_lack_of_liquidity(payer: str, blocks: int, hops: int) -> None:
+    locking = [("ana", "hub", 5_000_000), {"a": "hub", "b": "shop", "capacity_sat": 5_000_000, "cltv_delta": blocks}]
+    chain = [("ana" if not number else f"n{number}", f"n{number + 1}", 5_000_000) for number in range(hops + 1)]
+    for edges, cause in (
+        (locking, f"every route locks the amount for more than {blocks} blocks, the payer's limit, because of"),
+        (chain, f"every route has {hops + 1} hops or more, and that is more than the {hops} that a route of this"),
+    ):
+        with Sandbox(network=from_edges(edges), conditions=f"ideal,payer={payer}") as sandbox:
+            payment = paid(sandbox, 1_000)
+            assert payment.outcome == "NO_ROUTE"
+            assert str(payment.reason).startswith(cause)
+            sandbox.network["ana"].open_channel("shop", 5_000_000_000)  # as advised
+            assert paid(sandbox, 1_000).outcome == "SUCCEEDED"
+
+
+def test_a_payment_that_is_given_too_many_blocks_needs_fewer() -> None:
+    with Sandbox(network="line:4", conditions="ideal") as sandbox:
+        charge = sandbox.charges.create(amount="2000000", description="tea", expiresIn=86_400)
+        outcomes = []
+        for blocks in (2_000, 80):
+            row = sandbox.world.payments.pay(charge.request, payer="n0", cltv_blocks=blocks)
+            sandbox.run("10s")
+            outcomes.append(sandbox.world.payments.rows.row(row["id"]))
+        assert outcomes[0]["outcome"] == "NO_ROUTE"
+        assert outcomes[0]["reason"].endswith("the last HTLC alone for 2003: give it fewer blocks")
+        assert outcomes[1]["outcome"] == "SUCCEEDED"
+
+
+def test_disabled_channels_are_not_said_to_be_closed() -> None:
+    chain = (("ana", "hub"), ("hub", "mid"), ("mid", "shop"))
+    for place, cause in enumerate(
+        (
+            "the payer has no enabled channel: open one from it, or pay from another wallet",
+            "no enabled channels lead from the payer to the receiver: open one",
+            "the receiver has no enabled channel: open one to it",
+        )
+    ):
+        edges = [
+            {"a": a, "b": b, "capacity_sat": 1_000_000, "disabled": number == place}
+            for number, (a, b) in enumerate(chain)
+        ]
+        with Sandbox(network=from_edges(edges, shop="shop"), conditions="ideal") as sandbox:
+            assert paid(sandbox, 1_000_000).reason == cause
+            sandbox.network["ana"].open_channel("shop", 1_000_000_000)
+            assert paid(sandbox, 1_000_000).outcome == "SUCCEEDED"
+
+
+def test_less_is_advised_only_where_liquidity_lacked() -> None:
+    graph = from_edges([("ana", "hub", 9_000_000), ("hub", "shop", 9_000_000)], shop="shop")
+    with Sandbox(network=graph, conditions="ideal,offline_code=temporary_channel_failure") as sandbox:
+        sandbox.network["shop"].offline("10m")
+        reason = str(paid(sandbox, 2_000_000).reason)
+        assert reason.startswith("the payer knows no other route: pay later; at last shop was offline")
+        sandbox.advance("1d")
+        sandbox.network["hub"].drain(outbound=0.9999)
+        assert str(paid(sandbox, 90_000_000).reason).startswith(
+            "the payer knows no other route: pay less, or pay later"
+        )
+
+
+@pytest.mark.parametrize("payer", ["leyden", "lnd"])
+def test_slots_that_are_in_use_are_named_and_free_again_when_their_htlcs_have_ended(payer: str) -> None:
+    edges = [("ana", "shop", 5_000_000), ("ana", "other", 5_000_000)]
+    with Sandbox(network=from_edges(edges, shop="shop"), conditions=f"ideal,payer={payer}") as sandbox:
+        engine = sandbox.world.engine
+        engine.slots[0] = 483
+        payment = paid(sandbox, 1_000)
+        assert payment.outcome == "NO_ROUTE"
+        assert "had 483 HTLCs in flight, the most that they take (BOLT 2)" in str(payment.reason)
+        engine.slots[2] = 483
+        payment = paid(sandbox, 1_000)
+        assert payment.outcome == ("INSUFFICIENT_BALANCE")
+        assert "had 483 HTLCs in flight, the most that they take (BOLT 2)" in str(payment.reason)
+        engine.slots[0] = engine.slots[2] = 0
+        assert paid(sandbox, 1_000).outcome == "SUCCEEDED"
+
+
+def test_a_lack_of_liquidity_is_the_reason_although_other_parts_waited_until_the_receiver_returned_them() -> None:
+    edges = [("ana", "hub", 9_000_000), {"a": "hub", "b": "shop", "capacity_sat": 400_000, "a_balance_sat": 328_000}]
+    with Sandbox(seed=2, network=from_edges(edges, shop="shop"), conditions="ideal") as sandbox:
+        payment = paid(sandbox, 326_000_000)
+        sandbox.run("5m")
+        assert payment.outcome == "NO_ROUTE"
+        assert str(payment.reason).startswith(
+            "the payer knows no other route: pay less, or pay later; at last the channel from hub to shop had"
+        )
+        returned = "not all parts of the payment arrived within 120 s of the first: all must arrive in that time"
+        assert returned in sandbox.attempts["reason"].tolist()

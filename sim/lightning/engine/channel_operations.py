@@ -66,6 +66,7 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
     """
     policies = engine.policies
     own = engine.open_edges(node)
+    _check_circle(engine, node, own, out, into)
 
     def able(edges: list[int]) -> list[int]:
         """Those that can send the amount; by default over the largest balance."""
@@ -88,6 +89,24 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
         f"no circle carries {amount_msat} msat: it needs a channel with that much on the node's side, another with "
         "that much on the peer's, and a route between the two: give a smaller amount"
     )
+
+
+def _check_circle(engine: Engine, node: int, own: list[int], out: int | None, into: int | None) -> None:
+    """Raise `GraphError` when no amount can go in a circle from a node over these two peers."""
+    names, peers = engine.graph.names, {engine.policies.target[edge] for edge in own}
+    for name, peer in (("out", out), ("into", into)):
+        if peer is not None and peer not in peers:
+            listed = ", ".join(sorted(names[each] for each in peers)) or "none"
+            raise GraphError(
+                f"{name}={names[peer]}: {names[node]} has no open channel to it, so give one of its peers: {listed}"
+            )
+    if out is not None and out == into:
+        raise GraphError(f"out and into are both {names[into]}: a circle needs channels to two peers, so give another")
+    if len(peers) < 2:
+        only = ", ".join(names[peer] for peer in peers) or "no node"
+        raise GraphError(
+            f"{names[node]} has open channels to {only} alone, and a circle needs two peers: open one more"
+        )
 
 
 def send_at_once(engine: Engine, payer: int, target: int, amount_msat: int, fee_limit_msat: int) -> Route | None:

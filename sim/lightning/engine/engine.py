@@ -74,6 +74,7 @@ class Engine(Channels):
         self.on_return: Callable[[Shard], None] = lambda shard: None
         self.intercept: InterceptHandler | None = None
         self.outage: OutageHandler | None = None
+        self.what_is_offline: Callable[[str | None, int], str | None] = lambda payment, edge: None
         self.has_outages: Callable[[], bool] = lambda: False
         self.background = BackgroundState()
         self.shards: dict[int, Shard] = {}
@@ -265,9 +266,12 @@ class Engine(Channels):
             return failure
         if not self.conditions.is_up(policies.target[edge], self.now):
             return self.conditions.parameters.offline_code, f"{target} was offline"
-        spendable = self.balance[edge] - self.reserve[edge >> 1]
-        if amount > policies.htlc_max_msat[edge] or amount > spendable:
-            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} had {max(spendable, 0)} msat for {amount}"
+        most, held, kept = policies.htlc_max_msat[edge], self.balance[edge], self.reserve[edge >> 1]
+        if amount > most:
+            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} carries at most {most} msat"
+        if amount > held - kept:
+            reserved = f", {kept} of them its reserve," if amount <= held else ""
+            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} had {held} msat{reserved} for {amount}"
         if self.slots[edge] >= MAX_ACCEPTED_HTLCS:
             return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} had {MAX_ACCEPTED_HTLCS} HTLCs in flight"
         return None
@@ -303,7 +307,10 @@ class Engine(Channels):
                 self.queue.push(min(until, max(self.conditions.block_time(latest), self.now + 1)), shard)
                 return True
             if is_forward:
-                self._drop(shard, hop, f"{names[policies.target[edge]]} was offline")
+                ends = (policies.target[edge], policies.source[edge])
+                down = next((node for node in ends if not self.conditions.is_up(node, self.now)), ends[0])
+                offline = self.what_is_offline(shard.owner.id, edge)
+                self._drop(shard, hop, offline or f"{names[down]} was offline")
                 return True
             peer = names[policies.source[edge] if shard.settled else policies.target[edge]]
             self.force_close(edge ^ bool(shard.settled), f"{peer} had not answered about an HTLC by block {latest}")

@@ -22,3 +22,9 @@ class InterceptorRow(TypedDict):
     until_ms: int | None
     times: int | None
     acted: int
+
+
+class RemovedInterceptorRow(InterceptorRow):
+    """Table `removed_interceptors`: an interceptor as it was when it was removed, at `removed_at` (ms)."""
+
+    removed_at: int

@@ -18,7 +18,7 @@ from typing import cast
 from leyden.arguments import MAX_COUNT
 from leyden.errors import InterceptError
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.interceptor_row import KINDS, InterceptorRow
+from leyden.lightning.engine.interceptor_row import KINDS, InterceptorRow, RemovedInterceptorRow
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES, FINAL_NODE_CODES, FORWARDING_NODE_CODES
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
@@ -34,7 +34,8 @@ _MAX_DELAY_MS = 14 * 86_400_000
 
 class Interceptors:
     """The interceptors of one network, in the store's `interceptors` table, oldest first: the first that matches acts.
-    `receiver` is the number of the node that all payments go to.
+    `receiver` is the number of the node that all payments go to. Those that were removed are in the table
+    `removed_interceptors`: their outages have been, and no id is given twice.
 
     Each HTLC is matched once at each node: at hop 0, the payer, before it is offered; at the last hop, the receiver,
     before its invoice is checked.
@@ -42,12 +43,14 @@ class Interceptors:
 
     def __init__(self, store: Store, clock: Clock, journal: EventJournal, engine: Engine, receiver: int) -> None:
         self.rows = cast(TypedTable[InterceptorRow], store.table("interceptors", key="id"))
+        self.removed = cast(TypedTable[RemovedInterceptorRow], store.table("removed_interceptors", key="id"))
         self._clock = clock
         self._journal = journal
         self._engine = engine
         self._receiver = receiver
         self.on_removed_outage: Callable[[], None] = lambda: None
         engine.intercept, engine.outage, engine.has_outages = self.apply, self.offline_until, self.has_outages
+        engine.what_is_offline = self.what_is_offline
 
     def add(
         self,
@@ -95,8 +98,8 @@ class Interceptors:
             raise InterceptError("times is 1 or more, or left out for always")
         if from_ms is not None and until_ms is not None and until_ms <= from_ms:
             raise InterceptError("until_ms must be later than from_ms")
-        number = len(self.rows) + 1
-        while self.rows.row(f"intercept-{number}") is not None:
+        number = len(self.rows) + len(self.removed) + 1
+        while self.rows.row(f"intercept-{number}") is not None:  # a former version gave ids again
             number += 1
         row: InterceptorRow = {
             "id": f"intercept-{number}", "kind": kind, "payment": payment, "hop": hop, "node": node,
@@ -113,7 +116,7 @@ class Interceptors:
         """Raise `StoreError` for a row that `add` would not have written."""
         engine = self._engine
         nodes, channels = range(len(engine.graph.names)), range(engine.graph.channels)
-        for row in self.rows:
+        for row in (*self.rows, *self.removed):
             kind, code = row["kind"], row["code"]
             checks = {
                 "node": row["node"] is None or row["node"] in nodes,
@@ -124,8 +127,9 @@ class Interceptors:
             }
             for field, fits in checks.items():
                 if not fits:
-                    value = row[field]  # type: ignore[literal-required]
-                    raise StoreError(f"the table interceptors, row {quoted(row['id'][:60])}: {field} is {value}")
+                    value = row[field]
+                    table = "removed_interceptors" if "removed_at" in row else "interceptors"
+                    raise StoreError(f"the table {table}, row {quoted(row['id'][:60])}: {field} is {value}")
 
     def remove(self, interceptor_id: str) -> None:
         """Remove an interceptor. Raises `InterceptError` for an unknown id."""
@@ -133,6 +137,7 @@ class Interceptors:
         if row is None:
             raise InterceptError(f"there is no interceptor {quoted(interceptor_id)}: see the list of interceptors")
         self.rows.delete(interceptor_id)
+        self.removed.put({**row, "removed_at": self._clock.now()})
         self._journal.note("interceptor_removed", interceptor_id)
         if row["kind"] == "offline":
             self.on_removed_outage()
@@ -157,18 +162,38 @@ class Interceptors:
         """Until when (ms) a message about a payment, or one without a row, cannot pass an edge, because a node or the
         channel is offline; None if it can. Interceptors for one hop, or for some of the HTLCs, act on what is offered
         and on nothing else."""
-        now, policies, found = self._clock.now(), self._engine.policies, None
-        for row in self.rows:
-            if (
-                row["kind"] == "offline"
-                and row["hop"] is row["times"] is None
-                and (row["from_ms"] or 0) <= now < (_FOREVER if row["until_ms"] is None else row["until_ms"])
-                and row["payment"] in (None, payment_id)
-                and row["channel"] in (None, edge >> 1)
-                and row["node"] in (None, policies.source[edge], policies.target[edge])
-            ):
-                found = max(found or 0, _FOREVER if row["until_ms"] is None else row["until_ms"])
-        return found
+        rows = self._offline(payment_id, edge)
+        return max((_FOREVER if row["until_ms"] is None else row["until_ms"] for row in rows), default=None)
+
+    def what_is_offline(self, payment_id: str | None, edge: int) -> str | None:
+        """The node or the channel that an interceptor keeps offline for a message about a payment that would pass an
+        edge, as the start of a reason; None if none does."""
+        row = next(iter(self._offline(payment_id, edge)), None)
+        return None if row is None else self._offline_text(row, edge)
+
+    def _offline(self, payment_id: str | None, edge: int) -> list[InterceptorRow]:
+        now, policies = self._clock.now(), self._engine.policies
+        return [
+            row
+            for row in self.rows
+            if row["kind"] == "offline"
+            and row["hop"] is row["times"] is None
+            and (row["from_ms"] or 0) <= now < (_FOREVER if row["until_ms"] is None else row["until_ms"])
+            and row["payment"] in (None, payment_id)
+            and row["channel"] in (None, edge >> 1)
+            and row["node"] in (None, policies.source[edge], policies.target[edge])
+        ]
+
+    def _offline_text(self, row: InterceptorRow, edge: int) -> str:
+        """What an interceptor keeps offline, and for what: the sandbox's outages have only whole nodes."""
+        names, policies = self._engine.graph.names, self._engine.policies
+        is_for_all = row["payment"] is None and row["hop"] is row["times"] is None
+        if row["channel"] is not None:
+            what = f"the channel from {names[policies.source[edge]]} to {names[policies.target[edge]]}"
+        else:
+            assert row["node"] is not None
+            what = names[row["node"]]
+        return f"{what} was offline{'' if is_for_all else ' to this HTLC'}, by interceptor {row['id']}"
 
     def _matches(self, row: InterceptorRow, shard: Shard, hop: int, now: int) -> bool:
         if row["times"] is not None and row["acted"] >= row["times"]:
@@ -242,8 +267,8 @@ class Interceptors:
             return "drop", 0, f"{names[at]} never answered, {by}"
         if row["code"] is not None:
             return "fail", row["code"], f"{names[at]} answered {FAILURE_NAMES[row['code']]}, {by}"
-        offline = names[policies.target[edges[hop]] if row["node"] is None else row["node"]]
-        return "fail", self._engine.conditions.parameters.offline_code, f"{offline} was offline, {by}"
+        code = self._engine.conditions.parameters.offline_code
+        return "fail", code, self._offline_text(row, edges[hop])
 
 
 def _code_list() -> str:

@@ -273,7 +273,8 @@ class NetworkNode:
         return Interceptor(self._network, row["id"])
 
     def __repr__(self) -> str:
-        whose = "" if self._given_name in (self.name, "shop") else f", the node of the wallet {self._given_name!r},"
+        own = (self.name, "shop", *self._network.graph.keys[self.number : self.number + 1])
+        whose = "" if self._given_name in own else f", the node of the wallet {self._given_name!r},"
         return (
             f"{self.name}{whose} with {_channels(self.channels)}, outbound {self.outbound_msat // 1_000} sat, "
             f"inbound {self.inbound_msat // 1_000} sat"

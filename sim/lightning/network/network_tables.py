@@ -78,8 +78,8 @@ class BalanceRow(TypedDict):
 class OutageRow(TypedDict):
     """One row for each time that a node was offline, until now; `until` is None while it lasts.
 
-    `cause` is "condition" for an outage that the conditions of the network drew, or the id of an interceptor; one that
-    was removed has no row. `shop`: whether the node is the shop's.
+    `cause` is "condition" for an outage that the conditions of the network drew, or the id of an interceptor, whose
+    outage ends when it is removed. `shop`: whether the node is the shop's.
     """
 
     node: str
@@ -182,8 +182,13 @@ def outages_of(payments: Payments, since_ms: int) -> list[OutageRow]:
         for node in range(len(engine.graph.names))
         for at, until in engine.conditions.outages(node, since_ms, now)
     ]
-    for row in payments.interceptors.rows:
-        at, until = max(row["from_ms"] or since_ms, since_ms), row["until_ms"]
+    added = [(row, row["until_ms"]) for row in payments.interceptors.rows]
+    for removed in payments.interceptors.removed:
+        ends = [each for each in (removed["until_ms"], removed["removed_at"]) if each is not None]
+        if (removed["from_ms"] or since_ms) < min(ends):
+            added.append((removed, min(ends)))
+    for row, until in added:
+        at = max(row["from_ms"] or since_ms, since_ms)
         is_whole = all(row[name] is None for name in ("payment", "hop", "channel", "times"))
         if row["kind"] == "offline" and row["node"] is not None and is_whole and at <= now:
             found.append((at, until if until is not None and until <= now else None, row["node"], row["id"]))

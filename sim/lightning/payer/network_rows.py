@@ -9,10 +9,11 @@ BACKGROUND_TIMER = "network_background"
 
 
 class SessionRow(TypedDict):
-    """A payment session that has not ended: the fields of `PaymentSession`."""
+    """A payment session that has not ended: the fields of `PaymentSession`. Former versions wrote no `cause`."""
 
     amount_msat: int
     attempt_count: int
+    cause: NotRequired[str | None]
     fee_limit_msat: int
     fees_msat: int
     final_cltv_blocks: int

@@ -36,6 +36,7 @@ def fork_engine(engine: Engine) -> Engine:
     fork.in_flight, fork.slots = [0] * len(engine.in_flight), [0] * len(engine.slots)
     fork.queue, fork.shards = EventQueue(), {}
     fork.intercept = fork.outage = fork.on_first_change = None
+    fork.what_is_offline = lambda payment, edge: None
     fork.has_outages = lambda: False
     fork.on_force_close = lambda edge, reason: None
     return fork
@@ -121,7 +122,7 @@ def restore_network(
     for row in saved["sessions"]:
         session = PaymentSession(row["id"], row["payer"], row["target"], row["amount_msat"])
         for name in _SESSION_FIELDS:
-            setattr(session, name, row[name])
+            setattr(session, name, row[name] if name != "cause" else row.get(name))
         session.policy_retries = frozenset(row["policy_retries"]) - {FORMER_RECEIVER_EDGE}
         sessions[session.id] = session
     for row in saved["shards"]:

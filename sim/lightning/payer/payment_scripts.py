@@ -10,13 +10,8 @@ from leyden.server.timestamps import to_iso
 OUTCOMES = ("settle", "hold", "incomplete", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
 MAX_PARTS = 16
 
-# The outcomes of a payment that never reaches the receiver, and the reason of one that found no way.
-FAILURES = {
-    "NO_ROUTE": "no route leads to the receiver with enough liquidity: pay less, or pay later",
-    "INSUFFICIENT_BALANCE": "the payer's channels hold less than the amount: pay from another wallet",
-    "TIMEOUT": "the payer found no route in time: pay later",
-    "ERROR": "the payer's node failed: look at it, not at the invoice",
-}
+# The outcomes of a payment that never reaches the receiver.
+FAILURES = ("NO_ROUTE", "INSUFFICIENT_BALANCE", "TIMEOUT", "ERROR")
 
 
 def scripted_reason(failure: str) -> str:

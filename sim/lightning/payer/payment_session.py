@@ -5,55 +5,42 @@ The limits are LND's unless a payer model has others; `sim/lightning/README.md` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
-from leyden.arguments import ALL_MSAT
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import CHANNEL_FAILURES, POLICY_FAILURES, FailureCode
-from leyden.lightning.payer.payment_scripts import FAILURES, MAX_PARTS
+from leyden.lightning.payer.failure_reasons import EXTRA_CLTV_BLOCKS, FINAL_CLTV_BLOCKS, FailureReasons, fee_limit
+from leyden.lightning.payer.payment_scripts import MAX_PARTS
 from leyden.lightning.payer_models.choice import payer_model
 from leyden.lightning.payer_models.payer_model import PayerModel
 from leyden.lightning.routing.mission_control import FailureInterpretation, MissionControl, interpret_failure
-from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, Route, SearchHint
+from leyden.lightning.routing.pathfinding import Route, SearchHint
 from leyden.lightning.undo_log import Recorded
 
 MIN_SHARD_MSAT = 10_000_000
-FINAL_CLTV_BLOCKS = 80
-# Payers add some blocks to the invoice's final delta: a block may come meanwhile (LND: three).
-EXTRA_CLTV_BLOCKS = 3
 
 SUCCEEDED, TIMEOUT, NO_ROUTE = "SUCCEEDED", "TIMEOUT", "NO_ROUTE"
 _NO_EDGES: frozenset[int] = frozenset()
 INSUFFICIENT_BALANCE, REFUSED, ERROR = "INSUFFICIENT_BALANCE", "INCORRECT_PAYMENT_DETAILS", "ERROR"
-_MINIMA = 8  # how many least amounts of channels are tried to say why there is no route
-_UNLIKELY = (
-    "no route is probable enough for the payer's node: by earlier failures that it has seen, by the capacities of"
-    " channels, or because a peer of its own is offline: pay later, or less"
-)
 _DETAILS = FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
-
-
-def fee_limit(amount_msat: int) -> int:
-    """The most that a payer spends on fees: the amount itself up to 1,000 sat, above that 5 % of it."""
-    return amount_msat if amount_msat <= 1_000_000 else amount_msat // 20
 
 
 class PaymentSession(Recorded):
     """One payment. `outcome` is None until it has ended. `pending_outcome` is the outcome unless a shard in flight
-    succeeds; when it is set, no shard is sent any more. `policy_retries` are the edges whose policy failure was retried
-    once. `latency_seed` separates the latencies of sessions."""
+    succeeds; when it is set, no shard is sent any more, and `cause` says why. `policy_retries` are the edges whose
+    policy failure was retried once. `latency_seed` separates the latencies of sessions."""
 
     __slots__ = (
-        "amount_msat", "attempt_count", "fee_limit_msat", "fees_msat", "final_cltv_blocks", "gives_up_at", "hint", "id",
-        "latency_seed", "max_attempts", "max_parts", "min_shard_msat", "outcome", "parts_in_flight", "payer",
-        "pending_outcome", "policy_retries", "received_msat", "target",
+        "amount_msat", "attempt_count", "cause", "fee_limit_msat", "fees_msat", "final_cltv_blocks", "gives_up_at",
+        "hint", "id", "latency_seed", "max_attempts", "max_parts", "min_shard_msat", "outcome", "parts_in_flight",
+        "payer", "pending_outcome", "policy_retries", "received_msat", "target",
     )  # fmt: skip
     recorded_fields = (
-        "attempt_count", "fees_msat", "hint", "outcome", "parts_in_flight", "pending_outcome", "policy_retries",
-        "received_msat",
+        "attempt_count", "cause", "fees_msat", "hint", "outcome", "parts_in_flight", "pending_outcome",
+        "policy_retries", "received_msat",
     )  # fmt: skip
 
     def __init__(self, id: Any, payer: int, target: int, amount_msat: int) -> None:
@@ -67,6 +54,7 @@ class PaymentSession(Recorded):
         self.fees_msat = self.parts_in_flight = self.received_msat = self.attempt_count = 0
         self.outcome: str | None = None
         self.pending_outcome: str | None = None
+        self.cause: str | None = None
         self.policy_retries = _NO_EDGES
         self.hint: SearchHint | None = None
 
@@ -76,15 +64,18 @@ class PaymentSessions:
     learn and choose as an implementation does (`model`).
 
     `reuse_hints` keeps what a search found for the next attempt. Without it attempts are slower and depend only on what
-    a snapshot contains. `on_attempt` is called with a shard that was sent, `on_attempt_end` with one that came back and
-    the interpretation of its failure, `on_end` with a session that ended. `engine.on_arrival` is the receiver.
+    a snapshot contains. `on_stop` gives the cause of a session that sends no more, `on_attempt` is called with a shard
+    that was sent, `on_attempt_end` with one that came back and the interpretation of its failure, `on_end` with a
+    session that ended. `engine.on_arrival` is the receiver.
     """
 
     def __init__(self, engine: Engine, *, reuse_hints: bool = True) -> None:
         self.engine = engine
         self.mission_control = MissionControl(engine)
         self.model = payer_model(engine)
+        self.reasons = FailureReasons(engine, lambda: self.model)
         self._reuse_hints = reuse_hints
+        self.on_stop: Callable[[PaymentSession, str, int], str] | None = None
         self.on_attempt: Callable[[Shard], None] | None = None
         self.on_attempt_end: Callable[[Shard, FailureInterpretation | None], None] | None = None
         self.on_end: Callable[[PaymentSession], None] | None = None
@@ -109,10 +100,10 @@ class PaymentSessions:
             engine.before_change()
             engine.record_object(session)
         if self.model is None:
-            self._send(session, amounts or [session.amount_msat])
+            self._send(session, amounts or [session.amount_msat], starts=True)
         else:
             self.model.begin(session)
-            self._send_by(self.model, session, amounts or [session.amount_msat])
+            self._send_by(self.model, session, amounts or [session.amount_msat], starts=True)
         if not session.parts_in_flight:
             self._end_if_done(session)
         return session
@@ -126,88 +117,32 @@ class PaymentSessions:
                 return True
         return False
 
-    def missing_channel_reason(self, session: PaymentSession) -> str | None:
-        """Why no amount can come from the payer to the receiver: no open channels lead there. None if some do."""
-        engine, disabled = self.engine, self.engine.policies.disabled
-        if all(disabled[edge] for edge in engine.out_edges(session.payer)):
-            return "the payer has no open channel: open one from it, or pay from another wallet"
-        if all(disabled[edge ^ 1] for edge in engine.out_edges(session.target)):
-            return "the receiver has no open channel: open one to it"
-        waiting = [session.target]
-        reached = {session.target}  # the nodes from which open channels lead to the receiver
-        while waiting:
-            for edge in engine.out_edges(waiting.pop()):
-                node = engine.policies.target[edge]
-                if node not in reached and not disabled[edge ^ 1]:
-                    reached.add(node)
-                    waiting.append(node)
-        return None if session.payer in reached else "no open channels lead from the payer to the receiver: open one"
-
-    def no_other_route_reason(self, session: PaymentSession, codes: Collection[int | None]) -> str:
-        """Why a session sent nothing more after attempts that failed with these codes, and what to do about it."""
-        missing = self.missing_channel_reason(session)
-        if missing is not None:
-            return missing
-        # Only a lack of liquidity is the less for a smaller amount.
-        mend = "pay less, or pay later" if FailureCode.TEMPORARY_CHANNEL_FAILURE in codes else "pay later"
-        if session.attempt_count >= session.max_attempts:
-            return f"the payer makes {session.max_attempts} attempts at most, and none is left: {mend}"
-        return f"the payer knows no other route: {mend}"
-
-    def no_route_reason(self, session: PaymentSession) -> str:
-        """Why a session found no route before its first attempt. It searches again without what the payer learned, and
-        without its limits on fees and on time locks."""
-        missing = self.missing_channel_reason(session)
-        if missing is not None:
-            return missing
-        if self._finds_a_route(session, session.fee_limit_msat):
-            if self.model is not None:
-                return _UNLIKELY
-            return "the payer's node avoids every route, because of earlier failures that it has seen: pay later"
-        if self._finds_a_route(session, ALL_MSAT):
-            limit_msat = session.fee_limit_msat
-            return f"every route costs more than {limit_msat} msat, the payer's limit for this amount: pay more"
-        if self._finds_a_route(session, ALL_MSAT, final_cltv_blocks=0):
-            locked = f"every route locks the amount for more than {MAX_CLTV_BLOCKS} blocks, the payer's limit"
-            return f"{locked}; the last HTLC alone for {session.final_cltv_blocks}: give it fewer blocks"
-        larger = sorted({one for one in self.engine.policies.htlc_min_msat if one > session.amount_msat})[:_MINIMA]
-        for amount_msat in larger:
-            if self._finds_a_route(session, ALL_MSAT, amount_msat=amount_msat):
-                return f"no route carries an amount so small: each forwards {amount_msat} msat or more, so pay that"
-        return FAILURES[NO_ROUTE]
-
-    def _finds_a_route(
-        self,
-        session: PaymentSession,
-        fee_limit_msat: int,
-        *,
-        final_cltv_blocks: int | None = None,
-        amount_msat: int | None = None,
-    ) -> bool:
-        route, _ = self.engine.router.route(
-            session.payer,
-            session.target,
-            session.amount_msat if amount_msat is None else amount_msat,
-            spendable_msat=self.engine.spendable_msat,
-            bounds={},
-            fee_limit_msat=fee_limit_msat,
-            final_cltv_blocks=session.final_cltv_blocks if final_cltv_blocks is None else final_cltv_blocks,
-        )
-        return route is not None
-
-    def give_up(self, session: PaymentSession) -> None:
+    def give_up(self, session: PaymentSession, outcome: str = TIMEOUT) -> None:
         """Send no more shards; those in flight still decide."""
         self.engine.before_change()
         self.engine.record_object(session)
-        session.pending_outcome = session.pending_outcome or TIMEOUT
+        self._stop(session, outcome)
 
-    def _send(self, session: PaymentSession, amounts: list[int]) -> None:
-        """Send these amounts: each as one shard if there is a route for it, and otherwise as two halves."""
+    def _stop(self, session: PaymentSession, outcome: str, amount_msat: int = 0) -> None:
+        """Send no more: with this outcome, unless it has one or a shard in flight succeeds. `amount_msat` is that of
+        the part that was not sent."""
+        if session.pending_outcome is None:
+            session.pending_outcome = outcome
+            if self.on_stop is not None:
+                session.cause = self.on_stop(session, outcome, amount_msat)
+
+    def _is_over(self, session: PaymentSession) -> bool:
+        """Whether the payer's patience is over."""
+        return session.gives_up_at is not None and self.engine.now >= session.gives_up_at
+
+    def _send(self, session: PaymentSession, amounts: list[int], *, starts: bool = False) -> None:
+        """Send these amounts: each as one shard if there is a route for it, and otherwise as two halves. Those with
+        which the payment `starts` are sent also by a payer without patience, as a direct payment is."""
         engine = self.engine
         waiting = amounts
         while waiting and session.pending_outcome is None:
-            if session.gives_up_at is not None and engine.now >= session.gives_up_at:
-                session.pending_outcome = TIMEOUT
+            if not starts and self._is_over(session):
+                self._stop(session, TIMEOUT)
                 return
             amount = waiting.pop()
             route = None
@@ -228,19 +163,19 @@ class PaymentSessions:
                 self._offer(session, route)
                 continue
             if not session.attempt_count and not self._can_pay(session):
-                session.pending_outcome = INSUFFICIENT_BALANCE
+                self._stop(session, INSUFFICIENT_BALANCE, session.amount_msat)
                 return
             half = amount // 2
             if half < session.min_shard_msat or session.parts_in_flight + len(waiting) + 2 > session.max_parts:
-                session.pending_outcome = NO_ROUTE
+                self._stop(session, NO_ROUTE, amount)
                 return
             waiting += [amount - half, half]
 
-    def _send_by(self, model: PayerModel, session: PaymentSession, waiting: list[int]) -> None:
-        """Send these amounts on the routes that a model chooses."""
+    def _send_by(self, model: PayerModel, session: PaymentSession, waiting: list[int], *, starts: bool = False) -> None:
+        """Send these amounts on the routes that a model chooses; `starts` as for `_send`."""
         while waiting and session.pending_outcome is None:
-            if session.gives_up_at is not None and self.engine.now >= session.gives_up_at:
-                session.pending_outcome = TIMEOUT
+            if not starts and self._is_over(session):
+                self._stop(session, TIMEOUT)
                 return
             amount = waiting.pop()
             routes = model.routes(session, amount) if session.attempt_count < session.max_attempts else []
@@ -249,12 +184,12 @@ class PaymentSessions:
             if routes:
                 continue
             if not model.can_pay(session, amount):
-                session.pending_outcome = INSUFFICIENT_BALANCE
+                self._stop(session, INSUFFICIENT_BALANCE, amount)
                 return
             half = amount // 2
             is_whole = half < session.min_shard_msat
             if not model.halves or is_whole or session.parts_in_flight + len(waiting) + 2 > session.max_parts:
-                session.pending_outcome = NO_ROUTE
+                self._stop(session, NO_ROUTE, amount)
                 return
             waiting += [amount - half, half]
 
@@ -300,6 +235,7 @@ class PaymentSessions:
                 self._send_by(model, session, [amount])
             elif session.pending_outcome is None:
                 session.pending_outcome = REFUSED if shard.code == _DETAILS else ERROR
+                session.cause = shard.reason
         if not session.parts_in_flight:
             self._end_if_done(session)
 

@@ -141,6 +141,7 @@ class Payments:
         if row["status"] != HELD:
             raise PaymentNotHeld(f"payment {payment_id} is {row['status']}: only a held one can be settled")
         assert row["payment_hash"] is not None
+        self._check_is_held(row)
         self._node.invoices.settle(row["payment_hash"])
         return self._existing_row(payment_id)
 
@@ -153,6 +154,7 @@ class Payments:
         row = self._existing_row(payment_id)
         if row["status"] == HELD:
             assert row["payment_hash"] is not None
+            self._check_is_held(row)
             self._node.fail_invoice(row["payment_hash"], "the node failed the payment it held")
         elif row["status"] != _IN_FLIGHT:
             raise PaymentNotHeld(f"payment {payment_id} has already {row['status']}: nothing is left to cancel")
@@ -161,6 +163,18 @@ class Payments:
         else:
             self._end(row, FAILED, "CANCELED", "the payment was cancelled before it reached the receiver")
         return self._existing_row(payment_id)
+
+    def _check_is_held(self, row: PaymentRow) -> None:
+        """Raise `PaymentNotHeld` when the receiver has decided already: a payer at a distance learns that later."""
+        assert row["payment_hash"] is not None
+        invoice = self._node.invoices.row(row["payment_hash"])
+        state = "unknown" if invoice is None else invoice["state"]
+        if state != "ACCEPTED":
+            what = "settled" if state == "SETTLED" else "returned"
+            raise PaymentNotHeld(
+                f"the receiver has {what} payment {row['id']}, whose invoice is {state}: the payer learns that when "
+                "the result arrives"
+            )
 
     def begin(self) -> None:
         """Start what a new world starts by itself: of direct payments, nothing."""

@@ -12,12 +12,19 @@ from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES
 from leyden.lightning.payer.background_traffic import BackgroundTraffic
+from leyden.lightning.payer.failure_reasons import EXTRA_CLTV_BLOCKS
 from leyden.lightning.payer.network_checks import check_restored
 from leyden.lightning.payer.network_rows import NETWORK_TIMER
 from leyden.lightning.payer.network_snapshot import dump_network, restore_network
-from leyden.lightning.payer.payment_rows import AttemptResult, PaymentRow
-from leyden.lightning.payer.payment_scripts import FAILURES, part_amount, scripted_reason
-from leyden.lightning.payer.payment_session import EXTRA_CLTV_BLOCKS, PaymentSession, PaymentSessions
+from leyden.lightning.payer.payment_rows import AttemptResult, AttemptRow, PaymentRow
+from leyden.lightning.payer.payment_scripts import part_amount, scripted_reason
+from leyden.lightning.payer.payment_session import (
+    INSUFFICIENT_BALANCE,
+    NO_ROUTE,
+    TIMEOUT,
+    PaymentSession,
+    PaymentSessions,
+)
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.payer.wallet_nodes import wallet_nodes
 from leyden.lightning.payer_models.payer_model import PayerModel
@@ -28,6 +35,8 @@ from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
 
 _IN_FLIGHT, _SUCCEEDED = "in_flight", "succeeded"
+CANCELED = "CANCELED"
+AT_LAST = "; at last "
 
 
 class RoutedPayments(Payments):
@@ -62,6 +71,7 @@ class RoutedPayments(Payments):
         self._sessions = PaymentSessions(engine, reuse_hints=False)
         engine.on_arrival = self._receive
         engine.on_force_close = self._note_force_close
+        self._sessions.on_stop = self._cause
         self._sessions.on_attempt = self._record_attempt
         self._sessions.on_attempt_end = self._record_attempt_end
         self._sessions.on_end = self._session_ended
@@ -93,8 +103,7 @@ class RoutedPayments(Payments):
         if session is None or row["status"] == HELD:
             return super().cancel(payment_id)
         self.synchronize_time()
-        self.engine.record_object(session)
-        session.pending_outcome = session.pending_outcome or "CANCELED"
+        self._sessions.give_up(session, CANCELED)
         assert row["payment_hash"] is not None
         waiting = self._node.invoices.row(row["payment_hash"])
         if waiting is not None and any(part["state"] == HELD for part in waiting["parts"]):
@@ -291,16 +300,29 @@ class RoutedPayments(Payments):
         if outcome == "SUCCEEDED":
             self._end(row, _SUCCEEDED, outcome, None)
             return
-        reasons = [attempt["reason"] for attempt in row["attempts"] if attempt["reason"]]
-        reason = reasons[-1] if reasons else FAILURES.get(outcome, "no part was sent")
-        if outcome == "NO_ROUTE" and reasons:
-            codes = {attempt["code"] for attempt in row["attempts"]}
-            reason = f"{self._sessions.no_other_route_reason(session, codes)}; at last {reasons[-1]}"
-        elif outcome == "NO_ROUTE":
-            reason = self._sessions.no_route_reason(session)
-        elif outcome == "INSUFFICIENT_BALANCE" and not reasons:
-            reason = self._sessions.missing_channel_reason(session) or reason
-        self._end(row, FAILED, outcome, reason)
+        cause = session.cause or self._cause(session, outcome, session.amount_msat)  # a former version stored none
+        if outcome in (TIMEOUT, CANCELED):  # the parts in flight have decided since then
+            cause += _at_last(row["attempts"])
+        elif outcome == NO_ROUTE and AT_LAST not in cause:
+            # None had failed by then. That the receiver returns parts which wait is no cause, but a consequence.
+            cause += _at_last([each for each in row["attempts"] if each["source"] != "final"])
+        self._end(row, FAILED, outcome, cause)
+
+    def _cause(self, session: PaymentSession, outcome: str, amount_msat: int) -> str:
+        """Why a session sends no more from now on."""
+        reasons, attempts = self._sessions.reasons, self._existing_row(session.id)["attempts"]
+        if outcome == CANCELED:
+            return "the payment was cancelled before it had ended"
+        if outcome == TIMEOUT:
+            return reasons.timeout(session)
+        if outcome == INSUFFICIENT_BALANCE:
+            return reasons.insufficient(session, amount_msat) + _at_last(attempts)
+        if outcome == NO_ROUTE and not attempts:
+            return reasons.no_route(session, amount_msat)
+        if outcome == NO_ROUTE:
+            found = {attempt["reason"] for attempt in attempts if attempt["reason"]}
+            return reasons.no_other_route(session, amount_msat, found) + _at_last(attempts)
+        return next((each["reason"] for each in attempts[::-1] if each["reason"]), "the payer's node failed")
 
     def _update_attempt(self, payment_id: str, number: int, facts: AttemptResult) -> None:
         row = self._existing_row(payment_id)
@@ -315,3 +337,11 @@ class RoutedPayments(Payments):
         if HELD in kinds and kinds <= {HELD, FAILED} and row["status"] != HELD:
             self._journal.note("payment_held", payment_id)
             self.rows.put({**row, "status": HELD})
+
+
+def _at_last(attempts: list[AttemptRow]) -> str:
+    """The reason of the attempt that failed last, as the end of a text; empty if none has failed."""
+    failed = [
+        (each["resolved_at"] or 0, place, each["reason"]) for place, each in enumerate(attempts) if each["reason"]
+    ]
+    return f"{AT_LAST}{max(failed)[2]}" if failed else ""

@@ -104,6 +104,8 @@ class LdkPayer(PayerModel):
     """
 
     fact_length = 5 + 2 * BUCKETS
+    most_blocks = MAX_BLOCKS - PRIVACY_BLOCKS
+    most_hops = MAX_PATH_HOPS
 
     def __init__(self, engine: Engine, penalties: Penalties | None = None, decay: Decay | None = None) -> None:
         super().__init__(engine)

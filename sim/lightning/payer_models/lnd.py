@@ -271,11 +271,11 @@ def interpret(pairs: list[Pair], shard: FailedShard) -> Interpretation:
         if code in (FailureCode.FINAL_INCORRECT_CLTV_EXPIRY, FailureCode.FINAL_INCORRECT_HTLC_AMOUNT) and last > 1:
             fail(last - 1)
             succeed(last - 1)
-            return result(True, "last pair")
+            return result(True, "the last pair fails at any amount")
         if code in (FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, FailureCode.MPP_TIMEOUT):
             succeed(last)
             return result(code == FailureCode.MPP_TIMEOUT, GOOD)
-        failed = node_failed(False, "receiver")
+        failed = node_failed(False, "every pair of the receiver fails at any amount")
         succeed(last - 1)
         return failed
     if code == FailureCode.TEMPORARY_CHANNEL_FAILURE:
@@ -291,12 +291,12 @@ def interpret(pairs: list[Pair], shard: FailedShard) -> Interpretation:
         return result(True, "that pair fails at any amount")
     if code in POLICY_FAILURES:
         if at == 1:
-            return node_failed(True, "reporter", pairs[at])
+            return node_failed(True, "every pair of that node fails at any amount", pairs[at])
         fail(at - 1)
         succeed(at - 1)
-        return result(True, "incoming pair", policy=pairs[at])
+        return result(True, "the pair before that node fails at any amount", policy=pairs[at])
     if code == FailureCode.EXPIRY_TOO_SOON and at > 1:
         for hop in range(at):
             fail(hop)
-        return result(True, "all pairs up to the reporter")
-    return node_failed(True, "reporter")
+        return result(True, "every pair up to that node fails at any amount")
+    return node_failed(True, "every pair of that node fails at any amount")

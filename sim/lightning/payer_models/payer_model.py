@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Protocol
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.routing.mission_control import FailureInterpretation
-from leyden.lightning.routing.pathfinding import Route
+from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, Route
+from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 from leyden.server.errors import StoreError
 
 Fact = tuple[int, ...]
@@ -45,10 +46,13 @@ class PayerModel(ABC):
 
     A fact is a tuple of whole numbers with a key, which the implementation gives a meaning; facts are replaced, never
     changed. `fact_length` is their length, or divides it. `halves`: a session without a route tries half the amount.
+    `most_blocks` and `most_hops` are the limits of a route, with the last HTLC's time lock.
     """
 
     fact_length: ClassVar[int]
     halves: ClassVar[bool] = False
+    most_blocks: ClassVar[int] = MAX_CLTV_BLOCKS
+    most_hops: ClassVar[int] = MAX_HOPS
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

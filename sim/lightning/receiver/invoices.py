@@ -322,7 +322,7 @@ class Invoices:
         row = self._existing_row(payment_hash)
         waited_s = (self._clock.now() - min(part["arrived_at"] for part in _held(row))) / 1_000
         reason = (
-            f"not all parts of the payment arrived within {waited_s:g} s of the first: send the missing ones sooner"
+            f"not all parts of the payment arrived within {waited_s:g} s of the first: all must arrive in that time"
         )
         self._fail_set(row, "mpp_timeout", reason, code=FailureCode.MPP_TIMEOUT)
 

@@ -37,7 +37,7 @@ def interpret_failure(
             return FailureInterpretation(True, GOOD, succeeded_hops=reporter_hop)
         if code in (FailureCode.FINAL_INCORRECT_CLTV_EXPIRY, FailureCode.FINAL_INCORRECT_HTLC_AMOUNT):
             # The last hop may have changed the amount or the expiry; a payer with a direct channel did not.
-            return FailureInterpretation(len(edges) >= 2, "last pair", (edges[-1],))
+            return FailureInterpretation(len(edges) >= 2, "the last pair fails at any amount", (edges[-1],))
         # BOLT 4: with PERM no attempt can succeed. A failure of the receiver's node may pass, and a payer MAY retry: as
         # in LND none does, because nothing says when.
         return FailureInterpretation(not code & (PERM | NODE), GOOD, succeeded_hops=reporter_hop)
@@ -50,9 +50,9 @@ def interpret_failure(
         # The failure encloses the present policy (UPDATE): it is retried once.
         if not already_retried or not reporter_hop:
             return FailureInterpretation(True, NOTHING)
-        return FailureInterpretation(True, "incoming pair", (edges[reporter_hop - 1],))
+        return FailureInterpretation(True, "the pair before that node fails at any amount", (edges[reporter_hop - 1],))
     if code in (FailureCode.EXPIRY_TOO_SOON, FailureCode.EXPIRY_TOO_FAR):
-        return FailureInterpretation(True, "reporter", tuple(reporter_edges))
+        return FailureInterpretation(True, "every pair of that node fails at any amount", tuple(reporter_edges))
     if code & NODE:
         return FailureInterpretation(True, "node removed", tuple(reporter_edges))
     if code == FailureCode.PERMANENT_CHANNEL_FAILURE:

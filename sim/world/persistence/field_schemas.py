@@ -204,6 +204,7 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("ServiceFaultRow", "body"): _one_of(*service_faults.BODIES, None),
     ("ServiceFaultRow", "probability"): _SHARE,
     ("InterceptorRow", "kind"): _one_of(*INTERCEPTOR_KINDS),
+    ("RemovedInterceptorRow", "kind"): _one_of(*INTERCEPTOR_KINDS),
     ("RequestRow", "copied_by"): or_null(
         {"type": "array", "items": [{"type": "string"}, _from(0, MAX_COUNT)], "minItems": 2, "maxItems": 2}
     ),

@@ -9,7 +9,7 @@ from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from leyden.callbacks.callback_rows import HeldRow, HitRow, LateReplyRow, PostRow, ReceiverRow, WaitingRow
 from leyden.callbacks.fault_kinds import FaultRow
-from leyden.lightning.engine.interceptor_row import InterceptorRow
+from leyden.lightning.engine.interceptor_row import InterceptorRow, RemovedInterceptorRow
 from leyden.lightning.payer.automatic_payments import DocumentCountRow, NewInvoiceRow
 from leyden.lightning.payer.payer_rules import PayerRow
 from leyden.lightning.payer.payment_rows import PaymentRow
@@ -47,6 +47,7 @@ def row_schemas() -> Mapping[str, dict[str, Any]]:
         "invoices": schema_of(InvoiceRow),
         "node": schema_of(FundsRow),
         "interceptors": schema_of(InterceptorRow),
+        "removed_interceptors": schema_of(RemovedInterceptorRow),
         "payments": schema_of(PaymentRow),
         "payers": schema_of(PayerRow),
         "payer_invoices": schema_of(NewInvoiceRow),

@@ -1,0 +1,305 @@
+"""Why a payer sends no more of a payment: the cause that is so at that instant, and what to do about it.
+
+All payers, of this simulation and as of an implementation, have their reasons from here. No real payer receives them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from heapq import heappop, heappush
+from typing import Protocol
+
+from leyden.arguments import ALL_MSAT
+from leyden.lightning.engine.engine import Engine
+from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
+from leyden.lightning.payer_models.payer_model import PayerModel, Session
+from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS
+from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
+from leyden.server.timestamps import to_iso
+
+FINAL_CLTV_BLOCKS = 80
+# Payers add some blocks to the invoice's final delta: a block may come meanwhile (LND: three).
+EXTRA_CLTV_BLOCKS = 3
+_MINIMA = 8  # how many least amounts of channels are tried to say why there is no route
+_PEERS_SHOWN = 3
+_LACK = re.compile(r"the channel from .* had [0-9]+ msat")  # as the engine writes it
+_ANY_BLOCKS = -(10**6)  # as the final time lock: no route locks an amount for so long that it exceeds the limit
+_FULL = (
+    f"the payer's channels had {MAX_ACCEPTED_HTLCS} HTLCs in flight, the most that they take (BOLT 2): pay when some"
+    " of those have ended"
+)
+
+
+class PayingSession(Session, Protocol):
+    """What is read of a `PaymentSession` besides what a model reads."""
+
+    attempt_count: int
+    max_attempts: int
+    min_shard_msat: int
+    gives_up_at: int | None
+
+
+def fee_limit(amount_msat: int) -> int:
+    """The most that a payer spends on fees: the amount itself up to 1,000 sat, above that 5 % of it."""
+    return amount_msat if amount_msat <= 1_000_000 else amount_msat // 20
+
+
+class FailureReasons:
+    """The reasons of one network's payers. `model` is that after which they work; None: this simulation's own."""
+
+    def __init__(self, engine: Engine, model: Callable[[], PayerModel | None]) -> None:
+        self._engine = engine
+        self._model = model
+
+    def timeout(self, session: PayingSession) -> str:
+        """Why a payer without patience sends no more."""
+        over_ms = self._engine.now if session.gives_up_at is None else session.gives_up_at
+        parts = session.parts_in_flight
+        in_flight = f", with {parts} part{'' if parts == 1 else 's'} in flight" if parts else ""
+        return f"the payer's patience was over at {to_iso(over_ms)}{in_flight}"
+
+    def missing_channel(self, session: PayingSession) -> str | None:
+        """Why no amount can come from the payer to the receiver: no open channels lead there. None if some do."""
+        engine, disabled = self._engine, self._engine.policies.disabled
+        own, last = engine.out_edges(session.payer), [edge ^ 1 for edge in engine.out_edges(session.target)]
+        if all(disabled[edge] for edge in own):
+            kind = self._usable(own)
+            return f"the payer has no {kind} channel: open one from it, or pay from another wallet"
+        if all(disabled[edge] for edge in last):
+            return f"the receiver has no {self._usable(last)} channel: open one to it"
+        waiting = [session.target]
+        reached = {session.target}  # the nodes from which open channels lead to the receiver
+        while waiting:
+            for edge in engine.out_edges(waiting.pop()):
+                node = engine.policies.target[edge]
+                if node not in reached and not disabled[edge ^ 1]:
+                    reached.add(node)
+                    waiting.append(node)
+        if session.payer in reached:
+            return None
+        kind = self._usable(range(len(disabled)))
+        return f"no {kind} channels lead from the payer to the receiver: open one"
+
+    def _usable(self, edges: Iterable[int]) -> str:
+        """What those of these edges are not that can carry nothing: the channels are closed, or a policy disables
+        them."""
+        engine = self._engine
+        are_closed = all(edge >> 1 in engine.closed for edge in edges if engine.policies.disabled[edge])
+        return "open" if are_closed else "enabled"
+
+    # The payer's own channels
+
+    def insufficient(self, session: PayingSession, amount_msat: int) -> str:
+        """Why the payer's own channels cannot send an amount together."""
+        missing = self.missing_channel(session)
+        if missing is not None:
+            return missing
+        engine = self._engine
+        edges = engine.open_edges(session.payer)
+        held = sum(engine.balance[edge] for edge in edges)
+        able = sum(self._able_msat(edge) for edge in edges)
+        if held < amount_msat:
+            mend = "pay less, or from a wallet with more"
+            return f"the payer's channels hold {held} msat, less than the {amount_msat}: {mend}"
+        if able >= amount_msat:
+            return self._offline_peers(session)
+        full = sum(self._unlocked_msat(edge) for edge in edges if engine.slots[edge] >= MAX_ACCEPTED_HTLCS)
+        if able + full >= amount_msat:
+            return _FULL
+        reserves = sum(min(engine.balance[edge], engine.reserve[edge >> 1]) for edge in edges)
+        holds = f"the payer's channels hold {held} msat, of which they keep {reserves} as their reserves"
+        disabled = held - reserves - full - able
+        more = f" and cannot send {disabled} because channels are disabled" if disabled else ""
+        return f"{holds}{more}: the rest is less than the {amount_msat}, so pay less, or from a wallet with more"
+
+    def _unlocked_msat(self, edge: int) -> int:
+        """What an own edge of a payer could send if HTLCs in flight did not occupy all its slots."""
+        engine = self._engine
+        return 0 if engine.policies.disabled[edge] else max(0, engine.balance[edge] - engine.reserve[edge >> 1])
+
+    def _able_msat(self, edge: int) -> int:
+        """What an own edge of a payer can send, whether its peer is online or not."""
+        return max(0, self._engine.spendable_msat(edge))
+
+    def _now_msat(self, session: PayingSession, edge: int) -> int:
+        """What an own edge of the payer can send, as far as the payer knows: those of a model know who is online."""
+        model = self._model()
+        return self._able_msat(edge) if model is None else model.local_msat(session, edge)
+
+    def _offline_peers(self, session: PayingSession) -> str:
+        engine = self._engine
+        names, target = engine.graph.names, engine.policies.target
+        edges = engine.open_edges(session.payer)
+        peers = sorted(
+            {names[target[edge]] for edge in edges if self._able_msat(edge) and not self._now_msat(session, edge)}
+        )
+        shown = ", ".join(peers[:_PEERS_SHOWN]) + (", ..." if len(peers) > _PEERS_SHOWN else "")
+        rest = sum(self._now_msat(session, edge) for edge in edges)
+        others = f"and its others could send {rest} msat"
+        if len(peers) == 1:
+            return f"the payer's channel to {shown} was offline, {others}: pay when it is back"
+        return f"the payer's channels to {shown} were offline, {others}: pay when they are back"
+
+    # Routes
+
+    def no_other_route(self, session: PayingSession, amount_msat: int, reasons: Collection[str]) -> str:
+        """Why a session sends nothing more after attempts, those that failed with these reasons: it found no route for
+        a part of this amount."""
+        missing = self.missing_channel(session)
+        if missing is not None:
+            return missing
+        # Only a lack of liquidity is the less for a smaller amount. Parts in flight lock some.
+        is_lack = not reasons or any(_LACK.match(reason) for reason in reasons)
+        mend = "pay less, or pay later" if is_lack else "pay later"
+        if session.attempt_count >= session.max_attempts:
+            return f"the payer makes {session.max_attempts} attempts at most, and none is left: {mend}"
+        model = self._model()
+        if (model is None or model.halves) and amount_msat // 2 >= session.min_shard_msat:
+            split = f"the payer splits an amount into {session.max_parts} parts at most"
+            return f"{split}, and knows no route for one of {amount_msat} msat: pay less, or pay later"
+        return f"the payer knows no other route: {mend}"
+
+    def no_route(self, session: PayingSession, amount_msat: int) -> str:
+        """Why a session found no route for a part of this amount before its first attempt. It searches again without
+        what the payer learned, and without its limits on fees and on time locks."""
+        missing = self.missing_channel(session)
+        if missing is not None:
+            return missing
+        model = self._model()
+
+        def online(edge: int) -> int:
+            return self._now_msat(session, edge)
+
+        most_blocks, most_hops = (MAX_CLTV_BLOCKS, MAX_HOPS) if model is None else (model.most_blocks, model.most_hops)
+        hops = self._least_hops(session, amount_msat)
+        if hops is not None and hops > most_hops:
+            limit = f"the {most_hops} that a route of this payer may have"
+            return f"every route has {hops} hops or more, and that is more than {limit}: open a channel past some"
+        if self._finds_a_route(session, session.fee_limit_msat, amount_msat):
+            if model is None:
+                return "the payer's node avoids every route, because of earlier failures that it has seen: pay later"
+            if not self._finds_a_route(session, session.fee_limit_msat, amount_msat, spendable=online):
+                return self._offline_peers(session)
+            unlikely = "no route is probable enough for the payer's node, by the number and the capacities of channels"
+            if model.facts(session.payer):
+                return f"{unlikely} and by earlier failures that it has seen: pay later, or less"
+            return f"{unlikely}: pay less"
+        if self._finds_a_route(session, ALL_MSAT, amount_msat):
+            limit_msat = session.fee_limit_msat
+            return f"every route costs more than {limit_msat} msat, the payer's limit for this amount: pay more"
+        usual = min(session.final_cltv_blocks, FINAL_CLTV_BLOCKS + EXTRA_CLTV_BLOCKS)
+        if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=usual):
+            locked = f"every route locks the amount for more than {most_blocks} blocks, the payer's limit"
+            return f"{locked}; the last HTLC alone for {session.final_cltv_blocks}: give it fewer blocks"
+        if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=_ANY_BLOCKS):
+            locked = f"every route locks the amount for more than {most_blocks} blocks, the payer's limit"
+            return f"{locked}, because of the time_lock_delta of its channels: open a channel past them"
+        larger = sorted({one for one in self._engine.policies.htlc_min_msat if one > amount_msat})[:_MINIMA]
+        for least_msat in larger:
+            if self._finds_a_route(session, ALL_MSAT, least_msat):
+                return f"no route carries an amount so small: each forwards {least_msat} msat or more, so pay that"
+        unlocked = self._unlocked_msat
+        if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=_ANY_BLOCKS, spendable=unlocked):
+            return _FULL
+        return self._too_large(session, amount_msat)
+
+    def _least_hops(self, session: PayingSession, amount_msat: int) -> int | None:
+        """The hops of the shortest way whose channels can carry an amount; None if there is none."""
+        engine, policies = self._engine, self._engine.policies
+        hops, waiting = {session.target: 0}, deque([session.target])
+        while waiting:
+            node = waiting.popleft()
+            for outgoing in engine.out_edges(node):
+                edge = outgoing ^ 1
+                source = policies.source[edge]
+                fits = policies.htlc_min_msat[edge] <= amount_msat <= policies.htlc_max_msat[edge]
+                own = source != session.payer or self._able_msat(edge) >= amount_msat
+                if source not in hops and fits and own and not policies.disabled[edge]:
+                    hops[source] = hops[node] + 1
+                    waiting.append(source)
+        return hops.get(session.payer)
+
+    def _too_large(self, session: PayingSession, amount_msat: int) -> str:
+        """Why no route carries an amount: the limits of channels, or what the payer's own can send."""
+        most = {
+            "the limits of channels (htlc_maximum_msat and capacity)": self._most_msat(session, limited=False),
+            "what the payer's own channels can send": self._most_msat(session, limited=True),
+        }
+        advised = min(most.values())
+        is_sure = advised > 0 and self._finds_a_route(
+            session, fee_limit(advised), advised, spendable=lambda edge: self._now_msat(session, edge)
+        )
+        for cause, most_msat in most.items():
+            if most_msat < amount_msat:
+                carried = f"no route carries more than {most_msat} msat in one part, by {cause}"
+                split = f"and the payer could not split the {session.amount_msat} into such parts"
+                return f"{carried}, {split}: pay {f'{advised} msat or less' if is_sure else 'less'}"
+        return "no route leads to the receiver with enough liquidity: pay less, or pay later"
+
+    def _most_msat(self, session: PayingSession, *, limited: bool) -> int:
+        """The largest amount that one route can deliver, by the limits of its channels, and with `limited` by what the
+        payer's own can send now: the widest path, less its fees."""
+        engine, policies = self._engine, self._engine.policies
+
+        def width(edge: int) -> int:
+            if policies.disabled[edge]:
+                return 0
+            most = policies.htlc_max_msat[edge]
+            is_own = limited and policies.source[edge] == session.payer
+            return min(most, self._now_msat(session, edge)) if is_own else most
+
+        best, next_edge = {session.target: ALL_MSAT}, dict[int, int]()
+        heap = [(-ALL_MSAT, session.target)]
+        while heap:
+            negative, node = heappop(heap)
+            if node == session.payer:
+                break
+            if -negative < best[node]:
+                continue
+            for outgoing in engine.out_edges(node):
+                edge = outgoing ^ 1  # towards this node
+                source, carried = policies.source[edge], min(-negative, width(edge))
+                if carried > best.get(source, 0):
+                    best[source], next_edge[source] = carried, edge
+                    heappush(heap, (-carried, source))
+        path, node = list[int](), session.payer
+        while node != session.target:
+            if node not in next_edge:
+                return 0
+            path.append(next_edge[node])
+            node = policies.target[next_edge[node]]
+        low, high = 0, best[session.payer]
+        while low < high:
+            middle = (low + high + 1) // 2
+            amounts = policies.route(path, middle).amounts
+            fits = all(amount <= width(edge) for edge, amount in zip(path, amounts, strict=True))
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return low
+
+    def _finds_a_route(
+        self,
+        session: PayingSession,
+        fee_limit_msat: int,
+        amount_msat: int,
+        *,
+        final_cltv_blocks: int | None = None,
+        spendable: Callable[[int], int] | None = None,
+    ) -> bool:
+        """Whether there is a route without what the payer learned. `spendable` is what an own edge can send, without it
+        whether its peer is online or not."""
+        model = self._model()
+        route, _ = self._engine.router.route(
+            session.payer,
+            session.target,
+            amount_msat,
+            spendable_msat=spendable or self._engine.spendable_msat,
+            bounds={},
+            fee_limit_msat=fee_limit_msat,
+            # The router has the limit of BOLT 4, and a payer may have less.
+            final_cltv_blocks=MAX_CLTV_BLOCKS
+            - (MAX_CLTV_BLOCKS if model is None else model.most_blocks)
+            + (session.final_cltv_blocks if final_cltv_blocks is None else final_cltv_blocks),
+        )
+        return route is not None
