@@ -138,6 +138,13 @@ def read_bytes(path: str | Path) -> bytes:
     return data
 
 
+def check_regular_file(path: Path) -> None:
+    """Raise `InputError` for a pipe, a device or a directory in place of a file that a run wrote: its end may never
+    come. A missing file is refused by whoever opens it."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{shown(path)} is no file: put the file that the run wrote in its place")
+
+
 def read_text(path: str | Path) -> str:
     """The text of a file in UTF-8. Raises `InputError` as `read_bytes` does."""
     try:

@@ -3,26 +3,62 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
+from _thread import interrupt_main, start_new_thread
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _ONE_STOP_S = 2.0
 _last_stop_s = -_ONE_STOP_S
+_is_stopping = False
 
 
 def interrupt_on_stop_signals() -> None:
     """Both signals raise `KeyboardInterrupt`: what has been opened is closed. Those that come within two seconds
-    after one that did belong to the same stop, and do not interrupt the closing."""
+    after one that did belong to the same stop, and do not interrupt the closing.
+
+    Python discards what is raised within a callback of the garbage collector or of a weak reference. Then it is raised
+    again, outside of it.
+    """
     for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)
+    former = sys.unraisablehook
+
+    def interrupt_again(discarded: Any) -> None:
+        if discarded.exc_type is KeyboardInterrupt:
+            start_new_thread(_interrupt_again, ())
+        else:
+            former(discarded)
+
+    sys.unraisablehook = interrupt_again
+
+
+def note_stop() -> None:
+    """This process was told to stop, in another way than by a signal."""
+    global _is_stopping
+    _is_stopping = True
+
+
+def is_stopping() -> bool:
+    """Whether this process was told to stop. What ran meanwhile may have ended too early: its result does not count."""
+    return _is_stopping
+
+
+def _interrupt_again() -> None:
+    global _last_stop_s
+    time.sleep(0.01)  # the callback has ended
+    _last_stop_s = -_ONE_STOP_S
+    interrupt_main()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     global _last_stop_s
+    note_stop()
     now_s = time.monotonic()
     if now_s - _last_stop_s >= _ONE_STOP_S:
         _last_stop_s = now_s

@@ -22,9 +22,11 @@ from leyden.__main__ import main
 from leyden.harness.engines import campaign, obligations
 from leyden.harness.engines.campaign import run_campaign, split
 from leyden.harness.engines.results import CampaignConfig
+from leyden.harness.engines.state_machine import search
 from leyden.harness.obligations import derive
 from leyden.harness.reports import coverage
 from leyden.harness.runs.cases import CaseResult, read_case
+from leyden.harness.runs.run import Run
 from leyden.harness.targets.target import InProcess
 from leyden.server.charges.charges import ChargeService
 from leyden.server.contract.document.yaml_loader import read_yaml
@@ -161,6 +163,31 @@ def test_several_stop_signals_at_once_are_one(words: list[str], after_s: float) 
     assert "Traceback" not in out + err
     assert process.returncode == 3
     assert "interrupted" in out + err
+
+
+def test_a_run_during_which_the_process_was_told_to_stop_has_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python or a library may have discarded the interrupt, and the run went on."""
+    asked = iter([False, False, True])
+    monkeypatch.setattr(campaign, "is_stopping", lambda: next(asked))
+
+    report = run_campaign(CampaignConfig(engines=("conformance",)), lambda: 0)
+    assert (report.coverage.runs.total(), report.violations) == (2, [])
+    assert report.cut_short == "it was interrupted"
+
+
+def test_an_interrupted_run_of_the_state_machine_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service may have made a step that the model has not."""
+    original, checked = Run.do, []
+
+    def interrupted(self: Run, step: Any) -> None:
+        original(self, step)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "do", interrupted)
+    monkeypatch.setattr(Run, "final_checks", lambda self: checked.append(self))
+    with pytest.raises(KeyboardInterrupt):
+        search(1, 5)
+    assert checked == []
 
 
 def _wait_for_handlers(pid: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from collections.abc import Iterator
@@ -305,6 +306,24 @@ def test_files_that_are_missing_or_damaged(finished: Path) -> None:
         _ = leyden.read(finished).charges
     manifest = orjson.loads((finished / "run.json").read_bytes())
     assert manifest["parts"] >= 2
+
+
+@pytest.mark.parametrize("name", ["run.json", "charges/rest.parquet"])
+def test_a_pipe_in_place_of_a_file_is_refused(name: str, finished: Path, tmp_path: Path) -> None:
+    directory = shutil.copytree(finished, tmp_path / "copy")
+    (directory / name).unlink()
+    os.mkfifo(directory / name)
+    with pytest.raises(InputError, match=f"{Path(name).name} is no file: put the file that the run wrote"):
+        leyden.read(directory).charges  # noqa: B018
+
+
+def test_a_text_that_is_not_utf_8_is_refused(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def undecodable(*_: Any, **__: Any) -> None:
+        b"\xc0".decode()
+
+    monkeypatch.setattr("pyarrow.concat_tables", undecodable)
+    with pytest.raises(InputError, match=r"a file of .*charges cannot be read"):
+        leyden.read(finished).charges  # noqa: B018
 
 
 def test_a_file_of_another_table_is_refused_by_its_columns(finished: Path) -> None:

@@ -352,3 +352,13 @@ def test_a_stream_whose_limit_is_below_its_arrivals_ends(sandbox: Sandbox) -> No
     with Sandbox.from_snapshot(state) as again:
         again.advance("2h")
         assert len(again.charges) <= arrived + 1
+
+
+def test_a_fault_with_more_idle_hits_than_hits_is_refused(sandbox: Sandbox) -> None:
+    """Its number of hits would be below 0."""
+    sandbox.faults.add("reorder")
+    state = json.loads(json.dumps(dump_world(sandbox.world)))
+    [[_, row]] = state["tables"]["faults"]["rows"]
+    state["leyden"], row["idle"] = VERSION, row["hits"] + 1
+    with pytest.raises(ForkError, match="idle is 1, more than its 0 hits"):
+        Sandbox.from_snapshot(state)

@@ -15,6 +15,7 @@ from leyden.harness.reports.results import CampaignReport, FoundViolation
 from leyden.harness.runs.cases import CaseResult
 from leyden.harness.targets.adapter import TargetError
 from leyden.harness.targets.target import Target
+from leyden.server.system.stop_signals import is_stopping
 
 _BATCH = 25  # runs of the state machine between two checks of the time
 _LARGEST_SEED = 2**53 - 1  # that a served Leyden takes
@@ -48,6 +49,8 @@ def run_campaign(
         name = min(parts, key=lambda one: spent_ms[one])
         try:
             result = next(parts[name], None)
+            if is_stopping():
+                raise KeyboardInterrupt  # a library may have caught it, and a run that it interrupted has no result
             if result is None:
                 del parts[name]
             else:
@@ -88,6 +91,8 @@ def _add(report: CampaignReport, engine: str, result: CaseResult, target: Target
             if engine != "schemathesis":  # what it finds has no steps
                 case, shrunk = shrink(case, target, result.violation)
                 report.coverage.unchecked.update(shrunk.unchecked)
+            if is_stopping():
+                raise KeyboardInterrupt
         except KeyboardInterrupt:
             case = as_found(result, target)
             raise

@@ -45,11 +45,16 @@ def state_machine(
     the search; Hypothesis by itself goes on for thousands of runs.
     """
     recorded = result if result is not None else CaseResult(Case(()))
+    is_interrupted = False
 
     @contextmanager
     def recording() -> Iterator[None]:
+        nonlocal is_interrupted
         try:
             yield
+        except KeyboardInterrupt:
+            is_interrupted = True
+            raise
         except ContractViolation as error:
             recorded.violation = error
             if stop_early:
@@ -92,7 +97,7 @@ def state_machine(
             recorded.case = replace(recorded.case, steps=tuple(self.steps))
             recorded.done += 0 if run is None else run.done
             try:
-                if run is not None and not (stop_early and recorded.violation is not None):
+                if run is not None and not is_interrupted and not (stop_early and recorded.violation is not None):
                     with recording():
                         run.final_checks()
                     maximize(float(len(run.reached)), label="coverage items")

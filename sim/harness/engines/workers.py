@@ -13,6 +13,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from leyden.server.system.clock import system_time_ms
+from leyden.server.system.stop_signals import note_stop
 
 if TYPE_CHECKING:
     from leyden.harness.engines.results import CampaignConfig
@@ -61,6 +62,7 @@ def _end_when_told() -> None:
         if _progress == "not begun":
             os._exit(1)
         if _progress == "running":
+            note_stop()
             interrupt_main()
 
 

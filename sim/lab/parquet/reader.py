@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from leyden.arguments import Spelled, checked_path
 from leyden.errors import ArgumentError
 from leyden.extras import require
-from leyden.json_files import InputError, shown
+from leyden.json_files import InputError, check_regular_file, shown
 from leyden.lab.parquet.layout import AT_THE_END, FORMER_NAMES, JOURNAL, ORDER, PORTIONED, REST, part_name
 from leyden.lab.parquet.writer import read_manifest
 from leyden.lab.table_columns import columns
@@ -64,6 +64,8 @@ class RecordedRun(Spelled):
         parts = 0 if name in AT_THE_END else self._manifest["parts"]
         names = [*(part_name(number) for number in range(1, parts + 1)), REST]
         files = [self._directory / name / file for file in names]
+        for file in files:
+            check_regular_file(file)
         missing = [file for file in files if not file.exists()]
         # A run that was killed has its portions and no rest.
         if missing == files[-1:] and parts:
@@ -84,10 +86,9 @@ class RecordedRun(Spelled):
                 with pyarrow.parquet.ParquetFile(file) as found:
                     _check_schema(name, file, found.schema_arrow, found.metadata.num_rows)
             portions = [pyarrow.parquet.read_table(file) for file in files]
-            joined = pyarrow.concat_tables(portions, promote_options="permissive")
-        except (OSError, pyarrow.ArrowException) as error:
+            frame: pd.DataFrame = pyarrow.concat_tables(portions, promote_options="permissive").to_pandas()
+        except (OSError, ValueError, pyarrow.ArrowException) as error:  # ValueError: a text that is not UTF-8
             raise InputError(f"a file of {self._directory / name} cannot be read ({error})") from None
-        frame: pd.DataFrame = joined.to_pandas()
         frame = frame.sort_values(ORDER, kind="stable", ignore_index=True).drop(columns=ORDER)
         frame = _present(name, frame)
         for column, states in self._manifest["states"].get(name, {}).items():

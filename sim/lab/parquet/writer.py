@@ -10,7 +10,7 @@ from jsonschema_rs import Draft202012Validator
 
 from leyden.arguments import checked_path
 from leyden.extras import require
-from leyden.json_files import InputError
+from leyden.json_files import InputError, check_regular_file
 from leyden.lab.parquet.layout import AT_THE_END, FORMAT, JOURNAL, MANIFEST, ORDER, PORTIONED, REST, part_name
 from leyden.lab.table_rows import TABLES, Row, states_of
 from leyden.lab.tables import frame_of
@@ -228,6 +228,7 @@ class RunWriter:
 def read_manifest(directory: Path) -> dict[str, Any]:
     """The content of `run.json` of a directory. Raises `InputError` if it is missing or was not written by a run."""
     path = directory / MANIFEST
+    check_regular_file(path)
     try:
         found = orjson.loads(path.read_bytes())
     except FileNotFoundError:

@@ -286,6 +286,13 @@ def _urls(table: Callable[[str], _Rows], contract: Contract | None) -> None:
                 rows.refuse(row, f"{field}{'/url' if field == 'post' else ''} is {url[:60]!r}, which is no URL")
 
 
+def _faults(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+    faults = table("faults")
+    for row in faults:
+        if row.get("idle", 0) > row["hits"]:
+            faults.refuse(row, f"idle is {row['idle']}, more than its {row['hits']} hits")
+
+
 def _fault_answers(table: Callable[[str], _Rows], contract: Contract | None) -> None:
     answers = table("service_fault_answers")
     for row in answers:
@@ -330,6 +337,7 @@ _CHECKS: tuple[Callable[[Callable[[str], _Rows], Contract | None], None], ...] =
     _deliveries,
     _inboxes,
     _urls,
+    _faults,
     _fault_answers,
     _traffic,
 )
