@@ -49,7 +49,7 @@ def _describe_conformance(conformance: argparse.ArgumentParser) -> None:
     _add_target(conformance)
     conformance.add_argument(
         "--deep", action="store_true",
-        help="also ask every obligation that is derived from the documents; this takes about half a minute",
+        help="also ask every obligation that is derived from the documents; this takes several minutes",
     )  # fmt: skip
     conformance.set_defaults(
         run=_run("fuzz"), engines=("conformance",), seed=0, seconds=None, examples=None, workers=1, cluster=None,
