@@ -53,7 +53,10 @@ def _interrupt_again() -> None:
     global _last_stop_s
     time.sleep(0.01)  # the callback has ended
     _last_stop_s = -_ONE_STOP_S
-    interrupt_main()
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # wakes a system call, too
+    else:
+        interrupt_main()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

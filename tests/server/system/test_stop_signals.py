@@ -29,7 +29,7 @@ try:
         del row
     else:
         stop()
-    time.sleep(30)
+    time.sleep(600)
 except KeyboardInterrupt:
     print("interrupted")
 """
