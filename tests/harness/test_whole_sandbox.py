@@ -94,8 +94,12 @@ def test_an_endpoint_that_is_enabled_again_when_its_delivery_is_removed(monkeypa
 
 
 def test_a_number_of_removed_rows_that_a_restart_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgets(self: RemovedRows, store: Any, journal: Any) -> None:
-        self._store, self._journal = store, journal
+    original = RemovedRows.__init__
+
+    def forgets(self: RemovedRows, *given: Any, **named: Any) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RemovedRows, "_last_ids", lambda self: [])
+            original(self, *given, **named)
 
     monkeypatch.setattr(RemovedRows, "__init__", forgets)
     assert violation_of("aged", "advanceClock, 1, torn") is not None
