@@ -24,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _run(list(given), is_process=is_process)
     except KeyboardInterrupt:
         status = _interrupted(given)
+        # CPython notes an interrupt that leaves an `exec` of a text, as a dataclass has one, and ends the process by
+        # SIGINT then, whatever its exit status. Another `exec` clears the note.
+        exec("")
     if is_process:
         from leyden.server.system.stop_signals import ignore_stop_signals
 

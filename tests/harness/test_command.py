@@ -144,8 +144,17 @@ def test_a_stop_signal_ends_all_workers(after_s: float, number: signal.Signals) 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("after_s", deep_except([0, 0.3, 2.5], 0.3))
-@pytest.mark.parametrize("words", [["conformance", "--deep"], ["fuzz", "--seconds", "600", "--workers", "2"]])
+@pytest.mark.parametrize(
+    ("words", "after_s"),
+    deep_except(
+        [
+            (words, after_s)
+            for words in (["conformance", "--deep"], ["fuzz", "--seconds", "600", "--workers", "2"])
+            for after_s in (0, 0.3, 2.5)
+        ],
+        (["fuzz", "--seconds", "600", "--workers", "2"], 0.3),
+    ),
+)
 def test_several_stop_signals_at_once_are_one(words: list[str], after_s: float) -> None:
     """A terminal and a supervisor may each send theirs."""
     with subprocess.Popen(
@@ -321,6 +330,7 @@ def test_violations_with_one_key_count_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(keys) == len(set(keys))
 
 
+@deep("test_the_conformance_run_of_one_overlay")
 def test_the_deep_conformance_run_counts_the_obligations_and_names_those_not_tested(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

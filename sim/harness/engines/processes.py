@@ -10,7 +10,9 @@ from multiprocessing import get_context
 from leyden.harness.engines import workers
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.reports.results import CampaignReport
-from leyden.server.system.stop_signals import stop_signals_blocked, stop_signals_ignored
+from leyden.server.system.stop_signals import is_stopping, stop_signals_blocked, stop_signals_ignored
+
+_POLL_S = 0.2
 
 
 def run_in_processes(parts: Sequence[CampaignConfig]) -> CampaignReport:
@@ -26,7 +28,9 @@ def run_in_processes(parts: Sequence[CampaignConfig]) -> CampaignReport:
     try:
         with stop_signals_blocked():  # a new process begins with this mask
             futures = [executor.submit(workers.run, part) for part in parts]
-        wait(futures)
+        while wait(futures, timeout=_POLL_S).not_done:
+            if is_stopping():  # a library may have discarded the interrupt
+                raise KeyboardInterrupt
     except KeyboardInterrupt:
         with stop_signals_ignored():
             stop.set()
