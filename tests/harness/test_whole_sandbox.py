@@ -10,7 +10,7 @@ import pytest
 from leyden.devserver.control import copies
 from leyden.devserver.sandboxes.copies import CopyOperations
 from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.control.apart_checks import APART_WAYS
+from leyden.harness.control.whole.apart_checks import APART_WAYS
 from leyden.harness.obligations.control.kept import EXERCISES
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.obligations.machine.pending import pending_table

@@ -8,11 +8,8 @@ from typing import Any
 import orjson
 
 from leyden.errors import MissingExtra
-from leyden.harness.control.aged_checks import check_aged
-from leyden.harness.control.apart_checks import check_apart
 from leyden.harness.control.clock_checks import check_clock
 from leyden.harness.control.host import Host
-from leyden.harness.control.keep_checks import check_keep
 from leyden.harness.control.list_checks import check_list
 from leyden.harness.control.pending_checks import check_pending
 from leyden.harness.control.refusal_checks import check_refused
@@ -20,6 +17,9 @@ from leyden.harness.control.replay_checks import check_replay
 from leyden.harness.control.search_checks import check_counts, check_search
 from leyden.harness.control.secret_checks import check_secrets
 from leyden.harness.control.state_checks import check_kept
+from leyden.harness.control.whole.aged_checks import check_aged
+from leyden.harness.control.whole.apart_checks import check_apart
+from leyden.harness.control.whole.keep_checks import check_keep
 from leyden.harness.session.session import Request, Session
 from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.hosted import HostedServer
@@ -86,7 +86,7 @@ def control_kept(session: Session, step: Step) -> None:
 def control_apart(session: Session, step: Step) -> None:
     """{"do": "control_apart", "how": "restore", "options"?, "steps": [step, ...], "meanwhile": [step, ...], "then":
     [step, ...]}: what is done in a sandbox has no effect on its copies, and the reverse
-    (`leyden.harness.control.apart_checks`)."""
+    (`leyden.harness.control.whole.apart_checks`)."""
     check_apart(lambda: new_host(session, step), step)
 
 
@@ -117,7 +117,7 @@ def control_secrets(session: Session, step: Step) -> None:
 
 def control_keep(session: Session, step: Step) -> None:
     """{"do": "control_keep", "count": N, "options"?, "disk"?, "steps": [step, ...], "how"?: "kill"}: a server with
-    `--keep N` is compared with one without it (`leyden.harness.control.keep_checks`)."""
+    `--keep N` is compared with one without it (`leyden.harness.control.whole.keep_checks`)."""
 
     def make(options: tuple[str, ...]) -> Host:
         given = [*step.get("options", ()), *options]
@@ -129,7 +129,7 @@ def control_keep(session: Session, step: Step) -> None:
 def control_aged(session: Session, step: Step) -> None:
     """{"do": "control_aged", "count": N, "options"?, "disk"?, "steps": [step, ...], "meanwhile": [step, ...], "then":
     [step, ...], "how"?: "kill"}: what stays while a server with `--keep N` removes rows
-    (`leyden.harness.control.aged_checks`)."""
+    (`leyden.harness.control.whole.aged_checks`)."""
 
     def make(options: tuple[str, ...]) -> Host:
         given = [*step.get("options", ()), *options]

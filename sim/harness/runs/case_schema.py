@@ -9,7 +9,6 @@ from jsonschema_rs import Draft202012Validator
 
 from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
-from leyden.harness.control.apart_checks import APART_WAYS
 from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
 from leyden.harness.control.list_checks import PLACES
 from leyden.harness.control.pending_checks import PENDING_WAYS
@@ -17,6 +16,7 @@ from leyden.harness.control.refusal_checks import MISTAKES
 from leyden.harness.control.search_checks import COUNTS, KINDS
 from leyden.harness.control.state_checks import WAYS
 from leyden.harness.control.store_checks import COMPACTIONS, ENDINGS, POLICIES
+from leyden.harness.control.whole.apart_checks import APART_WAYS
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.specification import PATCH_SCHEMA

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from leyden.harness.control.apart_checks import APART_WAYS
+from leyden.harness.control.whole.apart_checks import APART_WAYS
 from leyden.harness.obligations.control.kept import EXERCISES, NETWORK, after_steps, base_steps
 from leyden.harness.obligations.control.setups import PAUSED, advance, send
 from leyden.harness.obligations.machine.pending import pending_table

@@ -10,9 +10,9 @@ from typing import Any
 from leyden.harness.control.documents import LIMIT, ControlList, control_lists
 from leyden.harness.control.filters import Row
 from leyden.harness.control.host import Host, list_named, violation, with_query
-from leyden.harness.control.keep_checks import KINDS, SAME, commit
 from leyden.harness.control.search_checks import COUNTS
 from leyden.harness.control.state_checks import compare_values, do, kept_state
+from leyden.harness.control.whole.keep_checks import KINDS, SAME, commit
 from leyden.harness.targets.hosted import ENDS
 
 _MASK = ENDS[0]
