@@ -140,8 +140,12 @@ def read_bytes(path: str | Path) -> bytes:
 
 def check_regular_file(path: Path) -> None:
     """Raise `InputError` for a pipe, a device or a directory in place of a file that a run wrote: its end may never
-    come. A missing file is refused by whoever opens it."""
-    if path.exists() and not path.is_file():
+    come. What does not exist is refused by whoever opens it."""
+    try:
+        is_other = path.exists() and not path.is_file()
+    except OSError:  # a name that no file can have
+        return
+    if is_other:
         raise InputError(f"{shown(path)} is no file: put the file that the run wrote in its place")
 
 
