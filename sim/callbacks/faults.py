@@ -122,7 +122,9 @@ class Faults:
             **{rule.name: tuple(dict.fromkeys(rule.delivery.events.values())) for rule in rules},
             "fields": tuple(name for rule in rules for name in properties(rule.rule.schema)),
             "statuses": tuple(dict.fromkeys(status for rule in rules for status in _statuses(rule.rule.schema))),
-            "operations": tuple(n for n, one in self._contract.operations.items() if one.can_answer(429)),
+            "operations": tuple(
+                n for n, one in self._contract.operations.items() if one.can_answer(TooManyRequests.status)
+            ),
             "callbacks": tuple(dict.fromkeys(rule.name for rule in rules)),
             "events": tuple(dict.fromkeys(event for rule in rules for event in rule.delivery.events.values())),
         }
