@@ -78,7 +78,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "source": "the name of the node that failed it, or `final`; missing if none did",
         "code": "the failure that the payer sees, as BOLT 4 numbers it; missing without one",
         "failure": "the same by its name",
-        "retried": "whether it ended no payment: the wallet tries again if it has a route and time",
+        "retried": "whether the wallet may try again after it: it does if it finds a route and has time",
         "learned": "what the wallet learned from it",
         "why": "the receiver's cause in one word, which no payer sees; missing if another node failed it",
         "reason": "the cause in a sentence, which no payer sees",

@@ -48,3 +48,6 @@ FINAL_NODE_CODES = frozenset({
 FORWARDING_NODE_CODES = frozenset(FAILURE_NAMES) - FINAL_NODE_CODES - {
     FailureCode.TEMPORARY_NODE_FAILURE, FailureCode.PERMANENT_NODE_FAILURE,
 }  # fmt: skip
+
+# What a payer learns of a route that reached the receiver, and of one that tells it nothing.
+GOOD, NOTHING = "route was good", "nothing"

@@ -242,3 +242,21 @@ def test_no_effect_comes_before_its_cause_when_the_journal_is_lost(first: str, m
             for words, cause in LATE.items():
                 if words in event.detail and cause in shown:
                     assert shown.index(cause) < place, (acts, event)
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "words"), [(41, "after 41 ms in real time"), (0, "after 0 s in real time"), (2_000, "after 2 s")]
+)
+def test_the_duration_of_an_attempt_on_the_network_is_that_of_its_row(latency_ms: int, words: str) -> None:
+    with Sandbox(seed=7, start=START, egress="recorded") as sandbox:
+        url = "http://127.0.0.1:3000/paid"
+        charge = sandbox.charges.create(amount="1000", description="x", callbackUrl=url)
+        sandbox.wallet("ana").pay(charge)
+        sandbox.advance("2s")
+        delivery = sandbox.deliveries.id[0]
+        sandbox.session.respond(delivery, 1, status=204, latency_ms=latency_ms)
+        sandbox.advance("1s")
+        row = sandbox.callbacks.iloc[0]
+        assert (str(row["answered_at"] - row["at"]), row["latency_ms"]) == ("0 days 00:00:02", latency_ms)
+        [end] = [event for event in charge_events(sandbox.world, charge.id).events if event.text == "callback 1: 204"]
+        assert end.detail.split(" · ")[0] == words

@@ -694,6 +694,10 @@ def test_the_attempts_have_the_results_that_the_payer_saw(bench):
     assert (attempt["source"], attempt["retried"], attempt["learned"]) == ("final", False, "route was good")
     assert (attempt["why"], attempt["reason"]) == ("underpaid", payment["reason"])
     assert (attempt["status"], attempt["at"], attempt["resolved_at"]) == ("failed", START, START)
+    paid = bench.pay(bench.issue(), parts=2)
+    assert [(one["status"], one["source"], one["learned"]) for one in paid["attempts"]] == [
+        ("settled", None, "route was good")
+    ] * 2
     held = bench.pay(bench.issue(), outcome="hold", parts=2)
     assert [(each["status"], each["resolved_at"]) for each in held["attempts"]] == 2 * [("held", None)]
     bench.clock.advance(5)

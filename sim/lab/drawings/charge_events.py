@@ -44,7 +44,7 @@ from leyden.lightning.network.network_tables import htlcs_of
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
-from leyden.server.callbacks.deliveries import BLOCKED, EXHAUSTED, PENDING
+from leyden.server.callbacks.deliveries import BLOCKED, EXHAUSTED, LOST, PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.lifecycle import CREATION
 from leyden.server.charges.rows import ChargeRow
@@ -205,12 +205,19 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
             continue
         yield start._replace(text=f"{words} {'is dropped by a fault' if is_dropped else 'sent'}", tone=OPEN)
         if attempt.ended_at is not None:
-            words, took = f"{words}: {response}", f"after {span_in_words(attempt.ended_at - attempt.at)}{result}"
+            words, took = f"{words}: {response}", f"after {_duration(attempt, attempt.ended_at - attempt.at)}{result}"
             end = Event(attempt.ended_at, (*rank, 1), source, SERVICE, words, took, tone, host, closes=closes)
             yield end._replace(noted=("callback_ended", row["id"], number))
     if over and not attempts:
         more = "the receiver had answered 410 before"
         yield Event(row["created_at"], (6, row["sequence"]), SERVICE, SERVICE, "no callback", more, WAIT)
+
+
+def _duration(attempt: Attempt, clock_ms: int) -> str:
+    """How long an attempt took. Of one on the network that is real time, which the clock need not show."""
+    if attempt.error == LOST or attempt.latency_ms == clock_ms:
+        return span_in_words(clock_ms)
+    return f"{span_in_words(attempt.latency_ms)} in real time"
 
 
 def response_of(attempt: Attempt) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from leyden.lightning.engine.htlc import (
     HtlcResolution,
     PaymentNotHeld,
 )
-from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
+from leyden.lightning.failure_codes import FAILURE_NAMES, GOOD, FailureCode
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow, RouteFields, payment_summary
 from leyden.lightning.payer.payment_scripts import (
     amount_to_send,
@@ -237,12 +237,13 @@ class Payments:
         row: PaymentRow = {**payment, "attempts": attempts}
         if resolution.status == FAILED:
             # BOLT 4: only the final node sends these two codes, so the route is known to be good.
-            attempt["source"], attempt["learned"] = "final", "route was good"
+            attempt["source"], attempt["learned"] = "final", GOOD
             attempt["code"], attempt["name"] = resolution.code, FAILURE_NAMES.get(resolution.code or 0)
             attempt["why"], attempt["reason"] = resolution.why, resolution.reason
             row["next_part_at"] = None  # after a refusal by the receiver no part can help
             row["reason"] = row["reason"] or resolution.reason
         elif resolution.status == SETTLED:
+            attempt["learned"] = GOOD
             row["preimage"] = resolution.preimage
             row["received_msat"] += attempt["amount_msat"]
             row["next_part_at"] = None  # with the preimage the payment has succeeded

@@ -10,7 +10,7 @@ from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, HtlcResolution
 from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import FAILURE_NAMES
+from leyden.lightning.failure_codes import FAILURE_NAMES, GOOD
 from leyden.lightning.payer.background_traffic import BackgroundTraffic
 from leyden.lightning.payer.failure_reasons import EXTRA_CLTV_BLOCKS
 from leyden.lightning.payer.network_checks import check_restored
@@ -29,7 +29,7 @@ from leyden.lightning.payer.payments import Payments
 from leyden.lightning.payer.wallet_nodes import wallet_nodes
 from leyden.lightning.payer_models.payer_model import PayerModel
 from leyden.lightning.receiver.node import DirectNode
-from leyden.lightning.routing.mission_control import GOOD, FailureInterpretation, MissionControl
+from leyden.lightning.routing.mission_control import FailureInterpretation, MissionControl
 from leyden.rng import RandomStream
 from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store

@@ -21,12 +21,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import FailureCode
+from leyden.lightning.failure_codes import GOOD, FailureCode
 from leyden.lightning.payer_models.flow_costs import MU_MAX, edge_steps
 from leyden.lightning.payer_models.flow_refinement import Flow, Limits, reduced, refined, squashed
 from leyden.lightning.payer_models.min_cost_flow import min_cost_flow, paths_of
 from leyden.lightning.payer_models.payer_model import PayerModel, Session
-from leyden.lightning.routing.mission_control import GOOD, FailureInterpretation
+from leyden.lightning.routing.mission_control import FailureInterpretation
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, Route
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 

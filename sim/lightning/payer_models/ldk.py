@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import NODE, PERM, UPDATE, FailureCode
+from leyden.lightning.failure_codes import GOOD, NODE, NOTHING, PERM, UPDATE, FailureCode
 from leyden.lightning.payer_models.ldk_scoring import (
     BUCKETS,
     NEVER,
@@ -39,7 +39,7 @@ from leyden.lightning.payer_models.ldk_scoring import (
     settled_here,
 )
 from leyden.lightning.payer_models.payer_model import FailedShard, PayerModel, Session
-from leyden.lightning.routing.mission_control import GOOD, NOTHING, FailureInterpretation
+from leyden.lightning.routing.mission_control import FailureInterpretation
 from leyden.lightning.routing.pathfinding import Route
 
 MAX_BLOCKS, PRIVACY_BLOCKS, MAX_PATH_HOPS = 1_008, 2 * 40, 19

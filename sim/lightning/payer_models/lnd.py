@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import POLICY_FAILURES, FailureCode
+from leyden.lightning.failure_codes import GOOD, NOTHING, POLICY_FAILURES, FailureCode
 from leyden.lightning.payer_models.lnd_estimators import NEVER, AprioriEstimator, Estimator, PairResult
 from leyden.lightning.payer_models.payer_model import FailedShard, PayerModel, Session
-from leyden.lightning.routing.mission_control import GOOD, NOTHING, FailureInterpretation
+from leyden.lightning.routing.mission_control import FailureInterpretation
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, Route
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 

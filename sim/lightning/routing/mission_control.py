@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from leyden.lightning.failure_codes import NODE, PERM, POLICY_FAILURES, FailureCode
+from leyden.lightning.failure_codes import GOOD, NODE, NOTHING, PERM, POLICY_FAILURES, FailureCode
 from leyden.lightning.undo_log import UndoLog
 
-GOOD, NOTHING = "route was good", "nothing"
 _HOUR_MS = 3_600_000
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from leyden.arguments import real_number
 from leyden.errors import ArgumentError, ClockError
+from leyden.repr_tables import counted
 from leyden.server.printable import quoted
 from leyden.world.interrupts import interrupts
 from leyden.world.time.timers import Entry, Hold, Timer, Timers, whole_ms
@@ -71,7 +72,7 @@ class VirtualClock:
         self.set_rate(rate)
 
     def __repr__(self) -> str:
-        return f"<VirtualClock at {self.now()} ms, {len(self._timers)} events ahead, the next at {self.next_due()}>"
+        return f"<VirtualClock at {self.now()} ms, {counted(len(self), 'event')} ahead, the next at {self.next_due()}>"
 
     # The port
 
@@ -137,8 +138,7 @@ class VirtualClock:
         return self.advance_to(self.now() + by_ms)
 
     def advance_to(self, when_ms: int) -> list[Fired]:
-        """Move time on to `when_ms`, at most to `LAST_MS`, running everything due up to and at it. An instant that has
-        passed: nothing."""
+        """Move time on to `when_ms`, at most to `LAST_MS`, and run what is due by then; nothing if it is past."""
         fired: list[Fired] = []
         when_ms = min(whole_ms(when_ms, "when_ms"), LAST_MS)
         if when_ms >= self.now():
@@ -175,7 +175,7 @@ class VirtualClock:
         fired: list[Fired] = []
         while self._next_stop() is not None and not self.is_idle():
             if len(fired) >= limit:
-                raise ClockError(f"still not idle after {limit} events: move time by a span, as in advance('1d')")
+                raise ClockError(f"not idle after {counted(limit, 'event')}: move time by a span, as in advance('1d')")
             self._sweep(LAST_MS, fired.append, lambda: len(fired) >= limit or self.is_idle())
         return fired
 
@@ -368,7 +368,7 @@ class VirtualClock:
                 self._runs = ((kind, key),)
                 try:
                     if of_this_instant > self._instant_limit:
-                        events = f"more than {self._instant_limit} events at the single instant {due_ms}"
+                        events = f"more than {counted(self._instant_limit, 'event')} at the single instant {due_ms}"
                         what = f"the last of kind {kind!r}: something re-schedules itself without letting time pass"
                         raise ClockError(f"{events}, {what}")
                     run = runners.get(kind)
