@@ -9,6 +9,7 @@ import pytest
 from leyden.callbacks.faults import Faults
 from leyden.devserver.control import copies, operations, pages
 from leyden.devserver.control.callbacks.deliveries import CallbackControl
+from leyden.devserver.control.charges import ChargeControl
 from leyden.devserver.control.schedule import ScheduleControl
 from leyden.devserver.request_log.resources import RequestRows
 from leyden.harness.checks.violations import ContractViolation
@@ -114,6 +115,19 @@ def test_a_violation_names_the_request_that_showed_it(monkeypatch: pytest.Monkey
     assert "listSandboxCharges?text=" in str(result.violation)
     assert result.revealed is not None
     assert result.revealed[0].path.startswith("/sandbox/v1/charges?")
+
+
+@pytest.mark.parametrize("name", ["listSandboxCharges", "listSandboxStaticCharges"])
+def test_a_text_that_is_no_state_of_the_lifecycle_is_to_be_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert violation_of(f"{name} query.status list-filter") is None
+    monkeypatch.setattr(ChargeControl, "_check_status", lambda *_: None)
+    violation = violation_of(f"{name} query.status list-filter first one-off")
+    assert violation is not None
+    assert "400 about query.status" in str(violation)
+
+
+def test_a_text_that_is_no_state_is_to_be_refused_beside_another_filter() -> None:
+    assert violation_of("listSandboxCharges query.status+", "first one-off") is None
 
 
 # Defects

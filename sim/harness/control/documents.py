@@ -80,6 +80,17 @@ def resolved(document: Mapping[str, Any], schema: Any) -> Any:
     return beside
 
 
+_STATES_OF = {"listSandboxCharges": "Charge", "listSandboxStaticCharges": "StaticCharge"}
+
+
+def states_of(one: ControlList, name: str) -> tuple[str, ...]:
+    """The states that a parameter for a state allows, by the lifecycle in the document of the charge service; empty for
+    another parameter."""
+    if name != "status" or one.name not in _STATES_OF:
+        return ()
+    return tuple(packaged_contract("charges").lifecycles[_STATES_OF[one.name]].states)
+
+
 def control_document() -> Mapping[str, Any]:
     """The packaged document of the control plane."""
     return packaged_contract("sandbox").document

@@ -10,7 +10,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
-from leyden.harness.control.documents import ControlList, single_of
+from leyden.harness.control.documents import ControlList, single_of, states_of
 from leyden.harness.control.filters import CHARGES, STATICS, Row, drawn, meaning_of, value_of
 from leyden.harness.control.host import Host, list_named, violation, with_query
 from leyden.harness.steps import StepImpossible
@@ -177,7 +177,7 @@ def _check_filter(host: Host, of: ControlList, path: str, draws: Sequence[Sequen
     ]
     for values in dict.fromkeys(product(*choices)):
         query = dict(zip([name for name, *_ in draws], values, strict=True))
-        wrong = [name for name, value in query.items() if not _is_allowed(of.filters[name]["schema"], value)]
+        wrong = [name for name, value in query.items() if not _is_allowed(of, name, value)]
         if wrong:
             _refused(host, with_query(path, query), wrong)
         else:
@@ -221,7 +221,10 @@ _CREATED_AT = {CHARGES: "/v0/charges", STATICS: "/v0/static-charges"}
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-def _is_allowed(schema: Mapping[str, Any], value: str) -> bool:
+def _is_allowed(of: ControlList, name: str, value: str) -> bool:
+    schema, states = of.filters[name]["schema"], states_of(of, name)
+    if states and value not in states:
+        return False
     if schema.get("format") == "uuid" and not _UUID.fullmatch(value):
         return False
     return Draft202012Validator(dict(schema), validate_formats=True).is_valid(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jsonschema_rs import Draft202012Validator
@@ -191,6 +191,15 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 
 
+# The members that a check of a list needs.
+_NEEDED_BY_CHECKS = {"filter": ("draw",), "refused": ("raw", "kind"), "between": ("steps",)}
+
+
+def _needed(check: str, names: Sequence[str]) -> dict[str, Any]:
+    members = {"do": {"const": "control_list"}, "check": {"const": check}}
+    return {"if": {"properties": members, "required": ["check"]}, "then": {"required": list(names)}}
+
+
 def _step(name: str, members: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "if": {"properties": {"do": {"const": name}}},
@@ -233,7 +242,10 @@ CASE_SCHEMA: dict[str, Any] = {
             "type": "object",
             "properties": {"do": {"enum": list(_STEPS)}, "obligation": _TEXT},
             "required": ["do"],
-            "allOf": [_step(name, members) for name, members in _STEPS.items()],
+            "allOf": [
+                *(_step(name, members) for name, members in _STEPS.items()),
+                *(_needed(check, names) for check, names in _NEEDED_BY_CHECKS.items()),
+            ],
         }
     },
 }
