@@ -562,17 +562,55 @@ def test_charts_and_notebooks_say_how_many_rows_were_removed_and_where_they_are(
     assert titled(later.plot.conversion(ax=sb.plot.conversion()))[1] == f"{without} later: {more}"
 
 
-def test_of_rows_that_another_process_removed_it_is_said_by_what(
+def test_a_sandbox_that_is_opened_again_says_where_its_removed_rows_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with Sandbox(seed=1, data=tmp_path / "kept") as first:
         first.charges.create(amount="1000", description="tea")
-        first.run(spill=tmp_path / "run")
+        first.run(spill="run")
+        first.save(tmp_path / "case.json")
+    by_path = f"none is kept: 1 removed (leyden.read('{tmp_path / 'run'}') has them)"
+    assert by_path in repr(Sandbox.load(tmp_path / "case.json"))
+    with Sandbox(data=tmp_path / "kept") as again:
+        assert by_path in repr(again)
+        again.run("1s", spill="run")
+        assert "none is kept: 1 removed (leyden.read('run') has them)" in repr(again)
+    with Sandbox(data=tmp_path / "kept") as again:
+        assert by_path in repr(again)
+
+
+def test_of_a_directory_of_a_former_version_it_is_said_what_removed_rows_until_a_run_continues_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Sandbox(seed=1, data=tmp_path / "kept") as first:
+        first.charges.create(amount="1000", description="tea")
+        first.run(spill="run")
+        with first.world.exclusive():
+            first.world.store.table("spill_directories").truncate()
     with Sandbox(data=tmp_path / "kept") as again:
         assert "none is kept: 1 removed by run(spill=) or --keep, before it was opened" in repr(again)
         again.run("1s", spill="run")
-        assert "none is kept: 1 removed (leyden.read('run') has them)" in repr(again)
+    with Sandbox(data=tmp_path / "kept") as again:
+        assert f"none is kept: 1 removed (leyden.read('{tmp_path / 'run'}') has them)" in repr(again)
+
+
+def test_over_http_an_unknown_id_is_said_to_be_that_of_a_removed_row_and_where_it_is(tmp_path: Path) -> None:
+    sb = Sandbox(seed=1)
+    charge = sb.charges.create(amount="1000", description="tea")
+    tips = sb.static_charges.create(minAmount="1000", maxAmount="9000", description="tips")
+    lnurl = f"/lnurlp/{tips.id}/verify/{'0' * 64}"
+    sb.run(spill=tmp_path / "run")
+    for of in (sb, sb.fork("of")):
+        found = of.world.request("GET", f"/v0/charges/{charge.id}", ((b"apikey", of.world.config.api_key.encode()),))
+        detail = orjson.loads(found.body)["detail"]
+        assert found.status == 404
+        assert detail.endswith(
+            f"; run(spill=) has removed some that ended (leyden.read('{tmp_path / 'run'}') has them)"
+        )
+        public = orjson.loads(of.world.request("GET", lnurl).body)["reason"]
+        assert public.endswith("; run(spill=) has removed some that ended")  # payers see no path of this machine
 
 
 def test_the_directory_of_a_later_part_of_the_same_sandbox_is_named_as_that(

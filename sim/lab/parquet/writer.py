@@ -54,7 +54,8 @@ class RunWriter:
         self._manifest = self._opened()
         # The files that the manifest has, with their rows and checksums.
         self._files: dict[str, dict[str, Any]] = dict(self._manifest.get("files") or self._of_former_files())
-        world.removed.write_to(self._directory)
+        with world.exclusive():
+            world.removed.write_to(self._directory, self._manifest["removed"] - self._manifest["charges"])
         # What the portions have and the world still has, after an interrupt: rows are removed in several commits.
         self._unremoved: dict[str, dict[str, str]] = {}
 
