@@ -16,8 +16,9 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
 from leyden.server.printable import printable
 from leyden.server.store.store import Store
-from leyden.world.persistence.row_checks import RowError, check_references, check_states
+from leyden.world.persistence.row_checks import check_references, check_states
 from leyden.world.persistence.row_schemas import row_schemas
+from leyden.world.persistence.table_rows import RowError
 
 MEND = "restore the directory from a copy, or use a new one"
 _TIME = "state"

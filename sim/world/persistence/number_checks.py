@@ -5,13 +5,11 @@ timers. A number is used once, and no counter is below what it counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
-
-if TYPE_CHECKING:
-    from leyden.server.contract.types import Contract
-    from leyden.world.persistence.row_checks import Rows
+from leyden.world.persistence.table_rows import Rows
 
 # Their rows are listed by document id, as in the order of creation.
 _DATED = ("charges", "static_charges", "payments", "deliveries")

@@ -5,9 +5,9 @@ A sandbox never writes rows that fail here. Rows that refer to a removed row are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from math import ceil
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -20,39 +20,11 @@ from leyden.server.charges.lnurl import pay_metadata
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource, envelope, static_charge_resource
 from leyden.server.contract.types import Contract, Rule
-from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
 from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.world.persistence.number_checks import check_counters, check_order, check_time
+from leyden.world.persistence.table_rows import RowError, Rows
 from leyden.world.traffic.rows import lists_of
-
-Row = Mapping[str, Any]
-
-
-class RowError(StoreError):
-    """A row that no sandbox writes; `table` and `doc_id` say which."""
-
-    def __init__(self, table: str, doc_id: int, row: object, why: str) -> None:
-        name = next((row[key] for key in ("id", "payment_hash") if key in row), None) if isinstance(row, dict) else None
-        super().__init__(f"the table {table}, row {doc_id}{'' if name is None else f' ({str(name)[:60]!r})'}: {why}")
-        self.table = table
-        self.doc_id = doc_id
-
-
-class Rows(NamedTuple):
-    """One table: its rows by document id, and by their keys."""
-
-    name: str
-    rows: Mapping[int, Any]
-    by_key: Mapping[str, Any]
-
-    def refuse(self, row: Any, why: str) -> NoReturn:
-        """Raise `RowError` for a row of this table."""
-        doc_id = next((doc_id for doc_id, one in self.rows.items() if one is row or one == row), 0)
-        raise RowError(self.name, doc_id, row, why)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.rows.values())
 
 
 def check_references(store: Store, contract: Contract | None, now_ms: object) -> None:
