@@ -46,7 +46,7 @@ def _run(given: list[str], *, is_process: bool) -> int:
     from leyden.server.system.stop_signals import interrupt_on_stop_signals, stop_signals_held
 
     if is_process or given[:1] == ["serve"]:
-        interrupt_on_stop_signals()
+        interrupt_on_stop_signals()  # before a port is opened: a client that was accepted may stop the server
     if "orjson" not in sys.modules:
         with stop_signals_held():
             import orjson  # noqa: F401

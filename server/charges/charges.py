@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.lifecycle import Lifecycle, TransitionResult
-from leyden.server.charges.lists import CHARGE, has_removed_rows, page
+from leyden.server.charges.lists import CHARGE, RemovedHint, by_keep, page, removed_from
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow, charge_summary
 from leyden.server.charges.wire_model import (
     charge_callback,
@@ -61,6 +61,7 @@ class ChargeService:
         indexes = ("payment_hash", "project", "internal_id", "status", "static_charge_id")
         self.charges = cast(TypedTable[ChargeRow], store.table("charges", key="id", indexes=indexes))
         self.charges.declare_summary(charge_summary)
+        self.removed_hint: RemovedHint = by_keep
         self._wallets = cast(TypedTable[WalletRow], store.table("wallets", key="id"))
         self._parents = cast(TypedTable[StaticChargeRow], store.table("static_charges", key="id"))
         self.guards = {
@@ -205,7 +206,7 @@ class ChargeService:
             static = self._parents.row(charge_id)
             if static is not None and static["project"] == project:
                 raise NotFound(other_kind(charge_id, "Static Charge", self._static_charge_path))
-            raise unknown_id(some_removed=has_removed_rows(self.charges))
+            raise unknown_id(removed=removed_from(self.charges, self.removed_hint))
         return row
 
     def cancel_outstanding(self, static_charge_id: str, because: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from leyden.server.errors import FieldError, InvalidRequest
 from leyden.server.http.request import Request
@@ -74,6 +74,18 @@ def page(
     }
 
 
-def has_removed_rows(table: TypedTable[Any]) -> bool:
-    """Whether rows of this table, which has a field `status`, were removed: document ids count every row it had."""
-    return table.newest_id() > sum(table.counts("status").values())
+class RemovedHint(Protocol):
+    """The end of an error about an id that no row has, where rows were removed after their end: what removed them. One
+    that `is_public` is shown to people without an API key."""
+
+    def __call__(self, *, is_public: bool = False) -> str: ...
+
+
+def by_keep(*, is_public: bool = False) -> str:
+    """The `RemovedHint` of a service that removes what ended longest ago."""
+    return "; --keep has removed some that ended"
+
+
+def removed_from(table: TypedTable[Any], hint: RemovedHint, *, is_public: bool = False) -> str:
+    """The hint, if rows of this table were removed; otherwise empty."""
+    return hint(is_public=is_public) if table.removed() else ""

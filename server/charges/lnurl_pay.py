@@ -10,13 +10,13 @@ import hashlib
 from typing import Any
 
 from leyden.server.charges.charges import ChargeService
-from leyden.server.charges.lists import has_removed_rows
+from leyden.server.charges.lists import removed_from
 from leyden.server.charges.rows import StaticChargeRow
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Conflict, InvalidAmount, InvalidRequest, NotFound, StorageUnavailable
-from leyden.server.http.corrections import SOME_REMOVED, received
+from leyden.server.http.corrections import received
 from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
 from leyden.server.ports import Clock
@@ -90,7 +90,7 @@ class LnurlPayService:
         """LUD-21: whether the invoice was paid, and then the preimage as proof."""
         charge = self._charges.charges.first("payment_hash", request.path["paymentHash"])
         if charge is None or charge["static_charge_id"] != request.path["id"]:
-            hint = SOME_REMOVED if has_removed_rows(self._charges.charges) else ""
+            hint = removed_from(self._charges.charges, self._charges.removed_hint, is_public=True)
             raise NotFound(f"this payment request has no invoice with this payment hash: check both{hint}")
         settled = charge["confirmed_at"] is not None
         preimage = charge["preimage"] if settled else None
@@ -105,7 +105,7 @@ class LnurlPayService:
         return row
 
     def _some_removed(self) -> str:
-        return SOME_REMOVED if has_removed_rows(self._statics.static_charges) else ""
+        return removed_from(self._statics.static_charges, self._charges.removed_hint, is_public=True)
 
     def _require_open(self, static: StaticChargeRow) -> StaticChargeRow:
         """The Static Charge, if its lifecycle allows an invoice now. Raises `Conflict`."""

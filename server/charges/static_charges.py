@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.lifecycle import Lifecycle
-from leyden.server.charges.lists import CHARGE, STATIC_CHARGE, has_removed_rows, page
+from leyden.server.charges.lists import CHARGE, STATIC_CHARGE, page, removed_from
 from leyden.server.charges.lnurl import encode_lnurl, pay_metadata
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource, echo, echoed_names, envelope, static_charge_resource
@@ -199,7 +199,7 @@ class StaticChargeService:
             charge = self._charges.charges.row(static_id)
             if charge is not None and charge["project"] == request.project:
                 raise NotFound(other_kind(static_id, "Charge", self._charge_path))
-            raise unknown_id(some_removed=has_removed_rows(self.static_charges))
+            raise unknown_id(removed=removed_from(self.static_charges, self._charges.removed_hint))
         return row
 
     def by_user(self, user: str) -> StaticChargeRow | None:

@@ -15,8 +15,6 @@ from leyden.server.http.url_corrections import url_correction
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 
-# The end of an error about what is not there, in a service that removes what ended longest ago.
-SOME_REMOVED = "; --keep has removed some that ended"
 _MAX_SHOWN = 60
 _FIRST_UNIX_TIME = 1_000_000_000
 _NUMBER = re.compile(
@@ -59,13 +57,12 @@ def received(value: Any) -> str:
     return kind + (text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...")
 
 
-def unknown_id(name: str = "id", *, some_removed: bool = False) -> NotFound:
+def unknown_id(name: str = "id", *, removed: str = "") -> NotFound:
     """The error for an id in the path. It is the same for an unknown id, a text that is no id and an id of another
-    project: the response does not reveal which ids exist. `some_removed` tells that rows were removed after their
-    end."""
+    project: the response does not reveal which ids exist. `removed` says that rows were removed after their end."""
     return NotFound(
         f"this API key has no resource with this {name}: check the key, and the {name} as the response that created "
-        f"the resource has it{SOME_REMOVED if some_removed else ''}"
+        f"the resource has it{removed}"
     )
 
 

@@ -139,6 +139,11 @@ class RowTable:
         """The highest document id; 0 in an empty table."""
         return self._data.highest_id()
 
+    def removed(self) -> int:
+        """How many rows the table had and has no longer: document ids count every row."""
+        data = self._data
+        return max(data.max_id, (data.next_id or 1) - 1) - len(data.rows)
+
     def page(
         self,
         filters: Mapping[str, Any] | None = None,

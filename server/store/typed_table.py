@@ -40,6 +40,8 @@ class TypedTable(Protocol[R]):
 
     def newest_id(self) -> int: ...
 
+    def removed(self) -> int: ...
+
     def page(
         self,
         filters: Mapping[str, Any] | None = None,

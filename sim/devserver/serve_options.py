@@ -170,9 +170,8 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from leyden.server.system.stop_signals import interrupt_on_stop_signals, stop_signals_held
+    from leyden.server.system.stop_signals import stop_signals_held
 
-    interrupt_on_stop_signals()  # before the port is opened: a client that was accepted may stop the server
     # The collector would take a third of the start (`serve` pauses it again while it builds the worlds).
     with gc_paused(freeze=True), stop_signals_held():
         from leyden.devserver.serve import serve

@@ -11,16 +11,15 @@ from leyden.server.printable import quoted
 from leyden.world.config import packaged_contract
 from leyden.world.world import World
 
-_BY_A_BOUND = "; --keep has removed some that ended"  # what the service says of removed rows, whatever removed them
-
 
 def refusal(world: World, status: int, problem: Mapping[str, Any]) -> ApiError:
     """The error of a refusal. One about an id that may be of a removed row says how many there are, and where."""
     detail = problem.get("detail")
-    if isinstance(detail, str) and detail.endswith(_BY_A_BOUND):
+    if isinstance(detail, str):
         with world.exclusive():
-            removed = world.removed.unknown("charges", "staticCharges")
-        problem = {**problem, "detail": detail.removesuffix(_BY_A_BOUND) + removed}
+            by_what, removed = world.removed.hint(), world.removed.unknown("charges", "staticCharges")
+        if detail.endswith(by_what):
+            problem = {**problem, "detail": detail.removesuffix(by_what) + removed}
     return ApiError(status, problem)
 
 

@@ -175,10 +175,12 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     height = None if engine is None else lambda: engine.conditions.height(clock.now())
     block_time = None if engine is None else lambda height: engine.conditions.block_time(height)
     node = DirectNode(store, clock, streams, journal, height=height, block_time=block_time)
-    node.invoices.some_removed = removed.any_row
+    node.invoices.removed_hint = lambda: removed.hint(is_public=True) if removed.any_row() else ""
 
     # Callbacks and service
     receivers, transport, faults, service = _service(config, environment, streams, clock, transaction, journal, node)
+
+    service.charges.removed_hint = removed.hint
 
     # Application
     payments, network = _payments(store, clock, node, streams, journal, engine, shop)

@@ -20,6 +20,7 @@ import leyden
 from leyden import Sandbox
 from leyden.errors import ApiError, ArgumentError, LeydenError
 from leyden.json_files import InputError
+from leyden.lab.parquet.manifest import write_manifest
 from leyden.lab.parquet.writer import RunWriter
 from leyden.sandbox.time import spilled_runs
 from tests.support.deep import deep, deep_except, deep_or
@@ -69,6 +70,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(written: Path, tmp_path: Path) -> Path:
     """A copy of that directory."""
     return shutil.copytree(written, tmp_path / "finished")
+
+
+def of_a_former_version(folder: Path) -> None:
+    """Make a directory as versions wrote it that knew no rows and no checksums of files."""
+    manifest = orjson.loads((folder / "run.json").read_bytes())
+    del manifest["files"], manifest["checksum"]
+    (folder / "run.json").write_bytes(orjson.dumps(manifest))
 
 
 def table(sb: Sandbox, name: str) -> pd.DataFrame:
@@ -121,6 +129,7 @@ def test_a_run_in_parts_continues_its_directory(tmp_path: Path, steps: list[Any]
 
 
 def test_columns_that_an_earlier_version_named_otherwise_are_read(finished: Path) -> None:
+    of_a_former_version(finished)
     attempts, htlcs = leyden.read(finished).attempts, leyden.read(finished).htlcs
     for name in ("attempts", "htlcs"):
         for file in leyden.read(finished).files(name):
@@ -206,7 +215,11 @@ def test_an_interrupt_keeps_what_was_written(tmp_path: Path, monkeypatch: pytest
     total = len(run.charges)
     assert total > len(sb.charges)
     assert run.now == sb.now
-    (tmp_path / "charges" / "rest.parquet").unlink()  # of a process that was killed
+    (tmp_path / "charges" / "rest.parquet").unlink()
+    with pytest.raises(InputError, match=r"rest\.parquet is missing: the run cannot be read without it"):
+        _ = run.charges
+    of_a_former_version(tmp_path)
+    run = leyden.read(tmp_path)  # whose process may have been killed
     assert len(run.charges) == total - len(sb.charges)
 
 
@@ -371,6 +384,7 @@ def test_a_file_with_other_columns_or_types_is_refused(change: Any, what: str, f
 
 
 def test_an_empty_file_with_a_type_that_no_other_file_has_is_refused(finished: Path) -> None:
+    of_a_former_version(finished)
     rest = finished / "payments" / "rest.parquet"
     found = pyarrow.parquet.read_table(rest).slice(0, 0)
     place = found.schema.get_field_index("attempts")
@@ -378,6 +392,97 @@ def test_an_empty_file_with_a_type_that_no_other_file_has_is_refused(finished: P
     pyarrow.parquet.write_table(found.set_column(place, "attempts", times), rest)
     with pytest.raises(InputError, match=r"a file of .*payments cannot be read"):
         leyden.read(finished).payments  # noqa: B018
+
+
+def test_a_portion_with_other_valid_rows_is_refused_by_its_name(finished: Path) -> None:
+    first, second = (finished / "charges" / f"part-{number:05d}.parquet" for number in (1, 2))
+    own, rows = first.read_bytes(), pyarrow.parquet.read_table(first)
+    another = pyarrow.concat_tables([rows.slice(1), rows.slice(0, 1)])
+    for content, why in (
+        (second.read_bytes(), "is not the file that the run wrote: it"),
+        (rows.slice(1), rf"it has {len(rows) - 1} rows, and the run wrote {len(rows)}; restore it from a copy, or"),
+        (another, "its checksum is another one; restore it from a copy, or delete files and checksum"),
+    ):
+        if isinstance(content, bytes):
+            first.write_bytes(content)
+        else:
+            pyarrow.parquet.write_table(content, first)
+        with pytest.raises(InputError, match=why) as refused:
+            leyden.read(finished).charges  # noqa: B018
+        assert str(first) in str(refused.value)
+    first.write_bytes(own)
+    assert len(leyden.read(finished).charges) > len(rows)
+
+
+def test_each_file_of_another_run_is_refused(finished: Path) -> None:
+    run = leyden.read(finished)
+    for name in run.tables:
+        kept = {file: file.read_bytes() for file in run.files(name)}
+        for file, content in kept.items():
+            found = pyarrow.parquet.read_table(file)
+            pyarrow.parquet.write_table(found.replace_schema_metadata({"of": "another run"}), file)
+            with pytest.raises(InputError, match=f"{name}/{file.name} is not the file that the run wrote"):
+                run.table(name)
+            file.write_bytes(content)
+        run.table(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda found: found | {"parts": found["parts"] - 1}, "its checksum is that of another content"),
+        (lambda found: found | {"states": {"charges": {"status": ["pending"]}}}, "is that of another content"),
+        (lambda found: {name: one for name, one in found.items() if name != "checksum"}, "is not of a run with spill="),
+        (lambda found: found | {"files": {"charges/part-00001.parquet": {"rows": -1}}}, "is not of a run with spill="),
+    ],
+)
+def test_a_manifest_that_was_changed_is_refused(finished: Path, change: Any, why: str) -> None:
+    manifest = orjson.loads((finished / "run.json").read_bytes())
+    (finished / "run.json").write_bytes(orjson.dumps(change(manifest)))
+    with pytest.raises(InputError, match=why):
+        leyden.read(finished)
+
+
+def test_a_manifest_without_one_of_its_portions_is_refused(finished: Path) -> None:
+    manifest = orjson.loads((finished / "run.json").read_bytes())
+    del manifest["files"]["payments/part-00002.parquet"]
+    write_manifest(finished, manifest)
+    with pytest.raises(InputError, match=r"files has no payments/part-00002\.parquet; restore it from a copy, or"):
+        leyden.read(finished)
+
+
+def test_a_directory_of_a_former_version_opens_and_a_run_that_continues_it_adds_the_checksums(tmp_path: Path) -> None:
+    sb, plain = shop(), shop()
+    sb.run("2m", spill=tmp_path)
+    of_a_former_version(tmp_path)
+    assert len(leyden.read(tmp_path).charges) > len(sb.charges)
+    sb.run("1m", spill=tmp_path)
+    plain.run("3m")
+    manifest = orjson.loads((tmp_path / "run.json").read_bytes())
+    assert "charges/part-00001.parquet" in manifest["files"]
+    pd.testing.assert_frame_equal(leyden.read(tmp_path).payments, plain.payments)
+
+
+def test_a_run_that_was_killed_while_it_wrote_the_rest_has_its_portions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sb = shop()
+    sb.run("2m", spill=tmp_path)
+    written = RunWriter._write
+
+    def killed(self: RunWriter, name: str, file: str, rows: Any) -> None:
+        if (name, file) == ("payments", "rest.parquet"):
+            raise KeyboardInterrupt
+        written(self, name, file, rows)
+
+    monkeypatch.setattr(RunWriter, "_write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        sb.run("1s", spill=tmp_path)
+    run = leyden.read(tmp_path)
+    assert run.now == ""
+    assert len(run.charges) == orjson.loads((tmp_path / "run.json").read_bytes())["charges"] > 0
+    with pytest.raises(InputError, match=r"static_charges/rest\.parquet was not written, because the run was killed"):
+        _ = run.static_charges
 
 
 def quick(span: str = "3m") -> Sandbox:
@@ -457,17 +562,55 @@ def test_charts_and_notebooks_say_how_many_rows_were_removed_and_where_they_are(
     assert titled(later.plot.conversion(ax=sb.plot.conversion()))[1] == f"{without} later: {more}"
 
 
-def test_of_rows_that_another_process_removed_it_is_said_by_what(
+def test_a_sandbox_that_is_opened_again_says_where_its_removed_rows_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with Sandbox(seed=1, data=tmp_path / "kept") as first:
         first.charges.create(amount="1000", description="tea")
-        first.run(spill=tmp_path / "run")
+        first.run(spill="run")
+        first.save(tmp_path / "case.json")
+    by_path = f"none is kept: 1 removed (leyden.read('{tmp_path / 'run'}') has them)"
+    assert by_path in repr(Sandbox.load(tmp_path / "case.json"))
+    with Sandbox(data=tmp_path / "kept") as again:
+        assert by_path in repr(again)
+        again.run("1s", spill="run")
+        assert "none is kept: 1 removed (leyden.read('run') has them)" in repr(again)
+    with Sandbox(data=tmp_path / "kept") as again:
+        assert by_path in repr(again)
+
+
+def test_of_a_directory_of_a_former_version_it_is_said_what_removed_rows_until_a_run_continues_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Sandbox(seed=1, data=tmp_path / "kept") as first:
+        first.charges.create(amount="1000", description="tea")
+        first.run(spill="run")
+        with first.world.exclusive():
+            first.world.store.table("spill_directories").truncate()
     with Sandbox(data=tmp_path / "kept") as again:
         assert "none is kept: 1 removed by run(spill=) or --keep, before it was opened" in repr(again)
         again.run("1s", spill="run")
-        assert "none is kept: 1 removed (leyden.read('run') has them)" in repr(again)
+    with Sandbox(data=tmp_path / "kept") as again:
+        assert f"none is kept: 1 removed (leyden.read('{tmp_path / 'run'}') has them)" in repr(again)
+
+
+def test_over_http_an_unknown_id_is_said_to_be_that_of_a_removed_row_and_where_it_is(tmp_path: Path) -> None:
+    sb = Sandbox(seed=1)
+    charge = sb.charges.create(amount="1000", description="tea")
+    tips = sb.static_charges.create(minAmount="1000", maxAmount="9000", description="tips")
+    lnurl = f"/lnurlp/{tips.id}/verify/{'0' * 64}"
+    sb.run(spill=tmp_path / "run")
+    for of in (sb, sb.fork("of")):
+        found = of.world.request("GET", f"/v0/charges/{charge.id}", ((b"apikey", of.world.config.api_key.encode()),))
+        detail = orjson.loads(found.body)["detail"]
+        assert found.status == 404
+        assert detail.endswith(
+            f"; run(spill=) has removed some that ended (leyden.read('{tmp_path / 'run'}') has them)"
+        )
+        public = orjson.loads(of.world.request("GET", lnurl).body)["reason"]
+        assert public.endswith("; run(spill=) has removed some that ended")  # payers see no path of this machine
 
 
 def test_the_directory_of_a_later_part_of_the_same_sandbox_is_named_as_that(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from leyden.server.errors import FieldError, SemanticConflict
-from leyden.server.http.corrections import SOME_REMOVED
 from leyden.server.timestamps import duration_up_to
 from leyden.world.time.clock import LAST_MS
 from leyden.world.world import World
@@ -16,7 +15,7 @@ def check_charge_id(world: World, charge_id: str | None, pointer: str) -> None:
     if charge_id is not None and all(table.row(charge_id) is None for table in tables):
         detail = "no Charge and no Static Charge of this sandbox has this id: create it first, or check the id"
         if world.removed.any_row():
-            detail += SOME_REMOVED
+            detail += world.removed.hint()
         raise SemanticConflict(detail, field_errors=[FieldError(pointer, detail)])
 
 

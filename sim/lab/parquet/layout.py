@@ -4,7 +4,8 @@ charges/part-00001.parquet ...   the Charges that had ended by then, in portions
                                  `htlcs`, `deliveries` and `callbacks` of these Charges, and for `journal`
 charges/rest.parquet             what was left in the sandbox when the run ended; the next run replaces it
 static_charges/rest.parquet      tables that are written at the end only; so are `balances` and `outages`
-run.json                         the seed, the start, the number of Charges in the portions, the states of each column
+run.json                         the seed, the start, the number of Charges in the portions, the states of each column,
+                                 the rows and the checksum of each file, and its own checksum
 
 A column `row` gives the order in which the rows were created.
 """

@@ -10,7 +10,7 @@ from leyden.errors import ArgumentError
 from leyden.extras import require
 from leyden.json_files import InputError, check_regular_file, shown
 from leyden.lab.parquet.layout import AT_THE_END, FORMER_NAMES, JOURNAL, ORDER, PORTIONED, REST, part_name
-from leyden.lab.parquet.writer import read_manifest
+from leyden.lab.parquet.manifest import check_file, read_manifest
 from leyden.lab.table_columns import columns
 from leyden.lab.table_rows import column_names
 from leyden.server.printable import quoted
@@ -25,8 +25,8 @@ class RecordedRun(Spelled):
     `run.payments`, `run.attempts`, `run.htlcs`, `run.deliveries`, `run.callbacks`, `run.static_charges`,
     `run.balances`, `run.outages` and `run.journal`. Each is a DataFrame, read from its files at each call.
 
-    `files(name)` are the Parquet files of a table, for DuckDB, polars or pyarrow. `seed`, `start` and `now` are those
-    of the sandbox.
+    A file that is not the one that the run wrote is refused when its table is read. `files(name)` are the Parquet files
+    of a table, for DuckDB, polars or pyarrow. `seed`, `start` and `now` are those of the sandbox.
     """
 
     _fields = frozenset({"_directory", "_manifest"})
@@ -67,15 +67,21 @@ class RecordedRun(Spelled):
         for file in files:
             check_regular_file(file)
         missing = [file for file in files if not file.exists()]
-        # A run that was killed has its portions and no rest.
-        if missing == files[-1:] and parts:
-            return files[:-1]
+        written = self._manifest.get("files")
+        if missing == files[-1:] if written is None else f"{name}/{REST}" not in written:
+            # A run that was killed has its portions and no rest. What is there may be that of a run before.
+            if not parts:
+                raise InputError(
+                    f"{files[-1]} was not written, because the run was killed: run again into a new directory"
+                )
+            files, missing = files[:-1], [file for file in missing if file != files[-1]]
         if missing:
             raise InputError(f"{missing[0]} is missing: the run cannot be read without it")
         return files
 
     def table(self, name: str) -> pd.DataFrame:
-        """One table as a DataFrame, with the columns and types of the sandbox's table. Raises as `files`."""
+        """One table as a DataFrame, with the columns and types of the sandbox's table. Raises as `files`, and
+        `InputError` for a file that was changed since the run wrote it."""
         import pandas as pd
         import pyarrow
         import pyarrow.parquet
@@ -84,7 +90,9 @@ class RecordedRun(Spelled):
         try:
             for file in files:
                 with pyarrow.parquet.ParquetFile(file) as found:
-                    _check_schema(name, file, found.schema_arrow, found.metadata.num_rows)
+                    rows = found.metadata.num_rows
+                    _check_schema(name, file, found.schema_arrow, rows)
+                check_file(self._manifest, self._directory, f"{name}/{file.name}", rows)
             portions = [pyarrow.parquet.read_table(file) for file in files]
             frame: pd.DataFrame = pyarrow.concat_tables(portions, promote_options="permissive").to_pandas()
         except (OSError, ValueError, pyarrow.ArrowException) as error:  # ValueError: a text that is not UTF-8

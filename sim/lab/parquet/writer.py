@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import orjson
-from jsonschema_rs import Draft202012Validator
-
 from leyden.arguments import checked_path
 from leyden.extras import require
-from leyden.json_files import InputError, check_regular_file
+from leyden.json_files import InputError
 from leyden.lab.parquet.layout import AT_THE_END, FORMAT, JOURNAL, MANIFEST, ORDER, PORTIONED, REST, part_name
+from leyden.lab.parquet.manifest import checksum_of, portion_names, read_manifest, write_manifest
 from leyden.lab.table_rows import TABLES, Row, states_of
 from leyden.lab.tables import frame_of
 from leyden.lightning.payer.payment_rows import PaymentRow
@@ -24,23 +22,6 @@ from leyden.world.interrupts import interrupts
 from leyden.world.world import World
 
 _REMOVED_PER_COMMIT = 500
-_NUMBER = {"type": "integer", "minimum": 0}
-_TEXT = {"type": "string"}
-_STATES = {"type": "array", "items": _TEXT, "uniqueItems": True}
-_MANIFEST = Draft202012Validator(
-    {
-        "required": ["seed", "start", "now", "world", "parts", "charges", "removed", "journal", "states"],
-        "properties": {
-            **dict.fromkeys(("seed", "charges", "removed", "journal"), _NUMBER),
-            **dict.fromkeys(("start", "now", "world"), _TEXT),
-            "parts": {**_NUMBER, "maximum": 1_000_000},
-            "states": {
-                "propertyNames": {"enum": list(TABLES)},
-                "additionalProperties": {"type": "object", "additionalProperties": _STATES},
-            },
-        },
-    }
-)
 # The column of each table with the id of what it belongs to, and the table that has these ids.
 _OWNERS = {
     "charges": ("id", "charges"),
@@ -71,7 +52,10 @@ class RunWriter:
             "deliveries": world.service.outbox.rows,
         }
         self._manifest = self._opened()
-        world.removed.write_to(self._directory)
+        # The files that the manifest has, with their rows and checksums.
+        self._files: dict[str, dict[str, Any]] = dict(self._manifest.get("files") or self._of_former_files())
+        with world.exclusive():
+            world.removed.write_to(self._directory, self._manifest["removed"] - self._manifest["charges"])
         # What the portions have and the world still has, after an interrupt: rows are removed in several commits.
         self._unremoved: dict[str, dict[str, str]] = {}
 
@@ -98,9 +82,7 @@ class RunWriter:
                 rows = [row for row in TABLES[name].rows(self._world) if row[column] in ended[owner]]
                 self._write(name, part_name(number), rows)
             self._write_journal(part_name(number))
-            for name in (*PORTIONED, JOURNAL):
-                # What an earlier run left there has rows of this portion, which a killed run must not have twice.
-                (self._directory / name / REST).unlink(missing_ok=True)
+            self._forget_rest()
             # The portion counts once the manifest has it; only then are its rows removed.
             self._write_manifest(
                 parts=number,
@@ -109,6 +91,8 @@ class RunWriter:
                 journal=len(self._world.journal),
                 now="",
             )
+            for name in (*PORTIONED, JOURNAL):
+                (self._directory / name / REST).unlink(missing_ok=True)
             self._unremoved = ended
             self._world.journal.drop_readable()
         self._finish_removal()
@@ -119,6 +103,8 @@ class RunWriter:
         with interrupts.deferred():
             self._finish_removal()
             with self._world.exclusive():
+                if self._forget_rest():
+                    self._write_manifest(now="")  # a killed run has none, and not one of two moments
                 for name in (*PORTIONED, *AT_THE_END):
                     self._write(name, REST, TABLES[name].rows(self._world))
                 self._write_journal(REST)
@@ -157,6 +143,21 @@ class RunWriter:
             raise InputError(f"{self._directory} has the run of another sandbox: give a new directory")
         return found
 
+    def _of_former_files(self) -> dict[str, dict[str, Any]]:
+        """What the manifest of a former version does not say of its portions."""
+        import pyarrow
+        import pyarrow.parquet
+
+        found = {}
+        for name in portion_names(self._manifest["parts"]):
+            path = self._directory / name
+            try:
+                rows = pyarrow.parquet.read_metadata(path).num_rows
+                found[name] = {"rows": rows, "checksum": checksum_of(path)}
+            except (OSError, ValueError, pyarrow.ArrowException) as error:
+                raise InputError(f"{path} cannot be read ({error}): restore it, or give a new directory") from None
+        return found
+
     def _removed(self) -> int:
         return self._world.removed.counts()["charges"]
 
@@ -193,6 +194,14 @@ class RunWriter:
                 self._world.removed.note()
         self._unremoved = {}
 
+    def _forget_rest(self) -> bool:
+        """The next manifest has none of the files that an earlier run left at its end, because they have rows of the
+        next portion, too. Whether there were any."""
+        rest = [name for name in self._files if name.endswith(f"/{REST}")]
+        for name in rest:
+            del self._files[name]
+        return bool(rest)
+
     def _write_journal(self, file: str) -> None:
         after = self._manifest["journal"]
         self._write(JOURNAL, file, [row for row in TABLES[JOURNAL].rows(self._world) if row["sequence"] > after])
@@ -207,6 +216,7 @@ class RunWriter:
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_suffix(".tmp")
         pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame, preserve_index=False), unfinished)
+        self._files[f"{name}/{file}"] = {"rows": len(rows), "checksum": checksum_of(unfinished)}
         unfinished.replace(path)
 
     def _order(self, name: str, rows: list[Row]) -> list[int]:
@@ -218,33 +228,9 @@ class RunWriter:
 
     def _write_manifest(self, **changes: Any) -> None:
         found = {**self._manifest, **changes}
-        path = self._directory / MANIFEST
-        unfinished = path.with_suffix(".tmp")
-        unfinished.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2))
-        unfinished.replace(path)
-        self._manifest = found
-
-
-def read_manifest(directory: Path) -> dict[str, Any]:
-    """The content of `run.json` of a directory. Raises `InputError` if it is missing or was not written by a run."""
-    path = directory / MANIFEST
-    check_regular_file(path)
-    try:
-        found = orjson.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise InputError(f"{directory} has no {MANIFEST}: give the directory of a run with spill=") from None
-    except (OSError, orjson.JSONDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}): give the directory of a run with spill=") from None
-    numbers = ("parts", "charges", "removed", "journal")
-    if not isinstance(found, dict) or not all(isinstance(found.get(name), int) for name in numbers):
-        raise InputError(f"{path} is not of a run with spill=: give the directory of one")
-    if found.get("format") != FORMAT or not isinstance(found.get("states"), dict):
-        raise InputError(f"{path} has the format {quoted(found.get('format'))}: this version of Leyden reads {FORMAT}")
-    fault = next(_MANIFEST.iter_errors(found), None)
-    if fault is not None:
-        place = "/".join(str(part) for part in fault.instance_path)
-        raise InputError(f"{path} is not of a run with spill= (at {quoted(place)}): give the directory of one")
-    return found
+        portions = {*portion_names(found["parts"])}  # an interrupt may have left one that does not count
+        files = {name: one for name, one in self._files.items() if name in portions or name.endswith(f"/{REST}")}
+        self._manifest = write_manifest(self._directory, {**found, "files": files})
 
 
 def _is_closed(row: InvoiceRow) -> bool:

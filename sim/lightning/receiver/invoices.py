@@ -28,7 +28,6 @@ from leyden.lightning.engine.htlc import (
 )
 from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.receiver.invoice_row import InvoiceRow, PartRow
-from leyden.server.http.corrections import SOME_REMOVED
 from leyden.server.ports import EXPIRY, Clock, EventJournal, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -84,7 +83,7 @@ class Invoices:
     `height` returns the present block height, `block_time` the instant (ms) at which the chain has a height; without
     it the height never changes, and a block takes ten minutes from the arrival of a part. `receive_htlc` returns the
     resolution of the HTLC that arrives; `on_resolution` reports those of the HTLCs that waited or were held.
-    `some_removed` says whether invoices were removed after their end.
+    `removed_hint` is the end of an error about an unknown invoice: what removed some after their end, if any was.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class Invoices:
         self._journal = journal
         table = store.table("invoices", key="payment_hash", indexes=("state",))
         self._table = cast(TypedTable[InvoiceRow], table)
-        self.some_removed: Callable[[], bool] = lambda: False
+        self.removed_hint: Callable[[], str] = lambda: ""
         self._settlement_listeners: list[Callable[[SettledInvoice], None]] = []
         self._resolution_listeners: list[Callable[[HtlcResolution], None]] = []
         clock.on(MPP_TIMER, self._mpp_timed_out)
@@ -282,8 +281,8 @@ class Invoices:
 
     def _refuse(self, row: InvoiceRow | None, htlc: Htlc, why: str) -> HtlcResolution:
         reason = explain(why, row, htlc, self._clock.now(), min_cltv=self.min_cltv_expiry())
-        if row is None and self.some_removed():
-            reason += SOME_REMOVED
+        if row is None:
+            reason += self.removed_hint()
         self._journal.note("htlc_refused", htlc.payment_hash, htlc=htlc.id, why=why, code=_REFUSED)
         if why in {"underpaid", "other_total"} and row is not None and _held(row):
             # BOLT 4: these fail the whole set, with the parts that wait already.

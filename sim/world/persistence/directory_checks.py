@@ -16,11 +16,13 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
 from leyden.server.printable import printable
 from leyden.server.store.store import Store
-from leyden.world.persistence.row_checks import RowError, check_references, check_states
+from leyden.world.persistence.row_checks import check_references, check_states
 from leyden.world.persistence.row_schemas import row_schemas
+from leyden.world.persistence.table_rows import RowError
 
 MEND = "restore the directory from a copy, or use a new one"
-WORLD_ROWS = ("config", "state")  # the seed and the network, and the time: every world writes them
+_TIME = "state"
+WORLD_ROWS = ("config", _TIME)  # the seed and the network, and the time: every world writes them
 OWN_TABLES = ("world", "network")  # rows about the world itself, which are checked when it is opened
 _ANY_ROW = Draft4Validator({"type": "object"})
 ALWAYS_CHECKED_ROWS = 2_000  # in about forty milliseconds
@@ -38,7 +40,7 @@ def check_directory(store: Store, contract: Contract) -> None:
     """
     if not store.is_durable:
         return
-    world = {row.get("id") for row in store.table_data("world").rows.values()}
+    world = {row.get("id"): row for row in store.table_data("world").rows.values()}
     missing = next((name for name in WORLD_ROWS if name not in world), None)
     if missing is not None and any(data.rows for data in store.tables.values()):
         raise StoreError(
@@ -51,7 +53,7 @@ def check_directory(store: Store, contract: Contract) -> None:
             for name in store.tables:
                 if name not in OWN_TABLES:
                     _check_table(store, name, _validators().get(name, _ANY_ROW))
-            check_references(store, contract)
+            check_references(store, contract, world.get(_TIME, {}).get("now"))
     except RowError as error:
         raise StoreError(f"{store.place_of(error.table, error.doc_id)}: {printable(str(error))}; {MEND}") from None
 

@@ -192,6 +192,10 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("AttemptRow", "status"): _one_of(*_ATTEMPT_STATES),
     ("AttemptRow", "hops"): {"type": "array", "minItems": 1, "items": _HOP},
     ("AttemptRow", "times"): or_null({"type": "array", "items": _HOP_TIMES}),
+    ("NetworkRow", "background"): {
+        "type": "array", "items": [or_null(INSTANT)] * 2 + [_MSAT, *[_from(0, MAX_COUNT)] * 2, *[_MSAT] * 4],
+        "minItems": 9, "maxItems": 9,
+    },
     ("ShardRow", "amounts"): {"type": "array", "items": _MSAT},
     ("ShardRow", "times"): {"type": "array", "items": _HOP_TIMES},
     ("PayerRow", "outcome"): _one_of(*RULE_OUTCOMES),

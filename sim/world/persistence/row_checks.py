@@ -5,9 +5,9 @@ A sandbox never writes rows that fail here. Rows that refer to a removed row are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from math import ceil
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -20,54 +20,29 @@ from leyden.server.charges.lnurl import pay_metadata
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource, envelope, static_charge_resource
 from leyden.server.contract.types import Contract, Rule
-from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
 from leyden.server.timestamps import MAX_INSTANT_MS
+from leyden.world.persistence.number_checks import check_counters, check_order, check_time
+from leyden.world.persistence.table_rows import RowError, Rows
 from leyden.world.traffic.rows import lists_of
 
-Row = Mapping[str, Any]
 
-
-class RowError(StoreError):
-    """A row that no sandbox writes; `table` and `doc_id` say which."""
-
-    def __init__(self, table: str, doc_id: int, row: object, why: str) -> None:
-        name = next((row[key] for key in ("id", "payment_hash") if key in row), None) if isinstance(row, dict) else None
-        super().__init__(f"the table {table}, row {doc_id}{'' if name is None else f' ({str(name)[:60]!r})'}: {why}")
-        self.table = table
-        self.doc_id = doc_id
-
-
-class _Rows(NamedTuple):
-    """One table: its rows by document id, and by their keys."""
-
-    name: str
-    rows: Mapping[int, Any]
-    by_key: Mapping[str, Any]
-
-    def refuse(self, row: Any, why: str) -> NoReturn:
-        """Raise `RowError` for a row of this table."""
-        doc_id = next((doc_id for doc_id, one in self.rows.items() if one is row or one == row), 0)
-        raise RowError(self.name, doc_id, row, why)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.rows.values())
-
-
-def check_references(store: Store, contract: Contract | None) -> None:
-    """Raise `RowError` for the first row that does not fit to itself, to another one, or to the contract (None: not
-    asked). Each row fits its schema."""
+def check_references(store: Store, contract: Contract | None, now_ms: object) -> None:
+    """Raise `RowError` for the first row that does not fit to itself, to another one, to the instant `now_ms` of the
+    clock (no number: not known), or to the contract (None: not asked). Each row fits its schema."""
     keys = {"invoices": "payment_hash"}
 
-    def table(name: str) -> _Rows:
+    def table(name: str) -> Rows:
         rows = store.table_data(name).rows
         key = keys.get(name, "id")
-        return _Rows(name, rows, {row[key]: row for row in rows.values()})
+        return Rows(name, rows, {row[key]: row for row in rows.values()})
 
     if contract is not None:
         check_states(store, contract)
     for check in _CHECKS:
         check(table, contract)
+    if isinstance(now_ms, int):
+        check_time(table, now_ms)
 
 
 def check_states(store: Store, contract: Contract) -> None:
@@ -84,7 +59,7 @@ def check_states(store: Store, contract: Contract) -> None:
                 raise RowError(name, doc_id, row, f"{why}: use the spec with which it was written")
 
 
-def _projects(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+def _projects(table: Callable[[str], Rows], contract: Contract | None) -> None:
     projects, keys = table("projects"), table("keys")
     for row in keys:
         if row["project"] not in projects.by_key:
@@ -96,7 +71,7 @@ def _projects(table: Callable[[str], _Rows], contract: Contract | None) -> None:
                 rows.refuse(row, f"project is {row['project'][:60]!r}, which the table projects does not have")
 
 
-def _charges(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+def _charges(table: Callable[[str], Rows], contract: Contract | None) -> None:
     charges, invoices, statics = table("charges"), table("invoices"), table("static_charges")
     lifecycle = None if contract is None else contract.lifecycles.get("Charge")
     rule = _response_rule(contract, "getChargeDetails")
@@ -131,7 +106,7 @@ def _charges(table: Callable[[str], _Rows], contract: Contract | None) -> None:
             invoices.refuse(invoice, "payment_hash is that of no row in the table charges")
 
 
-def _static_charges(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+def _static_charges(table: Callable[[str], Rows], contract: Contract | None) -> None:
     statics = table("static_charges")
     rule = _response_rule(contract, "getStaticChargeDetails")
     users: set[str] = set()
@@ -151,7 +126,7 @@ def _static_charges(table: Callable[[str], _Rows], contract: Contract | None) ->
             _check_resource(statics, row, rule, static_charge_resource(static, ""), "invoice")
 
 
-def _invoices(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+def _invoices(table: Callable[[str], Rows], contract: Contract | None) -> None:
     invoices, payments = table("invoices"), table("payments")
     for row in invoices:
         invoice: InvoiceRow = row
@@ -184,7 +159,7 @@ def _invoices(table: Callable[[str], _Rows], contract: Contract | None) -> None:
                 invoices.refuse(row, f"the part {part['id'][:60]!r} belongs to no attempt of its payment")
 
 
-def _payments(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+def _payments(table: Callable[[str], Rows], contract: Contract | None) -> None:
     payments, invoices = table("payments"), table("invoices")
     for row in payments:
         has_ended = row["status"] in ("succeeded", "failed")
@@ -211,7 +186,7 @@ def _payments(table: Callable[[str], _Rows], contract: Contract | None) -> None:
             payments.refuse(row, "preimage is null, and status is succeeded")
 
 
-def _deliveries(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+def _deliveries(table: Callable[[str], Rows], contract: Contract | None) -> None:
     deliveries = table("deliveries")
     operations = () if contract is None else contract.operations.values()
     rules = {rule.name for operation in operations for rule in operation.callbacks}
@@ -246,7 +221,7 @@ def _deliveries(table: Callable[[str], _Rows], contract: Contract | None) -> Non
             deliveries.refuse(row, f"replayed_from is {row['replayed_from']}, and it has {len(attempts)} attempts")
 
 
-def _inboxes(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+def _inboxes(table: Callable[[str], Rows], contract: Contract | None) -> None:
     receivers, received = table("receivers"), table("received")
     numbers: dict[str, list[int]] = {}
     for row in received:
@@ -268,7 +243,7 @@ def _inboxes(table: Callable[[str], _Rows], contract: Contract | None) -> None:
             late.refuse(row, f"receiver is {row['receiver'][:60]!r}, which the table receivers does not have")
 
 
-def _urls(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+def _urls(table: Callable[[str], Rows], contract: Contract | None) -> None:
     for name, field in (
         ("charges", "callback_url"),
         ("static_charges", "callback_url"),
@@ -286,14 +261,14 @@ def _urls(table: Callable[[str], _Rows], contract: Contract | None) -> None:
                 rows.refuse(row, f"{field}{'/url' if field == 'post' else ''} is {url[:60]!r}, which is no URL")
 
 
-def _faults(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+def _faults(table: Callable[[str], Rows], contract: Contract | None) -> None:
     faults = table("faults")
     for row in faults:
         if row.get("idle", 0) > row["hits"]:
             faults.refuse(row, f"idle is {row['idle']}, more than its {row['hits']} hits")
 
 
-def _fault_answers(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+def _fault_answers(table: Callable[[str], Rows], contract: Contract | None) -> None:
     answers = table("service_fault_answers")
     for row in answers:
         try:
@@ -302,7 +277,7 @@ def _fault_answers(table: Callable[[str], _Rows], contract: Contract | None) -> 
             answers.refuse(row, "state is not JSON")
 
 
-def _traffic(table: Callable[[str], _Rows], contract: Contract | None) -> None:
+def _traffic(table: Callable[[str], Rows], contract: Contract | None) -> None:
     streams, lists, returns = table("traffic"), table("traffic_values"), table("traffic_returns")
     for row in streams:
         for name, content in lists_of(row["settings"]):
@@ -328,7 +303,7 @@ def _traffic(table: Callable[[str], _Rows], contract: Contract | None) -> None:
             returns.refuse(row, f"traffic is {row['traffic'][:60]!r}, which the table traffic does not have")
 
 
-_CHECKS: tuple[Callable[[Callable[[str], _Rows], Contract | None], None], ...] = (
+_CHECKS: tuple[Callable[[Callable[[str], Rows], Contract | None], None], ...] = (
     _projects,
     _charges,
     _static_charges,
@@ -340,6 +315,8 @@ _CHECKS: tuple[Callable[[Callable[[str], _Rows], Contract | None], None], ...] =
     _faults,
     _fault_answers,
     _traffic,
+    check_order,
+    check_counters,
 )
 
 
@@ -348,7 +325,7 @@ def _response_rule(contract: Contract | None, operation_id: str) -> Rule | None:
     return None if operation is None else operation.success.rule
 
 
-def _check_resource(rows: _Rows, row: Any, rule: Rule, resource: Mapping[str, Any], *passed: str) -> None:
+def _check_resource(rows: Rows, row: Any, rule: Rule, resource: Mapping[str, Any], *passed: str) -> None:
     """Refuse a row whose resource the spec does not permit, except for the fields `passed`."""
     body = envelope("", resource)
     if rule.validator.is_valid(body):

@@ -22,8 +22,8 @@ from leyden.server.http.projects import KeyRow, ProjectRow
 from leyden.service_faults.kinds import ServiceFaultRow
 from leyden.service_faults.service_faults import AnswerRow
 from leyden.world.persistence.field_schemas import FIELDS, FIELDS_TOGETHER, integer_schema, or_null
+from leyden.world.persistence.removed_rows import DIRECTORIES, DirectoryRow, LastIdRow
 from leyden.world.persistence.removed_rows import TABLE as LAST_IDS
-from leyden.world.persistence.removed_rows import LastIdRow
 from leyden.world.traffic.rows import ReturnRow, TrafficRow, ValuesRow
 
 # Former versions wrote more fields in these rows. A field that is not named here is neither read nor written again.
@@ -65,6 +65,7 @@ def row_schemas() -> Mapping[str, dict[str, Any]]:
         "traffic_values": schema_of(ValuesRow),
         "traffic_returns": schema_of(ReturnRow),
         LAST_IDS: schema_of(LastIdRow),
+        DIRECTORIES: schema_of(DirectoryRow),
     }
 
 

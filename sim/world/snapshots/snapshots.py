@@ -26,6 +26,7 @@ from leyden.world.config import WorldConfig, chosen_network, packaged_contract
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.persistence.directory_checks import OWN_TABLES
 from leyden.world.persistence.former_formats import upgraded_snapshot
+from leyden.world.persistence.number_checks import check_journal, check_next_ids, check_timer_numbers
 from leyden.world.persistence.row_checks import check_references
 from leyden.world.persistence.stream_checks import check_streams
 from leyden.world.snapshots.frozen_state import FrozenState
@@ -164,9 +165,12 @@ def restore_world(
         config = adapt(_load_config(snapshot["config"]))
         if not is_own:
             check_ids(snapshot["tables"])
+            check_next_ids(snapshot["tables"])
+            check_journal(snapshot["journal"])
+            check_timer_numbers(snapshot["clock"])
         store = Store.from_snapshot(_tables(snapshot))
         if not is_own:
-            check_references(store, config.contract)
+            check_references(store, config.contract, snapshot["clock"]["now"])
             check_project(config, store)
         world = World(
             config,

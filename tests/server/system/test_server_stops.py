@@ -185,6 +185,29 @@ sys.exit(main(["serve", "--port", "0"]))
         assert (done.returncode, done.stderr) == (0, ""), module
 
 
+def test_the_signals_to_stop_get_their_handlers_once_before_a_server_starts(tmp_path: Path) -> None:
+    program = """
+import sys
+from leyden.server.system import stop_signals
+from leyden.__main__ import main
+
+set_handlers, calls = stop_signals.interrupt_on_stop_signals, []
+stop_signals.interrupt_on_stop_signals = lambda: (calls.append(1), set_handlers())
+status = main(["serve", "--port", "0", "--data", sys.argv[1]])
+print(status, len(calls), "leyden.devserver.serve" in sys.modules)
+"""
+    (tmp_path / "no-directory").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "no-directory")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=END_S,
+        check=False,
+    )
+    assert done.stdout.split() == ["2", "1", "True"], done.stderr
+
+
 def test_an_empty_path_for_the_data_is_refused() -> None:
     done = run_command("serve", "--port", "0", "--data", "")
     assert (done.returncode, done.stderr) == (
