@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import ssl
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import freezegun
+import httpcore2
 import httpx2
 import jsonpath_rfc9535  # noqa: F401
 import numpy as np  # noqa: F401
@@ -21,7 +24,7 @@ from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.strategies import booleans
 
 from leyden import Sandbox
-from tests.support.examples import SUITE_EXAMPLES
+from tests.support.examples import DEEP_EXAMPLES, SUITE_EXAMPLES
 
 # A run starts some hundred processes. Where bytecode is not written, each of them compiles the package, which takes
 # five times as long as the rest of a start.
@@ -41,6 +44,19 @@ if ABSENT not in (paths := os.environ.get("PYTHONPATH", "").split(os.pathsep)):
 # by their classes: those of a second import would be strangers to it.
 httpx2.HTTPTransport(verify=False).close()
 
+
+@lru_cache
+def _certificates(trust_env: bool, _file: str | None, _folder: str | None) -> ssl.SSLContext:
+    return _read_certificates(_trust_env=trust_env)
+
+
+# A client of httpx2 reads the certificates of the system, which takes ten times as long as a request. A process of the
+# tests reads them once.
+_read_certificates = httpcore2.default_ssl_context
+httpcore2.default_ssl_context = lambda *, _trust_env=True: _certificates(
+    _trust_env, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+)
+
 # `freeze_time` reads every attribute of every module, and scipy imports a subpackage for each of its own.
 freezegun.configure(extend_ignore_list=["numpy", "scipy"])
 
@@ -52,7 +68,7 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("deep", settings.get_profile("suite"))
+settings.register_profile("deep", settings.get_profile("suite"), max_examples=DEEP_EXAMPLES)
 settings.register_profile(
     "random", settings.get_profile("suite"), derandomize=False, max_examples=1_000, print_blob=True
 )
@@ -75,7 +91,7 @@ def _environment() -> Iterator[None]:
     """No test leaves changed environment variables to the next: what servers are started with depends on them."""
     before = dict(os.environ)
     yield
-    names = {name for name, _ in before.items() ^ os.environ.items()} - {"PYTEST_CURRENT_TEST"}
+    names = {name for name, _ in before.items() ^ dict(os.environ).items()} - {"PYTEST_CURRENT_TEST"}
     assert not names, f"environment variables are changed: {', '.join(sorted(names))}"
 
 
@@ -85,7 +101,6 @@ LONGEST = (
     "commands/test_examples.py",
     "devserver/test_listen.py",
     "console/test_page.py",
-    "project/test_linters_and_wheel.py",
     "devserver/test_pytest_url.py",
     "devserver/test_client_check.py",
     "integration/test_served.py",
@@ -110,13 +125,14 @@ LONGEST = (
     "integration/test_disk_faults.py",
     "recipes/test_javascript.py",
     "console/test_accessibility.py",
-    "devserver/test_clock_changes.py",
     "server/callbacks/test_outbox.py",
     "integration/test_rewritten_journals.py",
     "project/test_architecture.py",
     "recipes/test_container.py",
     "lab/test_charts.py",
     "devserver/test_pytest_plugin.py",
+    "project/test_linters_and_wheel.py",
+    "devserver/test_clock_changes.py",
     "world/test_changed_rows.py",
     "lab/test_traffic_values.py",
     "lab/test_drawings.py",

@@ -30,7 +30,10 @@ OF_SERVED = [line for line in ALL if line.split()[1] in SERVED and line not in E
 OTHERS = [line for line in ALL if line.split()[1] not in SERVED and line not in ENDLESS]
 # The first example of each command, but none of those that play many cases.
 LONG = ("conformance", "client-check")
-FIRST = {line.split()[1]: line for line in reversed(OTHERS) if line.split()[1] not in LONG}.values()
+# Other tests run these commands.
+RUN_ELSEWHERE = ("adapter", "fuzz", "lab")
+LEFT_OUT = (*LONG, *RUN_ELSEWHERE)
+FIRST = {line.split()[1]: line for line in reversed(OTHERS) if line.split()[1] not in LEFT_OUT}.values()
 # A client that sends its request once.
 CLIENT = """
 import json, os, urllib.request

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,24 +18,27 @@ from leyden.server.system import clock as system_clock
 from leyden.server.system.clock import ServerClock
 from leyden.server.timestamps import parse_iso, to_iso
 from tests.support.deep import deep, deep_except, with_deep
+from tests.support.forked import forked_leyden
 from tests.support.hosted import Hosted, in_server
-from tests.support.served import ROOT, Client, listening_receiver, run_command
+from tests.support.served import Client, listening_receiver, run_command
 
 DAY_MS = 86_400_000
 BODY = {"amount": "1000", "description": "tea", "expiresIn": 60}
 
-# `leyden` under a system clock that is wrong by the number of milliseconds in a file.
+# The system clock is wrong by the number of milliseconds in a file.
 WRONG_CLOCK = """
-import sys, time
-file, real = sys.argv.pop(1), time.time_ns
+import time
+real = time.time_ns
 def wrong():
-    with open(file) as text:
+    with open(FILE) as text:
         return real() + int(text.read() or 0) * 1_000_000
 time.time_ns = wrong
 time.time = lambda: wrong() / 1e9
-from leyden.__main__ import main
-sys.exit(main())
 """
+
+
+def wrong_clock_of(file: Path) -> str:
+    return WRONG_CLOCK.replace("FILE", repr(str(file)))
 
 
 @contextmanager
@@ -45,8 +46,8 @@ def served(tmp_path: Path, wrong_ms: int, *options: str) -> Iterator[tuple[Clien
     """A server with data under a wrong system clock, the file that sets it, and its start message after the block."""
     offset = tmp_path / "offset"
     offset.write_text(str(wrong_ms))
-    words = [sys.executable, "-c", WRONG_CLOCK, str(offset), "serve", "--port", "0", "--data", str(tmp_path / "data")]
-    process = subprocess.Popen([*words, *options], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    words = ["serve", "--port", "0", "--data", str(tmp_path / "data"), *options]
+    process = forked_leyden(*words, first=wrong_clock_of(offset))
     assert process.stdout is not None
     assert process.stderr is not None
     printed: list[str] = []
@@ -277,10 +278,10 @@ def test_a_server_says_that_a_run_has_another_seed_than_its_option(tmp_path: Pat
 def test_a_system_clock_outside_the_times_of_a_sandbox_is_refused_as_a_start(tmp_path: Path) -> None:
     wrong_ms = 86_400_000 - now_ms()
     (tmp_path / "offset").write_text(str(wrong_ms))
-    words = [sys.executable, "-c", WRONG_CLOCK, str(tmp_path / "offset"), "serve", "--port", "0"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    [line] = done.stderr.splitlines()
+    process = forked_leyden("serve", "--port", "0", first=wrong_clock_of(tmp_path / "offset"))
+    printed, said = process.communicate(timeout=60)
+    assert (process.wait(), printed) == (2, "")
+    [line] = said.splitlines()
     assert "the system clock shows 1970-01-02T" in line
     with served(tmp_path, wrong_ms, "--start", "2030-01-01T00:00:00Z") as (client, _, _):
         assert client.ok("GET", "/sandbox/v1/clock")["now"].startswith("2030-01-01T00:")

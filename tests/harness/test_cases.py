@@ -20,7 +20,7 @@ from leyden.harness.conformance.conformance import conformance_cases
 from leyden.harness.reports.exports import ExportError, as_curl, as_notebook, as_pytest
 from leyden.harness.runs.cases import Case, CaseError, play, read_case, replay, with_result
 from leyden.harness.targets.target import InProcess
-from tests.support.deep import deep
+from tests.support.deep import deep, with_deep
 from tests.support.served import run_shell, served_leyden
 
 CASES = {case.name: case for case in conformance_cases()}
@@ -220,7 +220,9 @@ def test_the_same_case_is_the_same_notebook() -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="install curl to run the scripts that call it")
-@pytest.mark.parametrize("case", [PASSING, STATIC, CASES["conformance: lists"]], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", with_deep([PASSING, STATIC, CASES["conformance: lists"]], PASSING), ids=lambda case: case.name
+)
 def test_the_script_has_the_same_journal_over_http(case: Case, tmp_path: Path) -> None:
     with_hash = _with_hash(case)
     script = as_curl(with_hash)

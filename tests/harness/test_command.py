@@ -125,7 +125,7 @@ def test_what_cannot_be_written_is_refused_before_the_run(
     assert why in line
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", deep_except([signal.SIGINT, signal.SIGTERM], signal.SIGTERM))
 @pytest.mark.parametrize("after_s", deep_except([0.7, 4.0], 0.7))
 def test_a_stop_signal_ends_all_workers(after_s: float, number: signal.Signals) -> None:
     """As a terminal sends it, to every process, and twice."""

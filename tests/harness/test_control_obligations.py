@@ -241,9 +241,10 @@ def test_uses_of_a_fault_that_a_restart_forgets(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_conformance_run_has_the_cheapest_of_each_class(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = {case.name: case for case in grouped_cases("control plane")}
-    results = {name: play(case) for name, case in cases.items()}
-    assert [result.violation for result in results.values()] == [None] * len(cases)
-    assert sum(result.skipped for result in results.values()) == 0
+    played = [*cases.values()][:: deep_or(bounded=4, full=1)]  # `test_conformance.py` plays all
+    results = [play(case) for case in played]
+    assert [result.violation for result in results] == [None] * len(played)
+    assert sum(result.skipped for result in results) == 0
     original = CallbackControl._filters
     monkeypatch.setattr(
         CallbackControl, "_filters", lambda self, wanted: {**original(self, wanted), "endpoint_id": "x"}

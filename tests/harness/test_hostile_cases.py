@@ -107,7 +107,7 @@ def hostile_cases(text: str) -> list[Case]:
     return found
 
 
-@pytest.mark.parametrize("text", deep_except(TEXTS, *TEXTS[::8]), ids=range(len(TEXTS)))
+@pytest.mark.parametrize("text", deep_except(TEXTS, TEXTS[0]), ids=range(len(TEXTS)))
 def test_no_text_of_a_case_becomes_code(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     written = dict.fromkeys(EXPORTS, 0)
@@ -163,8 +163,8 @@ def test_a_mutated_case_is_read_or_refused_in_one_line_with_its_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "case.json"
-    refused = 0
-    for number, data in enumerate(mutated(CASE.document(), 240)):
+    refused, number_of_files = 0, deep_or(bounded=80, full=240)
+    for number, data in enumerate(mutated(CASE.document(), number_of_files)):
         path.write_bytes(data)
         why = refusal(lambda: replay(read_case(path)))
         if why is not None:
@@ -174,7 +174,7 @@ def test_a_mutated_case_is_read_or_refused_in_one_line_with_its_name(
         if number % 2 == 0:
             assert main(["replay", str(path), *options]) in (0, 1, 2)
             assert "Traceback" not in capsys.readouterr().err
-    assert 80 < refused < 240
+    assert number_of_files // 3 < refused < number_of_files
 
 
 @pytest.mark.parametrize(

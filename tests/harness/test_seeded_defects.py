@@ -32,7 +32,7 @@ from tests.seeded_defects.probing import CHARGES, new_charge, send
 from tests.support.deep import sampled
 
 
-@pytest.mark.parametrize("defect", sampled(DEFECTS, 4), ids=lambda defect: defect.name)
+@pytest.mark.parametrize("defect", sampled(DEFECTS, 8), ids=lambda defect: defect.name)
 def test_a_defect_is_detected_when_it_is_planted_and_only_then(defect: Defect) -> None:
     assert defect.probe(Sandbox) is False, "detected without being planted"
     with planted(defect):

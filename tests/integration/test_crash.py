@@ -30,7 +30,7 @@ from tests.support.http_servers import handling
 from tests.support.lists import listed
 from tests.support.served import ROOT, Client
 
-KILLS = deep_or(bounded=8, full=8, random=400)  # for each directory; five directories
+KILLS = deep_or(bounded=5, full=8, random=400)  # for each directory; five directories
 THREADS = 3
 TERMINAL = {"completed", "expired", "error"}
 BROKEN = (OSError, http.client.HTTPException, json.JSONDecodeError)

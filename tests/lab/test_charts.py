@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.figure import Figure
-from scipy.stats import binomtest
 
 from leyden import Sandbox, estimates, grid, plot_sweep, sweep
 from leyden.errors import SweepError
@@ -37,6 +37,12 @@ import matplotlib
 assert matplotlib.rcParams._get_backend_or_none() is None
 """
 URL = "http://shop.localhost/paid"
+
+
+@pytest.fixture(scope="module")
+def stats() -> Any:
+    """Imported for who needs it: every worker collects this file, and few run it."""
+    return import_module("scipy.stats")
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +219,7 @@ def test_retries_are_attempts_by_their_number_and_result(sb: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("bounds", [None, [1_000_000, 20_000_000]])
-def test_success_by_amount_has_shares_with_their_intervals(sb: Sandbox, bounds: list[int] | None) -> None:
+def test_success_by_amount_has_shares_with_their_intervals(sb: Sandbox, bounds: list[int] | None, stats: Any) -> None:
     ax = sb.plot.success_by_amount(bounds)
     ended = sb.payments.dropna(subset="outcome")
     amount = ended["amount_msat"].astype("float64")
@@ -232,16 +238,18 @@ def test_success_by_amount_has_shares_with_their_intervals(sb: Sandbox, bounds: 
     for segment, each in zip(across, groups, strict=True):
         assert list(segment[:, 0]) == pytest.approx([each["amount_sat"].min(), each["amount_sat"].max()])
     for segment, each in zip(along, groups, strict=True):
-        wilson = binomtest(int((each["outcome"] == "SUCCEEDED").sum()), len(each)).proportion_ci(0.95, method="wilson")
+        wilson = stats.binomtest(int((each["outcome"] == "SUCCEEDED").sum()), len(each)).proportion_ci(
+            0.95, method="wilson"
+        )
         assert list(segment[:, 1]) == pytest.approx([wilson.low, wilson.high])
     assert [text.get_text() for text in ax.texts] == [str(len(each)) for each in groups]
     assert ax.get_xscale() == "log"
 
 
 @pytest.mark.parametrize(("successes", "count"), [(0, 1), (1, 1), (3, 7), (50, 50), (0, 400), (399, 400)])
-def test_the_interval_of_a_share_is_wilsons(successes: int, count: int) -> None:
+def test_the_interval_of_a_share_is_wilsons(successes: int, count: int, stats: Any) -> None:
     found = share_interval(successes, count, 0.9)
-    wilson = binomtest(successes, count).proportion_ci(0.9, method="wilson")
+    wilson = stats.binomtest(successes, count).proportion_ci(0.9, method="wilson")
     assert (found.mean, found.size) == (successes / count, count)
     assert (found.low, found.high) == pytest.approx((wilson.low, wilson.high), abs=1e-12)
     assert share_interval(0, 0, 0.9).size == 0

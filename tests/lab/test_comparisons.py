@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from importlib import import_module
 from math import isnan, sqrt
 from pathlib import Path
 from statistics import fmean, stdev
@@ -10,11 +11,16 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from scipy import stats
 
 from leyden import Sandbox, compare, estimates, grid, plot_sweep, sweep
 from leyden.errors import SweepError
 from leyden.lab.sweeps.intervals import count_for_width, interval
+
+
+@pytest.fixture(scope="module")
+def stats() -> Any:
+    """Imported for who needs it: every worker collects this file, and few run it."""
+    return import_module("scipy.stats")
 
 
 def noisy(s: Any) -> dict[str, Any]:
@@ -43,7 +49,9 @@ def column(runs: pd.DataFrame, x: int, metric: str = "level") -> list[float]:
     return [float(value) for value in runs[runs["x"] == x][metric]]
 
 
-def test_estimates_have_a_row_for_each_scenario_and_metric_with_the_interval_of_scipy(runs: pd.DataFrame) -> None:
+def test_estimates_have_a_row_for_each_scenario_and_metric_with_the_interval_of_scipy(
+    runs: pd.DataFrame, stats: Any
+) -> None:
     found = estimates(runs)
     assert [*found.columns] == ["scenario", "x", "metric", "mean", "low", "high", "std", "replications"]
     assert [*zip(found["x"], found["metric"], strict=True)] == [
@@ -62,7 +70,7 @@ def test_estimates_have_a_row_for_each_scenario_and_metric_with_the_interval_of_
     assert 0 < rare[0] < 12
 
 
-def test_a_comparison_is_the_paired_one_of_scipy(runs: pd.DataFrame) -> None:
+def test_a_comparison_is_the_paired_one_of_scipy(runs: pd.DataFrame, stats: Any) -> None:
     found = compare(runs, metrics=["level"])
     assert [*found["x"]] == [1, 3]
     for row in found.to_dict("records"):
@@ -101,7 +109,7 @@ def test_one_replication_has_a_mean_and_no_interval() -> None:
     assert compare(one, metrics=["level"], width=1)["needed"].isna().all()
 
 
-def test_the_needed_number_gives_the_wanted_width(runs: pd.DataFrame) -> None:
+def test_the_needed_number_gives_the_wanted_width(runs: pd.DataFrame, stats: Any) -> None:
     for width in (0.1, 1, 50):
         for row in compare(runs, metrics=["level"], width=width).to_dict("records"):
 

@@ -159,5 +159,5 @@ def test_nodes_are_up_and_down_for_the_times_that_the_parameters_give(up_share):
 
 
 def test_some_nodes_are_offline_at_the_first_instant():
-    ups = [sampled(seed).is_up(node, 0) for seed in range(100) for node in range(NODES)]
+    ups = [one.is_up(node, 0) for one in map(sampled, range(100)) for node in range(NODES)]
     assert sum(ups) / len(ups) == pytest.approx(0.9, abs=0.04)

@@ -99,7 +99,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("run", deep_except(list(RUNS), "workers", "everything"))
+@pytest.mark.parametrize("run", deep_except(list(RUNS), "workers"))
 def test_the_default_run_leaves_deep_tests_out_and_the_closing_line_counts_them(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, run: str
 ) -> None:
@@ -120,7 +120,9 @@ def test_the_default_run_leaves_deep_tests_out_and_the_closing_line_counts_them(
             def test_other(): print("number", deep_or(bounded=1, full=2))
         """,
     )
-    pytester.makeini(f"[pytest]\naddopts = -m 'not deep' -p no:cacheprovider\nmarkers = {project['markers'][0]}")
+    pytester.makeini(
+        f"[pytest]\naddopts = -m 'not deep' -p no:cacheprovider -p no:schemathesis\nmarkers = {project['markers'][0]}"
+    )
     done = pytester.runpytest_subprocess("-rP", *options)
     done.assert_outcomes(passed=passed, deselected=left_out)
     assert printed in done.stdout.str()

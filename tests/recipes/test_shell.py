@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.deep import deep
 from tests.support.served import ROOT, served_leyden
 
 SCRIPT = ROOT / "tests" / "recipes" / "shell" / "checkout.sh"
+SHELLS = {str(SCRIPT): "sh", str(ROOT / ".ci" / "run"): "bash"}
 
 
 def run(url: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -47,7 +49,13 @@ def test_the_script_fails_when_what_it_expects_does_not_happen(tmp_path: Path) -
         assert client.ok("GET", "/sandbox/v1/sandboxes")["data"] == []
 
 
+def test_the_shell_can_read_each_script() -> None:
+    for script, shell in SHELLS.items():
+        done = subprocess.run([shell, "-n", script], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), script
+
+
+@deep("test_the_shell_can_read_each_script")
 def test_shellcheck_finds_nothing(linters: Path) -> None:
-    scripts = [str(SCRIPT), str(ROOT / ".ci" / "run")]
-    done = subprocess.run([str(linters / "shellcheck"), *scripts], capture_output=True, text=True, check=False)
+    done = subprocess.run([str(linters / "shellcheck"), *SHELLS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

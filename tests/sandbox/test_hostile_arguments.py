@@ -113,7 +113,7 @@ def fault_of(sandbox: Sandbox, kind: str, **named: Any) -> Any:
 NAMES = list(WholeApi().calls)
 
 
-@pytest.mark.parametrize("name", deep_except(NAMES, *NAMES[::5]))
+@pytest.mark.parametrize("name", deep_except(NAMES, *NAMES[::10]))
 def test_a_value_of_another_library_is_refused_by_an_error_of_leyden_or_accepted(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,7 +151,7 @@ def points(act: Act, sandbox: Sandbox, count: int, *, opcodes: bool = False) -> 
 NETWORKS = {"direct": {}, "line": {"network": "line:3"}, "scale-free": {"network": "scale-free:30"}}
 
 
-@pytest.mark.parametrize("opcodes", [False, True], ids=["lines", "instructions"])
+@pytest.mark.parametrize("opcodes", deep_except({"lines": False, "instructions": True}, "instructions"))
 @pytest.mark.parametrize("options", deep_except(NETWORKS, "direct", "line"))
 def test_a_run_that_is_interrupted_at_any_line_stops_between_two_events(options: Any, opcodes: bool) -> None:
     start = shop(**options)
@@ -466,7 +466,7 @@ def test_an_exception_anywhere_in_an_event_leaves_no_line_of_it(
     start = shop(network=network)
     twin = start.fork("main")
     twin.run()
-    for number in range(1, 30, 3):
+    for number in range(1, 30, deep_or(bounded=6, full=3)):
         sandbox = start.fork("main")
         calls = 0
 

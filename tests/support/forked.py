@@ -1,5 +1,5 @@
-"""Processes of `leyden` that are forked from one that has imported it: a start takes a third of the CPU time, over a
-network a fifth.
+"""Processes of `leyden` that are forked from one that has imported it: a start and a stop take a fifteenth of the
+CPU time, over a network a tenth.
 
 A process of the tests has one such parent, from its first server until its end. What a start itself does, with all its
 imports, is tested by the tests that start Python: `integration/test_served.py`, `integration/test_two_servers.py`,
@@ -21,7 +21,7 @@ import threading
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, NoReturn
 
 ROOT = Path(__file__).parents[2]
 _MESSAGE = 1 << 20  # bytes
@@ -136,11 +136,12 @@ class Parent:
         """Whether it can fork."""
         return self._process.poll() is None
 
-    def start(self, *words: str) -> ForkedProcess:
-        """`leyden` with these words, in the root of the checkout, with the present environment variables."""
+    def start(self, *words: str, first: str = "") -> ForkedProcess:
+        """`leyden` with these words, in the root of the checkout, with the present environment variables, after the
+        program `first`."""
         status, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         out, err = os.pipe(), os.pipe()
-        message = json.dumps({"words": words, "variables": dict(os.environ)}).encode()
+        message = json.dumps({"words": words, "variables": dict(os.environ), "first": first}).encode()
         socket.send_fds(self._control, [message], [other.fileno(), out[1], err[1]])
         for number in (other.detach(), out[1], err[1]):
             os.close(number)
@@ -158,8 +159,9 @@ _VARIABLES = _of_python(os.environ)  # before any test changes them: those of a 
 _parents: dict[int, Parent] = {}
 
 
-def forked_leyden(*words: str) -> Process:
-    """A process of `leyden` with these words in the root of the checkout: forked, where that is possible."""
+def forked_leyden(*words: str, first: str = "") -> Process:
+    """A process of `leyden` with these words in the root of the checkout: forked, where that is possible. It runs the
+    program `first` before all else."""
     if hasattr(os, "pidfd_open") and hasattr(socket, "SOCK_SEQPACKET") and _of_python(os.environ) == _VARIABLES:
         pid = os.getpid()
         if pid not in _parents:
@@ -168,10 +170,9 @@ def forked_leyden(*words: str) -> Process:
             _parents.pop(pid).end()
         if pid not in _parents:
             _parents[pid] = Parent()
-        return _parents[pid].start(*words)
-    return subprocess.Popen(
-        [sys.executable, "-m", "leyden", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        return _parents[pid].start(*words, first=first)
+    command = [sys.executable, "-c", f"{first}\nimport sys\nfrom leyden.__main__ import main\nsys.exit(main())\n"]
+    return subprocess.Popen([*command, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def _end_parent(pid: int) -> None:
@@ -197,8 +198,9 @@ def _warm() -> None:
     gc.freeze()
 
 
-def _serve(control: socket.socket) -> list[str] | None:
-    """Fork a process for each message until the other end closes. In such a process, return its words."""
+def _serve(control: socket.socket) -> tuple[list[str], str] | None:
+    """Fork a process for each message until the other end closes. In such a process, return its words and what it runs
+    first."""
     running: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its id, and who waits for its end
     poll = select.poll()
     poll.register(control, select.POLLIN)
@@ -238,29 +240,41 @@ def _tell(waiting: int, number: int) -> None:
         """Nobody waits any more."""
 
 
-def _become(order: dict[str, object], out: int, err: int) -> list[str]:
-    """Take over the outputs and the environment of the order, and return its words."""
+def _become(order: dict[str, Any], out: int, err: int) -> tuple[list[str], str]:
+    """Take over the outputs and the environment of the order, and return its words and what it runs first."""
     os.dup2(out, 1), os.dup2(err, 2)
     _close(out, err)
-    variables, words = order["variables"], order["words"]
-    assert isinstance(variables, dict)
-    assert isinstance(words, list)
     os.environ.clear()
-    os.environ.update(variables)
-    return words
+    os.environ.update(order["variables"])
+    return order["words"], order["first"]
 
 
 def _main(descriptor: int) -> int:
     _warm()
-    words = _serve(socket.socket(fileno=descriptor))
-    if words is None:
+    order = _serve(socket.socket(fileno=descriptor))
+    if order is None:
         return 0
     from leyden.__main__ import main
 
+    words, first = order
+    exec(first, {})
     sys.argv = ["leyden", *words]
     gc.unfreeze()
     return main(words)
 
 
+def _end(status: int) -> NoReturn:
+    """End the process as Python does, but leave its memory to the system: to free all that the parent has imported
+    takes twice as long as the rest of a start and a stop."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # Python itself says it
+        sys.exit(status)
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(_main(int(sys.argv[1])))
+    _end(_main(int(sys.argv[1])))

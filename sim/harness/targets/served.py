@@ -41,9 +41,11 @@ class HttpTarget:
     def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
         """Send a request over HTTP. Raises `TargetError` if there is no response."""
         if self._client is None:
-            # They are read once: it takes ten times as long as a request, and every run connects anew.
-            self._certificates = self._certificates or httpx2.create_ssl_context(trust_env=False)
-            self._client = httpx2.Client(timeout=30, trust_env=False, verify=self._certificates)
+            # They are read once, and only for HTTPS: it takes ten times as long as a request, and every run connects
+            # anew.
+            if self._certificates is None and self.url.lower().startswith("https:"):
+                self._certificates = httpx2.create_ssl_context(trust_env=False)
+            self._client = httpx2.Client(timeout=30, trust_env=False, verify=self._certificates or False)
         try:
             response = self._client.request(method, self.url + target, headers=_encoded(headers), content=body)
         except httpx2.HTTPError as error:

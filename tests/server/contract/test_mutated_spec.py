@@ -25,13 +25,13 @@ from leyden.world.loopback import LoopbackResponse, send_request
 from leyden.world.trial_requests import try_contract
 from leyden.world.world import World
 from tests.support.deep import deep_or, sampled
-from tests.support.examples import SUITE_EXAMPLES
+from tests.support.examples import DEEP_EXAMPLES
 
 Path = tuple[str | int, ...]
 REPLACEMENTS: tuple[Any, ...] = (None, 7, [], {}, {"$ref": "#/components/schemas/Nowhere"}, "a text")
 REMOVE, RENAME = "remove", "rename"
 ACTIONS = (REMOVE, RENAME, *range(len(REPLACEMENTS)))
-MUTATIONS = deep_or(bounded=24, full=90 * settings().max_examples // SUITE_EXAMPLES, random=12_000)
+MUTATIONS = deep_or(bounded=24, full=90 * settings().max_examples // DEEP_EXAMPLES, random=12_000)
 TEA = {"amount": "1000", "description": "tea", "callbackUrl": "http://shop.localhost/x"}
 START_MS = 1_893_456_000_000
 

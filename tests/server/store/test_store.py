@@ -230,7 +230,7 @@ INTERRUPTED: dict[str, Callable[[Store], Any]] = {
 
 # `put` also after so many changes that it starts or continues a compaction, swaps the files, or frees the old one.
 @pytest.mark.parametrize(
-    ("operation", "steps"), sampled([*((one, 0) for one in INTERRUPTED), *(("put", n) for n in (1, 3, 5, 7))], 4)
+    ("operation", "steps"), sampled([*((one, 0) for one in INTERRUPTED), *(("put", n) for n in (1, 3, 5, 7))], 5)
 )
 def test_ctrl_c_at_any_moment_leaves_a_commit_complete_or_rolled_back_and_the_file_agrees(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, steps: int

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
-import resource
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from time import sleep
-from typing import IO
 from urllib.parse import urlsplit
 
 import pytest
@@ -32,6 +29,7 @@ from leyden.server.system.http_server.protocol import (
     max_connections,
 )
 from tests.support.deep import sampled
+from tests.support.forked import Process, forked_leyden
 
 GET = b"GET /v0/charges HTTP/1.1\r\nhost: localhost\r\n"
 KEY = b"apikey: leyden\r\n"
@@ -292,7 +290,7 @@ def test_a_request_that_waits_is_answered_before_a_later_one_is_refused(dial: Di
 
 def test_clients_that_pipeline_and_leave_write_nothing_to_the_log(tmp_path: Path) -> None:
     printed = tmp_path / "stderr"
-    with printed.open("w") as log, process("--rate", "0", log=log) as (served, url):
+    with process("--rate", "0", log=str(printed)) as (served, url):
         leaving = [dial_url(url) for _ in range(5)]
         for connection in leaving:
             connection.setblocking(False)
@@ -392,22 +390,12 @@ def test_the_number_of_connections_leaves_files_for_the_rest(open_files: int, co
 
 
 @contextmanager
-def process(
-    *options: str, open_files: int | None = None, log: IO[str] | int = subprocess.DEVNULL
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`leyden serve` in a process of its own, and its URL."""
-
-    def limit() -> None:
-        if open_files is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
-
-    served = subprocess.Popen(
-        [sys.executable, "-m", "leyden", "serve", "--port", "0", *options],
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
-        preexec_fn=limit,
-    )
+def process(*options: str, open_files: int | None = None, log: str = os.devnull) -> Iterator[tuple[Process, str]]:
+    """`leyden serve` in a process of its own, and its URL. What it says goes to the file `log`."""
+    first = f"import os, resource\nos.dup2(os.open({log!r}, os.O_WRONLY | os.O_CREAT), 2)\n"
+    if open_files is not None:
+        first += f"resource.setrlimit(resource.RLIMIT_NOFILE, ({open_files}, {open_files}))\n"
+    served = forked_leyden("serve", "--port", "0", *options, first=first)
     assert served.stdout is not None
     try:
         yield served, served.stdout.readline().split()[-1]
@@ -453,7 +441,7 @@ def test_a_signal_ends_the_server_whatever_is_open(number: signal.Signals, tmp_p
         b"POST /sandbox/v1/deliveries/wait HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n" + KEY
     )
     data, printed = str(tmp_path / "data"), tmp_path / "stderr"
-    with printed.open("w") as log, process("--data", data, log=log) as (served, url):
+    with process("--data", data, log=str(printed)) as (served, url):
         opened = [dial_url(url) for _ in range(4)]
         opened[1].sendall(GET)
         opened[2].sendall(CREATE + KEY + b"content-length: 50\r\n\r\n" + BODY[:9])
@@ -478,7 +466,7 @@ def test_responses_that_a_signal_cuts_off_are_one_line(tmp_path: Path) -> None:
     printed = tmp_path / "stderr"
     fault = b'{"kind": "slow_body", "operation": "listCharges", "delay": "60s", "count": null}'
     order = b"POST /sandbox/v1/service-faults HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n" + KEY
-    with printed.open("w") as log, process(log=log) as (served, url):
+    with process(log=str(printed)) as (served, url):
         status, _ = answer(lambda: dial_url(url), order + b"content-length: %d\r\n\r\n" % len(fault) + fault)
         assert status == 200
         opened = [dial_url(url) for _ in range(3)]
