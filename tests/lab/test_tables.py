@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -276,3 +277,18 @@ def test_the_facts_of_a_kind_of_event_are_columns() -> None:
         sandbox.facts("settled")
     with pytest.raises(ValueError, match=r"no event 'invoice_settled': it has no events yet$"):
         Sandbox(seed=7).facts("invoice_settled")
+
+
+def test_a_kind_of_event_that_a_reopened_directory_no_longer_has_is_not_denied(tmp_path: Path) -> None:
+    with Sandbox(seed=7, data=tmp_path / "kept") as first:
+        first.wallet("ana").pay(first.charges.create(amount="1000", description="x"))
+        first.run()
+        first.facts("payment_settled")
+        with pytest.raises(ValueError, match=r"no event 'nothing': it has [a-z_, ]+$"):
+            first.facts("nothing")
+    with Sandbox(data=tmp_path / "kept") as again, again.fork("copy") as copy:
+        for sandbox in (again, copy):
+            with pytest.raises(
+                ValueError, match=r"no event 'payment_settled': .*; the journal no longer has what happ"
+            ):
+                sandbox.facts("payment_settled")
