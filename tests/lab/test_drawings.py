@@ -249,7 +249,7 @@ def test_a_timeline_shows_a_sale_from_the_charge_to_the_callback() -> None:
     sandbox, charge_id = sold(answers=(500, 200))
     shown = [line.strip() for line in timeline(sandbox.world, charge_id).text.splitlines()][1:]
     assert shown == [
-        "09:00:00.000  service   creates the Charge → pending  250 sat, payable until 09:05:00.000 · “Coffee”",
+        "09:00:00.000  service   creates the Charge → pending  250 sat, expires at 09:05:00.000 · “Coffee”",
         f"node      issues the invoice  {sandbox.charges[charge_id].request[:17]}…",
         "payer     ana will pay 250 sat  in 12 s",
         "+ 12 s",

@@ -147,7 +147,7 @@ def test_a_refusal_by_the_receiver_has_its_reason_whatever_other_parts_met() -> 
         payment = sb.wallet("ana").pay(charge, delay="4s")
         sb.run("5m")
         assert payment.outcome == "INCORRECT_PAYMENT_DETAILS"
-        assert str(payment.reason).startswith("the invoice could be paid until")
+        assert str(payment.reason).startswith("the invoice expired at")
         assert "the channel from" in str(sb.attempts["reason"].iloc[-1])
 
 

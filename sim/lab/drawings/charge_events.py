@@ -123,7 +123,10 @@ def _charge_events(world: World, charge: ChargeRow, invoice: InvoiceRow | None) 
     table = world.service.contract.lifecycles["Charge"]
     key = (SERVICE, charge["id"])
     asker, action = (PAYER, "asks for an invoice") if charge["static_charge_id"] else (CLIENT, "creates the Charge")
-    detail = f"{sat(charge['amount_msat'])}, payable until {_until(charge['expires_at'], at)}"
+    # The overlay `payable-at-expiry` accepts a payment in the instant of the expiry, too.
+    is_last = invoice is not None and invoice["payable_until_ms"] >= charge["expires_at"]
+    expires = f"expires {'after' if is_last else 'at'} {_until(charge['expires_at'], at)}"
+    detail = f"{sat(charge['amount_msat'])}, {expires}"
     if charge["description"]:
         detail += f" · “{charge['description']}”"
     yield Event(at, (0,), asker, SERVICE, action, detail, OPEN, opens=key, response=table.initial)
