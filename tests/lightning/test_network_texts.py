@@ -25,9 +25,9 @@ def test_closed_channels_are_not_counted_as_channels() -> None:
         gone = network["n3"].channels[0]
         network.close_channel(gone["channel"])
         assert f"2 open channels, {sat - gone['capacity_msat'] // 1_000} sat" in repr(network)
-        assert "with 0 channels (1 closed), outbound 0 sat" in repr(network["n3"])
+        assert "with 0 open channels, 1 closed, outbound 0 sat" in repr(network["n3"])
         network["n3"].open_channel("n1", 1_000_000)
-        assert "with 1 channel (1 closed), outbound 1000 sat" in repr(network["n3"])
+        assert "with 1 open channel, 1 closed, outbound 1000 sat" in repr(network["n3"])
 
 
 def test_a_node_that_is_asked_for_by_its_public_key_is_no_wallets() -> None:
