@@ -125,8 +125,8 @@ class Resource:
 
 
 class KeptList(list[_Item]):
-    """A list of what a sandbox still has. Shown, it says how many others were removed from the sandbox, and where they
-    are."""
+    """A list of what a sandbox still has. Shown, it also says what is missing, such as how many others were removed
+    from the sandbox and where they are."""
 
     def __init__(self, found: Iterable[_Item], without: str) -> None:
         super().__init__(found)

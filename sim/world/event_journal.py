@@ -92,7 +92,8 @@ class HashedEventJournal:
         return "" if before_ms is None else f"the journal no longer has what happened before {to_iso(before_ms)}"
 
     def __repr__(self) -> str:
-        return f"<Journal of {counted(len(self), 'entry', 'entries')}, hash {self.hash[:12]}>"
+        lost = self.lost()
+        return f"<Journal of {counted(len(self), 'entry', 'entries')}, hash {self.hash[:12]}{lost and f'; {lost}'}>"
 
     def note(self, kind: str, subject: str, **facts: Any) -> None:
         """Append that `kind` happened to `subject` now. Facts are JSON values."""

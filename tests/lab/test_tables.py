@@ -307,8 +307,13 @@ def test_a_kind_of_event_that_a_reopened_directory_no_longer_has_is_not_denied(t
         first.facts("payment_settled")
         with pytest.raises(ValueError, match=r"no event 'nothing': it has [a-z_, ]+$"):
             first.facts("nothing")
+        first.faults.add("drop", count=1)
+        first.service_faults.add("error", count=1)
+        assert [repr(faults.hits) for faults in (first.faults, first.service_faults)] == ["[]", "[]"]
     with Sandbox(data=tmp_path / "kept") as again, again.fork("copy") as copy:
         for sandbox in (again, copy):
+            for faults in (sandbox.faults, sandbox.service_faults):
+                assert repr(faults.hits).startswith("[], the journal no longer has what happened before")
             with pytest.raises(
                 ValueError, match=r"no event 'payment_settled': .*; the journal no longer has what happ"
             ):

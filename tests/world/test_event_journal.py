@@ -222,6 +222,7 @@ def test_every_copy_of_a_journal_says_from_when_it_has_entries():
     fork = journal.fork(VirtualClock(1_000))
     for copy in (journal, fork, restored, restored.fork(VirtualClock(1_000))):
         assert copy.lost() == "the journal no longer has what happened before 1970-01-01T00:01:00.000Z"
+        assert repr(copy).endswith(f"; {copy.lost()}>")
     restored.restore(written([]).snapshot())
     assert restored.lost() == ""
 
