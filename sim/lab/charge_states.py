@@ -81,3 +81,12 @@ def transitions_of(world: World, resource: str, resource_id: str, row: Mapping[s
     if rules[0].trigger == EXPIRY_REACHED:  # its invoice may have been closed before
         ended = row["expires_at"]
     return [created, Transition(ended, rules[0].trigger, table.initial, row["status"])]
+
+
+def lost_history(world: World, resource_id: str, kinds: str) -> str:
+    """That events of these kinds, which leave no row, may be missing of a resource: the journal no longer has its
+    creation. Empty if it has."""
+    lost = world.journal.lost()
+    if not lost or world.journal.entries(kind="created", subject=resource_id, limit=1):
+        return ""
+    return f"{lost}: earlier {kinds} are not shown"

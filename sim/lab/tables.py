@@ -57,16 +57,16 @@ def frame_of(world: World, name: str, rows: Sequence[Row]) -> pd.DataFrame:
     return pd.DataFrame(series)
 
 
-def facts_of(journal: pd.DataFrame, kind: str) -> pd.DataFrame:
+def facts_of(journal: pd.DataFrame, kind: str, lost: str = "") -> pd.DataFrame:
     """The events of one kind in a journal, with a column for each of their facts beside `sequence`, `at` and `subject`.
 
     A fact with the name of one of these gets `fact_` before it. Raises `ValueError`, with the kinds that there are, for
-    any other.
+    any other. `lost` says which events the journal no longer has.
     """
     own = journal[journal["kind"] == kind] if isinstance(kind, str) and is_utf8(kind) else journal[:0]
     if own.empty:
         kinds = ", ".join(sorted(journal["kind"].unique())) or "no events yet"
-        raise ArgumentError(f"the journal has no event {quoted(kind, 60)}: it has {kinds}")
+        raise ArgumentError(f"the journal has no event {quoted(kind, 60)}: it has {kinds}{lost and f'; {lost}'}")
     about = own[["world", "sequence", "at", "subject"]].reset_index(drop=True)
     facts = pd.DataFrame([json.loads(text) for text in own["facts"]], index=about.index)
     return about.join(facts.rename(columns={name: f"fact_{name}" for name in about.columns}))

@@ -32,7 +32,7 @@ from leyden.json_files import MAX_DEPTH
 from leyden.lab.actions.action_log import as_json
 from leyden.lab.table_rows import TABLES
 from leyden.repr_tables import counted, html_resources
-from leyden.sandbox.resources import Resource, warn_about_ignored
+from leyden.sandbox.resources import KeptList, Resource, warn_about_ignored
 from leyden.sandbox.session import Session
 from leyden.sandbox.views import table
 from leyden.server.printable import quoted
@@ -208,10 +208,11 @@ class FaultList:
     @property
     def hits(self) -> list[Entry]:
         """The journal entries of all faults that applied, since this process opened the sandbox: the field `hits` of a
-        fault also counts those before, where `data` was opened again."""
+        fault also counts those before, where `data` was opened again. The list then says that it has no earlier."""
         journal = self._session.world.journal
         blocked = {_attempt_of(entry) for entry in journal.entries(kind=UNMET)}
-        return [entry for entry in journal.entries(kind=APPLIED) if _attempt_of(entry) not in blocked]
+        found = [entry for entry in journal.entries(kind=APPLIED) if _attempt_of(entry) not in blocked]
+        return KeptList(found, journal.lost())
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter([fault_resource(row) for row in self._session.world.faults.rows])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leyden.arguments import methods_with_hints
 from leyden.errors import ApiError
@@ -20,6 +20,8 @@ from leyden.server.spelling import closest
 
 if TYPE_CHECKING:
     from leyden.lab.drawings import Drawing
+
+_Item = TypeVar("_Item")
 
 
 def warn_about_ignored(session: Session, operation_id: str, names: Iterable[str]) -> None:
@@ -103,7 +105,12 @@ class Resource:
         rows = [(name, value) for name, value in data.items() if name != "invoice"]
         note = self._session.callback_note(data["callbackUrl"])
         rows += [("invoice", data["invoice"]["request"])] + [("callbacks", f"blocked: {note}")] * bool(note)
+        rows += [("charges", without)] if (without := self._without()) else []
         return html_table(rows, caption=type(self).__name__)
+
+    def _without(self) -> str:
+        """What the sandbox no longer has of those that this one lists."""
+        return ""
 
     def _blocked(self, data: Mapping[str, Any]) -> str:
         """The part of a repr about callbacks that cannot leave the sandbox."""
@@ -115,6 +122,18 @@ class Resource:
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+
+class KeptList(list[_Item]):
+    """A list of what a sandbox still has. Shown, it also says what is missing, such as how many others were removed
+    from the sandbox and where they are."""
+
+    def __init__(self, found: Iterable[_Item], without: str) -> None:
+        super().__init__(found)
+        self._without = without
+
+    def __repr__(self) -> str:
+        return ", ".join(filter(None, [super().__repr__(), self._without]))
 
 
 @methods_with_hints
@@ -190,10 +209,16 @@ class StaticCharge(Resource):
 
     @property
     def charges(self) -> list[Charge]:
-        """The Charges that payers requested from it, oldest first."""
+        """The Charges that payers requested from it, oldest first. Those that `run(spill=)` wrote to files, or that a
+        bound removed, are missing, and the list says so."""
         self.data  # noqa: B018  raises for an unknown id
-        found = self._session.world.service.charges.charges.find("static_charge_id", self.id)
-        return [Charge(self._session, row["id"]) for row in found]
+        world = self._session.world
+        with world.exclusive():
+            rows = list(world.service.charges.charges.find("static_charge_id", self.id))
+            return KeptList([Charge(self._session, row["id"]) for row in rows], self._without())
+
+    def _without(self) -> str:
+        return self._session.world.removed.without("charges", " Charges of all kinds")
 
     def __repr__(self) -> str:
         if self._session.is_closed:
@@ -202,7 +227,9 @@ class StaticCharge(Resource):
         allowed = "" if data["allowedSlots"] is None else f" of {data['allowedSlots']}"
         words = plain(data["description"])
         paid = f"{data['slots']}{allowed} paid"
-        return f"StaticCharge({paid}, {data['status']}, {words!r}, {self.id}{self._blocked(data)})"
+        without = self._without()
+        more = f"{self._blocked(data)}{without and f', {without}'}"
+        return f"StaticCharge({paid}, {data['status']}, {words!r}, {self.id}{more})"
 
 
 class Payment:

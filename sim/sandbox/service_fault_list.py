@@ -9,6 +9,7 @@ from typing import Any
 from leyden.arguments import checked_text, unknown_name
 from leyden.lab.actions.action_log import as_json
 from leyden.repr_tables import counted, html_resources
+from leyden.sandbox.resources import KeptList
 from leyden.sandbox.session import Session
 from leyden.sandbox.time.spans import Instant, instant_ms
 from leyden.server.timestamps import to_iso
@@ -55,8 +56,9 @@ class ServiceFaultList:
     @property
     def hits(self) -> list[Entry]:
         """The journal entries of all faults that applied, since this process opened the sandbox: the field `hits` of a
-        fault also counts those before, where `data` was opened again."""
-        return self._session.world.journal.entries(kind="service_fault_hit")
+        fault also counts those before, where `data` was opened again. The list then says that it has no earlier."""
+        journal = self._session.world.journal
+        return KeptList(journal.entries(kind="service_fault_hit"), journal.lost())
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter([service_fault_resource(row) for row in self._session.world.service_faults.rows])

@@ -82,7 +82,7 @@ class Views:
     @property
     def journal(self) -> DataFrame:
         """All events, in order, since this sandbox was made or its directory `data` was opened: it keeps no journal.
-        It lacks those that `run(spill=)` wrote to files or that a bound removed."""
+        A copy of a sandbox has the same. It lacks those that `run(spill=)` wrote to files or that a bound removed."""
         return self.table("journal")
 
     def facts(self, kind: str) -> DataFrame:
@@ -93,7 +93,7 @@ class Views:
         journal = table(self.world, "journal", "sb.facts()")
         from leyden.lab.tables import facts_of
 
-        return facts_of(journal, kind)
+        return facts_of(journal, kind, self.world.journal.lost())
 
     @property
     def journal_hash(self) -> str:

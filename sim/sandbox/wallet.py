@@ -16,7 +16,7 @@ from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.payer.payment_scripts import check_outcome
 from leyden.repr_tables import html_grid
 from leyden.sandbox.collections import recorded_network
-from leyden.sandbox.resources import Charge, Payment, StaticCharge
+from leyden.sandbox.resources import Charge, KeptList, Payment, StaticCharge
 from leyden.sandbox.session import Session
 from leyden.sandbox.time.spans import Span
 from leyden.server.printable import quoted
@@ -126,8 +126,10 @@ class Wallet:
 
     @property
     def payments(self) -> list[Payment]:
-        """The payments that this wallet started or scheduled, oldest first."""
-        return [Payment(self._session, row["id"]) for row in self._rows()]
+        """The payments that this wallet started or scheduled, oldest first. Those that `run(spill=)` wrote to files, or
+        that a bound removed, are missing, and the list says so."""
+        without = self._session.world.removed.without("payments", " of all wallets")
+        return KeptList([Payment(self._session, row["id"]) for row in self._rows()], without)
 
     def _rows(self) -> list[PaymentRow]:
         with self._session.world.exclusive():

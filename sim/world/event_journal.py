@@ -13,6 +13,7 @@ from leyden.repr_tables import counted
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import Clock
 from leyden.server.store.tables.packed import pack, unpack
+from leyden.server.timestamps import to_iso
 
 # Sorted keys, no spaces, ASCII only: the same facts are the same bytes in every process and on every machine.
 _canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
@@ -55,7 +56,7 @@ class HashedEventJournal:
         if keep is not None and keep < 0:
             raise ArgumentError(f"a journal cannot keep {keep} entries: give 0 or more, or None for all")
         self._now = clock.now
-        self.since_ms = 0  # entries from this instant on; a directory that is opened again has no earlier ones
+        self.since_ms: int | None = None  # from which instant it has entries, where it does not begin with the world
         self._keep = keep
         self._full_chunks: list[_Chunk] = []  # whole chunks, packed and never changed again: forks share them
         self._last_read: tuple[_Chunk, _Notes] | None = None  # the chunk that was unpacked last
@@ -75,8 +76,24 @@ class HashedEventJournal:
         """The number of the oldest entries, which can no longer be read."""
         return self._dropped if self._keep is None else max(self._dropped, len(self) - self._keep)
 
+    @property
+    def lost_before_ms(self) -> int | None:
+        """The instant before which there are no entries or not all: those of a directory that was opened again are
+        gone, and those that were dropped. None if all can be read."""
+        if not self.dropped:
+            return self.since_ms
+        first = self.entries(limit=1)
+        return first[0].at_ms if first else self._now()
+
+    def lost(self) -> str:
+        """That what happened before an instant can no longer be read; empty if all can. Whatever shows what only the
+        journal has says it."""
+        before_ms = self.lost_before_ms
+        return "" if before_ms is None else f"the journal no longer has what happened before {to_iso(before_ms)}"
+
     def __repr__(self) -> str:
-        return f"<Journal of {counted(len(self), 'entry', 'entries')}, hash {self.hash[:12]}>"
+        lost = self.lost()
+        return f"<Journal of {counted(len(self), 'entry', 'entries')}, hash {self.hash[:12]}{lost and f'; {lost}'}>"
 
     def note(self, kind: str, subject: str, **facts: Any) -> None:
         """Append that `kind` happened to `subject` now. Facts are JSON values."""
@@ -175,6 +192,7 @@ class HashedEventJournal:
 
     def continue_from(self, past: HashedEventJournal) -> None:
         """Take over the entries of another journal; they are shared."""
+        self.since_ms = past.since_ms
         self._full_chunks = past._full_chunks.copy()
         self._open = past._open.copy()
         self._dropped = past._dropped
@@ -183,10 +201,16 @@ class HashedEventJournal:
 
     def snapshot(self) -> dict[str, Any]:
         """The length, the hash and the readable entries, as JSON values."""
-        return {"length": len(self), "hash": self.hash, "entries": [list(entry) for entry in self.entries()]}
+        return {**self.outline(), "entries": [list(entry) for entry in self.entries()]}
+
+    def outline(self) -> dict[str, Any]:
+        """`snapshot()` without the entries. One that begins with its world has no `since`."""
+        since = {} if self.since_ms is None else {"since": self.since_ms}
+        return {"length": len(self), "hash": self.hash, **since}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Restore what `snapshot()` returned."""
+        self.since_ms = snapshot.get("since")
         notes: _Notes = [value for _, *note in snapshot["entries"] for value in note]
         size = _WIDTH * _CHUNK
         whole = len(notes) // size * size

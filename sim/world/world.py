@@ -157,7 +157,7 @@ class World:
                 self.payments.begin()
         if saved is None:
             return
-        self.journal.since_ms = 0 if is_restored else saved["now"]
+        self.journal.since_ms = None if is_restored else saved["now"]
         self.service.resume(self.faults.open_attempts | self.receivers.open_attempts)
         for part in (self.faults, self.receivers, self.node, self.payments, self.payers, self.traffic):
             part.resume()

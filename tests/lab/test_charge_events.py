@@ -91,7 +91,24 @@ def test_a_hold_stays_in_the_timeline_after_its_end(tmp_path: Path, end: str, ga
 def test_the_end_of_an_invoice_on_another_day_has_its_date(span_s: int, until: str) -> None:
     sandbox = Sandbox(seed=7, start=START)
     charge = sandbox.charges.create(amount="1000", description="x", expiresIn=span_s)
-    assert f"payable until {until} ·" in timeline(sandbox.world, charge.id).text
+    assert f"expires at {until} ·" in timeline(sandbox.world, charge.id).text
+
+
+@pytest.mark.parametrize(("overlays", "expires"), [((), "at"), (("payable-at-expiry",), "after")])
+def test_the_end_of_an_invoice_is_one_instant_wherever_it_is_named(overlays: tuple[str, ...], expires: str) -> None:
+    """It is `expiresAt`, and how late a payment came is counted from there."""
+    for delay, late in (("61s", "1 s later"), ("60001ms", "1 ms later"), ("60s", "at that instant")):
+        sandbox = Sandbox(seed=7, start=START, overlays=overlays)
+        charge = sandbox.charges.create(amount="1000", description="x", expiresIn=60)
+        payment = sandbox.wallet("ana").pay(charge, delay=delay)
+        sandbox.run()
+        shown = timeline(sandbox.world, charge.id).text
+        assert f"1 sat, expires {expires} 09:01:00.000 ·" in shown
+        if (expires, late) == ("after", "at that instant"):
+            assert (charge.status, payment.reason) == ("completed", None)
+            continue
+        reason = f"the invoice expired {expires} 2030-01-01T09:01:00.000Z and this came {late}: ask for a new one"
+        assert (payment.reason, reason in shown) == (reason, True)
 
 
 def test_a_replay_for_later_is_an_order_and_says_which_one_it_replaces(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from leyden import Sandbox, estimates, grid, plot_sweep, sweep
 from leyden.errors import SweepError
 from leyden.lab.charts.figures import short
 from leyden.lab.sweeps.intervals import share_interval
+from leyden.server.timestamps import to_iso
 from tests.support.deep import deep, sampled
 
 CHARTS = ["conversion", "settle_times", "liquidity", "retries", "success_by_amount"]
@@ -177,6 +178,76 @@ def test_liquidity_after_a_restart_ends_with_the_present_balances(tmp_path: Any)
         again.run("1h")
         ax = again.plot.liquidity()
         assert ax.lines[0].get_ydata()[-1] == again.network["shop"].inbound_msat / 1_000  # type: ignore[index]
+
+
+def noted_liquidity(sandbox: Sandbox) -> tuple[list[Any], str, str]:
+    """The first inbound balance that the chart has, if it has any, with the sentences in it and above it."""
+    ax = sandbox.plot.liquidity()
+    first = [float(np.asarray(line.get_ydata())[0]) for line in ax.lines[:1]]
+    return first, " ".join(text.get_text() for text in ax.texts), ax.get_title(loc="right")
+
+
+def test_a_copy_of_a_reopened_directory_draws_no_balances_of_before(tmp_path: Any) -> None:
+    with Sandbox(seed=1, network="star:5,ideal", data=tmp_path / "kept") as first:
+        first.traffic("10/min", count=8, payers=3)
+        first.run("1m")
+        first.network["shop"].drain(inbound=0.5)
+        first.network["n0"].open_channel("shop", 1_000_000_000)
+        first.run()
+        since, begins = to_iso(first.world.clock.now()), [first.network["shop"].inbound_msat / 1_000]
+        of_before = first.fork("before")
+    note = f"the balances before {since} are unknown:\nthe journal no longer has what happened before {since}"
+    with Sandbox(data=tmp_path / "kept") as again:
+        again.fork("z").save(tmp_path / "saved.json")
+        copies = {"itself": again, "fork": again.fork("f"), "loaded": Sandbox.load(tmp_path / "saved.json")}
+        copies["fork of a fork"] = copies["fork"].fork("g")
+        copies["snapshot"] = Sandbox.from_snapshot(again.snapshot())
+        for name, copy in copies.items():
+            assert noted_liquidity(copy) == ([], note, ""), name
+            copy.run("1h")
+            copy.network["shop"].drain(inbound=0.25)
+            copy.run("1h")
+            shown, text, title = noted_liquidity(copy)
+            assert (shown, text, title.removeprefix(f"{copy.label}: ")) == (begins, "", note), name
+    whole, text, title = noted_liquidity(of_before)
+    assert (whole != begins, text, title) == (True, "", "")
+
+
+def test_a_journal_that_dropped_entries_draws_only_the_balances_since() -> None:
+    """An entry is dropped when a bound is reached, although no payment was removed."""
+    with Sandbox(seed=1, network="star:5,ideal") as sandbox:
+        sandbox.network["shop"].drain(inbound=0.5)
+        sandbox.advance("1h")
+        after = sandbox.network["shop"].inbound_msat / 1_000
+        for _ in range(1_024):
+            sandbox.world.journal.note("noted", "test")
+        sandbox.advance("1h")
+        sandbox.world.journal.drop_readable()
+        shown, _, title = noted_liquidity(sandbox)
+        assert (shown, title.partition(" are ")[0]) == ([after], "the balances before 2030-01-01T01:00:00.000Z")
+
+
+def test_what_another_node_changed_after_a_restart_is_in_no_balance_of_before(tmp_path: Any) -> None:
+    with Sandbox(seed=1, network="line:4,ideal", data=tmp_path / "kept") as first:
+        first.advance("1h")
+    with Sandbox(data=tmp_path / "kept") as again:
+        again.advance("1h")
+        again.network["n2"].drain(outbound=0.5)
+        after = again.network["shop"].inbound_msat / 1_000
+        again.advance("1h")
+        assert drawn_inbound(again) == [("02:00", after), ("03:00", after)]
+
+
+def test_the_notes_of_two_sandboxes_in_one_chart_name_each(tmp_path: Any) -> None:
+    for name, span in (("a", "1h"), ("b", "2h")):
+        with Sandbox(seed=1, network="line:4,ideal", data=tmp_path / name) as first:
+            first.advance(span)
+    with Sandbox(data=tmp_path / "a") as one, Sandbox(data=tmp_path / "b") as other:
+        for sandbox in (one, other):
+            sandbox.advance("1h")
+        ax = other.fork("late").plot.liquidity(ax=one.plot.liquidity())
+        shown = ax.get_title(loc="right")
+        assert (shown.count("are unknown"), "late: the balances before" in shown) == (2, True)
 
 
 def test_a_liquidity_chart_of_several_sandboxes_names_each() -> None:

@@ -249,7 +249,7 @@ def test_a_timeline_shows_a_sale_from_the_charge_to_the_callback() -> None:
     sandbox, charge_id = sold(answers=(500, 200))
     shown = [line.strip() for line in timeline(sandbox.world, charge_id).text.splitlines()][1:]
     assert shown == [
-        "09:00:00.000  service   creates the Charge → pending  250 sat, payable until 09:05:00.000 · “Coffee”",
+        "09:00:00.000  service   creates the Charge → pending  250 sat, expires at 09:05:00.000 · “Coffee”",
         f"node      issues the invoice  {sandbox.charges[charge_id].request[:17]}…",
         "payer     ana will pay 250 sat  in 12 s",
         "+ 12 s",
@@ -581,8 +581,9 @@ def test_a_reopened_world_draws_from_its_rows(tmp_path: Path) -> None:
         tips = sandbox.static_charges.create(minAmount="1000", maxAmount="5000", description="Tips")
         sandbox.advance("10s")
         before = timeline(sandbox.world, charge.id)
+    note = "the journal no longer has what happened before 2030-01-01T09:00:10.000Z: earlier refused transitions are"
     with Sandbox(data=tmp_path) as again:
-        assert timeline(again.world, charge.id) == before
+        assert timeline(again.world, charge.id).text.startswith(f"{before.text}\n{'':14}{note} not shown")
         assert "completed  09:00:05.000" in lifecycle(again.world, "Charge", charge.id).text
         assert "the journal no longer has" in lifecycle(again.world, "StaticCharge", tips.id).text
         assert "no longer has the transitions of 1 of them" in lifecycle(again.world, "StaticCharge").text
@@ -611,7 +612,28 @@ def test_the_faults_the_copies_and_the_replays_are_in_the_timeline_of_a_reopened
         assert kind in before[0] or "127.0.0.1" in url, kind
     assert ("fault: reorder" in before[1], "copy sent" in before[0]) == (True, "shop" in url)
     with Sandbox(data=tmp_path) as again:
-        assert [timeline(again.world, one).text for one in ids] == before
+        drawn = [timeline(again.world, one).text.rpartition("\n") for one in ids]
+        assert [text for text, _, _ in drawn] == before
+        assert all("the journal no longer has what happened before" in note for _, _, note in drawn)
+
+
+def test_every_drawing_of_a_charge_says_that_the_journal_lacks_its_beginning(tmp_path: Path) -> None:
+    """In a copy, too. The Charges that were created since have nothing to say."""
+    with Sandbox(seed=7, start=START, data=tmp_path / "kept", network="line:3,ideal") as sandbox:
+        charge_id = sandbox.charges.create(amount="1000", description="x", expiresIn=60).id
+        sandbox.advance("10s")
+        drawn = [timeline, sequence, lambda world, one: lifecycle(world, "Charge", one)]
+        lost = "the journal no longer has what happened before"
+        for draw in drawn:
+            assert lost not in draw(sandbox.world, charge_id).text
+    with Sandbox(data=tmp_path / "kept") as again, again.fork("copy") as copy:
+        later = again.charges.create(amount="1000", description="x").id
+        for draw, kinds in zip(drawn, ["force closes and ", "force closes and ", ""], strict=True):
+            note = f"{lost} 2030-01-01T09:00:10.000Z: earlier {kinds}refused transitions are not shown"
+            for world in (again.world, copy.world):
+                shown = draw(world, charge_id)
+                assert (note in shown.text, "no longer has" in shown.svg) == (True, True)
+            assert lost not in draw(again.world, later).text
 
 
 def test_a_charge_that_is_paid_after_a_reopening_shows_its_whole_life(tmp_path: Path) -> None:

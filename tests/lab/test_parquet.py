@@ -536,6 +536,26 @@ def test_whatever_counts_or_lists_rows_says_how_many_were_removed_and_where_they
         sb.diff(before)
 
 
+def test_a_static_charge_and_a_wallet_say_what_their_lists_no_longer_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Sandbox(seed=1) as sb:
+        tips = sb.static_charges.create(minAmount="1000", maxAmount="2000", description="Tips")
+        sb.traffic("every(1m)", to=tips.id, count=3, amount=1500, payers=["ana"])
+        sb.run("3m")
+        assert [repr(each) for each in (tips.charges, sb.wallet("ana").payments)] == [
+            repr([*tips.charges]), repr([*sb.wallet("ana").payments])
+        ]  # fmt: skip
+        assert ("without" in repr(tips), "without" in tips._repr_html_()) == (False, False)
+        sb.run(spill="run")
+        where = "that were removed from the sandbox (leyden.read('run') has them)"
+        without = f"without 3 Charges of all kinds {where}"
+        assert (tips.charges, repr(tips.charges)) == ([], f"[], {without}")
+        assert (tips.slots, f", {without})" in repr(tips), without in unescape(tips._repr_html_())) == (3, True, True)
+        assert repr(sb.wallet("ana").payments) == f"[], without 3 of all wallets {where}"
+
+
 @deep("test_whatever_counts_or_lists_rows_says_how_many_were_removed_and_where_they_are")
 def test_charts_and_notebooks_say_how_many_rows_were_removed_and_where_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -17,6 +18,7 @@ from leyden.lab import tables
 from leyden.lab.table_columns import MEANINGS, columns
 from leyden.lab.table_rows import COUNT, FLAG, MSAT, SHARE, TABLES, TEXT, TIME
 from leyden.server.timestamps import to_iso
+from leyden.world.config import packaged_contract
 from tests.support.lists import listed
 from tests.support.strategies import URL, Action, actions, perform
 
@@ -266,6 +268,26 @@ def test_the_meanings_are_those_of_the_columns_and_no_others() -> None:
     }
 
 
+def test_the_meanings_of_callbacks_do_not_say_sent_of_those_that_were_not() -> None:
+    """They have an instant and a duration all the same: when the attempt began, and how long it took to end."""
+    with Sandbox(seed=1) as sandbox:
+        sandbox.faults.add("drop", count=1)
+        for url in ("http://shop.localhost/paid", "http://127.0.0.1:1/paid"):
+            sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000", description="x", callbackUrl=url))
+            sandbox.run("1m")
+        unsent = sandbox.callbacks[sandbox.callbacks["error"].notna()]
+        assert unsent["error"].tolist() == ["timeout", "blocked"]
+        assert unsent["at"].notna().all()
+        assert unsent["latency_ms"].tolist() == [15_000, 0]
+        assert len(sandbox.receiver("shop").inbox) == 1
+    attempt = packaged_contract("sandbox").document["components"]["schemas"]["Attempt"]["properties"]
+    for at in (MEANINGS["callbacks"]["at"], attempt["at"]["description"]):
+        assert at.lower().startswith("when it began")
+        assert all(error in at for error in ("blocked", "refused", "unresolved", "tls", "dropped"))
+    for took in (MEANINGS["callbacks"]["latency_ms"], attempt["latencyMs"]["description"]):
+        assert took.lower().startswith("how long it took until the response or the error, in milliseconds")
+
+
 def test_the_facts_of_a_kind_of_event_are_columns() -> None:
     sandbox = busy()
     facts = sandbox.facts("invoice_settled")
@@ -276,3 +298,23 @@ def test_the_facts_of_a_kind_of_event_are_columns() -> None:
         sandbox.facts("settled")
     with pytest.raises(ValueError, match=r"no event 'invoice_settled': it has no events yet$"):
         Sandbox(seed=7).facts("invoice_settled")
+
+
+def test_a_kind_of_event_that_a_reopened_directory_no_longer_has_is_not_denied(tmp_path: Path) -> None:
+    with Sandbox(seed=7, data=tmp_path / "kept") as first:
+        first.wallet("ana").pay(first.charges.create(amount="1000", description="x"))
+        first.run()
+        first.facts("payment_settled")
+        with pytest.raises(ValueError, match=r"no event 'nothing': it has [a-z_, ]+$"):
+            first.facts("nothing")
+        first.faults.add("drop", count=1)
+        first.service_faults.add("error", count=1)
+        assert [repr(faults.hits) for faults in (first.faults, first.service_faults)] == ["[]", "[]"]
+    with Sandbox(data=tmp_path / "kept") as again, again.fork("copy") as copy:
+        for sandbox in (again, copy):
+            for faults in (sandbox.faults, sandbox.service_faults):
+                assert repr(faults.hits).startswith("[], the journal no longer has what happened before")
+            with pytest.raises(
+                ValueError, match=r"no event 'payment_settled': .*; the journal no longer has what happ"
+            ):
+                sandbox.facts("payment_settled")

@@ -109,6 +109,33 @@ def test_the_incoming_htlc_is_failed_when_the_outgoing_one_was_resolved_on_the_c
     conserved(sandbox)
 
 
+def test_a_channel_that_was_closed_by_agreement_has_its_balances_on_the_chain_too(sandbox):
+    """BOLT 2, "closing_signed": only "once all HTLCs are cleared" the closing transaction is signed."""
+    sandbox.network.intercept("delay", node="n1", delay="10m")
+    _, payment = pay(sandbox)
+    sandbox.run("1m")
+    before = balances_of(sandbox.world.payments)[0]
+    assert before["in_flight_msat"] > 0
+    sandbox.network.close_channel(TO_N1)
+    shown = [repr(sandbox.network["ana"])]
+    [own] = [row for row in balances_of(sandbox.world.payments, "ana") if row["channel"] == TO_N1]
+    assert (own["status"], own["local_msat"], own["on_chain_msat"]) == ("closing", before["local_msat"], 0)
+    conserved(sandbox)
+    sandbox.run("1h")
+    shown.append(repr(sandbox.network["ana"]))
+    assert payment.status == "succeeded"
+    for account in ("ana", "n1", "shop"):
+        rows = balances_of(sandbox.world.payments, account)
+        assert sum(row["local_msat"] for row in rows) == sandbox.network[account].outbound_msat
+        assert sum(row["remote_msat"] for row in rows) == sandbox.network[account].inbound_msat
+    [own] = [row for row in balances_of(sandbox.world.payments, "ana") if row["channel"] == TO_N1]
+    assert (own["status"], own["local_msat"], own["share"]) == ("closed", 0, 0)
+    assert own["on_chain_msat"] == own["before_msat"] + own["change_msat"] > 0
+    assert sandbox.ask("GET", "/sandbox/v1/network/nodes/ana")["channels"][0]["onChain"] == str(own["on_chain_msat"])
+    assert ["1 open channel, 1 closing," in shown[0], "1 open channel, 1 closed," in shown[1]] == [True, True]
+    conserved(sandbox)
+
+
 def test_the_balance_of_the_closing_node_is_on_the_chain_after_its_delay(sandbox):
     """BOLT 3: `to_local` is spendable after `to_self_delay`, `to_remote` at once."""
     sandbox.network.intercept("drop", node="n1", times=1)

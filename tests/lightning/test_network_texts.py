@@ -9,6 +9,10 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import GraphError
+from leyden.lightning.engine.forwarding_checks import expiry_failure
+from leyden.lightning.engine.shard import Shard
+from leyden.lightning.failure_codes import FailureCode
+from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.topology.graph import from_edges
 from leyden.sandbox.resources import Payment
 
@@ -21,9 +25,9 @@ def test_closed_channels_are_not_counted_as_channels() -> None:
         gone = network["n3"].channels[0]
         network.close_channel(gone["channel"])
         assert f"2 open channels, {sat - gone['capacity_msat'] // 1_000} sat" in repr(network)
-        assert "with 0 channels (1 closed), outbound 0 sat" in repr(network["n3"])
+        assert "with 0 open channels, 1 closed, outbound 0 sat" in repr(network["n3"])
         network["n3"].open_channel("n1", 1_000_000)
-        assert "with 1 channel (1 closed), outbound 1000 sat" in repr(network["n3"])
+        assert "with 1 open channel, 1 closed, outbound 1000 sat" in repr(network["n3"])
 
 
 def test_a_node_that_is_asked_for_by_its_public_key_is_no_wallets() -> None:
@@ -147,8 +151,34 @@ def test_a_refusal_by_the_receiver_has_its_reason_whatever_other_parts_met() -> 
         payment = sb.wallet("ana").pay(charge, delay="4s")
         sb.run("5m")
         assert payment.outcome == "INCORRECT_PAYMENT_DETAILS"
-        assert str(payment.reason).startswith("the invoice could be paid until")
+        assert str(payment.reason).startswith("the invoice expired at")
         assert "the channel from" in str(sb.attempts["reason"].iloc[-1])
+
+
+@pytest.mark.parametrize(
+    ("left", "found"),
+    [
+        (-14, "the HTLC's expiry had passed 14 blocks before"),
+        (-1, "the HTLC's expiry had passed 1 block before"),
+        (0, "only 0 blocks were left before the HTLC's expiry"),
+        (1, "only 1 block was left before the HTLC's expiry"),
+    ],
+)
+def test_a_node_that_forwards_too_late_says_how_many_blocks_it_needs(left: int, found: str) -> None:
+    shard = Shard(1, None, 0, 0, Route([0, 2], [5, 5], [7, 0], None), 800_000)
+    assert expiry_failure(shard, 1, 800_000 - left) == (
+        FailureCode.EXPIRY_TOO_SOON, f"{found}, and 2 blocks are needed"
+    )  # fmt: skip
+    assert expiry_failure(shard, 1, 800_000 - 2) is None
+
+
+def test_an_htlc_that_was_stuck_past_its_expiry_has_no_negative_number_of_blocks() -> None:
+    with Sandbox(seed=4, network="line:4,ideal,stuck=0.5,stuck_time=40h") as sandbox:
+        payment = sandbox.wallet("n0").pay(sandbox.charges.create(amount="250000", description="tea"))
+        sandbox.run()
+        [attempt] = payment.row["attempts"]
+        assert attempt["reason"] == "the HTLC's expiry had passed 14 blocks before, and 2 blocks are needed"
+        assert str(payment.reason).endswith(attempt["reason"])
 
 
 @pytest.mark.parametrize("payer", ["leyden", "lnd"])

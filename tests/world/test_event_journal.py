@@ -213,6 +213,20 @@ def test_a_snapshot_is_json():
     }
 
 
+def test_every_copy_of_a_journal_says_from_when_it_has_entries():
+    journal = written([(1, "paid", "c1", {"amount_msat": 5})])
+    assert (journal.lost(), "since" in journal.snapshot()) == ("", False)
+    journal.since_ms = 60_000
+    restored = HashedEventJournal(VirtualClock(1_000))
+    restored.restore(journal.snapshot())
+    fork = journal.fork(VirtualClock(1_000))
+    for copy in (journal, fork, restored, restored.fork(VirtualClock(1_000))):
+        assert copy.lost() == "the journal no longer has what happened before 1970-01-01T00:01:00.000Z"
+        assert repr(copy).endswith(f"; {copy.lost()}>")
+    restored.restore(written([]).snapshot())
+    assert restored.lost() == ""
+
+
 def test_a_value_that_is_not_json_is_an_error_that_names_the_entry():
     journal = many(3)
     journal.note("odd", "c9", value={1, 2})

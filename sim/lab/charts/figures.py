@@ -126,6 +126,15 @@ def finish(ax: Axes, empty: str = "") -> Axes:
     return ax
 
 
+def note_above(ax: Axes, label: str, note: str) -> None:
+    """Add a note about what is missing of the sandbox with this label above the axes, below those of the sandboxes that
+    were drawn before, unless one of these says the same."""
+    title = ax.get_title(loc="right")
+    whose = f"{label_text(label)}: " if title or label != "main" else ""
+    if note not in title:
+        ax.set_title("\n".join(filter(None, [title, whose + note])), loc="right", fontsize="small")
+
+
 def label_text(text: Any) -> str:
     """A text from outside, escaped for matplotlib: one line, without formulas. Blank for a blank text."""
     return clean(str(text)).replace("$", r"\$").lstrip("_") or " "

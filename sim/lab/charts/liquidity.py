@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leyden.errors import ArgumentError
 from leyden.lightning.network.network_tables import BalanceRow, balances_of, htlcs_of
+from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Liquidity(NamedTuple):
 
 def liquidity(world: World, ax: Axes | None) -> Axes:
     """The chart of `liquidity_history`. Raises `ValueError` when payments are direct."""
-    from leyden.lab.charts.figures import amounts, axes, finish, instants, label_text, time_axis
+    from leyden.lab.charts.figures import amounts, axes, finish, instants, label_text, note_above, time_axis
 
     history = liquidity_history(world)
     ax = axes(ax, "liquidity")
@@ -49,7 +50,11 @@ def liquidity(world: World, ax: Axes | None) -> Axes:
     amounts(ax.yaxis)
     ax.set_ylabel("shop's balances (sat)")
     ax.set_ylim(bottom=0, auto=True)
-    return finish(ax, "time has not moved")
+    lost = world.journal.lost()
+    note = f"the balances before {to_iso(history[0].at)} are unknown:\n{lost}" if lost else ""
+    if note and len(history) > 1:
+        note_above(ax, world.label, note)
+    return finish(ax, note or "time has not moved")
 
 
 def liquidity_history(world: World) -> list[Liquidity]:
@@ -58,8 +63,8 @@ def liquidity_history(world: World) -> list[Liquidity]:
 
     It follows from the initial balances, the HTLCs and the events of channels. The journal does not say which channels
     a drain or a rebalance of *another* node changed. Such changes in the shop's channels are shown at the instant of
-    the last such event. Of a directory of `data` that was opened again the history begins then, because its journal
-    does.
+    the last such event. Where the journal has not all (`HashedEventJournal.lost`) the history goes back from the
+    present balances, to the later of two instants: the last such event, and the one from which the journal has all.
     Raises `ValueError` when payments are direct, and when payments were removed: their HTLCs are unknown then.
     """
     if world.engine is None:
@@ -75,11 +80,14 @@ def liquidity_history(world: World) -> list[Liquidity]:
     changes: list[_Change] = []
     opened: set[int] = set()
     closed: dict[int, int] = {}
-    since_ms, now_ms = max(world.config.start_ms, world.journal.since_ms), world.clock.now()
+    lost_before_ms, now_ms = world.journal.lost_before_ms, world.clock.now()
+    since_ms = world.config.start_ms if lost_before_ms is None else max(world.config.start_ms, lost_before_ms)
     unknown_ms, earned_msat = now_ms, 0
     for _, at_ms, kind, subject, facts in world.journal.entries():
         if kind in _OF_NODES and subject != shop:
             unknown_ms = at_ms
+            if lost_before_ms is not None:
+                since_ms = max(since_ms, at_ms)
         elif kind == "channel_opened" and facts["channel"] in own:
             row = own[facts["channel"]]
             opened.add(facts["channel"])
@@ -103,7 +111,7 @@ def liquidity_history(world: World) -> list[Liquidity]:
             changes.append((at_ms, sent_msat, -sent_msat))
     now = [row for row in own.values() if row["status"] not in ("closing", "closed")]
     now_inbound, now_outbound = sum(row["remote_msat"] for row in now), sum(row["local_msat"] for row in now)
-    if since_ms == world.config.start_ms:
+    if lost_before_ms is None:
         # A sandbox that an earlier version saved has no entries for the fees that it had earned.
         rest_msat = world.engine.background.earned_msat - earned_msat
         changes.append((now_ms, -rest_msat, rest_msat))

@@ -50,8 +50,9 @@ class Plots(Spelled):
             return settle_times(world, ax)
 
     def liquidity(self, *, ax: Axes | None = None) -> Axes:
-        """The amounts that the shop's open channels could receive and send, over time, in satoshis. Raises `ValueError`
-        when payments are direct, and when payments were removed."""
+        """The amounts that the shop's open channels could receive and send, over time, in satoshis. Of a directory
+        that was opened again, and of a copy of it, the chart begins then and says so. Raises `ValueError` when payments
+        are direct, and when payments were removed."""
         _require("liquidity")
         from leyden.lab.charts.liquidity import liquidity
 

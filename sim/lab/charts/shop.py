@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from leyden.arguments import span_from
-from leyden.lab.charts.figures import amounts, axes, finish, instants, label_text, share_axis, time_axis
+from leyden.lab.charts.figures import amounts, axes, finish, instants, label_text, note_above, share_axis, time_axis
 from leyden.lab.drawings.svg import BAD, COLOURS, GOOD, OPEN, WAIT
 from leyden.lab.kpi import Kpi, quantile
 from leyden.lab.kpi_rows import Selection, amount_bands
@@ -180,11 +180,7 @@ def _finish(world: World, ax: Axes, name: str, nothing: str, happened: str) -> A
         nothing = f"{nothing} {happened}"
     finish(ax, nothing)
     if without:
-        title = ax.get_title(loc="right")
-        text = "\n(".join(map(label_text, without.split(" (", 1)))
-        whose = f"{label_text(world.label)}: " if title or world.label != "main" else ""
-        if text not in title:
-            ax.set_title("\n".join(filter(None, [title, whose + text])), loc="right", fontsize="small")
+        note_above(ax, world.label, "\n(".join(map(label_text, without.split(" (", 1))))
     return ax
 
 

@@ -1,7 +1,8 @@
 """The events of one Charge, read from the stored rows: the timeline and the sequence diagram draw them.
 
 A world that is reopened from a directory has the same rows, so it draws the same. The journal adds what leaves no row,
-the refused transitions, as far back as it goes. Events of one instant are ordered by cause and effect.
+refused transitions and force closes, as far back as it goes; a note says when it does not go back to the Charge. Events
+of one instant are ordered by cause and effect.
 """
 
 from __future__ import annotations
@@ -23,24 +24,23 @@ from leyden.lab.charge_states import (
     EXPIRY_REACHED,
     INVOICE_FAILED,
     PAYMENT_SETTLED,
+    lost_history,
     states_entered,
-    text_of,
     transitions_of,
 )
 from leyden.lab.drawings.event_order import in_order
 from leyden.lab.drawings.payment_events import (
     CALLBACK,
     CLIENT,
-    HOPS,
     NODE,
     PAYER,
     SERVICE,
     Event,
+    force_closes,
     payment_events,
     short_name,
 )
 from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, day, sat
-from leyden.lightning.network.network_tables import htlcs_of
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
@@ -67,7 +67,8 @@ class ChargeEvents:
     """The events of a Charge so far, its scheduled events, and the present instant.
 
     `in_flight`: a payment is on its way through the network, whose next event has no instant of its own here.
-    `omitted` is the number of events left out in the middle, after the first `EVENTS_BEFORE_GAP` ones.
+    `omitted` is the number of events left out in the middle, after the first `EVENTS_BEFORE_GAP` ones. `lost` says
+    which events are missing because the journal no longer has them; empty if none can be.
     """
 
     charge: ChargeRow
@@ -77,6 +78,7 @@ class ChargeEvents:
     now: int
     in_flight: bool
     omitted: int
+    lost: str
 
     @property
     def title(self) -> str:
@@ -96,7 +98,7 @@ def charge_events(world: World, charge_id: str) -> ChargeEvents:
         *_charge_events(world, charge, invoice),
         *(_invoice_events(invoice) if invoice is not None else ()),
         *(event for place, row in enumerate(payments) for event in payment_events(row, place, invoice)),
-        *_force_closes(world, payments),
+        *force_closes(world, payments),
         *(event for row in deliveries for event in _delivery_events(world, row)),
         *(event for row in deliveries for event in _fault_events(world, row)),
     ]
@@ -106,7 +108,9 @@ def charge_events(world: World, charge_id: str) -> ChargeEvents:
     scheduled = sorted(_scheduled_events(world, charge, invoice, payments, deliveries), key=_order)
     tone = state_tone(world.service.contract.lifecycles["Charge"], charge["status"])
     in_flight = any(row["outcome"] is None and row["attempts"] for row in payments)
-    return ChargeEvents(charge, tone, shown, scheduled, world.clock.now(), in_flight, omitted)
+    kinds = "refused transitions" if world.engine is None else "force closes and refused transitions"
+    lost = lost_history(world, charge_id, kinds)
+    return ChargeEvents(charge, tone, shown, scheduled, world.clock.now(), in_flight, omitted, lost)
 
 
 def state_tone(table: LifecycleTable, status: str) -> str:
@@ -119,7 +123,10 @@ def _charge_events(world: World, charge: ChargeRow, invoice: InvoiceRow | None) 
     table = world.service.contract.lifecycles["Charge"]
     key = (SERVICE, charge["id"])
     asker, action = (PAYER, "asks for an invoice") if charge["static_charge_id"] else (CLIENT, "creates the Charge")
-    detail = f"{sat(charge['amount_msat'])}, payable until {_until(charge['expires_at'], at)}"
+    # The overlay `payable-at-expiry` accepts a payment in the instant of the expiry, too.
+    is_last = invoice is not None and invoice["payable_until_ms"] >= charge["expires_at"]
+    expires = f"expires {'after' if is_last else 'at'} {_until(charge['expires_at'], at)}"
+    detail = f"{sat(charge['amount_msat'])}, {expires}"
     if charge["description"]:
         detail += f" · “{charge['description']}”"
     yield Event(at, (0,), asker, SERVICE, action, detail, OPEN, opens=key, response=table.initial)
@@ -161,23 +168,6 @@ def holds_of(invoice: InvoiceRow) -> list[int]:
     """The instants from which a payment was held. A row of an earlier version has only that of the present hold."""
     present = [] if invoice["accepted_at"] is None else [invoice["accepted_at"]]
     return invoice.get("holds_at", present)
-
-
-def _force_closes(world: World, payments: list[PaymentRow]) -> Iterator[Event]:
-    """The channels that were force closed while HTLCs of these payments were in them, as far as the journal goes."""
-    closed = list(world.journal.entries(kind="channel_force_closed")) if payments else []
-    ids = {row["id"] for row in payments}
-    htlcs = [row for row in htlcs_of(world.payments) if row["payment"] in ids] if closed else []
-    for entry in closed:
-        at, facts = entry.at_ms, entry.facts
-        channel, ends = facts.get("channel"), (entry.subject, text_of(facts, "peer"))
-        for row in htlcs:
-            if row["channel"] == channel and row["at"] <= at <= (
-                at if row["resolved_at"] is None else row["resolved_at"]
-            ):
-                words = f"{ends[0]} force closes its channel with {ends[1]}"
-                yield Event(at, (1.4,), HOPS, HOPS, words, text_of(facts, "because"), BAD)
-                break
 
 
 def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from math import log10
 
 from leyden.lab.drawings.payment_events import CALLBACK, HOPS, NODE, PAYER, SERVICE, Event, Key
-from leyden.lab.drawings.svg import MARGIN, OPEN, arrow, clock_time, day, dot, line, rect, text_at
+from leyden.lab.drawings.svg import MARGIN, NOTE_LINE, OPEN, arrow, clock_time, day, dot, line, notes, rect, text_at
 from leyden.lab.drawings.text_metrics import TextRun, clean, mermaid_text, wrap_runs
 from leyden.repr_tables import left_out
 from leyden.server.html import Html, tag
@@ -116,6 +116,13 @@ class LaneRows:
         self._rows += [text_at(_lane_x(lane), self.y + 4.3, "⋮", 20, size=13, anchor="middle") for lane in LANES]
         self.y += _ROW + 4
 
+    def note(self, words: str) -> None:
+        """Add a note below everything; none if it is empty."""
+        if words:
+            self.lines.append(f"{'':14}{words}")
+            self._rows += notes([words], self.y + 8, WIDTH)
+            self.y += NOTE_LINE
+
     def now(self, at: int, words: str) -> None:
         """Add the line between past and scheduled events."""
         self._gap(at)
@@ -170,7 +177,7 @@ class LaneRows:
 
 def mermaid_timeline(title: str, events: Iterable[Event]) -> str:
     """A Mermaid timeline: one period per instant, with its events."""
-    lines = ["timeline", f"    title {mermaid_text(title)}"]
+    lines = ["timeline", f"    title {mermaid_text(title, 240)}"]
     shown: int | None = None
     for event in events:
         answer = f" → {event.response}" if event.response else ""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leyden.errors import DrawingError
-from leyden.lab.charge_states import Transition, journal_transitions, transitions_of
+from leyden.lab.charge_states import Transition, journal_transitions, lost_history, transitions_of
 from leyden.lab.drawings.charge_events import state_tone
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.svg import (
@@ -63,6 +63,8 @@ def lifecycle(world: World, resource: str, resource_id: str | None = None) -> Dr
             )
         status = row["status"]
         taken, noted = _of_one(transitions_of(world, resource, resource_id, row), row)
+        lost = lost_history(world, resource_id, "refused transitions") if taken.moves else ""
+        noted += [lost] if lost else []
         title = f"{_resource_name(resource, 1)} {resource_id}"
     svg = _sheet(lifecycle_svg(table, taken), title, status, state_tone(table, status or table.initial), noted)
     return Drawing(svg, _mermaid(world, resource, taken), _text(title, status, taken, noted))

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from leyden.lab.charge_states import text_of
 from leyden.lab.drawings.svg import BAD, GOOD, OPEN, WAIT, sat
 from leyden.lab.drawings.text_metrics import PLAIN, clean
+from leyden.lightning.network.network_tables import htlcs_of
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.timestamps import span_in_words
+from leyden.world.world import World
 
 # The lanes. The client is the merchant's own program; it has no lane in a timeline.
 CLIENT, PAYER, HOPS, NODE, SERVICE, CALLBACK = "client", "payer", "hops", "node", "service", "callback"
@@ -168,6 +171,23 @@ def _is_late(row: PaymentRow, attempt: AttemptRow, invoice: InvoiceRow | None) -
     if field is None or invoice is None or invoice[field] != attempt["at"]:  # type: ignore[literal-required]
         return False
     return f"{row['id']}:{attempt['part']}" not in {part["id"] for part in invoice.get("parts", ())}
+
+
+def force_closes(world: World, payments: list[PaymentRow]) -> Iterator[Event]:
+    """The channels that were force closed while HTLCs of these payments were in them, as far as the journal goes."""
+    closed = list(world.journal.entries(kind="channel_force_closed")) if payments else []
+    ids = {row["id"] for row in payments}
+    htlcs = [row for row in htlcs_of(world.payments) if row["payment"] in ids] if closed else []
+    for entry in closed:
+        at, facts = entry.at_ms, entry.facts
+        channel, ends = facts.get("channel"), (entry.subject, text_of(facts, "peer"))
+        for row in htlcs:
+            if row["channel"] == channel and row["at"] <= at <= (
+                at if row["resolved_at"] is None else row["resolved_at"]
+            ):
+                words = f"{ends[0]} force closes its channel with {ends[1]}"
+                yield Event(at, (1.4,), HOPS, HOPS, words, text_of(facts, "because"), BAD)
+                break
 
 
 def short_name(name: str) -> str:

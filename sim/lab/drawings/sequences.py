@@ -7,7 +7,21 @@ from typing import NamedTuple
 from leyden.lab.drawings.charge_events import EVENTS_BEFORE_GAP, ChargeEvents, charge_events
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.payment_events import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Event
-from leyden.lab.drawings.svg import GOOD, MARGIN, OPEN, arrow, clock_time, day, dot, line, rect, svg_root, text_at
+from leyden.lab.drawings.svg import (
+    GOOD,
+    MARGIN,
+    NOTE_LINE,
+    OPEN,
+    arrow,
+    clock_time,
+    day,
+    dot,
+    line,
+    notes,
+    rect,
+    svg_root,
+    text_at,
+)
 from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean, mermaid_text, wrap_runs
 from leyden.lab.drawings.timelines import heading
 from leyden.repr_tables import counted, left_out
@@ -147,6 +161,9 @@ class _Sequence:
         charge, width = self.record.charge, max(self.width, 460.0)
         what = f"Sequence diagram of a Charge: {counted(len(self.messages), 'message')}, now {charge['status']}"
         head = heading(self.record, width, f"{day(charge['created_at'])}  ")
+        if self.record.lost:
+            drawn += notes([self.record.lost], foot + NOTE_LINE, width)
+            foot += NOTE_LINE
         return svg_root(width, foot + MARGIN, what, *head, *lifelines, *boxes, *drawn)
 
     def _box(self, participant: Participant, top: float) -> Html:
@@ -191,6 +208,8 @@ class _Sequence:
             lines.append(f"{message.time:<12}  {first:>{wide}} {shaft} {second:<{wide}}  {words}")
         if self.record.omitted:
             lines.append(f"({left_out(self.record.omitted, 'event')} in the middle)")
+        if self.record.lost:
+            lines.append(f"({self.record.lost})")
         return "\n".join(lines)
 
     def mermaid(self) -> str:
@@ -214,4 +233,6 @@ class _Sequence:
                 lines.append(f"    p{source}{shaft}p{target}: {words}")
         if self.record.omitted:
             lines.append(f"    Note over p0: {left_out(self.record.omitted, 'event')} in the middle")
+        if self.record.lost:
+            lines.append(f"    Note over p0: {mermaid_text(self.record.lost, 240)}")
         return "\n".join(lines)

@@ -28,12 +28,13 @@ def timeline(world: World, charge_id: str) -> Drawing:
     rows.now(record.now, "now" if record.scheduled else f"now, and {idle}")
     for event in record.scheduled:
         rows.event(event, ahead=True)
+    rows.note(record.lost)
     title = f"{record.title}, {charge['status']}"
     what = f"Timeline of a Charge: {counted(len(record.events), 'event')}, now {charge['status']}"
     svg = svg_root(WIDTH, rows.y + 6 + MARGIN, what, *heading(record, WIDTH), *rows.svg_parts())
     described = f"  “{clip(clean(charge['description']), 400, 10)}”" if charge["description"] else ""
     text = "\n".join([f"{title}  {charge['id']}{described}", *rows.lines])
-    return Drawing(svg, mermaid_timeline(title, record.events), text)
+    return Drawing(svg, mermaid_timeline(f"{title}{record.lost and f'; {record.lost}'}", record.events), text)
 
 
 def heading(record: ChargeEvents, width: float, before: str = "") -> list[Html]:

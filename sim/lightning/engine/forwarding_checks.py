@@ -30,7 +30,7 @@ def policy_failure(
         return FailureCode.FEE_INSUFFICIENT, f"{channel} costs {fee} msat"
     # BOLT 4: cltv_expiry of the incoming HTLC minus the delta must not be before that of the outgoing one.
     if shard.cltv_offsets[hop - 1] - policies.cltv_delta[edge] < shard.cltv_offsets[hop]:
-        return FailureCode.INCORRECT_CLTV_EXPIRY, f"{channel} needs {policies.cltv_delta[edge]} blocks"
+        return FailureCode.INCORRECT_CLTV_EXPIRY, f"{channel} needs {_blocks(policies.cltv_delta[edge])}"
     # BOLT 4: "if the cltv_expiry is more than max_htlc_cltv in the future": that of the incoming HTLC (BOLT 2).
     left = shard.final_expiry + shard.cltv_offsets[hop - 1] - block_height
     if left > MAX_CLTV_BLOCKS:
@@ -42,7 +42,17 @@ def expiry_failure(shard: Shard, hop: int, block_height: int) -> tuple[int, str]
     """The failure code and the reason of the source of edge `hop`, the payer included, if it is too late to offer the
     HTLC."""
     left = shard.final_expiry + shard.cltv_offsets[hop] - block_height
-    return (FailureCode.EXPIRY_TOO_SOON, f"only {left} blocks were left") if left < LEAST_BLOCKS else None
+    if left >= LEAST_BLOCKS:
+        return None
+    if left < 0:
+        found = f"the HTLC's expiry had passed {_blocks(-left)} before"
+    else:
+        found = f"only {_blocks(left)} {'was' if left == 1 else 'were'} left before the HTLC's expiry"
+    return FailureCode.EXPIRY_TOO_SOON, f"{found}, and {_blocks(LEAST_BLOCKS)} are needed"
+
+
+def _blocks(count: int) -> str:
+    return f"{count} block{'' if count == 1 else 's'}"
 
 
 def last_block(shard: Shard, hop: int) -> int:

@@ -76,14 +76,15 @@ def explain(why: str, row: Mapping[str, Any] | None, htlc: Htlc, now_ms: int, *,
             return f"the invoice was already paid at {to_iso(at)}: an invoice is paid once, ask for a new one"
         case "accepted", {"accepted_at": at}:
             return f"another payment of this invoice is held since {to_iso(at)}: settle or cancel that one"
-        case "expired", {"payable_until_ms": until} if now_ms <= until:
+        case "expired", {"expires_at": end, "payable_until_ms": until} if now_ms <= until:
             return (
-                f"the invoice expired at {to_iso(until)}, after the payments that had arrived by then, and this came "
+                f"the invoice expired at {to_iso(end)}, after the payments that had arrived by then, and this came "
                 "after that: ask for a new one"
             )
-        case "expired", {"payable_until_ms": until}:
-            late = span_in_words(now_ms - until)
-            return f"the invoice could be paid until {to_iso(until)} and this came {late} later: ask for a new one"
+        case "expired", {"expires_at": end, "payable_until_ms": until}:
+            late = f"{span_in_words(now_ms - end)} later" if now_ms > end else "at that instant"
+            expired = f"the invoice expired {'at' if until < end else 'after'} {to_iso(end)}"
+            return f"{expired} and this came {late}: ask for a new one"
         case "canceled", {"closed_at": at, "closed_because": because}:
             mend = "ask for a new one"
             if _OF_STATIC_CHARGE in because:

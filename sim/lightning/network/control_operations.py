@@ -18,7 +18,7 @@ Span = str | float | timedelta
 
 
 class ChannelRow(TypedDict):
-    """A channel as one of its nodes sees it; `on_chain_msat` is what it has on the chain, if it was force closed."""
+    """A channel as one of its nodes sees it; `on_chain_msat` is what it has on the chain, if it was closed."""
 
     channel: int
     peer: str
@@ -73,9 +73,13 @@ class NetworkOperations:
         outages = outages_of(self.payments, self.payments.now_ms())
         return list(dict.fromkeys(row["node"] for row in outages if row["until"] is None))
 
+    def height(self) -> int:
+        """The height of the latest block."""
+        return self.engine.conditions.height(self.payments.now_ms())
+
     def channels(self, node: int) -> list[ChannelRow]:
         """A node's channels, the closed ones included."""
-        engine, height = self.engine, self.engine.conditions.height(self.payments.now_ms())
+        engine, height = self.engine, self.height()
         return [
             {
                 "channel": edge >> 1,

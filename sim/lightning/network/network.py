@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -11,9 +12,10 @@ from leyden.errors import InterceptError
 from leyden.lightning.engine.condition_texts import described
 from leyden.lightning.failure_codes import FAILURE_NAMES
 from leyden.lightning.network.control_operations import ChannelRow, NetworkOperations, Span, interceptor_times
-from leyden.lightning.network.network_tables import on_chain_msat
+from leyden.lightning.network.network_tables import channel_status, on_chain_msat
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import DEFAULT_POLICY, MAX_FEE
+from leyden.repr_tables import counted
 from leyden.server.printable import quoted
 
 _NAMES_SHOWN = 5
@@ -143,7 +145,7 @@ class Network:
         channels = sorted(self.engine.force_closed)
         if not channels:
             return ""
-        height = self.engine.conditions.height(self.operations.payments.now_ms())
+        height = self.operations.height()
         on_chain = sum(on_chain_msat(self.engine, edge, height) for c in channels for edge in (2 * c, 2 * c + 1))
         named = ", ".join(map(str, channels[:_NAMES_SHOWN])) + (", ..." if len(channels) > _NAMES_SHOWN else "")
         return f"  force closed: {len(channels)} of the channels ({named}), {on_chain} msat on the chain\n"
@@ -276,15 +278,16 @@ class NetworkNode:
         own = (self.name, "shop", *self._network.graph.keys[self.number : self.number + 1])
         whose = "" if self._given_name in own else f", the node of the wallet {self._given_name!r},"
         return (
-            f"{self.name}{whose} with {_channels(self.channels)}, outbound {self.outbound_msat // 1_000} sat, "
+            f"{self.name}{whose} with {self._counted_channels()}, outbound {self.outbound_msat // 1_000} sat, "
             f"inbound {self.inbound_msat // 1_000} sat"
         )
 
-
-def _channels(rows: list[ChannelRow]) -> str:
-    closed = sum(row["closed"] for row in rows)
-    number = len(rows) - closed
-    return f"{number} channel{'' if number == 1 else 's'}" + (f" ({closed} closed)" if closed else "")
+    def _counted_channels(self) -> str:
+        """The numbers of its channels, by the states that the balances have. A disabled one is open."""
+        engine, height = self._network.engine, self._operations.height()
+        states = Counter(channel_status(engine, edge, height) for edge in engine.out_edges(self.number))
+        shown = [counted(states["open"] + states["disabled"], "open channel")]
+        return ", ".join([*shown, *(f"{states[state]} {state}" for state in ("closing", "closed") if states[state])])
 
 
 def code_of(code: int | str | None) -> int | None:

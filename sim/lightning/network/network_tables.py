@@ -53,10 +53,11 @@ class HtlcRow(TypedDict):
 class BalanceRow(TypedDict):
     """Two rows for each channel, one for each side.
 
-    `local_msat` is the balance now, `before_msat` the initial one, `change_msat` the difference. `share` is local of
-    capacity. `shop`: whether the node is the shop's. A closed channel shows its last balances. One that was force
-    closed is `closing` until both balances are on the chain: `on_chain_msat` is what this node has there, and no longer
-    in `local_msat`. The two balances, both amounts on the chain and what is in flight are the capacity.
+    `local_msat` is the balance now, `before_msat` the initial one. `change_msat` is how much more the node has now, on
+    the channel or from it on the chain. `share` is local of capacity. `shop`: whether the node is the shop's. A channel
+    that was closed, whether by agreement or by one node, is `closing` until both balances are on the chain:
+    `on_chain_msat` is what this node has there, and no longer in `local_msat`. The two balances, both amounts on the
+    chain and what is in flight are the capacity.
     """
 
     at: int
@@ -156,18 +157,26 @@ def balances_of(payments: Payments, node: str | None = None) -> list[BalanceRow]
 
 
 def on_chain_msat(engine: Engine, edge: int, height: int) -> int:
-    """What the source of an edge has on the chain from its channel, which was force closed; 0 before it is there."""
-    close = engine.force_closed.get(edge >> 1)
-    return 0 if close is None or height < close.spendable_height(edge) else engine.balance[edge]
+    """What the source of an edge has on the chain from its channel, which was closed; 0 before it is there. After a
+    close by agreement it is there when no HTLC is in flight (BOLT 2, "closing_signed")."""
+    channel = edge >> 1
+    close = engine.force_closed.get(channel)
+    if close is None:
+        is_there = channel in engine.closed and not engine.in_flight[channel]
+    else:
+        is_there = height >= close.spendable_height(edge)
+    return engine.balance[edge] if is_there else 0
 
 
 def channel_status(engine: Engine, edge: int, height: int) -> str:
-    """The status of a channel at a block height, from the side of an edge: `open`, `disabled`, `closing` (force closed,
-    and not yet all on the chain) or `closed`."""
-    close = engine.force_closed.get(edge >> 1)
-    if close is not None and (height < close.spendable_height(close.edge) or engine.in_flight[edge >> 1]):
-        return "closing"
-    return "closed" if edge >> 1 in engine.closed else "disabled" if engine.policies.disabled[edge] else "open"
+    """The status of a channel at a block height, from the side of an edge: `open`, `disabled`, `closing` (closed, and
+    not yet all on the chain) or `closed`."""
+    channel = edge >> 1
+    if channel not in engine.closed:
+        return "disabled" if engine.policies.disabled[edge] else "open"
+    close = engine.force_closed.get(channel)
+    is_waiting = close is not None and height < close.spendable_height(close.edge)
+    return "closing" if is_waiting or engine.in_flight[channel] else "closed"
 
 
 def outages_of(payments: Payments, since_ms: int) -> list[OutageRow]:

@@ -94,7 +94,7 @@ class FrozenState:
             yield b"}"
         while not self.journal.extend_hash(BATCH):
             yield b""
-        start = orjson.dumps({"length": len(self.journal), "hash": self.journal.hash})[:-1]
+        start = orjson.dumps(self.journal.outline())[:-1]
         yield b'},"journal":' + start
         yield from array(b"entries", self._entries())
         yield b'},"clock":' + orjson.dumps(self.clock)[:-1]

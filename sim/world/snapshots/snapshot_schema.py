@@ -76,7 +76,13 @@ SNAPSHOT_SCHEMA = _object(
             "additionalProperties": _table({"type": "object"}),
         },
         "journal": _object(
-            {"length": _COUNT, "hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "entries": _list(_ENTRY)}
+            {
+                "length": _COUNT,
+                "hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+                "since": INSTANT,
+                "entries": _list(_ENTRY),
+            },
+            optional=("since",),
         ),
         "network": or_null(schema_of(NetworkRow)),
         "clock": _object(
