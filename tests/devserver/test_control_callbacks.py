@@ -320,6 +320,12 @@ def test_a_rotated_secret_signs_beside_the_old_one_for_a_day(sandbox: Sandbox) -
     assert len(sandbox.receiver("shop").inbox[0].headers["webhook-signature"].split(" ")) == 2
     sandbox.advance("1d")
     assert sandbox.ask("GET", "/sandbox/v1/webhook-secret")["secrets"] == rotated["secrets"][:1]
+    then = sandbox.ask("GET", "/sandbox/v1/webhook-secret?at=2030-01-02T10:29:59.9999%2B01:30")
+    assert then == {"current": new, "secrets": rotated["secrets"][:1]}
+    assert sandbox.ask("GET", "/sandbox/v1/webhook-secret?at=2030-01-02T08:59:59.999Z") == rotated
+    assert sandbox.ask("GET", "/sandbox/v1/webhook-secret?at=2029-01-01T00:00:00Z")["current"] == old["secret"]
+    with pytest.raises(ApiError, match="400"):
+        sandbox.ask("GET", "/sandbox/v1/webhook-secret?at=yesterday")
     paid(sandbox)
     got = sandbox.receiver("shop").inbox[1]
     assert not got.verdict

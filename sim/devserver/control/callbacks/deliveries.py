@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from leyden.callbacks.receivers import is_built_in
@@ -15,6 +15,8 @@ from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import delivery_resource, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.callbacks.signing import SecretRow
+from leyden.server.charges.lists import query_instant
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
@@ -137,23 +139,19 @@ class CallbackControl:
 
     @handles(needs=("key",), recorded=False)
     def get_webhook_secret(self, call: Request) -> dict[str, Any]:
-        """The secrets that sign now, the newest first."""
-        now = self._world.clock.now()
-        secrets = [
-            {
-                "secret": secret["secret"],
-                "since": to_iso(secret["from_ms"]),
-                "until": None if secret["until_ms"] is None else to_iso(secret["until_ms"]),
-            }
-            for secret in self._world.service.projects.signing_rows(call.project, now)
-        ]
-        return {"current": secrets[0]["secret"], "secrets": secrets}
+        """The secrets that sign now, or signed at the instant `at` of the query, the newest first."""
+        at, projects = query_instant(call, "at"), self._world.service.projects
+        return self._secrets(call) if at is None else _shown_secrets(projects.signing_rows_then(call.project, at))
 
     @handles(needs=("key",))
     def rotate_webhook_secret(self, call: Request) -> dict[str, Any]:
         """Replace the secret; for a time the former one signs, too."""
         self._world.service.projects.rotate_secret(call.project)
-        return self.get_webhook_secret(call)
+        return self._secrets(call)
+
+    def _secrets(self, call: Request) -> dict[str, Any]:
+        """The secrets that sign now."""
+        return _shown_secrets(self._world.service.projects.signing_rows(call.project, self._world.clock.now()))
 
     # The integrator's own endpoint
 
@@ -272,6 +270,18 @@ class CallbackControl:
         """The number of deliveries with this status and this event; None is any."""
         counts = self._world.service.outbox.rows.counts("status", "event").items()
         return sum(count for (one, other), count in counts if status in (None, one) and event in (None, other))
+
+
+def _shown_secrets(rows: Sequence[SecretRow]) -> dict[str, Any]:
+    secrets = [
+        {
+            "secret": row["secret"],
+            "since": to_iso(row["from_ms"]),
+            "until": None if row["until_ms"] is None else to_iso(row["until_ms"]),
+        }
+        for row in rows
+    ]
+    return {"current": secrets[0]["secret"], "secrets": secrets}
 
 
 def _refusal(pointer: str, detail: str) -> SemanticConflict:
