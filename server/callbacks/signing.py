@@ -12,7 +12,10 @@ from standardwebhooks.webhooks import Webhook
 
 from leyden.server.errors import ArgumentError
 
-_SECRET = re.compile("whsec_(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_SECRET = re.compile(  # the last form is that of 63 and 64 bytes
+    "whsec_(?:(?:[A-Za-z0-9+/]{4}){8,20}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+    "|(?:[A-Za-z0-9+/]{4}){21}(?:[A-Za-z0-9+/]{2}==)?)"
+)
 
 
 class SecretRow(TypedDict):
