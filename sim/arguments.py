@@ -31,6 +31,7 @@ _SECONDS_TEXT = re.compile(r"[0-9]{1,15}(?:[.][0-9]{1,15})?")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 ALL_MSAT = 21_000_000 * 100_000_000 * 1_000  # all bitcoin that there will be: no amount is larger
 MAX_COUNT = 2**53 - 1  # the largest number that every reader of JSON reads exactly
+MAX_TIMES = 1_000_000  # how often a rule can apply, as in the API
 MAX_SPAN_MS = 365_250 * 86_400_000  # 1,000 years: added to any instant of the clock, it ends before the year 10000
 _LONGEST_RULE_MS = 366 * 86_400_000
 # The end of the error for a wrong network: every form that one can have.
@@ -115,11 +116,11 @@ def whole_msat(name: str, value: Any) -> int:
 
 
 def checked_count(name: str, value: Any, error: type[LeydenError] = ArgumentError) -> int | None:
-    """None, or a whole number from 1 to `MAX_COUNT`, also one of numpy. Raises `error` for anything else."""
+    """None, or a whole number from 1 to `MAX_TIMES`, also one of numpy. Raises `error` for anything else."""
     number = _integer(value)
-    if value is not None and (number is None or not 1 <= number <= MAX_COUNT):
+    if value is not None and (number is None or not 1 <= number <= MAX_TIMES):
         shown = quoted(value, 60) if number is None else shortened(number)
-        raise error(f"{name} is {shown}: give a whole number from 1 to {MAX_COUNT}, or None for every one")
+        raise error(f"{name} is {shown}: give a whole number from 1 to {MAX_TIMES}, or None for every one")
     return number
 
 

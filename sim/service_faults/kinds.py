@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypedDict
 
-from leyden.arguments import checked_count, rule_span_ms, seconds, whole_number
+from leyden.arguments import MAX_TIMES, checked_count, rule_span_ms, seconds, whole_number
 from leyden.errors import ArgumentError
 from leyden.server.contract.types import Operation
 from leyden.server.printable import quoted
@@ -146,7 +146,7 @@ class ServiceFaultSpec:
             raise ArgumentError(
                 f"{self.value} is a content type that responses have: give another one, such as text/html"
             )
-        nth, count = whole_number("nth", self.nth, 1), checked_count("count", self.count)
+        nth, count = whole_number("nth", self.nth, 1, MAX_TIMES), checked_count("count", self.count)
         status = None if kind != ERROR else self.status or 503
         return {
             "id": fault_id,

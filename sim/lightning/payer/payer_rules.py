@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict
 
-from leyden.arguments import checked_count, rule_span_ms, seconds, whole_msat
+from leyden.arguments import MAX_TIMES, checked_count, rule_span_ms, seconds, shortened, whole_msat
 from leyden.errors import PaymentError
 from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
 from leyden.server.charges.rows import ChargeRow
@@ -167,12 +167,20 @@ def payer_spec_of(text: str) -> PayerSpec:
             fields["share"] = float(fields["share"])
         if "count" in fields:
             fields["count"] = int(fields["count"])
+            if not 1 <= fields["count"] <= MAX_TIMES:
+                mend = f"give a whole number from 1 to {MAX_TIMES}, or leave count out for every one"
+                raise PaymentError(f"count is {shortened(fields['count'])}: {mend}")
+    except PaymentError:
+        raise
     except ValueError:
         raise PaymentError(
             f"{quoted(text[:80])} has a share or a count that is no number: write them as in share=0.5,count=3"
         ) from None
     spec = payer_spec(fields)
-    spec.row("", 0)
+    try:
+        spec.row("", 0)
+    except ValueError as error:
+        raise PaymentError(in_wire_names(str(error))) from None
     return spec
 
 
