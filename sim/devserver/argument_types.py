@@ -9,10 +9,10 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from leyden.arguments import option_span_ms, seed_from_text, span_of_option
+from leyden.arguments import seed_from_text, span_of_option
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.http.url_corrections import intended_url
-from leyden.server.timestamps import parse_iso
+from leyden.server.timestamps import duration_near, parse_iso
 from leyden.world.time.process_clock import MAX_RATE, NOW
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def time_limit_s(longest: int) -> Callable[[str], float]:
 
     def limit_s(text: str) -> float:
         try:
-            found_ms = option_span_ms(text)
+            found_ms = duration_near(span_of_option(text), 1_000, longest * 1_000)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
         if not 1_000 <= found_ms <= longest * 1_000:
