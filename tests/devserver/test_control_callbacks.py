@@ -307,6 +307,20 @@ def test_a_wait_does_not_block_a_notebook_that_serves_its_sandbox(sandbox: Sandb
     assert not sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 1, "timeout": 5})["reached"]
 
 
+def test_a_replay_in_the_last_second_of_the_clock_is_sent_at_its_beginning(sandbox: Sandbox) -> None:
+    end = "2999-12-31T23:59:59.000Z"
+    paid(sandbox)
+    paid(sandbox)
+    first, second = (delivery["id"] for delivery in listed(sandbox.ask, "/sandbox/v1/deliveries"))
+    last = {"at": "2999-12-31T23:59:59.999Z"}
+    assert sandbox.ask("POST", f"/sandbox/v1/deliveries/{first}/replay", last)["dueAt"] == end
+    assert sandbox.ask("POST", "/sandbox/v1/deliveries/replay", {"ids": [second], **last})["replayed"] == 1
+    assert [due["at"] for due in listed(sandbox.ask, "/sandbox/v1/clock/due")] == [end, end]
+    assert sandbox.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})["now"] == end
+    assert listed(sandbox.ask, "/sandbox/v1/clock/due") == []
+    assert [len(row["attempts"]) for row in listed(sandbox.ask, "/sandbox/v1/deliveries")] == [2, 2]
+
+
 # Secrets
 
 

@@ -239,7 +239,7 @@ class CallbackControl:
         at_ms = parse_iso(at)
         if at_ms < now:
             raise _refusal("/at", f"the sandbox's clock is at {to_iso(now)} already: give a later instant, or none")
-        return at_ms
+        return min(at_ms, LAST_MS)  # the last second of 2999: the clock stops at its beginning
 
     def _check_event(self, event: str | None, pointer: str) -> None:
         """Raise `SemanticConflict` for an event that no callback of the contract has."""
