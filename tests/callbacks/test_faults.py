@@ -137,8 +137,8 @@ def test_a_fault_that_could_never_apply_is_refused_and_the_error_names_the_corre
         ({"kind": "stale_timestamp", "delay": "0.9s"}, "is too short for (stale|future)_timestamp: give 1 s to 366 days"),
         ({"kind": "future_timestamp", "delay": 0}, "is too short for (stale|future)_timestamp: give 1 s to 366 days"),
         ({"kind": "delay", "delay": 0}, "delay=0 is too short for delay: give 1 ms to 366 days"),
-        ({"kind": "reorder", "delay": 0}, "changes nothing"),
-        ({"kind": "burst", "delay": 0, "count": 2}, "changes nothing"),
+        ({"kind": "reorder", "delay": 0}, "is too short for"),
+        ({"kind": "burst", "delay": 0, "count": 2}, "is too short for"),
         ({"kind": "burst"}, "give a count of 2 or more"),
         ({"kind": "burst", "count": 1, "attempt": 1}, "give a count of 2 or more"),
     ):
