@@ -134,8 +134,11 @@ def test_a_fault_that_could_never_apply_is_refused_and_the_error_names_the_corre
         ({"kind": "wrong_content_type", "value": "application/json"}, "give another one, such as text/plain"),
         ({"kind": "wrong_content_type", "value": "Application/JSON; charset=utf-8"}, "give another one"),
         ({"kind": "old_secret"}, "rotate the webhook secret first"),
-        ({"kind": "stale_timestamp", "delay": "0.9s"}, "is too short for (stale|future)_timestamp: give 1 s to 366 days"),
-        ({"kind": "future_timestamp", "delay": 0}, "is too short for (stale|future)_timestamp: give 1 s to 366 days"),
+        (
+            {"kind": "stale_timestamp", "delay": "0.9s"},
+            "is too short for (stale|future)_timestamp: give 1 s to",
+        ),
+        ({"kind": "future_timestamp", "delay": 0}, "is too short for (stale|future)_timestamp: give 1 s to"),
         ({"kind": "delay", "delay": 0}, "delay=0 is too short for delay: give 1 ms to 366 days"),
         ({"kind": "reorder", "delay": 0}, "is too short for"),
         ({"kind": "burst", "delay": 0, "count": 2}, "is too short for"),
