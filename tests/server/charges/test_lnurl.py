@@ -194,7 +194,7 @@ def test_metadata_has_no_spare_spaces_and_no_escaped_characters():
 
 @pytest.mark.parametrize("text", ["lnurl1b" + "q" * 6, "lnurl1qqb" + "q" * 6, "x1" + "q" * 8 + "i"])
 def test_the_place_of_a_wrong_character_is_counted_from_one(text):
-    with pytest.raises(Bech32Error, match="at place .* is not") as caught:
+    with pytest.raises(Bech32Error, match=r"at place .* is not") as caught:
         bech32_decode(text)
     place = int(str(caught.value).partition("at place ")[2].split()[0])
     assert repr(text[place - 1]) == str(caught.value).split()[0]
