@@ -8,6 +8,7 @@ from typing import NotRequired, TypedDict, cast
 
 from leyden.server.callbacks.signing import SecretRow, signing_rows, signing_rows_then
 from leyden.server.ports import Clock, RandomSource
+from leyden.server.printable import cut
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
@@ -171,4 +172,6 @@ def drawn_secret(random: RandomSource) -> str:
 def check_key(key: str) -> None:
     """Raise `ValueError` unless the text can be an API key: 1 to 200 printable ASCII characters, no outer spaces."""
     if not (key.isascii() and key.isprintable() and 1 <= len(key) <= _MAX_KEY_LENGTH and key == key.strip()):
-        raise ValueError(f"{key[:40]!r} cannot be an API key: give 1 to {_MAX_KEY_LENGTH} printable ASCII characters")
+        raise ValueError(
+            f"{cut(key, 40)!r} cannot be an API key: give 1 to {_MAX_KEY_LENGTH} printable ASCII characters"
+        )

@@ -13,7 +13,7 @@ from leyden.callbacks.mutations import CONTENT_KINDS, UNKNOWN_STATUS, WRONG_CONT
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.server.printable import quoted
+from leyden.server.printable import cut, quoted
 from leyden.server.spelling import closest
 from leyden.server.timestamps import to_iso
 
@@ -236,7 +236,7 @@ def _check_header(name: str) -> None:
     if lower not in HEADER_NAMES:
         near = closest(lower, HEADER_NAMES)
         raise ArgumentError(
-            f"a callback has no header {quoted(str(name)[:60])}"
+            f"a callback has no header {quoted(cut(str(name), 60))}"
             f"{f', did you mean {quoted(near)}?' if near else ''}: choose from {', '.join(HEADER_NAMES)}"
         )
 

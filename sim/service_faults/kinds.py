@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from leyden.arguments import MAX_TIMES, checked_count, rule_span_ms, seconds, whole_number
 from leyden.errors import ArgumentError
 from leyden.server.contract.types import Operation
-from leyden.server.printable import quoted
+from leyden.server.printable import cut, quoted
 from leyden.server.timestamps import to_iso
 from leyden.service_faults.applicable import applies_to, as_pattern, check_applicable
 
@@ -134,11 +134,12 @@ class ServiceFaultSpec:
             raise ArgumentError(f"until is {to_iso(self.until)}, and it is {to_iso(now)}: give a later instant")
         if self.path is not None and "=" in self.path.partition("?")[2]:
             raise ArgumentError(
-                f"path is {quoted(self.path[:100])}, and a path has no query: leave out what follows its ?, or write *"
+                f"path is {quoted(cut(self.path, 100))}, and a path has no query: leave out what follows its ?, or "
+                "write *"
             )
         if self.path is not None and as_pattern(self.path) != self.path:
             raise ArgumentError(
-                f"path is {quoted(self.path[:100])}, and the path of a request has no parameter in braces: write "
+                f"path is {quoted(cut(self.path, 100))}, and the path of a request has no parameter in braces: write "
                 f"{as_pattern(self.path)[:100]}, where * is any text"
             )
         check_applicable(operations, kind, self.operation, self.method, self.path)

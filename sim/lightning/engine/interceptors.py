@@ -24,7 +24,7 @@ from leyden.lightning.failure_codes import FAILURE_NAMES, FINAL_NODE_CODES, FORW
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 from leyden.server.errors import StoreError
 from leyden.server.ports import Clock, EventJournal
-from leyden.server.printable import quoted
+from leyden.server.printable import cut, quoted
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
@@ -129,7 +129,7 @@ class Interceptors:
                 if not fits:
                     value = row[field]
                     table = "removed_interceptors" if "removed_at" in row else "interceptors"
-                    raise StoreError(f"the table {table}, row {quoted(row['id'][:60])}: {field} is {value}")
+                    raise StoreError(f"the table {table}, row {quoted(cut(row['id'], 60))}: {field} is {value}")
 
     def remove(self, interceptor_id: str) -> None:
         """Remove an interceptor. Raises `InterceptError` for an unknown id."""

@@ -20,6 +20,7 @@ from leyden.server.charges.lists import query_instant
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
+from leyden.server.printable import cut
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.attempt_notes import attempt_note
@@ -214,7 +215,7 @@ class CallbackControl:
                     else self._not_replayable(row)
                 )
                 if reason is not None:
-                    raise _refusal(f"/ids/{place}", f"{delivery_id[:60]!r}: {reason}; nothing was sent")
+                    raise _refusal(f"/ids/{place}", f"{cut(delivery_id, 60)!r}: {reason}; nothing was sent")
             for delivery_id in ids:
                 outbox.replay(delivery_id, when_ms)
         return {"replayed": len(ids), "ids": ids}
@@ -226,7 +227,7 @@ class CallbackControl:
                 return "an attempt of this delivery was dropped by a fault and has yet to time out: advance the clock"
             return "an attempt of this delivery is in flight: wait for its response, then try again"
         if not self._world.service.outbox.has_rule(row):
-            return f"the callback {row['rule'][:60]!r} is not in the spec: serve the spec with which it was made"
+            return f"the callback {cut(row['rule'], 60)!r} is not in the spec: serve the spec with which it was made"
         return None
 
     def _when(self, body: Mapping[str, Any]) -> int | None:
@@ -248,7 +249,7 @@ class CallbackControl:
         if event is not None and event not in known:
             near = closest(event, known)
             mend = f"choose one of {', '.join(known)}" if near is None else f"did you mean {near}?"
-            raise _refusal(pointer, f"no callback has the event {event[:60]!r}: {mend}")
+            raise _refusal(pointer, f"no callback has the event {cut(event, 60)!r}: {mend}")
 
     def _filters(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of the rows that a filter of a request asks for."""
