@@ -11,13 +11,18 @@ def printable(text: str) -> str:
 
 
 def quoted(value: object, most: int = 100) -> str:
-    """The start of a value's repr in one line, for the text of an error: at most about `most` characters, of any value,
-    also one whose repr raises."""
+    """A value's repr in one line, for the text of an error: at most about `most` characters, and three dots where it is
+    cut; of any value, also one whose repr raises."""
     try:
         text = repr(value[: most + 1] if isinstance(value, (str, bytes)) else value)
     except Exception:  # by a class of the caller; an integer of too many digits
         return f"a value of the type {type(value).__name__[:most]}"
-    return printable(text[:most])
+    return printable(cut(text, most))
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or the start of a longer one with three dots at its end, in `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def printable_lines(text: str) -> str:

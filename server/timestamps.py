@@ -87,6 +87,15 @@ def parse_duration(value: str | float | timedelta) -> int:
     return found
 
 
+def duration_near(value: str | float | timedelta, least_ms: int, most_ms: int) -> int:
+    """A duration for a place that has bounds of its own, which its error names: one that `parse_duration` refuses as
+    too long is just outside of them."""
+    span_ms = _span_ms(value)
+    if abs(span_ms) > MAX_INSTANT_MS:
+        return most_ms + 1 if span_ms > 0 else least_ms - 1
+    return parse_duration(value)
+
+
 def duration_up_to(value: str | float, most_ms: int) -> int:
     """A duration as `parse_duration` reads it, and `most_ms` for every longer one."""
     return most_ms if _span_ms(value) > most_ms else parse_duration(value)

@@ -20,7 +20,7 @@ from leyden.errors import CopyError
 from leyden.server.errors import ArgumentError, LeydenError
 from leyden.server.printable import printable, quoted
 from leyden.server.spelling import closest
-from leyden.server.timestamps import parse_duration
+from leyden.server.timestamps import duration_near, parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C")
@@ -31,6 +31,7 @@ _SECONDS_TEXT = re.compile(r"[0-9]{1,15}(?:[.][0-9]{1,15})?")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 ALL_MSAT = 21_000_000 * 100_000_000 * 1_000  # all bitcoin that there will be: no amount is larger
 MAX_COUNT = 2**53 - 1  # the largest number that every reader of JSON reads exactly
+MAX_TIMES = 1_000_000  # how often a rule can apply, as in the API
 MAX_SPAN_MS = 365_250 * 86_400_000  # 1,000 years: added to any instant of the clock, it ends before the year 10000
 _LONGEST_RULE_MS = 366 * 86_400_000
 # The end of the error for a wrong network: every form that one can have.
@@ -115,11 +116,11 @@ def whole_msat(name: str, value: Any) -> int:
 
 
 def checked_count(name: str, value: Any, error: type[LeydenError] = ArgumentError) -> int | None:
-    """None, or a whole number from 1 to `MAX_COUNT`, also one of numpy. Raises `error` for anything else."""
+    """None, or a whole number from 1 to `MAX_TIMES`, also one of numpy. Raises `error` for anything else."""
     number = _integer(value)
-    if value is not None and (number is None or not 1 <= number <= MAX_COUNT):
+    if value is not None and (number is None or not 1 <= number <= MAX_TIMES):
         shown = quoted(value, 60) if number is None else shortened(number)
-        raise error(f"{name} is {shown}: give a whole number from 1 to {MAX_COUNT}, or None for every one")
+        raise error(f"{name} is {shown}: give a whole number from 1 to {MAX_TIMES}, or None for every one")
     return number
 
 
@@ -274,23 +275,27 @@ def option_span_ms(text: str) -> int:
     return parse_duration(span_of_option(text))
 
 
-def span_from(name: str, value: str | float | timedelta, *, least_ms: int = 0) -> int:
-    """A duration in milliseconds, from `least_ms` to 1,000 years. Raises what `parse_duration` raises, and
-    `ArgumentError` for one outside these bounds."""
-    found = parse_duration(value)
+def span_from(name: str, value: str | float | timedelta, *, least_ms: int = 0, most_ms: int = MAX_SPAN_MS) -> int:
+    """A duration in milliseconds, from `least_ms` to `most_ms`, by default 1,000 years. Raises what `parse_duration`
+    raises, and `ArgumentError` for one outside these bounds."""
+    found = duration_near(value, least_ms, most_ms)
     if found < least_ms:
         least = "0 or more" if least_ms == 0 else "more than 0" if least_ms == 1 else f"at least {least_ms} ms"
         raise ArgumentError(f"{name}={quoted(value)} is too short: give a time of {least}")
-    if found > MAX_SPAN_MS:
-        raise ArgumentError(f"{name}={quoted(value)} is too long: give at most 365250d, which are 1000 years")
+    if found > most_ms:
+        most = f"{most_ms // 86_400_000}d{', which are 1000 years' if most_ms == MAX_SPAN_MS else ''}"
+        raise ArgumentError(f"{name}={quoted(value)} is too long: give at most {most}")
     return found
 
 
-def rule_span_ms(name: str, value: str | float | timedelta) -> int:
-    """A duration in a rule (a fault, a payer) in milliseconds, from 0 to 366 days. Raises `ArgumentError`."""
-    span = parse_duration(value)
-    if not 0 <= span <= _LONGEST_RULE_MS:
-        raise ArgumentError(f"{name}={quoted(value)} is out of bounds: give 0 to 366 days")
+def rule_span_ms(name: str, value: str | float | timedelta, *, least_ms: int = 0, why: str = "") -> int:
+    """A duration in a rule (a fault, a payer) in milliseconds, from `least_ms` to 366 days. Raises `ArgumentError`, for
+    one of 0 or more that is too short with `why`."""
+    span = duration_near(value, least_ms, _LONGEST_RULE_MS)
+    if not least_ms <= span <= _LONGEST_RULE_MS:
+        least = "0" if least_ms == 0 else "1 ms" if least_ms == 1 else f"{least_ms / 1_000:g} s"
+        reason = why if 0 <= span < least_ms and why else "is out of bounds"
+        raise ArgumentError(f"{name}={quoted(value)} {reason}: give {least} to 366 days")
     return span
 
 

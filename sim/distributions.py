@@ -33,7 +33,7 @@ from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, shortened, whole_number
 from leyden.errors import ArgumentError, DistributionError
 from leyden.rng import RandomStream
 from leyden.server.printable import quoted
-from leyden.server.timestamps import parse_duration
+from leyden.server.timestamps import duration_near
 
 Distribution = list[Any]  # its name and its numbers, as JSON values
 DistributionText = str | int | float | timedelta
@@ -352,7 +352,7 @@ def _span_ms(text: str) -> int:
 
 
 def _non_negative_ms(value: str | float, text: str) -> int:
-    found = parse_duration(value)
+    found = duration_near(value, 0, MAX_SPAN_MS)
     if found < 0:
         raise ArgumentError(f"{quoted(text)} is negative: spans are 0 or more")
     if found > MAX_SPAN_MS:

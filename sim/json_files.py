@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 from jsonschema_rs import Draft4Validator, Draft202012Validator
 
 from leyden.server.errors import LeydenError
-from leyden.server.printable import printable
+from leyden.server.printable import cut, printable
 from leyden.server.version import VERSION
 
 MAX_DEPTH = 100  # of brackets; a document of ours has at most about 30
@@ -196,7 +196,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
     if len(found) != len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name, count in counts.items() if count > 1)
-        raise ValueError(f"an object has the name {twice[:60]!r} twice")
+        raise ValueError(f"an object has the name {cut(twice, 60)!r} twice")
     return found
 
 

@@ -17,7 +17,7 @@ from leyden.distributions import MAX_VALUES, msat_value
 from leyden.errors import DistributionError
 from leyden.rng import RandomStream
 from leyden.server.printable import quoted
-from leyden.server.timestamps import parse_duration, to_iso
+from leyden.server.timestamps import duration_near, to_iso
 
 # The values that are drawn from a function.
 DRAWS = 10_000
@@ -57,7 +57,7 @@ def drawn_msat(value: Any) -> int:
 
 def drawn_seconds(value: Any) -> float:
     """A span that a function drew, in seconds: rounded to milliseconds, or the nearest of 0 and 1,000 years."""
-    number = parse_duration(value) if isinstance(value, (str, timedelta)) else _finite(value) * 1_000
+    number = duration_near(value, 0, MAX_SPAN_MS) if isinstance(value, (str, timedelta)) else _finite(value) * 1_000
     return round(min(max(number, 0), MAX_SPAN_MS)) / 1_000
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from leyden.server.callbacks.ip_addresses import is_public, parse_host_address, unmap
 from leyden.server.errors import ArgumentError
 from leyden.server.printable import quoted
-from leyden.server.timestamps import parse_duration
+from leyden.server.timestamps import duration_near
 
 Network = IPv4Network | IPv6Network
 
@@ -192,9 +192,9 @@ def parse_timeout(span: str | float | timedelta) -> int:
 
     Raises `ValueError` for another one.
     """
-    timeout_ms = parse_duration(span)
+    timeout_ms = duration_near(span, 100, 60_000)
     if not 100 <= timeout_ms <= 60_000:
-        raise ArgumentError(f"a callback timeout is 100ms to 60s, not {span}")
+        raise ArgumentError(f"a callback timeout is 100ms to 60s, not {quoted(span)}")
     return timeout_ms
 
 

@@ -8,7 +8,7 @@ from leyden.server.callbacks.attempts import Attempt
 from leyden.server.callbacks.deliveries import EXHAUSTED, LOST, PENDING, RETRY_AFTER_STATUSES, retry_after_ms
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.contract.types import DeliveryRule
-from leyden.server.printable import quoted
+from leyden.server.printable import cut, quoted
 
 NAME = "retry-after"
 _MOST_SHOWN = 60  # digits of a number of seconds
@@ -24,7 +24,7 @@ def retry_after_note(row: DeliveryRow, number: int, attempts: Sequence[Attempt],
         return "Retry-After is ignored: it counts with 429 and 503 only"
     asked_ms = retry_after_ms({NAME: text}, attempt.timestamp_s + attempt.latency_ms // 1_000)
     if asked_ms is None:
-        return f"Retry-After {quoted(text[:60])} is ignored: it is neither a whole number of seconds nor a date"
+        return f"Retry-After {quoted(cut(text, 60))} is ignored: it is neither a whole number of seconds nor a date"
     if number == len(attempts) and row["status"] != PENDING:
         why = "it was the last attempt" if row["status"] == EXHAUSTED else "no attempt follows"
         return f"Retry-After has no effect: {why}"
@@ -37,7 +37,7 @@ def retry_after_note(row: DeliveryRow, number: int, attempts: Sequence[Attempt],
     if number in starts:
         return "Retry-After has no effect: a replay gives the time of the next attempt"
     if not asked_ms and not text.strip().isdigit():
-        return f"Retry-After {quoted(text[:60])} had passed when the response came: it delays nothing"
+        return f"Retry-After {quoted(cut(text, 60))} had passed when the response came: it delays nothing"
     most_ms = round(rule.delays_ms[counted] * rule.retry_after_times)
     if asked_ms > most_ms:
         times = f"{rule.retry_after_times:g} times the delay of the schedule"

@@ -12,7 +12,10 @@ from standardwebhooks.webhooks import Webhook
 
 from leyden.server.errors import ArgumentError
 
-_SECRET = re.compile("whsec_(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_SECRET = re.compile(  # the last form is that of 63 and 64 bytes
+    "whsec_(?:(?:[A-Za-z0-9+/]{4}){8,20}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+    "|(?:[A-Za-z0-9+/]{4}){21}(?:[A-Za-z0-9+/]{2}==)?)"
+)
 
 
 class SecretRow(TypedDict):
@@ -50,15 +53,32 @@ def sign_once(secret: str, webhook_id: str, timestamp_s: int, body: str) -> str:
 
 def signing_rows(secrets: Sequence[SecretRow], at: int) -> list[SecretRow]:
     """The secrets that sign at instant `at`, the newest first: at most `MAX_SIGNING`, however often they are rotated.
+    One that was given again signs once.
 
     `secrets` are a project's, the oldest first.
     """
+    newest = {row["secret"]: row for row in secrets}
+    distinct = [row for row in reversed(secrets) if newest[row["secret"]] is row]
     return [
         row
-        for row in reversed(secrets[-MAX_SIGNING:])
+        for row in distinct[:MAX_SIGNING]
         # The last one always signs, even when it was replaced later at the same instant.
         if row is secrets[-1] or row["until_ms"] is None or at < row["until_ms"]
     ]
+
+
+def signing_rows_then(secrets: Sequence[SecretRow], at: int) -> list[SecretRow]:
+    """The secrets that signed at instant `at`, which may be long past, the newest first; before the first secret, it.
+
+    At the instant of a rotation those from before it signed, too, so there they may be more than `MAX_SIGNING`.
+    """
+    at_it = [row for row in reversed(secrets) if row["from_ms"] == at]
+    earlier = [row for row in secrets if row["from_ms"] < at]
+    signing = [*at_it, *(signing_rows(earlier, at) if earlier else [])] or [secrets[0]]
+    newest: dict[str, SecretRow] = {}
+    for row in signing:
+        newest.setdefault(row["secret"], row)
+    return list(newest.values())
 
 
 def valid_secrets(secrets: Sequence[SecretRow], at: int) -> list[str]:

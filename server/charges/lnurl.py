@@ -178,7 +178,7 @@ def bech32_decode(text: str) -> Bech32:
         value = int(digits, 32)
     except ValueError:
         wrong = digits.index(b"!")
-        raise Bech32Error(f"{chars[wrong]!r} at place {at + 1 + wrong} is not a bech32 character") from None
+        raise Bech32Error(f"{chars[wrong]!r} at place {at + 2 + wrong} is not a bech32 character") from None
     if remainder(_expanded(hrp) << 5 * len(chars) | value) != 1:
         raise Bech32Error("its checksum does not match; a character was lost or changed")
     return Bech32(hrp, chars[:-CHECKSUM_GROUPS], digits[:-CHECKSUM_GROUPS], value >> 30)

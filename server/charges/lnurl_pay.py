@@ -18,7 +18,7 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import Conflict, InvalidAmount, InvalidRequest, NotFound, StorageUnavailable
 from leyden.server.http.corrections import received
 from leyden.server.http.request import Request
-from leyden.server.money import parse_msat
+from leyden.server.money import AmountOutOfRange, parse_msat
 from leyden.server.ports import Clock
 
 COMMENT_LIMIT = 150
@@ -131,14 +131,21 @@ def _amount(text: str | None, static: StaticChargeRow) -> int:
         raise InvalidRequest(f"amount is missing: add ?amount= in millisatoshis, from {minimum} to {maximum}")
     try:
         amount_msat = parse_msat(text)
+    except AmountOutOfRange as error:
+        raise _out_of_range(error.digits, static) from None
     except InvalidAmount:
         raise InvalidRequest(
             "amount is not a whole number of millisatoshis: write digits only, without a leading zero; "
             f"received {received(text)}"
         ) from None
     if not minimum <= amount_msat <= maximum:
-        raise InvalidRequest(f"amount {amount_msat} is out of range: pay from {minimum} to {maximum} millisatoshis")
+        raise _out_of_range(text, static)
     return amount_msat
+
+
+def _out_of_range(digits: str, static: StaticChargeRow) -> InvalidRequest:
+    limits = f"from {static['min_msat']} to {static['max_msat']}"
+    return InvalidRequest(f"amount {digits} is out of range: pay {limits} millisatoshis")
 
 
 def _expiry_s(static: StaticChargeRow, now: int) -> int:

@@ -185,7 +185,11 @@ class StaticChargeService:
 
     def show(self, row: StaticChargeRow) -> dict[str, Any]:
         """The resource, with an LNURL for the server's present public URL."""
-        return static_charge_resource(row, encode_lnurl(self.pay_url(row["id"])))
+        return static_charge_resource(row, self.lnurl(row["id"]))
+
+    def lnurl(self, static_charge_id: str) -> str:
+        """The LNURL, in lower case, for the server's present public URL."""
+        return encode_lnurl(self.pay_url(static_charge_id))
 
     def pay_url(self, static_charge_id: str) -> str:
         """The URL that the LNURL encodes."""

@@ -6,8 +6,9 @@ import base64
 from collections.abc import Iterable, Sequence
 from typing import NotRequired, TypedDict, cast
 
-from leyden.server.callbacks.signing import SecretRow, signing_rows
+from leyden.server.callbacks.signing import SecretRow, signing_rows, signing_rows_then
 from leyden.server.ports import Clock, RandomSource
+from leyden.server.printable import cut
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
@@ -122,7 +123,8 @@ class Projects:
 
     def rotate_secret(self, project: str, secret: str | None = None) -> str:
         """Give the project a new callback secret, by default a random one, and return it. Until the rotation ends the
-        old secret signs too, as long as it is one of the newest three. A secret that is given again signs once.
+        old secret signs too, as long as it is one of the newest three. A secret that is given again has a row for each
+        time.
 
         Raises `LookupError` for an unknown project.
         """
@@ -135,8 +137,7 @@ class Projects:
         while secret is None or (secret in {one["secret"] for one in old} and not given):
             secret = self._new_secret()  # after a reset the random stream draws the same secrets again
         new: SecretRow = {"secret": secret, "from_ms": now, "until_ms": None}
-        kept = [one for one in old if one["secret"] != secret]
-        self.projects.put({**row, "webhook_secrets": [*kept, new]})
+        self.projects.put({**row, "webhook_secrets": [*old, new]})
         return secret
 
     def secrets(self, project: str) -> Sequence[SecretRow]:
@@ -147,6 +148,10 @@ class Projects:
     def signing_rows(self, project: str, at: int) -> list[SecretRow]:
         """The secrets that sign the project's callbacks at instant `at`, the newest first."""
         return signing_rows(self.secrets(project), at)
+
+    def signing_rows_then(self, project: str, at: int) -> list[SecretRow]:
+        """The secrets that signed the project's callbacks at an instant of the past, the newest first."""
+        return signing_rows_then(self.secrets(project), at)
 
     def signing_secrets(self, project: str, at: int) -> list[str]:
         """The texts of these secrets."""
@@ -167,4 +172,6 @@ def drawn_secret(random: RandomSource) -> str:
 def check_key(key: str) -> None:
     """Raise `ValueError` unless the text can be an API key: 1 to 200 printable ASCII characters, no outer spaces."""
     if not (key.isascii() and key.isprintable() and 1 <= len(key) <= _MAX_KEY_LENGTH and key == key.strip()):
-        raise ValueError(f"{key[:40]!r} cannot be an API key: give 1 to {_MAX_KEY_LENGTH} printable ASCII characters")
+        raise ValueError(
+            f"{cut(key, 40)!r} cannot be an API key: give 1 to {_MAX_KEY_LENGTH} printable ASCII characters"
+        )

@@ -13,7 +13,7 @@ from leyden.callbacks.mutations import CONTENT_KINDS, UNKNOWN_STATUS, WRONG_CONT
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.server.printable import quoted
+from leyden.server.printable import cut, quoted
 from leyden.server.spelling import closest
 from leyden.server.timestamps import to_iso
 
@@ -216,12 +216,7 @@ def _delay_ms(kind: str, delay: str | float | None) -> int | None:
         raise ArgumentError(f"{kind} takes no delay: leave it out")
     if not isinstance(delay, str | float | int | timedelta):
         raise ArgumentError(f'{quoted(delay)} is no delay: give a number of seconds or a text such as "90s"')
-    delay_ms = rule_span_ms("delay", delay)
-    if delay_ms < (shortest_ms := _SHORTEST_MS.get(kind, 0)):
-        raise ArgumentError(
-            f"{kind} changes nothing with a delay of {quoted(delay)}: give at least {shortest_ms / 1_000:g} s"
-        )
-    return delay_ms
+    return rule_span_ms("delay", delay, least_ms=_SHORTEST_MS.get(kind, 0), why=f"is too short for {kind}")
 
 
 def _one_of(what: str, name: str | None, known: Collection[str]) -> None:
@@ -241,7 +236,7 @@ def _check_header(name: str) -> None:
     if lower not in HEADER_NAMES:
         near = closest(lower, HEADER_NAMES)
         raise ArgumentError(
-            f"a callback has no header {quoted(str(name)[:60])}"
+            f"a callback has no header {quoted(cut(str(name), 60))}"
             f"{f', did you mean {quoted(near)}?' if near else ''}: choose from {', '.join(HEADER_NAMES)}"
         )
 

@@ -12,6 +12,7 @@ from leyden.server.callbacks.signing import sign_once
 from leyden.server.contract.types import CallbackRule
 
 TOLERANCE_S = 300  # Standard Webhooks: five minutes either way
+NO_MATCH = "no signature matches a valid secret"
 
 
 def signature_faults(secrets: Sequence[str], headers: Mapping[str, str], body: str, now_s: int) -> list[str]:
@@ -30,7 +31,7 @@ def signature_faults(secrets: Sequence[str], headers: Mapping[str, str], body: s
     expected = [sign_once(secret, headers["webhook-id"], stamp_s, body) for secret in secrets]
     given = headers["webhook-signature"].split(" ")
     if not any(hmac.compare_digest(one.encode(), other.encode()) for one in expected for other in given):
-        faults.append("no signature matches a valid secret")
+        faults.append(NO_MATCH)
     return faults
 
 

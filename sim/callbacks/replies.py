@@ -13,7 +13,7 @@ from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
 from leyden.server.callbacks.deliveries import BLOCKED, status_note
 from leyden.server.callbacks.egress import NO_LOOKUP
 from leyden.server.ports import CallbackResponse
-from leyden.server.printable import quoted
+from leyden.server.printable import cut, quoted
 from leyden.server.timestamps import parse_duration, span_in_words
 
 TIMEOUT, RESET, REFUSED, UNRESOLVED, TLS, PROTOCOL = "timeout", "reset", "refused", "unresolved", "tls", "protocol"
@@ -109,7 +109,7 @@ def parse_reply(value: Any) -> ReplySpec:
     if isinstance(value, dict):
         for name in value:
             if name not in _NAMES:
-                raise ArgumentError(f"a reply has no {quoted(str(name)[:60])}: give some of {', '.join(_NAMES)}")
+                raise ArgumentError(f"a reply has no {quoted(cut(str(name), 60))}: give some of {', '.join(_NAMES)}")
         reply = Reply(**value)
     stored_reply(reply)
     return reply if isinstance(reply, Reply | str) else int(reply)

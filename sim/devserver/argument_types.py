@@ -9,10 +9,11 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from leyden.arguments import option_span_ms, seed_from_text, span_of_option
+from leyden.arguments import seed_from_text, span_of_option
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.http.url_corrections import intended_url
-from leyden.server.timestamps import parse_iso
+from leyden.server.printable import cut
+from leyden.server.timestamps import duration_near, parse_iso
 from leyden.world.time.process_clock import MAX_RATE, NOW
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def rate(text: str) -> float:
 def count(text: str) -> int:
     """A whole number from 1."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text) < 2**53):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number of things to keep: give a whole number from 1")
+        raise argparse.ArgumentTypeError(
+            f"{cut(text, 80)!r} is not a number of things to keep: give a whole number from 1"
+        )
     return int(text)
 
 
@@ -80,7 +83,9 @@ def start_instant(text: str) -> int | str:
 def request_count(text: str) -> int:
     """A number of requests, 0 to 1,000,000."""
     if not (text.isascii() and text.isdigit() and len(text) <= 7 and int(text) <= 1_000_000):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number of requests: give a number from 0 to 1000000")
+        raise argparse.ArgumentTypeError(
+            f"{cut(text, 80)!r} is not a number of requests: give a number from 0 to 1000000"
+        )
     return int(text)
 
 
@@ -96,17 +101,17 @@ def base_url(text: str) -> str:
     """An http or https URL to which paths can be appended, without a slash at the end. Its host is a name or an address
     that other machines can connect to."""
     if not (_is_url(text) and text.isascii() and text.isprintable() and not set(' "<>\\^`{|}?#') & set(text)):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a base URL: give one such as http://127.0.0.1:8402")
+        raise argparse.ArgumentTypeError(f"{cut(text, 80)!r} is not a base URL: give one such as http://127.0.0.1:8402")
     parts = urlsplit(text)
     if parts.username is not None or not (":" in (parts.hostname or "") or _HOST.fullmatch(parts.hostname or "")):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} has no host that is a name or an address: {_NAME_MEND}")
+        raise argparse.ArgumentTypeError(f"{cut(text, 80)!r} has no host that is a name or an address: {_NAME_MEND}")
     try:
         address = parse_host_address(parts.hostname or "")
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text[:80]!r}: {error}") from None
+        raise argparse.ArgumentTypeError(f"{cut(text, 80)!r}: {error}") from None
     if address is not None and address.is_unspecified:
         raise argparse.ArgumentTypeError(
-            f"{text[:80]!r} is no address to connect to: give the one by which clients reach this server"
+            f"{cut(text, 80)!r} is no address to connect to: give the one by which clients reach this server"
         )
     return text.rstrip("/")
 
@@ -116,7 +121,7 @@ def host_name(text: str) -> str:
     name = text.removesuffix(".")
     if not _HOST.fullmatch(name):
         raise argparse.ArgumentTypeError(
-            f"{text[:80]!r} is not the name of a host: {_NAME_MEND}, without scheme, port or *"
+            f"{cut(text, 80)!r} is not the name of a host: {_NAME_MEND}, without scheme, port or *"
         )
     return name
 
@@ -125,7 +130,7 @@ def endpoint(text: str) -> str:
     """A complete http or https URL."""
     if not _is_url(text):
         example = _intended_url(text)
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a URL: give the whole URL, such as {example[:100]}")
+        raise argparse.ArgumentTypeError(f"{cut(text, 80)!r} is not a URL: give the whole URL, such as {example[:100]}")
     return text
 
 
@@ -189,7 +194,7 @@ def callback_timeout(text: str) -> int:
 def amount(text: str) -> str:
     """An amount in millisatoshis, as the API takes it."""
     if not (text.isascii() and text.isdigit() and not text.startswith("0") and 1_000 <= int(text) <= 500_000_000):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not an amount: give 1000 to 500000000 millisatoshis")
+        raise argparse.ArgumentTypeError(f"{cut(text, 40)!r} is not an amount: give 1000 to 500000000 millisatoshis")
     return text
 
 
@@ -197,7 +202,7 @@ def charge_id(text: str) -> str:
     """The id of a Charge, a UUID."""
     if not re.fullmatch("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", text):
         raise argparse.ArgumentTypeError(
-            f"{text[:60]!r} is not a Charge's id: give the id in the response of its creation"
+            f"{cut(text, 60)!r} is not a Charge's id: give the id in the response of its creation"
         )
     return text
 
@@ -207,11 +212,11 @@ def time_limit_s(longest: int) -> Callable[[str], float]:
 
     def limit_s(text: str) -> float:
         try:
-            found_ms = option_span_ms(text)
+            found_ms = duration_near(span_of_option(text), 1_000, longest * 1_000)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
         if not 1_000 <= found_ms <= longest * 1_000:
-            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time limit: give 1 to {longest} seconds")
+            raise argparse.ArgumentTypeError(f"{cut(text, 40)!r} is not a time limit: give 1 to {longest} seconds")
         return found_ms / 1_000
 
     return limit_s

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
+from leyden.callbacks.inspection import NO_MATCH
 from leyden.devserver.awaited_delivery import deliver
 from leyden.devserver.receiver_check.session import signature_of
 from leyden.errors import key_refusal
@@ -252,10 +253,14 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
             for received in page["posts"]:
                 cursor.reached(name, received["number"])
                 cursor.forwarded(name, received["number"])
-                response = await deliver(
-                    transport, forwarded_request(received, url, secrets, system_time_ms() // 1_000)
-                )
-                print(_line(name, received, response, await _role(client, received)), flush=True)
+                signers = secrets
+                if _foreign_parts(received, secrets):  # of a secret that has ended, or of none
+                    then = await client.ask("GET", f"/webhook-secret?at={received['at']}")
+                    signers = [entry["secret"] for entry in then["secrets"]]
+                request = forwarded_request(received, url, signers, system_time_ms() // 1_000)
+                response = await deliver(transport, request)
+                role = await _role(client, received)
+                print(_line(name, received, request, response, role), flush=True)
 
 
 async def _role(client: ControlClient, received: Mapping[str, Any]) -> str:
@@ -289,8 +294,8 @@ def forwarded_request(received: Mapping[str, Any], url: str, secrets: Sequence[s
     """The request to `url` that forwards what an inbox received. If `url` has no path, the original path is kept.
 
     A receiver compares the timestamp with its own clock, so the timestamp is moved by the difference between that clock
-    and the sandbox's, and valid signatures are made again for it. Invalid signatures and everything else stay as they
-    are. `now_s` is the real time in seconds.
+    and the sandbox's, and the signatures of `secrets` are made again for it. Other signatures and everything else stay
+    as they are. `now_s` is the real time in seconds.
     """
     headers = dict(received["headers"])
     timestamp, webhook_id = headers.get("webhook-timestamp", ""), headers.get("webhook-id", "")
@@ -312,7 +317,23 @@ def forwarded_request(received: Mapping[str, Any], url: str, secrets: Sequence[s
     return CallbackRequest(webhook_id, received["attempt"], url, headers, body, _CONNECT_TIMEOUT_MS, _TIMEOUT_MS)
 
 
-def _line(inbox: str, received: Mapping[str, Any], response: CallbackResponse, role: str) -> str:
+def _foreign_parts(received: Mapping[str, Any], secrets: Sequence[str]) -> list[str]:
+    """The parts of the signature that none of the secrets made."""
+    headers = received["headers"]
+    signed = (headers.get("webhook-id", ""), headers.get("webhook-timestamp", ""), received["body"].encode())
+    made = [signature_of(secret, *signed) for secret in secrets]
+    parts = headers["webhook-signature"].split(" ") if "webhook-signature" in headers else []
+    return [part for part in parts if part.partition(",")[2] not in made]
+
+
+def _is_invalidated(received: Mapping[str, Any], sent: CallbackRequest) -> bool:
+    """Whether the inbox found the signature valid, and it could not be made again for the moved timestamp."""
+    names = ("webhook-signature", "webhook-timestamp", "webhook-id")
+    was, now = ([headers.get(name) for name in names] for headers in (received["headers"], sent.headers))
+    return all(was) and NO_MATCH not in received["verdict"] and was[0] == now[0] and was[1] != now[1]
+
+
+def _line(inbox: str, received: Mapping[str, Any], sent: CallbackRequest, response: CallbackResponse, role: str) -> str:
     result = str(response.status) if response.status is not None else f"nothing ({response.error} {response.note})"
     try:
         body = orjson.loads(received["body"])
@@ -327,6 +348,8 @@ def _line(inbox: str, received: Mapping[str, Any], response: CallbackResponse, r
     about = charge_id or "(no Charge)"
     if missing:
         about += f", without {', '.join(missing)}"
+    if _is_invalidated(received, sent):
+        about += ", with a signature that is invalid now: the secret that made it is not known any more"
     line = (
         f"{received['at']}  {inbox}  {event}  {about}  {role}, inbox answered {received['answer']};"
         f" forwarded: your program answered {result} in {response.latency_ms} ms"

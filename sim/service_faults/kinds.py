@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypedDict
 
-from leyden.arguments import checked_count, rule_span_ms, seconds, whole_number
+from leyden.arguments import MAX_TIMES, checked_count, rule_span_ms, seconds, whole_number
 from leyden.errors import ArgumentError
 from leyden.server.contract.types import Operation
-from leyden.server.printable import quoted
+from leyden.server.printable import cut, quoted
 from leyden.server.timestamps import to_iso
 from leyden.service_faults.applicable import applies_to, as_pattern, check_applicable
 
@@ -134,11 +134,12 @@ class ServiceFaultSpec:
             raise ArgumentError(f"until is {to_iso(self.until)}, and it is {to_iso(now)}: give a later instant")
         if self.path is not None and "=" in self.path.partition("?")[2]:
             raise ArgumentError(
-                f"path is {quoted(self.path[:100])}, and a path has no query: leave out what follows its ?, or write *"
+                f"path is {quoted(cut(self.path, 100))}, and a path has no query: leave out what follows its ?, or "
+                "write *"
             )
         if self.path is not None and as_pattern(self.path) != self.path:
             raise ArgumentError(
-                f"path is {quoted(self.path[:100])}, and the path of a request has no parameter in braces: write "
+                f"path is {quoted(cut(self.path, 100))}, and the path of a request has no parameter in braces: write "
                 f"{as_pattern(self.path)[:100]}, where * is any text"
             )
         check_applicable(operations, kind, self.operation, self.method, self.path)
@@ -146,7 +147,7 @@ class ServiceFaultSpec:
             raise ArgumentError(
                 f"{self.value} is a content type that responses have: give another one, such as text/html"
             )
-        nth, count = whole_number("nth", self.nth, 1), checked_count("count", self.count)
+        nth, count = whole_number("nth", self.nth, 1, MAX_TIMES), checked_count("count", self.count)
         status = None if kind != ERROR else self.status or 503
         return {
             "id": fault_id,
@@ -180,14 +181,8 @@ class ServiceFaultSpec:
             return DELAYS.get(self.kind)
         if self.kind not in DELAYS:
             raise ArgumentError(f"{self.kind} takes no delay: leave it out")
-        delay_ms = rule_span_ms("delay", self.delay)
-        shortest_ms = 1_000 if self.kind in _OF_DATE else 1
-        if delay_ms < shortest_ms:
-            unit = "1 s, the unit of Date" if self.kind in _OF_DATE else "1 ms"
-            raise ArgumentError(
-                f"delay is {quoted(self.delay)}, so {self.kind} would change nothing: give {unit}, or more"
-            )
-        return delay_ms
+        least_ms = 1_000 if self.kind in _OF_DATE else 1  # the unit of the header Date
+        return rule_span_ms("delay", self.delay, least_ms=least_ms, why=f"is too short for {self.kind}")
 
 
 def is_spent(row: ServiceFaultRow, now: int) -> bool:

@@ -83,6 +83,9 @@ def test_a_delivery_shows_what_was_sent_and_verifies_its_signature(console: Cons
     sandbox.ask("POST", "/sandbox/v1/webhook-secret/rotate")
     console.refresh()
     console.shows("the signature is that of a former secret, which signs too", DETAIL)
+    sandbox.advance("25h")
+    console.refresh()
+    console.shows("the signature is that of a former secret, which signed at that time", DETAIL)
 
 
 def test_a_forged_signature_is_told(console: ConsolePage, sandbox: Sandbox) -> None:
@@ -91,7 +94,7 @@ def test_a_forged_signature_is_told(console: ConsolePage, sandbox: Sandbox) -> N
     console.open("callbacks")
     console.click("charge.completed", TABLE)
     console.click("headers and answer", DETAIL)
-    console.shows("the signature is of no secret that signs now", DETAIL)
+    console.shows("the signature is of no secret that signed at that time", DETAIL)
     console.shows("fault bad signature", DETAIL)
 
 

@@ -28,8 +28,8 @@ def charge(sandbox: Sandbox, **fields: Any) -> Json:
     return created
 
 
-def tips(sandbox: Sandbox) -> Json:
-    order = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips", "identifier": "ana@localhost"}
+def tips(sandbox: Sandbox, identifier: str = "ana@localhost") -> Json:
+    order = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips", "identifier": identifier}
     created: Json = sandbox.ask("POST", "/v0/static-charges", order)["data"]
     return created
 
@@ -118,6 +118,9 @@ def test_a_search_finds_every_kind_by_what_a_person_has_of_it(sandbox: Sandbox) 
     assert found(paid.id) == [payment]
     assert found(delivery["id"]) == found("shop.inbox")[-1:] == [("delivery", delivery["id"])]
     assert found("ana@") == [("static_charge", static["id"])]
+    link = static["invoice"]["request"]
+    for text in (link, link.upper(), link[20:60]):
+        assert found(text)[0] == ("static_charge", static["id"])
     assert found("nobody has this") == []
     few = sandbox.http.get(f"{CONTROL}/search", params={"text": "a", "perKind": 1}).json()
     assert few["complete"] is False
@@ -139,6 +142,11 @@ def test_lists_of_charges_are_searched(sandbox: Sandbox) -> None:
     assert found("text=cake") == found("text=tea&status=expired") == []
     assert found("text=ANA%40localhost", "static-charges") == found("text=tips", "static-charges") == [static["id"]]
     assert found("text=cake", "static-charges") == []
+    link, other = (one["invoice"]["request"] for one in (static, tips(sandbox, identifier="bob@localhost")))
+    for text in (link, link.upper(), link[30:]):
+        assert found(f"text={text}", "static-charges") == [static["id"]]
+    assert len(found(f"text={link[:9]}", "static-charges")) == 2
+    assert found(f"text={link}{other}", "static-charges") == []
 
 
 def test_other_requests_are_answered_while_a_list_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:

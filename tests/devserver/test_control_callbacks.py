@@ -307,6 +307,20 @@ def test_a_wait_does_not_block_a_notebook_that_serves_its_sandbox(sandbox: Sandb
     assert not sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 1, "timeout": 5})["reached"]
 
 
+def test_a_replay_in_the_last_second_of_the_clock_is_sent_at_its_beginning(sandbox: Sandbox) -> None:
+    end = "2999-12-31T23:59:59.000Z"
+    paid(sandbox)
+    paid(sandbox)
+    first, second = (delivery["id"] for delivery in listed(sandbox.ask, "/sandbox/v1/deliveries"))
+    last = {"at": "2999-12-31T23:59:59.999Z"}
+    assert sandbox.ask("POST", f"/sandbox/v1/deliveries/{first}/replay", last)["dueAt"] == end
+    assert sandbox.ask("POST", "/sandbox/v1/deliveries/replay", {"ids": [second], **last})["replayed"] == 1
+    assert [due["at"] for due in listed(sandbox.ask, "/sandbox/v1/clock/due")] == [end, end]
+    assert sandbox.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})["now"] == end
+    assert listed(sandbox.ask, "/sandbox/v1/clock/due") == []
+    assert [len(row["attempts"]) for row in listed(sandbox.ask, "/sandbox/v1/deliveries")] == [2, 2]
+
+
 # Secrets
 
 
@@ -320,6 +334,12 @@ def test_a_rotated_secret_signs_beside_the_old_one_for_a_day(sandbox: Sandbox) -
     assert len(sandbox.receiver("shop").inbox[0].headers["webhook-signature"].split(" ")) == 2
     sandbox.advance("1d")
     assert sandbox.ask("GET", "/sandbox/v1/webhook-secret")["secrets"] == rotated["secrets"][:1]
+    then = sandbox.ask("GET", "/sandbox/v1/webhook-secret?at=2030-01-02T10:29:59.9999%2B01:30")
+    assert then == {"current": new, "secrets": rotated["secrets"][:1]}
+    assert sandbox.ask("GET", "/sandbox/v1/webhook-secret?at=2030-01-02T08:59:59.999Z") == rotated
+    assert sandbox.ask("GET", "/sandbox/v1/webhook-secret?at=2029-01-01T00:00:00Z")["current"] == old["secret"]
+    with pytest.raises(ApiError, match="400"):
+        sandbox.ask("GET", "/sandbox/v1/webhook-secret?at=yesterday")
     paid(sandbox)
     got = sandbox.receiver("shop").inbox[1]
     assert not got.verdict

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,8 +18,9 @@ from hypothesis import strategies as st
 
 from leyden.__main__ import main
 from leyden.commands.receivers import EXAMPLE_SECRET
-from leyden.devserver.listen import ControlClient, Cursor, NotThere, _forward_new, forwarded_request
+from leyden.devserver.listen import ControlClient, Cursor, NotThere, _forward_new, _line, forwarded_request
 from leyden.server.callbacks.signing import sign
+from leyden.server.ports import CallbackResponse
 from leyden.server.system.http_client.transport import HttpTransport
 from leyden.server.timestamps import to_iso
 from tests.support.deep import sampled
@@ -246,6 +248,44 @@ def test_a_receiver_with_a_real_clock_accepts_messages_of_a_sandbox_in_another_y
             out, errors = process.communicate(timeout=20)
             assert (process.returncode, out, errors) == (0, "", "")
         assert set(books.charges) == {first, second, again}
+
+
+def test_a_message_is_signed_again_with_the_secret_of_its_time() -> None:
+    begins, ends = threading.Event(), threading.Event()
+
+    class Busy(CarefulReceiver):
+        """Answers its first message when the test says so."""
+
+        def receive(self, body: bytes) -> tuple[int, str]:
+            begins.set()
+            ends.wait(10)
+            return super().receive(body)
+
+    with served_leyden("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5") as client, ExitStack() as stack:
+        secret = client.ok("GET", "/sandbox/v1/webhook-secret")["current"]
+        url, books = stack.enter_context(serving_receiver(Busy, secret))
+        process = stack.enter_context(listening_in(url, "--server", client.url))
+        stack.callback(ends.set)
+        begun(process)
+        charges = [pay(client, "http://shop.inbox.localhost/paid")]
+        assert begins.wait(20)
+        charges.append(pay(client, "http://shop.inbox.localhost/paid"))
+        client.ok("POST", "/sandbox/v1/webhook-secret/rotate")
+        client.ok("POST", "/sandbox/v1/clock/advance", {"by": "25h"})
+        ends.set()
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in charges]
+        assert ["your program answered 200" in line for line in lines] == [True, True], lines
+        assert set(books.charges) == {*charges}
+
+
+@pytest.mark.parametrize(("verdict", "told"), [([], True), (["no signature matches a valid secret"], False)])
+def test_a_line_says_that_a_valid_message_could_not_be_signed_again(verdict: list[str], told: bool) -> None:
+    received = {**got(1_000, at_s=1_000), "verdict": verdict, "event": "charge.completed", "answer": 200}
+    for secrets, expected in (([EXAMPLE_SECRET], False), ([], told)):
+        sent = forwarded_request(received, "http://localhost:3000/hook", secrets, NOW_S)
+        line = _line("shop", received, sent, CallbackResponse(status=401), "attempt 1")
+        assert ("signature that is invalid now" in line) == expected
 
 
 def test_after_a_reset_every_callback_of_the_new_run_is_forwarded() -> None:

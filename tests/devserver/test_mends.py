@@ -46,3 +46,14 @@ def test_each_refusal_says_what_to_do_instead(call: Callable[[Sandbox], object],
     with pytest.raises(LeydenError) as refused:
         call(sandbox)
     assert mend in str(refused.value)
+
+
+def test_a_payment_request_in_a_reason_is_cut_with_a_sign() -> None:
+    sandbox = Sandbox()
+
+    def reason(request: str) -> str:
+        paid: dict[str, str] = sandbox.ask("POST", "/sandbox/v1/payments", {"request": request})
+        return paid["reason"]
+
+    assert reason("x" * 60).startswith(f"'{'x' * 60}' is neither a BOLT11 invoice")
+    assert reason("x" * 61).startswith(f"'{'x' * 57}...' is neither a BOLT11 invoice")

@@ -291,7 +291,10 @@ WRONG = {
         ("127.0.0.0/8 300.1.1.1", "'300.1.1.1' does not appear to be an IPv4 or IPv6 network: give a network such as"),
         ('"10.0.0.0/8', "No closing quotation"),
     ],
-    "leyden_callback_timeout": [("1ms", "a callback timeout is 100ms to 60s, not 1ms"), ("x", "'x' is not a duration")],
+    "leyden_callback_timeout": [
+        ("1ms", "a callback timeout is 100ms to 60s, not '1ms'"),
+        ("x", "'x' is not a duration"),
+    ],
     "leyden_webhook_secret": [("hush", "that is not a webhook secret: give whsec_")],
     "leyden_overlays": [("strict strickt", "no overlay 'strickt'; there are: "), ("'strict", "No closing quotation")],
     "--leyden-url": [("http://x/\xe9", "'http://x/\xe9' is not a base URL: give one such as http://")],

@@ -99,6 +99,9 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "a held payment": (lambda it: paid(it, outcome="hold"), {}, r"settle its held payment \(POST .*/settle\)"),
     "completed, another event": (paid, {"event": "charge.expired"}, "completed.*none with.*wait for charge.completed"),
     "expired, another event": (expired, {"event": "charge.completed"}, "is expired.*wait for charge.expired"),
+    "unpaid, a larger count": (charge, {"count": 2}, "^a Charge sends one callback, when it ends: wait .* 1$"),
+    "unpaid, any, a larger count": (charge, {"status": "any", "count": 9}, "when it ends: wait for a count of 1$"),
+    "held, a larger count": (lambda it: paid(it, outcome="hold"), {"count": 2}, "when it ends: wait for a count of 1$"),
     "completed, a larger count": (paid, {"count": 2}, "completed and sends no more callbacks: wait for a count of 1"),
     "completed, any": (paid, {"status": "any", "count": 3}, "sends no more callbacks: wait for a count of 1"),
     "delivered, not exhausted": (paid, {"status": "exhausted"}, "ended as delivered and is not sent again: replay it"),
@@ -185,7 +188,8 @@ def test_a_wait_in_vain_says_what_brings_the_next_delivery(sandbox: Sandbox, sta
 @pytest.mark.parametrize(
     "state",
     ["an event that no Static Charge has", "an expired Static Charge", "an expired Static Charge, a larger count",
-     "a payment's expiry", "completed, a larger count"],
+     "a payment's expiry", "unpaid, a larger count", "unpaid, any, a larger count", "held, a larger count",
+     "completed, a larger count"],
 )  # fmt: skip
 def test_a_wait_that_nothing_can_end_is_answered_at_once(sandbox: Sandbox, state: str) -> None:
     made, options, _ = STATES[state]

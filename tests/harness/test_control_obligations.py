@@ -107,7 +107,7 @@ def test_a_case_of_the_control_plane_is_read_as_it_was_written_and_described() -
 
 
 def test_a_violation_names_the_request_that_showed_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "has_text", lambda row, fields, text: True)
+    monkeypatch.setattr(pages, "has_text", lambda row, kind, text, lnurl: True)
     step: Any = {"do": "control_list", "operation": "listSandboxCharges", "check": "filter",
                  "draw": [["text", "first", "one-off"]]}  # fmt: skip
     create = send("POST", "/v0/charges", {"amount": "1000", "description": "tea"})

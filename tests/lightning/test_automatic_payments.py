@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -265,12 +267,26 @@ def test_the_option_autopay_is_a_rule(text: str, spec: PayerSpec) -> None:
         ("after=1s,delay=2s", "twice"),
         ("share=many", "no number"),
         ("share=2", "1 at most"),
-        ("after=1s,beforeExpiry=1s", "give one of them"),
+        ("after=1s,beforeExpiry=1s", "delay and beforeExpiry contradict each other: give one of them"),
+        ("count=0", "count is 0: give a whole number from 1 to 1000000, or leave count out for every one"),
+        ("count=1000001", "count is 1000001: give a whole number from 1 to 1000000, or leave count out"),
+        ("count=None", "write them as in share=0.5,count=3"),
     ],
 )
 def test_a_wrong_option_autopay_is_refused(text: str, part: str) -> None:
     with pytest.raises(ArgumentTypeError, match=part):
         autopay(text)
+
+
+def test_a_count_has_the_bounds_of_the_api(sandbox: Sandbox) -> None:
+    slow = partial(sandbox.service_faults.add, "slow_body", delay="2s")
+    adders: tuple[Callable[..., object], ...] = (sandbox.payers.add, partial(sandbox.faults.add, "drop"), slow)
+    for add in adders:
+        for count in (1, 1_000_000, None):
+            add(count=count)
+        with pytest.raises(ValueError, match="give a whole number from 1 to 1000000, or None for every one"):
+            add(count=1_000_001)
+    assert autopay("count=1000000").count == 1_000_000
 
 
 def test_a_server_pays_by_itself_also_after_a_reset() -> None:

@@ -149,7 +149,7 @@ def is_named(text: str, parameter: str, value: Any) -> bool:
 
 def forms(value: Any) -> list[str]:
     """How an error may show a value: its repr, its text, the number of its digits or its type."""
-    texts = [quoted(value, 8), type(value).__name__]
+    texts = [quoted(value)[:8], type(value).__name__]
     if isinstance(value, (int, Fraction, Decimal)) and abs(value) > 10**40:
         return [*texts, "a number of about"]
     with suppress(RuntimeError, ValueError):  # what has no text

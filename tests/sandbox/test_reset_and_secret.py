@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import base64
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,8 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
+from leyden.devserver.argument_types import webhook_secret
+from leyden.errors import ApiError
 from tests.support.lists import listed
 from tests.support.receivers import Got, on_silence, threaded
 from tests.support.served import run_command, served_leyden
@@ -149,6 +154,25 @@ def test_a_given_secret_signs_and_changes_nothing_else() -> None:
 def test_a_text_that_is_no_secret_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="whsec_ and 24 to 64 bytes"):
         Sandbox(webhook_secret=wrong)
+
+
+@pytest.mark.parametrize("size", [23, 24, 25, 26, 27, 61, 62, 63, 64, 65, 66, 67])
+def test_a_secret_has_24_to_64_bytes_wherever_it_is_given(size: int) -> None:
+    secret, sandbox = "whsec_" + base64.b64encode(bytes(range(size))).decode(), Sandbox()
+    ways: tuple[Callable[[], object], ...] = (
+        lambda: Sandbox(webhook_secret=secret),
+        lambda: sandbox.receiver("shop").use_secret(secret),
+        lambda: webhook_secret(secret),
+        lambda: sandbox.ask("POST", "/sandbox/v1/receiver-check", {"url": "http://localhost:9/", "secret": secret}),
+    )
+    refused = []
+    for give in ways:
+        try:
+            give()
+        except (ValueError, argparse.ArgumentTypeError, ApiError) as error:
+            refused.append("24 to 64 bytes in base64" in str(error))
+    # A sandbox that is not served checks no receiver, also with a good secret.
+    assert refused == ([False] if 24 <= size <= 64 else [True] * 4)
 
 
 def test_copies_and_scripts_have_the_given_secret() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -98,11 +100,46 @@ def test_a_span_of_less_than_a_millisecond_is_refused_everywhere(routed: Sandbox
 
 def test_a_span_that_a_rule_cannot_have_is_refused_with_its_bounds(sandbox: Sandbox) -> None:
     for name in ("fault", "service fault", "payer"):
-        with pytest.raises(ApiError, match=r"409.*delay='400d' is out of bounds: give 0 to 366 days"):
-            ask(sandbox, CONTROL[name]("400d"))
+        least = "0" if name == "payer" else "1 ms"
+        for span in ("53w", "400d", "2932896d", "2932897d", "999999999w"):
+            with pytest.raises(ApiError, match=rf"409.*delay='{span}' is out of bounds: give {least} to 366 days"):
+                ask(sandbox, CONTROL[name](span))
+        for span in (f"{least}s" if least == "0" else "1ms", "366d"):
+            ask(sandbox, CONTROL[name](span))
     with pytest.raises(ApiError, match=r"400.*is too long"):
         ask(sandbox, CONTROL["pay"]("999999999w"))
     assert sandbox.ask("GET", "/sandbox/v1/payments")["data"] == []
+
+
+@pytest.mark.parametrize("span", ["0s", "53w", "99999d", "2932896d", "999999999w"])
+def test_a_refusal_names_bounds_that_are_accepted(routed: Sandbox, span: str) -> None:
+    """Of every argument and every field but those of the clock, which moves."""
+    moves = {"advance", "advance_to", "run"}
+    ways: list[Callable[[Any], Any]] = [partial(give, routed) for name, give in PYTHON.items() if name not in moves]
+    ways += [partial(_order, routed, order) for name, order in CONTROL.items() if name not in moves]
+    kinds = (("faults", "future_timestamp"), ("faults", "reorder"), ("service-faults", "past_date"))
+    ways += [partial(_order, routed, partial(_delay_of, path, kind)) for path, kind in kinds]
+    ways += [time_limit_s(20), callback_timeout]
+    refusals = []
+    for give in ways:
+        try:
+            give(span)
+        except (ArgumentError, InterceptError, ApiError, argparse.ArgumentTypeError) as error:
+            refusals.append((give, str(error).replace(span, "")))
+    assert refusals
+    for give, text in refusals:
+        bounds = re.findall(r"\b(\d+) ?(ms|s|d|w|days|seconds)\b", text)
+        assert bounds or span == "0s", text
+        for number, unit in bounds:
+            give(f"{number}{unit if unit == 'ms' else unit[0]}")
+
+
+def _order(sandbox: Sandbox, order: Callable[[Any], tuple[str, str, Any]], span: Any) -> Any:
+    return ask(sandbox, order(span))
+
+
+def _delay_of(path: str, kind: str, span: Any) -> tuple[str, str, Any]:
+    return "POST", path, {"kind": kind, "delay": span}
 
 
 def test_every_option_reads_the_same_spans() -> None:

@@ -24,10 +24,17 @@ def test_an_amount_is_parsed_as_it_was_formatted(amount: int) -> None:
     assert parse_msat(to_wire(amount)) == amount
 
 
-@pytest.mark.parametrize("text", ["", "0", "01", "1e3", "-1", "+1", " 1", "1 ", "1\n", "1.0", "١", "1_0", "9" * 19])
+@pytest.mark.parametrize("text", ["", "01", "1e3", "-1", "+1", " 1", "1 ", "1\n", "1.0", "١", "1_0", "00"])
 def test_an_invalid_amount_text(text: str) -> None:
     with pytest.raises(InvalidAmount, match="not an amount"):
         parse_msat(text)
+
+
+@pytest.mark.parametrize(("text", "said"), [("0", "0"), ("9" * 19, "9" * 19), ("1" * 5_000, "of 5000 digits")])
+def test_digits_that_mean_too_little_or_too_much_are_out_of_range(text: str, said: str) -> None:
+    with pytest.raises(InvalidAmount) as caught:
+        parse_msat(text)
+    assert str(caught.value) == f"amount {said} is out of range: give 1 to 999999999999999999 millisatoshis"
 
 
 @pytest.mark.parametrize("value", [1, 10**18])

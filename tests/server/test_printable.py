@@ -17,7 +17,7 @@ from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.docs.tables import all_tables
 from leyden.server.errors import ContractError
-from leyden.server.printable import printable, printable_lines
+from leyden.server.printable import cut, printable, printable_lines, quoted
 
 HOSTILE = "red\x1b[31m\nFAKE LINE\r\x9b2J\u202e"
 DOCUMENT = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
@@ -85,3 +85,12 @@ def test_an_escaped_text_is_printable_and_escaping_it_again_changes_nothing(text
     assert printable(printable(text)) == printable(text)
     assert printable_lines(text).count("\n") == text.count("\n")
     assert all(line.isprintable() for line in printable_lines(text).split("\n"))
+
+
+@given(st.text(max_size=200), st.integers(10, 100))
+def test_what_is_cut_in_an_error_says_so(text: str, most: int) -> None:
+    for shown in (cut(text, most), quoted(text, most)):
+        whole = text if shown == cut(text, most) else printable(repr(text))
+        assert shown == whole or (shown.endswith("...") and len(cut(text, most)) <= most)
+    assert (cut(text, most) == text) == (len(text) <= most)
+    assert quoted("a" * 200, 60) == "'" + "a" * 56 + "..."

@@ -14,6 +14,7 @@ from leyden.devserver.client_check.runs import RequestRecorder, Run, run_command
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.json_files import InputError
 from leyden.lightning.payer.payer_rules import PayerSpec
+from leyden.server.printable import cut
 from leyden.server.spelling import closest
 from leyden.server.store.store import Store
 from leyden.server.system.clock import ServerClock, random_key, random_seed
@@ -127,7 +128,7 @@ def _selected(only: Iterable[str] | None) -> list[Case]:
         if name not in names:
             near = closest(name, names)
             mend = f"choose one of {', '.join(names)}" if near is None else f"did you mean {near}?"
-            raise InputError(f"there is no case {name[:60]!r}: {mend}")
+            raise InputError(f"there is no case {cut(name, 60)!r}: {mend}")
     return [case for case in CASES if case is _PLAIN or wanted is None or case.name in wanted]
 
 

@@ -94,6 +94,7 @@ class ChargeControl:
             kind=kind,
             slices=world.slices(),
             is_former=lambda: world.service is not service,
+            lnurl=service.static_charges.lnurl,
         )
 
     def _static_charge(self, row: StaticChargeRow) -> dict[str, Any]:

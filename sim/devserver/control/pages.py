@@ -48,18 +48,19 @@ async def searched_page(
     kind: str,
     slices: Slices,
     is_former: Callable[[], bool],
+    lnurl: Callable[[str], str],
 ) -> Page | None:
-    """The same with only the rows that have `query.text` in one of the `SEARCHED_FIELDS`, in upper or lower case. Other
-    requests are answered while it reads. None if `is_former()` in between: the rows are of a run that was reset."""
+    """The same with only the rows that have `query.text` as `has_text` says, in upper or lower case. Other requests are
+    answered while it reads. None if `is_former()` in between: the rows are of a run that was reset."""
     text = call.query.get("text")
     if text is None:
         return page(call, kind, read, show)
-    limit, fields, last = call.query["limit"], SEARCHED_FIELDS[kind], position(call.query.get("after"))
+    limit, last = call.query["limit"], position(call.query.get("after"))
     found: list[Any] = []
     text = text.lower()
     while len(found) <= limit:
         rows = read(last, READ_AT_ONCE)
-        found += [row for row in rows if has_text(row, fields, text)]
+        found += [row for row in rows if has_text(row, kind, text, lnurl)]
         if len(rows) < READ_AT_ONCE:
             break
         last = rows[-1].doc_id
@@ -70,9 +71,12 @@ async def searched_page(
     return page(call, kind, lambda _after, most: found[:most], show)
 
 
-def has_text(row: Mapping[str, Any], fields: tuple[str, ...], text: str) -> bool:
-    """Whether one of the fields has the text, which is in lower case."""
-    return any(isinstance(value := row.get(field), str) and text in value.lower() for field in fields)
+def has_text(row: Mapping[str, Any], kind: str, text: str, lnurl: Callable[[str], str]) -> bool:
+    """Whether one of the `SEARCHED_FIELDS` has the text, which is in lower case, or the LNURL of a Static Charge, which
+    no field has: `lnurl` makes it of the id."""
+    if any(isinstance(value := row.get(field), str) and text in value.lower() for field in SEARCHED_FIELDS[kind]):
+        return True
+    return kind == "static_charge" and text.isalnum() and text in lnurl(row["id"])
 
 
 def created_between(call: Request) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from leyden.devserver.control.pages import READ_AT_ONCE, SEARCHED_FIELDS, has_text
+from leyden.devserver.control.pages import READ_AT_ONCE, has_text
 from leyden.devserver.request_log.resources import RequestRows
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.server.callbacks.delivery_row import DeliveryRow
@@ -47,9 +47,8 @@ class SearchControl:
             while len(of_kind) <= limit and read < _MOST_READ:
                 with world.lock:
                     rows = table.page(None, after, READ_AT_ONCE)
-                    of_kind += [
-                        {"kind": kind, **show(row)} for row in rows if has_text(row, SEARCHED_FIELDS[kind], text)
-                    ]
+                    lnurl = service.static_charges.lnurl
+                    of_kind += [{"kind": kind, **show(row)} for row in rows if has_text(row, kind, text, lnurl)]
                 if len(rows) < READ_AT_ONCE:
                     break
                 after, read = rows[-1].doc_id, read + len(rows)

@@ -37,7 +37,7 @@ CHARGES, STATICS = "listSandboxCharges", "listSandboxStaticCharges"
 # What a text is searched in, by the words of the document: members of a row, those of objects in it with a dot.
 _SEARCHED: Mapping[str, tuple[str, ...]] = {
     CHARGES: ("id", "description", "internalId", "callbackUrl", "invoice.request"),
-    STATICS: ("id", "description", "internalId", "callbackUrl", "successMessage"),
+    STATICS: ("invoice.request", "id", "description", "internalId", "callbackUrl", "successMessage"),
     "listNetworkNodes": ("name", "publicKey"),
     "listPayments": ("id", "paymentHash", "request"),
     "listDeliveries": ("id", "chargeId", "url", "event"),

@@ -11,6 +11,7 @@ from leyden.harness.checks import responses as checks
 from leyden.harness.constants import API_KEY
 from leyden.harness.control.host import Host, violation
 from leyden.harness.control.state_checks import do
+from leyden.harness.model.rules import iso
 
 _DAY_MS = 86_400_000
 _MOST = 3  # secrets that sign at once [callback-signature]
@@ -28,6 +29,7 @@ class _Expected:
         self.received = 0
         self.former: list[str] = []  # of a run before a reset
         self.since: dict[str, str] = {}  # from when each secret signs
+        self.then: dict[str, set[str]] = {}  # what signed at each instant that was looked at, in this run
 
     def rotate(self, secret: str, now: int) -> None:
         """Another secret; the earlier ones sign for a day."""
@@ -79,6 +81,7 @@ def _do(host: Host, one: Any, expected: _Expected) -> None:
             expected.secrets = expected.secrets[:1]
         if target.endswith(("/reset", "/restore")):
             expected.since.clear()
+            expected.then.clear()
             expected.received = next(
                 (row["received"] for row in host.rows("listInboxes") if row["name"] == "signed"), 0
             )
@@ -99,6 +102,7 @@ def _check(host: Host, expected: _Expected, where: str) -> None:
     if since != wanted_since:
         raise violation(f"GET {_SECRET}: since, {where}", wanted_since, since)
     expected.since |= since
+    _check_former(host, expected, observed, where)
     body = {"amount": "2000", "description": "signed", "callbackUrl": _INBOX}
     charge = host.accepted("POST", "/v0/charges", body)["data"]["id"]
     host.accepted("POST", f"/sandbox/v1/charges/{charge}/fail", {})
@@ -122,6 +126,22 @@ def _check(host: Host, expected: _Expected, where: str) -> None:
                 status = host.ask("POST", target, given).status
                 if status != 409:
                     raise violation(f"POST {target} with a key that was issued, {where}", 409, status)
+
+
+def _check_former(host: Host, expected: _Expected, observed: Sequence[str], where: str) -> None:
+    """Of each instant that was looked at, the secrets of then: all that signed, and none that was created later."""
+    now = iso(_now(host))
+    expected.then.setdefault(now, set()).update(observed)
+    for at, signing in expected.then.items():
+        path = f"{_SECRET}?at={at}"
+        found = host.read(path)
+        secrets = [one["secret"] for one in found["secrets"]]
+        if found["current"] != secrets[0] or any(one["since"] > at for one in found["secrets"]):
+            raise violation(
+                f"GET {path} {where}", f"secrets that were created until {at}, the current one first", found
+            )
+        if len(set(secrets)) < len(secrets) or not signing <= set(secrets):
+            raise violation(f"GET {path} {where}", sorted(signing), secrets)
 
 
 def _now(host: Host) -> int:

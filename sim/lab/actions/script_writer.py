@@ -18,7 +18,7 @@ from leyden.json_files import WRONG_DATA
 from leyden.lab.actions.action_log import Action, ActionLog
 from leyden.lab.actions.action_schema import NETWORK_METHODS, NODE_METHODS
 from leyden.lab.actions.source_text import Expression, call_text, comment, literal
-from leyden.server.printable import printable, quoted
+from leyden.server.printable import cut, printable, quoted
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.world import World
@@ -291,7 +291,7 @@ def _checked_call(call: str) -> str:
     except (MemoryError, SyntaxError):
         name = None
     if found is None or not isinstance(name, str):
-        raise ValueError(f"it calls {quoted(call[:60])}, which is no method of a sandbox")
+        raise ValueError(f"it calls {quoted(cut(call, 60))}, which is no method of a sandbox")
     return f"network{found[1]}{literal(name)}{found[3]}.{found[4]}"
 
 

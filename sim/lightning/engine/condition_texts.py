@@ -60,7 +60,7 @@ from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
 from leyden.lightning.routing.payer_names import LEYDEN, PAYER_NAMES
 from leyden.lightning.topology.liquidity import SHAPES, LiquidityFunction
 from leyden.lightning.topology.placement import FUNDED, PAYER_PLACES, SHOP_PLACES
-from leyden.server.printable import quoted
+from leyden.server.printable import cut, quoted
 from leyden.server.spelling import closest
 
 PRESETS: Mapping[str, NetworkConditions] = {"ideal": IDEAL, "realistic": REALISTIC}
@@ -139,7 +139,7 @@ def _number(least: str, most: str) -> Callable[[str, str], float]:
             value = Decimal("NaN")
         if not (value.is_finite() and Decimal(least) <= value <= Decimal(most)):
             raise GraphError(
-                f"conditions: {name}={quoted(text[:40])} is out of bounds: give a number from {least} to {most}"
+                f"conditions: {name}={quoted(cut(text, 40))} is out of bounds: give a number from {least} to {most}"
             )
         return float(value)
 
@@ -149,8 +149,8 @@ def _number(least: str, most: str) -> Callable[[str, str], float]:
 def _liquidity(name: str, text: str) -> str:
     if text not in SHAPES:
         raise GraphError(
-            f"conditions: {name}={text[:40]!r} is none: give {' or '.join(SHAPES)}, or a function in a mapping, such as"
-            " {'liquidity': function}"
+            f"conditions: {name}={cut(text, 40)!r} is none: give {' or '.join(SHAPES)}, or a function in a mapping,"
+            " such as {'liquidity': function}"
         )
     return text
 
@@ -163,19 +163,19 @@ def _shop(name: str, text: str) -> str:
 
 def _payers(name: str, text: str) -> str:
     if text not in PAYER_PLACES:
-        raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {' or '.join(PAYER_PLACES)}")
+        raise GraphError(f"conditions: {name}={cut(text, 40)!r} is none: give {' or '.join(PAYER_PLACES)}")
     return "" if text == FUNDED else text
 
 
 def _payer(name: str, text: str) -> str:
     if text not in PAYER_NAMES:
-        raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {', '.join(PAYER_NAMES)}")
+        raise GraphError(f"conditions: {name}={cut(text, 40)!r} is none: give {', '.join(PAYER_NAMES)}")
     return "" if text == LEYDEN else text
 
 
 def _offline_code(name: str, text: str) -> int:
     if text not in _OFFLINE_CODES:
-        raise GraphError(f"conditions: {name}={text[:40]!r} is none: give {' or '.join(_OFFLINE_CODES)}")
+        raise GraphError(f"conditions: {name}={cut(text, 40)!r} is none: give {' or '.join(_OFFLINE_CODES)}")
     return _OFFLINE_CODES[text]
 
 

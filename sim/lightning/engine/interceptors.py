@@ -24,12 +24,12 @@ from leyden.lightning.failure_codes import FAILURE_NAMES, FINAL_NODE_CODES, FORW
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 from leyden.server.errors import StoreError
 from leyden.server.ports import Clock, EventJournal
-from leyden.server.printable import quoted
+from leyden.server.printable import cut, quoted
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
 _FOREVER = 2**62
-_MAX_DELAY_MS = 14 * 86_400_000
+MAX_DELAY_MS = 14 * 86_400_000
 
 
 class Interceptors:
@@ -78,7 +78,7 @@ class Interceptors:
             raise InterceptError("fail takes a code, delay a delay; the others take neither")
         if code is not None and code not in FAILURE_NAMES:
             raise InterceptError(f"{code} is not a failure code of BOLT 4: {_code_list()}")
-        if delay_ms is not None and not 1 <= delay_ms <= _MAX_DELAY_MS:
+        if delay_ms is not None and not 1 <= delay_ms <= MAX_DELAY_MS:
             raise InterceptError("a delay is more than 0 and at most two weeks")
         for name, number in (("hop", hop), ("channel", channel), ("times", times)):
             if number is not None and (type(number) is not int or abs(number) > MAX_COUNT):
@@ -129,7 +129,7 @@ class Interceptors:
                 if not fits:
                     value = row[field]
                     table = "removed_interceptors" if "removed_at" in row else "interceptors"
-                    raise StoreError(f"the table {table}, row {quoted(row['id'][:60])}: {field} is {value}")
+                    raise StoreError(f"the table {table}, row {quoted(cut(row['id'], 60))}: {field} is {value}")
 
     def remove(self, interceptor_id: str) -> None:
         """Remove an interceptor. Raises `InterceptError` for an unknown id."""

@@ -10,6 +10,7 @@ from leyden.arguments import span_from
 from leyden.errors import GraphError, InterceptError
 from leyden.lightning.engine.channel_operations import close_channel, open_channel, rebalance
 from leyden.lightning.engine.interceptor_row import InterceptorRow
+from leyden.lightning.engine.interceptors import MAX_DELAY_MS
 from leyden.lightning.network.network_tables import on_chain_msat, outages_of
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.server.printable import printable, quoted
@@ -176,7 +177,7 @@ def interceptor_times(
     `InterceptError`."""
     try:
         return (
-            None if delay is None else span_from("delay", delay, least_ms=1),
+            None if delay is None else span_from("delay", delay, least_ms=1, most_ms=MAX_DELAY_MS),
             0 if after is None else span_from("after", after),
             None if lasting is None else span_from("lasting", lasting, least_ms=1),
         )

@@ -15,6 +15,7 @@ from leyden.lightning.payer.payment_session import PaymentSession
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 from leyden.server.errors import StoreError
+from leyden.server.printable import cut
 
 # Former versions wrote it into `policy_retries` where the receiver refused a part. It is not read.
 FORMER_RECEIVER_EDGE = -1
@@ -36,14 +37,16 @@ def check_saved(engine: Engine, saved: Mapping[str, Any]) -> None:
     for row in saved["sessions"]:
         for field in ("payer", "target"):
             if row[field] not in nodes:
-                raise StoreError(f"network/sessions ({row['id'][:60]!r}): {field} is {row[field]}, and {there}")
+                raise StoreError(f"network/sessions ({cut(row['id'], 60)!r}): {field} is {row[field]}, and {there}")
         if any(edge not in edges and edge != FORMER_RECEIVER_EDGE for edge in row["policy_retries"]):
-            raise StoreError(f"network/sessions ({row['id'][:60]!r}): policy_retries has an edge that is on no channel")
+            raise StoreError(
+                f"network/sessions ({cut(row['id'], 60)!r}): policy_retries has an edge that is on no channel"
+            )
     owners = {row["id"] for row in saved["sessions"]}
     for row in saved["shards"]:
         where = f"network/shards ({row['id']})"
         if row["owner"] not in owners:
-            raise StoreError(f"{where}: owner is {row['owner'][:60]!r}, which is no session")
+            raise StoreError(f"{where}: owner is {cut(row['owner'], 60)!r}, which is no session")
         if any(edge not in edges for edge in row["edges"]):
             raise StoreError(f"{where}: edges has one that is on no channel, and {there}")
         hops = len(row["edges"])
@@ -115,7 +118,7 @@ def _check_balances(engine: Engine) -> None:
 
 
 def _check_session(engine: Engine, session: PaymentSession, row: PaymentRow | None) -> None:
-    where = f"network/sessions ({session.id[:60]!r})"
+    where = f"network/sessions ({cut(session.id, 60)!r})"
     if row is None or row["script"] is None or row["resolved_at"] is not None:
         raise StoreError(f"{where}: id is that of no row in the table payments that has started and not ended")
     owned = sum(shard.owner is session for shard in engine.shards.values())

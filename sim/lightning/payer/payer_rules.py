@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict
 
-from leyden.arguments import checked_count, rule_span_ms, seconds, whole_msat
+from leyden.arguments import MAX_TIMES, checked_count, rule_span_ms, seconds, shortened, whole_msat
 from leyden.errors import PaymentError
 from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.money import parse_msat
-from leyden.server.printable import quoted
+from leyden.server.printable import cut, quoted
 from leyden.server.timestamps import to_iso
 
 NEVER, TWICE = "never", "twice"
@@ -157,7 +157,7 @@ def payer_spec_of(text: str) -> PayerSpec:
         name, equals, value = part.strip().partition("=")
         if not equals or name not in names:
             mend = f"write NAME=VALUE, with one of {', '.join(names)}"
-            raise PaymentError(f"{quoted(part.strip()[:60])} is no part of a payer's rule: {mend}")
+            raise PaymentError(f"{quoted(cut(part.strip(), 60))} is no part of a payer's rule: {mend}")
         name = SHORT_NAMES.get(name, name)
         if name in fields:
             raise PaymentError(f"{name} is given twice: give it once")
@@ -167,12 +167,20 @@ def payer_spec_of(text: str) -> PayerSpec:
             fields["share"] = float(fields["share"])
         if "count" in fields:
             fields["count"] = int(fields["count"])
+            if not 1 <= fields["count"] <= MAX_TIMES:
+                mend = f"give a whole number from 1 to {MAX_TIMES}, or leave count out for every one"
+                raise PaymentError(f"count is {shortened(fields['count'])}: {mend}")
+    except PaymentError:
+        raise
     except ValueError:
         raise PaymentError(
-            f"{quoted(text[:80])} has a share or a count that is no number: write them as in share=0.5,count=3"
+            f"{quoted(cut(text, 80))} has a share or a count that is no number: write them as in share=0.5,count=3"
         ) from None
     spec = payer_spec(fields)
-    spec.row("", 0)
+    try:
+        spec.row("", 0)
+    except ValueError as error:
+        raise PaymentError(in_wire_names(str(error))) from None
     return spec
 
 

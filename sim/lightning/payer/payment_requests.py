@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from leyden.errors import PayerError
 from leyden.lightning.bolt11.codec import Bolt11, decode
 from leyden.server.charges.lnurl import LnurlError, decode_lnurl
-from leyden.server.printable import quoted
+from leyden.server.printable import cut, quoted
 
 Fetch = Callable[[str], Mapping[str, Any]]
 IdentifierOf = Callable[[str], str | None]
@@ -35,7 +35,7 @@ def request_kind(text: str) -> str:
     if bare.startswith("ln"):
         return "bolt11"
     raise PayerError(
-        f"{quoted(text[:40])} is neither a BOLT11 invoice nor an LNURL nor a Lightning address: give a text that "
+        f"{quoted(cut(text, 60))} is neither a BOLT11 invoice nor an LNURL nor a Lightning address: give a text that "
         "begins with lnbcrt or lnurl1, or name@host"
     )
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from leyden.errors import GraphError
 from leyden.lightning.topology.graph import Graph
+from leyden.server.printable import cut
 from leyden.server.spelling import closest
 
 RANDOM, LARGEST, FUNDED = "random", "largest", "funded"
@@ -49,4 +50,4 @@ def shop_of(graph: Graph, place: str, secret: Callable[[str], bytes]) -> int:
             return names.index(place)
     near = closest(place, [*SHOP_PLACES, *graph.names[:1000]])
     mend = f"did you mean {near}" if near else f"give {', '.join(SHOP_PLACES)} or the name of a node"
-    raise GraphError(f"conditions: shop={place[:60]!r} is no node of this network: {mend}")
+    raise GraphError(f"conditions: shop={cut(place, 60)!r} is no node of this network: {mend}")

@@ -105,6 +105,7 @@ _TERM = {
     ]
 }
 _POINT = {"type": "array", "items": [_from(1, MAX_COUNT), _from(1, MAX_INSTANT_MS)], "minItems": 2, "maxItems": 2}
+# One of 65 bytes, too: a former version took it.
 _SECRET = _text("^whsec_(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$")
 _UUID = _text("^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
 _HASH = _text("^[0-9a-f]{64}$")

@@ -20,6 +20,7 @@ from leyden.server.charges.lnurl import pay_metadata
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource, envelope, static_charge_resource
 from leyden.server.contract.types import Contract, Rule
+from leyden.server.printable import cut
 from leyden.server.store.store import Store
 from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.world.persistence.number_checks import check_counters, check_order, check_time
@@ -55,7 +56,7 @@ def check_states(store: Store, contract: Contract) -> None:
         states = frozenset(() if lifecycle is None else lifecycle.states)
         for doc_id, row in rows.items():
             if row["status"] not in states:
-                why = f"status is {row['status'][:60]!r}, which no {shown} of the spec has"
+                why = f"status is {cut(row['status'], 60)!r}, which no {shown} of the spec has"
                 raise RowError(name, doc_id, row, f"{why}: use the spec with which it was written")
 
 
@@ -63,12 +64,12 @@ def _projects(table: Callable[[str], Rows], contract: Contract | None) -> None:
     projects, keys = table("projects"), table("keys")
     for row in keys:
         if row["project"] not in projects.by_key:
-            keys.refuse(row, f"project is {row['project'][:60]!r}, which the table projects does not have")
+            keys.refuse(row, f"project is {cut(row['project'], 60)!r}, which the table projects does not have")
     for name in ("charges", "static_charges", "deliveries"):
         rows = table(name)
         for row in rows:
             if row["project"] not in projects.by_key:
-                rows.refuse(row, f"project is {row['project'][:60]!r}, which the table projects does not have")
+                rows.refuse(row, f"project is {cut(row['project'], 60)!r}, which the table projects does not have")
 
 
 def _charges(table: Callable[[str], Rows], contract: Contract | None) -> None:
@@ -118,7 +119,7 @@ def _static_charges(table: Callable[[str], Rows], contract: Contract | None) -> 
         if static["user"] != user:
             statics.refuse(row, "user is not that of its identifier")
         if user is not None and user in users:
-            statics.refuse(row, f"user is {user[:60]!r}, which another Static Charge has")
+            statics.refuse(row, f"user is {cut(user, 60)!r}, which another Static Charge has")
         users |= set() if user is None else {user}
         if static["metadata"] != pay_metadata(static["description"], static["identifier"] or None):
             statics.refuse(row, "metadata is not that of its description and identifier")
@@ -156,7 +157,7 @@ def _invoices(table: Callable[[str], Rows], contract: Contract | None) -> None:
             payment_id, _, number = part["id"].rpartition(":")
             payment = payments.by_key.get(payment_id)
             if payment is not None and not (number.isdecimal() and int(number) < len(payment["attempts"])):
-                invoices.refuse(row, f"the part {part['id'][:60]!r} belongs to no attempt of its payment")
+                invoices.refuse(row, f"the part {cut(part['id'], 60)!r} belongs to no attempt of its payment")
 
 
 def _payments(table: Callable[[str], Rows], contract: Contract | None) -> None:
@@ -208,7 +209,7 @@ def _deliveries(table: Callable[[str], Rows], contract: Contract | None) -> None
         if not is_sound:
             deliveries.refuse(row, "attempts is not the text that an attempt log writes")
         if contract is not None and row["rule"] not in rules:
-            deliveries.refuse(row, f"rule is {row['rule'][:60]!r}, which the spec does not have")
+            deliveries.refuse(row, f"rule is {cut(row['rule'], 60)!r}, which the spec does not have")
         if row["status"] != PENDING:
             if row["due_at"] is not None:
                 deliveries.refuse(row, f"due_at is not null, and status is {row['status']}")
@@ -240,7 +241,7 @@ def _inboxes(table: Callable[[str], Rows], contract: Contract | None) -> None:
     late = table("late_answers")
     for row in late:
         if row["receiver"] not in receivers.by_key:
-            late.refuse(row, f"receiver is {row['receiver'][:60]!r}, which the table receivers does not have")
+            late.refuse(row, f"receiver is {cut(row['receiver'], 60)!r}, which the table receivers does not have")
 
 
 def _urls(table: Callable[[str], Rows], contract: Contract | None) -> None:
@@ -258,7 +259,7 @@ def _urls(table: Callable[[str], Rows], contract: Contract | None) -> None:
             try:
                 _ = url and urlsplit(url).port
             except ValueError:
-                rows.refuse(row, f"{field}{'/url' if field == 'post' else ''} is {url[:60]!r}, which is no URL")
+                rows.refuse(row, f"{field}{'/url' if field == 'post' else ''} is {cut(url, 60)!r}, which is no URL")
 
 
 def _faults(table: Callable[[str], Rows], contract: Contract | None) -> None:
@@ -283,7 +284,7 @@ def _traffic(table: Callable[[str], Rows], contract: Contract | None) -> None:
         for name, content in lists_of(row["settings"]):
             found = lists.by_key.get(name)
             if found is None:
-                streams.refuse(row, f"settings name {name[:60]!r}, which the table traffic_values does not have")
+                streams.refuse(row, f"settings name {cut(name, 60)!r}, which the table traffic_values does not have")
             places, values = found["places"], found["values"]
             if places is not None and (len(places) != len(values) or places != sorted(places)):
                 lists.refuse(found, "places are not ascending, one for each of the values")
@@ -300,7 +301,7 @@ def _traffic(table: Callable[[str], Rows], contract: Contract | None) -> None:
                     streams.refuse(row, "settings.arrivals has a cycle without a start for each rate, from 0 on")
     for row in returns:
         if row["traffic"] not in streams.by_key:
-            returns.refuse(row, f"traffic is {row['traffic'][:60]!r}, which the table traffic does not have")
+            returns.refuse(row, f"traffic is {cut(row['traffic'], 60)!r}, which the table traffic does not have")
 
 
 _CHECKS: tuple[Callable[[Callable[[str], Rows], Contract | None], None], ...] = (

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from leyden.server.errors import StoreError
+from leyden.server.printable import cut
 
 
 class RowError(StoreError):
@@ -13,7 +14,9 @@ class RowError(StoreError):
 
     def __init__(self, table: str, doc_id: int, row: object, why: str) -> None:
         name = next((row[key] for key in ("id", "payment_hash") if key in row), None) if isinstance(row, dict) else None
-        super().__init__(f"the table {table}, row {doc_id}{'' if name is None else f' ({str(name)[:60]!r})'}: {why}")
+        super().__init__(
+            f"the table {table}, row {doc_id}{'' if name is None else f' ({cut(str(name), 60)!r})'}: {why}"
+        )
         self.table = table
         self.doc_id = doc_id
 

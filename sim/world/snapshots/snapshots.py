@@ -18,6 +18,7 @@ from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.gc_pause import gc_paused
+from leyden.server.printable import cut
 from leyden.server.store.store import Store
 from leyden.server.store.tables.row_map import RowMap
 from leyden.server.store.tables.table_snapshot import TableSnapshot
@@ -318,7 +319,7 @@ def _load_config(saved: Mapping[str, Any]) -> WorldConfig:
         for name in overlays:
             # `load_contract` would take any other text for a path, and read that file.
             if name not in known_overlays():
-                raise StoreError(f"/config/overlays has {name[:40]!r}, which is no packaged overlay")
+                raise StoreError(f"/config/overlays has {cut(name, 40)!r}, which is no packaged overlay")
         contract = packaged_contract("charges", overlays)
     else:
         contract = load_contract(saved["spec"], mock_unbound=saved["mock_unbound"], known_as="charges.openapi.yaml")

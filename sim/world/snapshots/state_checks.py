@@ -12,6 +12,7 @@ from leyden.lightning.receiver import invoices
 from leyden.server.callbacks import outbox
 from leyden.server.charges import charges, static_charges
 from leyden.server.errors import StoreError
+from leyden.server.printable import cut
 from leyden.server.store.store import Store
 from leyden.world.config import WorldConfig
 from leyden.world.traffic import generator as traffic
@@ -42,7 +43,7 @@ def check_project(config: WorldConfig, store: Store) -> None:
     holder = next((row["project"] for row in rows if row["id"] == config.api_key), config.project)
     if holder != config.project:
         raise StoreError(
-            f"config/project is {config.project[:60]!r}, and the table keys has its API key for {holder[:60]!r}"
+            f"config/project is {cut(config.project, 60)!r}, and the table keys has its API key for {cut(holder, 60)!r}"
         )
 
 
@@ -59,7 +60,7 @@ def check_timers(world: World, snapshot: Mapping[str, Any]) -> None:
     keys = {name: world.store.table_data(name).keys for name in _TIMER_TABLES.values() if name is not None}
     for kind, key in (timer[3:] for timer in snapshot["clock"]["timers"]):
         if kind not in _TIMER_TABLES:
-            raise StoreError(f"there are no timers of the kind {kind[:60]!r}")
+            raise StoreError(f"there are no timers of the kind {cut(kind, 60)!r}")
         name = _TIMER_TABLES[kind]
         if name is not None and key not in keys[name]:
-            raise StoreError(f"the timer {kind} {key[:60]!r} has no row in the table {name}")
+            raise StoreError(f"the timer {kind} {cut(key, 60)!r} has no row in the table {name}")

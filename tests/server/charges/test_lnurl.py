@@ -92,16 +92,16 @@ def test_the_bips_valid_texts_are_read(text):
         ("\x801eym55h", "ASCII"),
         ("pzry9x0s0muk", "separator"),
         ("1pzry9x0s0muk", "separator"),
-        ("x1b4n0q5v", "'b' at place 2"),
+        ("x1b4n0q5v", "'b' at place 3"),
         ("li1dgmt3", "only 5 characters"),
         ("A1G7SGD8", "checksum"),
         ("10a06t8", "separator"),
         ("1qzzfhee", "separator"),
         ("a12UEL5L", "mixes"),
         ("", "separator"),
-        ("lnurl1_0000000", "'_' at place 6"),
-        ("lnurl1b_000000", "'b' at place 6"),
-        ("lnurl1 qqqqqqq", "' ' at place 6"),
+        ("lnurl1_0000000", "'_' at place 7"),
+        ("lnurl1b_000000", "'b' at place 7"),
+        ("lnurl1 qqqqqqq", "' ' at place 7"),
     ],
 )
 def test_the_bips_invalid_texts_are_refused_by_name(text, reason):
@@ -190,3 +190,12 @@ def test_metadata_is_json_text_with_one_plain_description(description, identifie
 
 def test_metadata_has_no_spare_spaces_and_no_escaped_characters():
     assert pay_metadata("thé", "ana@localhost") == '[["text/plain","thé"],["text/identifier","ana@localhost"]]'
+
+
+@pytest.mark.parametrize("text", ["lnurl1b" + "q" * 6, "lnurl1qqb" + "q" * 6, "x1" + "q" * 8 + "i"])
+def test_the_place_of_a_wrong_character_is_counted_from_one(text):
+    with pytest.raises(Bech32Error, match=r"at place .* is not") as caught:
+        bech32_decode(text)
+    place = int(str(caught.value).partition("at place ")[2].split()[0])
+    assert repr(text[place - 1]) == str(caught.value).split()[0]
+    assert text[place - 1] in "bi"

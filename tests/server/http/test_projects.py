@@ -12,6 +12,7 @@ from standardwebhooks.webhooks import Webhook
 from leyden import Sandbox
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.errors import ApiError
+from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.errors import LeydenError
 from leyden.server.timestamps import to_iso
 from leyden.world.loopback import send_request
@@ -67,6 +68,35 @@ def test_a_secret_that_is_given_again_signs_once(sandbox: Sandbox) -> None:
     projects.rotate_secret("default", first)
     assert projects.signing_secrets("default", sandbox.world.clock.now()) == [first, second]
     assert len(signatures_after(sandbox, 1)) == 2
+
+
+def test_a_secret_that_is_given_again_leaves_the_signatures_of_earlier_attempts(sandbox: Sandbox) -> None:
+    projects, outbox = sandbox.world.service.projects, sandbox.world.service.outbox
+    [first] = projects.signing_secrets("default", sandbox.world.clock.now())
+    sent = signatures_after(sandbox, 1)
+    projects.rotate_secret("default")
+    sandbox.advance("25h")
+    projects.rotate_secret("default", first)
+    [row] = outbox.deliveries()
+    assert outbox.signature(row, AttemptLog(row).attempts()[0]).split(" ") == sent
+
+
+def test_the_secrets_of_a_past_instant_are_those_that_signed_then(sandbox: Sandbox) -> None:
+    projects, begun = sandbox.world.service.projects, sandbox.world.clock.now()
+    secrets = [projects.secrets("default")[0]["secret"]]
+    for _ in range(5):
+        sandbox.advance("1h")
+        secrets.append(projects.rotate_secret("default"))
+    hour = 3_600_000
+    for hours, newest in ((0, 0), (0.5, 0), (1.5, 1), (2.5, 2), (3.5, 3), (4.5, 4)):
+        then = projects.signing_rows_then("default", begun + round(hours * hour))
+        assert [row["secret"] for row in then] == secrets[max(0, newest - 2) : newest + 1][::-1], hours
+    assert [row["secret"] for row in projects.signing_rows_then("default", begun + 5 * hour)] == secrets[5:1:-1]
+    assert [row["secret"] for row in projects.signing_rows_then("default", begun - 1)] == secrets[:1]
+    assert [row["secret"] for row in projects.signing_rows_then("default", begun + 40 * hour)] == secrets[5:]
+    projects.rotate_secret("default", secrets[4])
+    again = projects.signing_rows_then("default", begun + 5 * hour)
+    assert [row["secret"] for row in again] == [secrets[4], secrets[5], secrets[3], secrets[2]]
 
 
 def test_at_most_three_secrets_sign(sandbox: Sandbox) -> None:

@@ -214,6 +214,14 @@ TYPED: Headers = {"apikey": "leyden", "content-type": JSON}
 SCRIPT = "/sandbox/v1/inboxes/shop/script"
 SLIPS: list[tuple[str, str, Headers, Any, int, list[str]]] = [
     # Bodies
+    (
+        "POST",
+        "/v0/static-charges",
+        TYPED,
+        {"minAmount": "1000", "maxAmount": "2000", "description": "x", "identifier": "a+b@x.y"},
+        400,
+        ["1 to 64 of a-z, 0-9, '.', '_' and '-' before the @", 'received "a+b@x.y"'],
+    ),
     ("POST", "/v0/charges", TYPED, b"", 400, ["the body is empty: send a JSON object"]),
     ("POST", "/v0/charges", TYPED, b"\xef\xbb\xbf{}", 400, ["begins with a byte order mark", "without these bytes"]),
     ("POST", "/v0/charges", TYPED, "{}".encode("utf-16"), 400, ["mark of UTF-16 or UTF-32: encode it as UTF-8"]),

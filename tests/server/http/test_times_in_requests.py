@@ -66,6 +66,7 @@ PLACES: tuple[tuple[str, str, Any], ...] = (
         )
         for name in ("createdAfter", "createdBefore")
     ),
+    ("get", f"/sandbox/v1/webhook-secret?at={TEXT}", None),
     ("post", "/sandbox/v1/reset", {"start": TEXT}),
     ("post", "/sandbox/v1/fork", {"ttl": TEXT}),
     ("post", "/sandbox/v1/clock/advance", {"by": TEXT}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from leyden.callbacks.receivers import is_built_in
@@ -15,9 +15,12 @@ from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import delivery_resource, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.callbacks.signing import SecretRow
+from leyden.server.charges.lists import query_instant
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
+from leyden.server.printable import cut
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.attempt_notes import attempt_note
@@ -137,23 +140,19 @@ class CallbackControl:
 
     @handles(needs=("key",), recorded=False)
     def get_webhook_secret(self, call: Request) -> dict[str, Any]:
-        """The secrets that sign now, the newest first."""
-        now = self._world.clock.now()
-        secrets = [
-            {
-                "secret": secret["secret"],
-                "since": to_iso(secret["from_ms"]),
-                "until": None if secret["until_ms"] is None else to_iso(secret["until_ms"]),
-            }
-            for secret in self._world.service.projects.signing_rows(call.project, now)
-        ]
-        return {"current": secrets[0]["secret"], "secrets": secrets}
+        """The secrets that sign now, or signed at the instant `at` of the query, the newest first."""
+        at, projects = query_instant(call, "at"), self._world.service.projects
+        return self._secrets(call) if at is None else _shown_secrets(projects.signing_rows_then(call.project, at))
 
     @handles(needs=("key",))
     def rotate_webhook_secret(self, call: Request) -> dict[str, Any]:
         """Replace the secret; for a time the former one signs, too."""
         self._world.service.projects.rotate_secret(call.project)
-        return self.get_webhook_secret(call)
+        return self._secrets(call)
+
+    def _secrets(self, call: Request) -> dict[str, Any]:
+        """The secrets that sign now."""
+        return _shown_secrets(self._world.service.projects.signing_rows(call.project, self._world.clock.now()))
 
     # The integrator's own endpoint
 
@@ -216,7 +215,7 @@ class CallbackControl:
                     else self._not_replayable(row)
                 )
                 if reason is not None:
-                    raise _refusal(f"/ids/{place}", f"{delivery_id[:60]!r}: {reason}; nothing was sent")
+                    raise _refusal(f"/ids/{place}", f"{cut(delivery_id, 60)!r}: {reason}; nothing was sent")
             for delivery_id in ids:
                 outbox.replay(delivery_id, when_ms)
         return {"replayed": len(ids), "ids": ids}
@@ -228,7 +227,7 @@ class CallbackControl:
                 return "an attempt of this delivery was dropped by a fault and has yet to time out: advance the clock"
             return "an attempt of this delivery is in flight: wait for its response, then try again"
         if not self._world.service.outbox.has_rule(row):
-            return f"the callback {row['rule'][:60]!r} is not in the spec: serve the spec with which it was made"
+            return f"the callback {cut(row['rule'], 60)!r} is not in the spec: serve the spec with which it was made"
         return None
 
     def _when(self, body: Mapping[str, Any]) -> int | None:
@@ -241,7 +240,7 @@ class CallbackControl:
         at_ms = parse_iso(at)
         if at_ms < now:
             raise _refusal("/at", f"the sandbox's clock is at {to_iso(now)} already: give a later instant, or none")
-        return at_ms
+        return min(at_ms, LAST_MS)  # the last second of 2999: the clock stops at its beginning
 
     def _check_event(self, event: str | None, pointer: str) -> None:
         """Raise `SemanticConflict` for an event that no callback of the contract has."""
@@ -250,7 +249,7 @@ class CallbackControl:
         if event is not None and event not in known:
             near = closest(event, known)
             mend = f"choose one of {', '.join(known)}" if near is None else f"did you mean {near}?"
-            raise _refusal(pointer, f"no callback has the event {event[:60]!r}: {mend}")
+            raise _refusal(pointer, f"no callback has the event {cut(event, 60)!r}: {mend}")
 
     def _filters(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of the rows that a filter of a request asks for."""
@@ -272,6 +271,18 @@ class CallbackControl:
         """The number of deliveries with this status and this event; None is any."""
         counts = self._world.service.outbox.rows.counts("status", "event").items()
         return sum(count for (one, other), count in counts if status in (None, one) and event in (None, other))
+
+
+def _shown_secrets(rows: Sequence[SecretRow]) -> dict[str, Any]:
+    secrets = [
+        {
+            "secret": row["secret"],
+            "since": to_iso(row["from_ms"]),
+            "until": None if row["until_ms"] is None else to_iso(row["until_ms"]),
+        }
+        for row in rows
+    ]
+    return {"current": secrets[0]["secret"], "secrets": secrets}
 
 
 def _refusal(pointer: str, detail: str) -> SemanticConflict:

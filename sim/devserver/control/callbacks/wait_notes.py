@@ -32,6 +32,7 @@ _ANY = "any"
 _IN_FLIGHT = "in_flight"  # of a payment
 _GIVE_URL = "give it one for its further payments (PATCH /v0/static-charges/{})"
 _READ_AT_ONCE = 100
+_CREATION = "(creation)"  # of a lifecycle row
 _CONDITIONS = {
     EXHAUSTED: "all its attempts fail",
     BLOCKED: "its URL leads to an address that is not allowed",
@@ -56,12 +57,17 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
         return f"{about}{of_static} sends no callback with the event {event}: wait for {' or '.join(sorted(sent))}"
     if charge is None:
         return _ended_static_charge(world, wanted)
-    if charge["status"] == service.charges.lifecycle.table.initial:
-        return None
+    table = service.charges.lifecycle.table
+    is_open = charge["status"] == table.initial
+    if is_open and any("notify" in row.effects and row.source not in (_CREATION, table.initial) for row in table.rows):
+        return None  # a document of the user's own, in which a Charge sends several
     rows = [row for row in service.outbox.deliveries(charge_id) if event in (None, row["event"])]
     ended = [row for row in rows if status != _ANY and row["status"] not in (status, PENDING)]
-    if len(rows) - len(ended) >= wanted["count"]:
+    if len(rows) - len(ended) + is_open >= wanted["count"]:
         return None
+    if is_open:  # its end sends the one callback that is left
+        count = len(rows) - len(ended) + 1
+        return f"a Charge sends one callback, when it ends: wait for a count of {count}"
     if ended:
         return _of_ended(ended[-1])
     start = f"the Charge is {charge['status']} and sends no more callbacks"

@@ -37,7 +37,7 @@ def _sequences() -> Iterator[tuple[str, Sequence[Step]]]:
     yield "restored", restored
     for how in ENDS:
         again = _restart(how)
-        yield f"{how}", (*_KEYS, again, _ROTATE, again, advance("12h"), again, advance("13h"), again)
+        yield f"{how}", (*_KEYS, again, _ROTATE, advance("1h"), again, advance("12h"), again, advance("13h"), again)
         yield f"{how} and reset", (*_KEYS, _RESET, again, _ROTATE, _RESET, again, _RESET)
 
 

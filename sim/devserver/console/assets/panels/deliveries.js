@@ -53,7 +53,7 @@ function Attempt({ attempt, body }) {
     ${attempt.note && html`<p class="hint">${attempt.note}</p>`}
     ${attempt.headers && html`<${More} summary="headers and answer">
       ${sent.length === 0 && html`<p class="hint">Nothing was sent.</p>`}
-      ${sent.map((one, place) => html`<${Sent} key=${place} message=${one} changed=${attempt.sent !== null} number=${attempt.number} />`)}
+      ${sent.map((one, place) => html`<${Sent} key=${place} message=${one} changed=${attempt.sent !== null} number=${attempt.number} at=${attempt.at} />`)}
       <${Answered} attempt=${attempt} /></${More}>`}`;
 }
 
@@ -66,8 +66,8 @@ function Answered({ attempt }) {
     ${attempt.answer ? html`<${Json} value=${attempt.answer} label="answer" />` : html`<p class="hint">The answer has no body.</p>`}`;
 }
 
-function Sent({ message, changed, number }) {
-  const verdict = useSignature(message.headers, message.body);
+function Sent({ message, changed, number, at }) {
+  const verdict = useSignature(message.headers, message.body, at);
   return html`<${Headers} of=${Object.entries(message.headers)} label=${`Headers of attempt ${number}`} />
     ${verdict && html`<p class="signature ${verdict.good ? "text-good" : "refused"}">${verdict.text}</p>`}
     ${changed && html`<p class="hint">A fault changed what was sent:</p><${Json} value=${message.body} label="body that was sent" />`}`;
