@@ -38,6 +38,16 @@ def test_a_node_that_is_asked_for_by_its_public_key_is_no_wallets() -> None:
         assert "the node of the wallet 'dan'" in repr(sandbox.network.wallet("dan"))
 
 
+def test_wallets_share_nodes_as_the_document_says() -> None:
+    with Sandbox(seed=6, network="scale-free:30") as sandbox:
+        nodes = [sandbox.network.wallet(f"w{number}").name for number in range(60)]
+        assert len(set(nodes)) < len(sandbox.network) < len(nodes)
+        schemas = sandbox.http.get("/sandbox/v1/openapi.json").json()["components"]["schemas"]
+    description = " ".join(schemas["PaymentOrder"]["properties"]["payer"]["description"].split())
+    assert "uses a node of the network" in description
+    assert "Other wallets may use it, too" in description
+
+
 def test_the_conditions_name_the_payer_and_where_payers_are() -> None:
     for given, shown in (("ideal", "payer=leyden"), ("ideal,payer=leyden", "payer=leyden"), ("payer=ldk", "payer=ldk")):
         with Sandbox(network="line:4", conditions=given) as sandbox:
