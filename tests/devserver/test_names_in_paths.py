@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from leyden import Sandbox
-from leyden.errors import ApiError
+from leyden.errors import ApiError, GraphError
 
 OF_INBOXES = "letters, digits, - and _ in parts that dots join, and no - at the start or the end of a part"
 
@@ -64,3 +66,30 @@ def test_the_node_of_every_wallet_is_found_by_the_name_of_the_wallet() -> None:
         assert sandbox.ask("POST", "/sandbox/v1/network/nodes/shop/channels", opened)["peer"] == node["name"]
     text = refused(sandbox, "GET", "network/nodes/Bad%20Name!", status=409)
     assert "there is no node Bad Name!, and no wallet of this name has paid" in text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "nodes/ana", None),
+        ("POST", "nodes/ana/drain", {"outbound": 1}),
+        ("POST", "nodes/ana/rebalance", {"amount": "1000"}),
+        ("POST", "nodes/shop/rebalance", {"amount": "1000", "out": "ana"}),
+        ("POST", "nodes/shop/channels", {"peer": "ana", "capacity": "1000000"}),
+        ("POST", "interceptors", {"kind": "offline", "node": "ana"}),
+    ],
+)
+def test_a_wallet_that_has_not_paid_is_refused_with_a_mend_over_http(
+    method: str, path: str, body: dict[str, object] | None
+) -> None:
+    mend = "a wallet is known here from its first payment, which POST /sandbox/v1/payments makes"
+    with Sandbox(seed=7, network="star:6") as sandbox:
+        with pytest.raises(ApiError) as raised:
+            sandbox.ask(method, f"/sandbox/v1/network/{path}", body)
+        assert str(raised.value).endswith(mend)
+        assert not re.search(r"[a-z_]+[.][a-z_]+[(]", str(raised.value)), "no call of Python"
+        charge = sandbox.charges.create(amount="1000", description="tea")
+        sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request, "payer": "ana"})
+        assert sandbox.ask("GET", "/sandbox/v1/network/nodes/ana")["name"] == sandbox.network.wallet("ana").name
+        with pytest.raises(GraphError, match=r"network[.]wallet\('bob'\) is the node of a wallet"):
+            sandbox.network["bob"]

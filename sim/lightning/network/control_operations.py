@@ -32,11 +32,14 @@ class ChannelRow(TypedDict):
 
 
 class NetworkOperations:
-    """The changes to a network; each is written to the journal. Amounts are msat. Call inside a transaction."""
+    """The changes to a network; each is written to the journal. Amounts are msat. Call inside a transaction.
 
-    def __init__(self, payments: RoutedPayments) -> None:
+    The errors are for requests. `in_python` is for the methods of a sandbox: the mends are then calls of these."""
+
+    def __init__(self, payments: RoutedPayments, *, in_python: bool = False) -> None:
         self.payments = payments
         self.engine = payments.engine
+        self._in_python = in_python
 
     def node(self, name: str) -> int:
         """The number of a node: `shop`, the name of a node, or a wallet that has paid.
@@ -55,10 +58,14 @@ class NetworkOperations:
         near = get_close_matches(name, ["shop", *names, *payers], n=3)
         shown = ", ".join(names[:6]) + ", ..." * (len(names) > 6)
         advice = f"did you mean {' or '.join(near)}?" if near else f"its nodes are {shown};"
+        if self._in_python:
+            of_wallet = f"network.wallet({quoted(name, 60)}) is the node of a wallet before its first payment"
+        else:
+            of_wallet = "a wallet is known here from its first payment, which POST /sandbox/v1/payments makes"
         raise GraphError(
             f"there is no node {printable(name[:60])}, and no wallet of this name has paid: this network has "
             f"{len(names)} nodes; "
-            f"{advice} network.wallet({quoted(name, 60)}) is the node of a wallet before its first payment"
+            f"{advice} {of_wallet}"
         )
 
     def outbound_msat(self, node: int) -> int:
@@ -107,7 +114,7 @@ class NetworkOperations:
     def rebalance(self, node: int, amount_msat: int, out: str | None, into: str | None) -> int:
         """Send an amount in a circle (a circular rebalance) and return the fee. Raises `GraphError`."""
         if amount_msat < 1:
-            raise GraphError(f"amount_msat={amount_msat}: rebalance moves at least 1 msat, so give more")
+            raise GraphError(f"an amount of {amount_msat} msat: rebalance moves at least 1 msat, so give more")
         ends = [None if peer is None else self.node(peer) for peer in (out, into)]
         self.payments.synchronize_time()
         edges, fee_msat = rebalance(self.engine, node, amount_msat, *ends)

@@ -31,7 +31,7 @@ class Network:
     """
 
     def __init__(self, payments: RoutedPayments, record_action: RecordAction) -> None:
-        self.operations = NetworkOperations(payments)
+        self.operations = NetworkOperations(payments, in_python=True)
         self.engine = payments.engine
         self.record_action = record_action
 
