@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
+from leyden.commands.served.payments import OUTCOMES as PAY_OUTCOMES
 from leyden.devserver.argument_types import autopay
 from leyden.errors import ApiError
-from leyden.lightning.payer.payer_rules import PayerSpec, payer_spec_of
+from leyden.lightning.payer.payer_rules import RULE_OUTCOMES, PayerSpec, payer_spec_of
+from leyden.lightning.payer.payment_scripts import OUTCOMES
 from leyden.sandbox.resources import Charge
 from leyden.server.contract.load import load_contract
 from leyden.server.timestamps import to_iso
@@ -421,6 +423,30 @@ def test_the_documents_name_every_magic_amount() -> None:
     assert magic == MAGIC.keys() - {"21000"}
     assert set(re.findall(r"- `(\d+)`:", described)) == magic
     assert set(re.findall(r"^\| `(\d+)` \|", readme, re.MULTILINE)) == magic
+
+
+def test_every_outcome_is_one_of_each_interface_and_each_document_says_what_it_does(sandbox: Sandbox) -> None:
+    schemas = sandbox.http.get("/sandbox/v1/openapi.json").json()["components"]["schemas"]
+    payment, payer = (schemas[name]["properties"]["outcome"] for name in ("PaymentOrder", "PayerCreate"))
+    assert tuple(payment["enum"]) == OUTCOMES == PAY_OUTCOMES
+    assert tuple(payer["enum"]) == RULE_OUTCOMES
+    assert tuple(re.findall("^- `([a-z_]+)`:", payment["description"], re.M)) == OUTCOMES
+    assert {*re.findall("`([a-z_]+)`", payer["description"])} == {*RULE_OUTCOMES} - {*OUTCOMES}
+    readme = (Path(__file__).parents[2] / "sim" / "devserver" / "README.md").read_text(encoding="utf-8")
+    [row] = re.findall(r"^[|] `outcome`, `failure` [|].*$", readme, re.M)
+    assert {*re.findall("`([a-z_]+)`", row)} == {*RULE_OUTCOMES, "outcome", "failure"}
+
+
+@pytest.mark.parametrize("network", ["direct", "star:6"])
+def test_an_incomplete_payment_over_http_is_returned_after_two_minutes(network: str) -> None:
+    with Sandbox(seed=7, network=network) as sandbox:
+        charge = create(sandbox, expiresIn=600)
+        order = {"request": charge.request, "outcome": "incomplete"}
+        path = f"/sandbox/v1/payments/{sandbox.ask('POST', '/sandbox/v1/payments', order)['id']}"
+        sandbox.advance("119s")
+        assert sandbox.ask("GET", path)["status"] == "in_flight"
+        sandbox.advance("2s")
+        assert (sandbox.ask("GET", path)["status"], charge.status) == ("failed", "pending")
 
 
 def test_a_wrong_payer_in_a_document_is_refused() -> None:

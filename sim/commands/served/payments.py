@@ -17,7 +17,7 @@ from leyden.commands.served.output import Column, msat, print_fields, print_raw,
 
 _PATH = "/sandbox/v1/payments"
 _ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_OUTCOMES = ("settle", "hold", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
+OUTCOMES = ("settle", "hold", "incomplete", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
 _STATUSES = ("in_flight", "held", "succeeded", "failed")
 _COLUMNS = (
     Column("id", lambda row: row["id"]),
@@ -38,7 +38,7 @@ def describe_pay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--amount", type=amount, metavar="MSAT", help="the amount, for a Static Charge (default: the least)"
     )
-    parser.add_argument("--outcome", choices=_OUTCOMES, help="how the payment goes (default: settle)")
+    parser.add_argument("--outcome", choices=OUTCOMES, help="how the payment goes (default: settle)")
     parser.add_argument("--delay", type=span_s, metavar="SPAN", help="sandbox time until it arrives, such as 5s")
     parser.add_argument("--late", action="store_true", help="pay an invoice that has expired, which the node refuses")
     parser.add_argument("--wallet", metavar="NAME", help="the name of the payer (default: wallet)")
