@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from leyden.arguments import checked_path, checked_text, payer_name, whole_number
+from leyden.arguments import check_milliseconds, checked_path, checked_text, payer_name, whole_number
 from leyden.delivery_replays import DeliveryReplays
 from leyden.errors import ApiError, ArgumentError, ForkError
 from leyden.http_sandbox.receivers import HttpReceiver
@@ -171,12 +171,17 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         return self._advance({"by": parse_duration(by) / 1_000})
 
     def advance_to(self, when: Instant, offset: Span = "0s") -> list[dict[str, Any]]:
-        """Move time forward to an instant plus `offset`, which may be negative; returns what fired, in order. A number
-        is epoch milliseconds."""
+        """Move time forward to an instant plus `offset`, which may be negative; returns what fired, in order.
+
+        An instant in the past changes nothing. A number is epoch milliseconds. Raises `ValueError` for one that is
+        epoch seconds, and for an instant outside the years 1970 to 9999.
+        """
         if not isinstance(when, (str, int, datetime)):
             raise not_an_instant(when)
         at_ms = parse_iso(wire_value("until", when)) + parse_duration(offset)
-        return self._advance({"to": to_iso(at_ms)})
+        if isinstance(when, int):
+            check_milliseconds(when, parse_iso(self.now))
+        return self._advance({"to": to_iso(min(max(at_ms, _FIRST_MS), _LAST_MS))})
 
     def _advance(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         fired: list[dict[str, Any]] = self.ask("POST", "/sandbox/v1/clock/advance", body)["fired"]

@@ -22,6 +22,7 @@ from leyden.http_sandbox import resources as http_resources
 from leyden.http_sandbox import sandbox as http_sandbox
 from leyden.http_sandbox.receivers import HttpReceiver
 from leyden.http_sandbox.resources import HttpCharge
+from leyden.lightning.payer.payment_scripts import OUTCOMES
 from leyden.sandbox import Sandbox
 from leyden.sandbox.collections import Collection, FaultList
 from leyden.sandbox.payer_list import PayerList
@@ -342,6 +343,44 @@ def test_every_method_takes_the_arguments_of_the_sandbox_in_process() -> None:
             ]
     assert differ == ["HttpSandbox.run: spill"]
     assert compared > 15
+    readme = " ".join((ROOT / "sim" / "devserver" / "README.md").read_text(encoding="utf-8").split())
+    assert "Methods take the arguments of `Sandbox`, except for `spill` of `run`:" in readme
+
+
+def test_time_is_moved_over_http_by_the_arguments_of_the_process(client: Client) -> None:
+    start = "2030-01-01T00:00:00Z"
+    moves: list[tuple[str, list[Any]]] = [
+        ("advance", ["1s", 0.5, timedelta(seconds=5), "1h30m", 0, "365251d", "2932896d", "0.6ms", "x", None]),
+        ("advance_to", ["2030-01-01T10:00Z", "2030-01-01T12:00:00+01:00", datetime(2030, 1, 1, 13, tzinfo=UTC), 18, 0,
+                        1_893_459_600, 1_893_459_600_000, "1970-06-01T00:00:00Z", "9999-12-31T23:59:59.999Z", -1, True,
+                        253_402_300_800_000, "2030-01-01", 1.5]),
+        ("run", ["idle", "next_event", "1h", "x"]),
+    ]  # fmt: skip
+    with create_sandbox(client.url, seed=5, start=start, rate=0) as box:
+        for name, values in moves:
+            for value in values:
+                box.reset()
+                found: list[Any] = []
+                for one in (box, Sandbox(seed=5, start=start)):
+                    try:
+                        getattr(one, name)(value)
+                    except (LeydenError, ValueError, TypeError) as error:
+                        found.append((isinstance(error, ApiError), str(one.now)))
+                    else:
+                        found.append(str(one.now))
+                assert found[0] == found[1], (name, value)
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_a_payment_over_http_takes_the_outcomes_of_the_process(client: Client, outcome: str) -> None:
+    with create_sandbox(client.url, seed=5, rate=0) as box, Sandbox(seed=5) as inside:
+        found = []
+        for one in (box, inside):
+            charge = one.charges.create(amount="1000", description="tea")
+            payment = one.wallet("ana").pay(charge, outcome=outcome)
+            one.advance("3m")
+            found.append((payment.status, charge.status))
+        assert found[0] == found[1]
 
 
 def test_what_is_not_there_over_http_is_left_out_on_purpose() -> None:
