@@ -137,7 +137,12 @@ def _json(raw: bytes) -> Any:
 
 class OverHttp:
     """A class whose error for an attribute that it does not have says what to use over HTTP instead, or the nearest
-    name."""
+    name. Its repr has what names the object, and sends no request."""
+
+    def __repr__(self) -> str:
+        own = vars(self)
+        named = own["id"] if "id" in own else quoted(own["name"], 60) if "name" in own else own["_path"]
+        return f"{type(self).__name__}({named})"
 
     def __getattr__(self, name: str) -> NoReturn:
         kind = type(self).__name__

@@ -61,9 +61,6 @@ class HttpResource(OverHttp):
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.id})"
-
 
 class HttpCharge(HttpResource):
     """A Charge: one amount, one invoice, one outcome."""

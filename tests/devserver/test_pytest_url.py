@@ -383,6 +383,28 @@ def test_a_payment_over_http_takes_the_outcomes_of_the_process(client: Client, o
         assert found[0] == found[1]
 
 
+def test_every_object_over_http_has_a_repr_that_names_it(client: Client) -> None:
+    with create_sandbox(client.url, seed=5, rate=0) as box:
+        charge = box.charges.create(amount="1000", description="tea")
+        tips = box.static_charges.create(minAmount="1000", maxAmount="5000", description="Tips")
+        payment = box.wallet("ana").pay(charge)
+        shown = {
+            f"HttpSandbox({box.url})": box,
+            f"HttpCharge({charge.id})": charge,
+            f"HttpStaticCharge({tips.id})": tips,
+            f"HttpPayment({payment.id})": payment,
+            "HttpWallet('ana')": box.wallet("ana"),
+            "HttpReceiver('shop')": box.receiver("shop"),
+            "HttpCollection(/v0/charges)": box.charges,
+            "HttpCollection(/v0/static-charges)": box.static_charges,
+            "HttpFaults(/sandbox/v1/faults)": box.faults,
+            "HttpServiceFaults(/sandbox/v1/service-faults)": box.service_faults,
+            "HttpPayers(/sandbox/v1/payers)": box.payers,
+        }
+    assert [*shown] == [repr(one) for one in shown.values()]
+    assert {type(one).__name__ for one in shown.values()} >= {over_http.__name__ for _, over_http in PAIRS}
+
+
 def test_what_is_not_there_over_http_is_left_out_on_purpose() -> None:
     absent = {
         f"{in_process.__name__}.{name}"
