@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 def printable(text: str) -> str:
     """The text in one line: every character that is not printable is escaped."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def encodable(text: str) -> str:
+    """The text with U+FFFD in place of each half of a character: what a library makes of a byte that is no UTF-8, and
+    what JSON cannot represent."""
+    return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def quoted(value: object, most: int = 100) -> str:

@@ -24,6 +24,7 @@ import orjson
 
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.ports import CallbackResponse
+from leyden.server.printable import encodable
 
 # Limits for a receiver's response: its body, and the headers that are kept
 READ_CAP_BYTES = 65_536
@@ -101,7 +102,7 @@ class AttemptLog:
             before = self._decode(earlier)[-1]
             body = body and (body == before.response_body or body)
             headers = headers and (headers == _header_values(before) or headers)
-        values: list[Any] = [took, result, response.latency_ms, _encodable(response.note), body, headers]
+        values: list[Any] = [took, result, response.latency_ms, encodable(response.note), body, headers]
         while not values[-1] and len(values) > 2:
             values.pop()
         return f"{text[:-2]},{orjson.dumps(values)[1:].decode()}\n"
@@ -156,21 +157,17 @@ def _kept_headers(headers: Mapping[str, str]) -> list[str | int]:
     kept: list[str | int] = []
     room = MAX_HEADER_BYTES
     for name, value in headers.items():
-        room -= len(name.encode(errors="replace")) + len(value.encode(errors="replace"))
+        pair = [encodable(name.lower()), encodable(value)]
+        room -= sum(len(text.encode()) for text in pair)
         if room < 0 or len(kept) == 2 * MAX_HEADERS:
             return [*kept, len(headers) - len(kept) // 2]
-        kept += [_encodable(name.lower()), _encodable(value)]
+        kept += pair
     return kept
 
 
 def _header_values(attempt: Attempt) -> list[str | int]:
     values: list[str | int] = [text for pair in attempt.response_headers for text in pair]
     return [*values, attempt.headers_left_out] if attempt.headers_left_out else values
-
-
-def _encodable(text: str) -> str:
-    # An error text of a library may quote a receiver's bytes as lone surrogates, which JSON cannot represent.
-    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def redirect_note(status: int, location: str) -> str:

@@ -71,8 +71,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("server/callbacks/deliveries.py", "attempt_headers", '"content-type"', '"CONTENT-TYPE"'):
         "names of headers have no case",
     ("server/callbacks/deliveries.py", "delivery_resource", "True", "False"): "both sequences have one length",
-    ("server/callbacks/attempts.py", "_encodable", '"replace"', '"XXreplaceXX"'):
-        "only a text of a library has bytes that are no UTF-8",
     ("server/http/pipeline.py", "PathEndpoint.__call__",
      '_send_events(send, status, body, scope, headers, omit_body=method == "HEAD")',
      '_send_events(send, status, body, scope, None, omit_body=method == "HEAD")'): _STREAM,

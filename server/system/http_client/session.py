@@ -20,6 +20,7 @@ from leyden.server.callbacks.deliveries import status_note
 from leyden.server.callbacks.egress import NO_LOOKUP, UNRESOLVED
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.printable import encodable
 from leyden.server.system.http_client.client import ReceiverClient
 from leyden.server.system.http_client.name_lookup import (
     PROGRESS,
@@ -74,6 +75,7 @@ class Session:
             return CallbackResponse(error="blocked", note=note, latency_ms=_elapsed_ms(start))
         except Exception as error:
             code, note = _classify(request, error, progress)
+            note = encodable(note)
             if isinstance(error, aiohttp.ClientConnectorDNSError):
                 note = _joined(note, self._explain(UNRESOLVED, error.host, error.port or 0, ""))
             return CallbackResponse(error=code, note=note, latency_ms=_elapsed_ms(start))
@@ -108,7 +110,7 @@ class Session:
                 headers=_headers(response),
                 body=kept,
                 note=_joined(
-                    status_note(response.status, response.headers.get("Location", "")),
+                    status_note(response.status, encodable(response.headers.get("Location", ""))),
                     f"reading stopped after {READ_CAP_BYTES} bytes" if truncated else "",
                 ),
                 latency_ms=_elapsed_ms(start),
@@ -203,7 +205,7 @@ def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
     """The headers with names in lower case; values of the same name are joined (RFC 9110, 5.2)."""
     joined: dict[str, str] = {}
     for name, value in response.headers.items():
-        name = name.lower()
+        name, value = encodable(name.lower()), encodable(value)
         joined[name] = f"{joined[name]}, {value}" if name in joined else value
     return joined
 

@@ -102,6 +102,11 @@ class Hostile:
         elif word == "header":
             writer.write(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1_000_000 + b"\r\n\r\n")
             await writer.drain()
+        elif word == "latin":
+            writer.write("HTTP/1.1 302 Found\r\nx-l: é\r\n".encode())
+            writer.write(
+                "location: /caf\u00e9\r\nx-r: caf\u00e9\r\ncontent-length: 4\r\n\r\ncaf\u00e9".encode("latin-1")
+            )
         elif word == "continue":
             status = b"HTTP/1.1 %d Wait\r\nlink: %b\r\n\r\n" % (int(more), b"y" * (5_000 if more == "103" else 0))
             with contextlib.suppress(ConnectionError):
@@ -245,6 +250,20 @@ def test_each_behaviour_is_recorded_with_its_status_or_error(path: str, seen: tu
         assert receiver.bodies == [row["body"].encode()]
         assert len(AttemptLog(row).attempts()[0].response_body) == (4_096 if path == "flood" else 0)
         assert receiver.continued_bytes < 10_000_000  # what the sockets hold, and no more
+
+    asyncio.run(among(scenario))
+
+
+def test_bytes_that_are_no_utf_8_are_marked_alike_in_headers_notes_and_bodies() -> None:
+    async def scenario(served: ServedWorld, receiver: Hostile) -> None:
+        charge = served.expiring(receiver.url("latin"))
+        await advance_to(served.world, lambda _: START + 2_000)
+        [row] = served.world.service.outbox.deliveries(charge)
+        [attempt, *_] = AttemptLog(row).attempts()
+        headers = dict(attempt.response_headers)
+        assert (headers["x-l"], headers["x-r"], headers["location"]) == ("é", "caf\ufffd", "/caf\ufffd")
+        assert attempt.response_body == "caf\ufffd"
+        assert "/caf\ufffd" in attempt.note
 
     asyncio.run(among(scenario))
 
