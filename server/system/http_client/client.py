@@ -41,6 +41,18 @@ _TOO_MANY = (
 )
 
 
+# aiohttp's message for a line that is too long quotes its bytes, and does not say what it counts.
+_LONG_LINE = re.compile("Got more than ([0-9]+) bytes when reading")
+
+
+def parse_error(message: str) -> str:
+    """A message of the parser of responses in words."""
+    found = _LONG_LINE.match(message)
+    if found is None:
+        return " ".join(message.split())
+    return f"more than {found[1]} bytes in the name and the value of a header, or in the reason of the status line"
+
+
 class ReceiverClient:
     """Sends requests, each once and on a connection of its own.
 
@@ -113,7 +125,7 @@ class _Protocol(ResponseHandler):
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
         """End the request with an error, even if its head was read and it has no body."""
         if isinstance(exc, HttpProcessingError) and self._body is not None and not self._body.is_eof():
-            self._body.set_exception(aiohttp.ClientError(" ".join(exc.message.split())))
+            self._body.set_exception(aiohttp.ClientError(parse_error(exc.message)))
         super().set_exception(exc, *cause)
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:

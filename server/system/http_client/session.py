@@ -21,7 +21,7 @@ from leyden.server.callbacks.egress import NO_LOOKUP, UNRESOLVED
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.printable import encodable
-from leyden.server.system.http_client.client import ReceiverClient
+from leyden.server.system.http_client.client import ReceiverClient, parse_error
 from leyden.server.system.http_client.name_lookup import (
     PROGRESS,
     LookupProgress,
@@ -177,7 +177,7 @@ def _classify(request: CallbackRequest, error: Exception, lookup: LookupProgress
         case OSError():
             return "reset", str(error) or type(error).__name__
         case aiohttp.ClientResponseError():
-            return "protocol", " ".join(error.message.split())
+            return "protocol", parse_error(error.message)
         case aiohttp.ClientError() | ValueError():
             return "protocol", str(error) or type(error).__name__
     raise error

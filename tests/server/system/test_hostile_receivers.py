@@ -102,6 +102,13 @@ class Hostile:
         elif word == "header":
             writer.write(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1_000_000 + b"\r\n\r\n")
             await writer.drain()
+        elif word == "name":  # and its value, so many bytes together
+            writer.write(b"HTTP/1.1 200 OK\r\nx-name: " + b"v" * (int(more) - 6) + b"\r\ncontent-length: 0\r\n\r\n")
+        elif word == "reason":
+            writer.write(b"HTTP/1.1 200 " + b"r" * int(more) + b"\r\ncontent-length: 0\r\n\r\n")
+        elif word == "headers":
+            lines = b"".join(b"x-%d: 1\r\n" % number for number in range(int(more) - 1))
+            writer.write(b"HTTP/1.1 200 OK\r\n" + lines + b"content-length: 0\r\n\r\n")
         elif word == "latin":
             writer.write("HTTP/1.1 302 Found\r\nx-l: é\r\n".encode())
             writer.write(
@@ -250,6 +257,27 @@ def test_each_behaviour_is_recorded_with_its_status_or_error(path: str, seen: tu
         assert receiver.bodies == [row["body"].encode()]
         assert len(AttemptLog(row).attempts()[0].response_body) == (4_096 if path == "flood" else 0)
         assert receiver.continued_bytes < 10_000_000  # what the sockets hold, and no more
+
+    asyncio.run(among(scenario))
+
+
+@pytest.mark.parametrize("what", ["name", "reason", "headers"])
+def test_the_bounds_of_a_head_are_those_of_the_readme(what: str) -> None:
+    readme = (Path(__file__).parents[3] / "server" / "README.md").read_text(encoding="utf-8")
+    words = (
+        "8,190 bytes in the name and the value of a header together and in the reason of the status line, 128 headers"
+    )
+    assert words in " ".join(readme.split())
+    longest = 128 if what == "headers" else 8_190
+    counted = "8190 bytes in the name and the value of a header, or in the reason of the status line"
+
+    async def scenario(served: ServedWorld, receiver: Hostile) -> None:
+        charges = [served.expiring(receiver.url(f"{what}-{longest + more}")) for more in (0, 1)]
+        await advance_to(served.world, lambda _: START + 2_000)
+        assert [served.attempts(charge) for charge in charges] == [[(200, None)], [(None, "protocol")]]
+        [row] = served.world.service.outbox.deliveries(charges[1])
+        note = AttemptLog(row).attempts()[0].note
+        assert note == ("Too many headers received" if what == "headers" else f"more than {counted}")
 
     asyncio.run(among(scenario))
 
