@@ -200,3 +200,21 @@ def test_nodes_are_listed_with_their_balances() -> None:
         assert ask(sandbox, f"network/nodes?text={nodes[1]['name']}")["data"] == [nodes[1]]
     with Sandbox(seed=7) as sandbox:
         assert sandbox.http.get(f"{CONTROL}/network/nodes").status_code == 409
+
+
+@pytest.mark.parametrize("network", ["direct", "star:6"])
+def test_the_amount_of_a_payment_is_the_sum_of_its_parts_and_the_timeline_says_which_never_come(network: str) -> None:
+    with Sandbox(seed=7, network=network) as sandbox:
+        schemas = sandbox.http.get(f"{CONTROL}/openapi.json").json()["components"]["schemas"]
+        assert "the sum of all parts" in schemas["Payment"]["properties"]["amount"]["description"]
+        for outcome, total, sent in (("settle", 250_001, 250_001), ("underpay", 250_000, 250_000),
+                                     ("incomplete", 250_001, 125_001)):  # fmt: skip
+            made = charge(sandbox, amount="250001")
+            order = {"request": made["invoice"]["request"], "outcome": outcome}
+            payment = sandbox.ask("POST", f"{CONTROL}/payments", order)
+            sandbox.advance("5s")
+            attempts = ask(sandbox, f"payments/{payment['id']}/attempts")["data"]
+            assert (payment["amount"], [one["amount"] for one in attempts]) == (str(total), [str(sent)])
+            [pays] = [event for event in ask(sandbox, f"charges/{made['id']}")["timeline"] if " pays " in event["text"]]
+            assert f"{total / 1_000:g} sat" in pays["text"]
+            assert ("of which 125 sat never come" in pays["detail"]) is (total != sent)

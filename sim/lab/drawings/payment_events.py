@@ -10,6 +10,7 @@ from leyden.lab.drawings.svg import BAD, GOOD, OPEN, WAIT, sat
 from leyden.lab.drawings.text_metrics import PLAIN, clean
 from leyden.lightning.network.network_tables import htlcs_of
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow
+from leyden.lightning.payer.payment_scripts import part_amount
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.timestamps import span_in_words
 from leyden.world.world import World
@@ -68,6 +69,7 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
     is_started = row["next_part_at"] != starts_at and not is_cancelled
     details = (
         "" if outcome == "settle" else f"scripted to {outcome}",
+        _unsent(row),
         f"the whole name is {row['payer']}" if len(payer) < len(row["payer"]) else "",
     )
     detail = ", ".join(filter(None, details))
@@ -107,6 +109,16 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
         noted, tone = (f"payment_{row['status']}", row["id"], 0), GOOD if good else BAD
         phase = 19 if any(_is_late(row, one, invoice) for one in row["attempts"]) else 9
         yield event(row["resolved_at"], phase, ended, more, tone, row["outcome"], closes=key, noted=noted)
+
+
+def _unsent(row: PaymentRow) -> str:
+    """The part of an incomplete payment that never comes."""
+    script = row["script"]
+    if script is None or script["sent_parts"] == script["parts"] or row["amount_msat"] is None:
+        return ""
+    parts = script["parts"]
+    msat = sum(part_amount(row["amount_msat"], parts, number) for number in range(script["sent_parts"], parts))
+    return f"of which {sat(msat)} never come"
 
 
 def _attempt_events(
