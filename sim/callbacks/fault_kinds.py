@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NotRequired, TypedDict
 
-from leyden.arguments import checked_count, rule_span_ms, seconds
+from leyden.arguments import checked_count, hint, rule_span_ms, seconds
 from leyden.callbacks.inspection import is_json_type
 from leyden.callbacks.mutations import CONTENT_KINDS, UNKNOWN_STATUS, WRONG_CONTENT_TYPE
 from leyden.errors import ArgumentError
@@ -104,12 +104,12 @@ class FaultSpec:
         """
         kind, headers, value = self.kind, self.headers, self.value
         if not isinstance(kind, str) or kind not in KINDS:
-            raise ArgumentError(f"{quoted(kind, 60)} is no kind of fault: choose one of {', '.join(KINDS)}")
+            raise ArgumentError(f"{quoted(kind, 60)} is no kind of fault: {hint(kind, KINDS)}")
         limits = kind == RATE_LIMIT
         _one_of("operation", self.operation, known["operations"] if limits else known["callbacks"])
         _one_of("event", self.event, known["events"])
         if not limits and self.operation is not None and self.event is not None:
-            _one_of(f"event of {self.operation}", self.event, known[self.operation])
+            _one_of(f"event of {self.operation}", self.event, known[self.operation], is_spelt=True)
         if limits and (self.event, self.charge, self.attempt) != (None, None, None):
             given = [name for name in ("event", "charge", "attempt") if getattr(self, name) is not None]
             raise FaultFieldRefused("rate_limit refuses requests, not callbacks: leave out {}", *given)
@@ -219,11 +219,11 @@ def _delay_ms(kind: str, delay: str | float | None) -> int | None:
     return rule_span_ms("delay", delay, least_ms=_SHORTEST_MS.get(kind, 0), why=f"is too short for {kind}")
 
 
-def _one_of(what: str, name: str | None, known: Collection[str]) -> None:
+def _one_of(what: str, name: str | None, known: Collection[str], *, is_spelt: bool = False) -> None:
+    """Raise `ArgumentError` for another name; with `is_spelt` it is one that exists, and only not among these."""
     if name is not None and (not isinstance(name, str) or name not in known):
-        raise ArgumentError(
-            f"there is no {what} {quoted(name, 60)} that this fault could apply to: choose one of {', '.join(known)}"
-        )
+        mend = f"choose one of {', '.join(known)}" if is_spelt else hint(name, known)
+        raise ArgumentError(f"there is no {what} {quoted(name, 60)} that this fault could apply to: {mend}")
 
 
 def _check_header(name: str) -> None:

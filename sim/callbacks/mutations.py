@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 import orjson
 
+from leyden.arguments import hint
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.signing import sign
 from leyden.server.ports import CallbackRequest, RandomSource
@@ -87,7 +88,7 @@ def mutated(
             return restamped(post, [invented_secret(rng), *secrets], stamp_s)
         case "unknown_version":
             return _with(post, SIGNATURE, post.headers.get(SIGNATURE, "").replace("v1,", "v2,"))
-    raise ArgumentError(f"{quoted(kind)} is no way to change a callback: choose one of {', '.join(CONTENT_KINDS)}")
+    raise ArgumentError(f"{quoted(kind)} is no way to change a callback: {hint(kind, CONTENT_KINDS)}")
 
 
 def restamped(post: CallbackRequest, secrets: Sequence[str], stamp_s: int) -> CallbackRequest:

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from leyden.arguments import is_utf8
+from leyden.arguments import hint, is_utf8
 from leyden.errors import ArgumentError
 from leyden.lab.table_rows import COUNT, FLAG, MSAT, SHARE, TABLES, TIME, Row, states_of
 from leyden.server.printable import quoted
@@ -41,7 +41,7 @@ from leyden.world.world import World
 def frame(world: World, name: str) -> pd.DataFrame:
     """The table of this name. Raises `ValueError` when there is none."""
     if not isinstance(name, str) or name not in TABLES:
-        raise ArgumentError(f"there is no table {quoted(name)}: choose one of {', '.join(TABLES)}")
+        raise ArgumentError(f"there is no table {quoted(name)}: {hint(name, TABLES)}")
     return frame_of(world, name, TABLES[name].rows(world))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import checked_share, is_utf8, real_number, span_from, whole_number, with_hints
+from leyden.arguments import checked_share, hint, is_utf8, real_number, span_from, whole_number, with_hints
 from leyden.distributions import (
     Distribution,
     Reader,
@@ -343,5 +343,5 @@ def behaviour_distribution(value: str | Mapping[str, float]) -> Distribution:
 
 def _behaviour(text: str) -> str:
     if text not in BEHAVIOURS:
-        raise ArgumentError(f"there is no {quoted(text)}: choose from {', '.join(BEHAVIOURS)}")
+        raise ArgumentError(f"there is no {quoted(text)}: {hint(text, BEHAVIOURS)}")
     return text

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypedDict
 
-from leyden.arguments import MAX_TIMES, checked_count, rule_span_ms, seconds, whole_number
+from leyden.arguments import MAX_TIMES, checked_count, hint, rule_span_ms, seconds, whole_number
 from leyden.errors import ArgumentError
 from leyden.server.contract.types import Operation
 from leyden.server.printable import cut, quoted
@@ -228,7 +228,7 @@ def service_fault_resource(row: ServiceFaultRow) -> dict[str, Any]:
 
 def _one_of(what: str, name: object, known: Collection[str]) -> None:
     if not isinstance(name, str) or name not in known:
-        raise ArgumentError(f"there is no {what} {quoted(name, 60)}: choose one of {_listed(known)}")
+        raise ArgumentError(f"there is no {what} {quoted(name, 60)}: {hint(name, known)}")
 
 
 def _listed(values: Collection[object]) -> str:

@@ -611,9 +611,22 @@ def test_an_unknown_event_is_refused_with_the_nearest_one(sandbox: Sandbox) -> N
         ("GET", "/deliveries?event=charge.complete", None),
         ("POST", "/deliveries/replay", {"event": "charge.complete"}),
         ("POST", "/deliveries/wait", {"event": "charge.complete"}),
+        ("POST", "/faults", {"kind": "drop", "event": "charge.complete"}),
     ):
-        with pytest.raises(ApiError, match=r"409.*did you mean charge\.completed"):
+        with pytest.raises(ApiError, match=r"409.*did you mean '?charge\.completed'?\?$"):
             sandbox.ask(method, f"/sandbox/v1{path}", body)
+
+
+def test_an_unknown_operation_is_refused_with_the_nearest_one(sandbox: Sandbox) -> None:
+    for method, path, body in (
+        ("GET", "/requests?operation=createCharges", None),
+        ("POST", "/faults", {"kind": "rate_limit", "operation": "createCharges"}),
+        ("POST", "/service-faults", {"kind": "error", "operation": "createCharges"}),
+    ):
+        with pytest.raises(ApiError, match=r"409.*did you mean '?createCharge'?\?$"):
+            sandbox.ask(method, f"/sandbox/v1{path}", body)
+    with pytest.raises(ApiError, match=r"409.*did you mean 'chargePaid'\?$"):
+        sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "drop", "operation": "chargePayd"})
 
 
 def test_a_wait_in_vain_says_why(sandbox: Sandbox) -> None:

@@ -187,7 +187,8 @@ def test_the_interval_of_a_share_is_within_0_and_1() -> None:
 @pytest.mark.parametrize(
     ("shares", "words"),
     [
-        (["sold"], "shares: 'sold' is no metric here: choose from"),
+        (["sold"], "shares: 'sold' is no metric here: did you mean 'sold_out'"),
+        (["xyz"], "shares: 'xyz' is no metric here: choose one of"),
         ("conversion", "write shares="),
         (["delivered_share"], "shares: delivered_share has values outside of 0 to 1"),
     ],

@@ -284,8 +284,10 @@ def test_directories_that_are_refused(tmp_path: Path) -> None:
             another.run("1m", spill=tmp_path / "run")
     with pytest.raises(InputError, match=r"has no run\.json"):
         leyden.read(tmp_path / "other")
-    with pytest.raises(ValueError, match="there is no table 'charge': choose one of charges"):
+    with pytest.raises(ValueError, match=r"there is no table 'charge': did you mean 'charges'\?"):
         leyden.read(tmp_path / "run").files("charge")
+    with pytest.raises(ValueError, match="there is no table 'xyz': choose one of charges"):
+        leyden.read(tmp_path / "run").files("xyz")
 
 
 @pytest.mark.parametrize(

@@ -222,8 +222,11 @@ def test_pandas_comes_with_the_first_table() -> None:
 
 
 def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
-    with Sandbox() as sandbox, pytest.raises(ValueError, match="no table 'charge': choose one of charges, static_"):
-        sandbox.table("charge")
+    with Sandbox() as sandbox:
+        with pytest.raises(ValueError, match="no table 'xyz': choose one of charges, static_"):
+            sandbox.table("xyz")
+        with pytest.raises(ValueError, match=r"no table 'charge': did you mean 'charges'\?"):
+            sandbox.table("charge")
 
 
 # What the columns are

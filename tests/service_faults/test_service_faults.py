@@ -129,7 +129,8 @@ def test_the_sandbox_s_own_traffic_and_wallets_are_not_affected(sandbox: Sandbox
 @pytest.mark.parametrize(
     ("wrong", "part"),
     [
-        ({"kind": "errror"}, "choose one of error"),
+        ({"kind": "errror"}, "did you mean 'error'?"),
+        ({"kind": "xyz"}, "choose one of error"),
         ({"kind": "error", "operation": "createCharges"}, "createCharge"),
         ({"kind": "error", "method": "post"}, "POST"),
         ({"kind": "error", "status": 418}, "429"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from leyden.arguments import hint
 from leyden.devserver.awaited_delivery import deliver, deliver_together
 from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, SERIOUS, VALID, Case
 from leyden.devserver.receiver_check.causes import Cause, causes_of, common_outcome
@@ -151,7 +152,7 @@ def _selected(only: Iterable[str] | None) -> list[Case]:
     names, known = list(only), [check.name for check in CASES]
     for name in names:
         if name not in known:
-            raise CheckRefused(f"there is no check {name!r}: choose from {', '.join(known)}")
+            raise CheckRefused(f"there is no check {name!r}: {hint(name, known)}")
     return [check for check in CASES if check.name in names]
 
 

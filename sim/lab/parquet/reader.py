@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leyden.arguments import Spelled, checked_path
+from leyden.arguments import Spelled, checked_path, hint
 from leyden.errors import ArgumentError
 from leyden.extras import require
 from leyden.json_files import InputError, check_regular_file, shown
@@ -60,7 +60,7 @@ class RecordedRun(Spelled):
         """The Parquet files of a table, in the order of time. Raises `ValueError` for an unknown table, `InputError`
         when a file is missing."""
         if name not in self.tables:
-            raise ArgumentError(f"there is no table {quoted(name)}: choose one of {', '.join(self.tables)}")
+            raise ArgumentError(f"there is no table {quoted(name)}: {hint(name, self.tables)}")
         parts = 0 if name in AT_THE_END else self._manifest["parts"]
         names = [*(part_name(number) for number in range(1, parts + 1)), REST]
         files = [self._directory / name / file for file in names]

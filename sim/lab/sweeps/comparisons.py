@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import checked_list, with_hints
+from leyden.arguments import checked_list, hint, with_hints
 from leyden.errors import ArgumentError, SweepError
 from leyden.extras import require
 from leyden.lab.kpi import SHARES
@@ -151,7 +151,7 @@ def _shares(runs: pd.DataFrame, names: list[str], given: Iterable[str]) -> set[s
     listed, found = checked_list("shares", given), set()
     for name in listed:
         if not isinstance(name, str) or name not in names:
-            raise SweepError(f"shares: {quoted(name, 60)} is no metric here: choose from {', '.join(names)}")
+            raise SweepError(f"shares: {quoted(name, 60)} is no metric here: {hint(name, names)}")
     for name in names:
         values = runs[name].dropna()
         if not (name in listed or name in SHARES or runs[name].dtype.kind == "b"):
