@@ -81,10 +81,24 @@ def parse_duration(value: str | float | timedelta) -> int:
     if not -MAX_INSTANT_MS <= span_ms <= MAX_INSTANT_MS:
         most = f"a duration is at most {MAX_INSTANT_MS // _UNIT_MS['d']}d, the years 1970 to 9999"
         raise ArgumentError(f"{quoted(value, 60)} is too long: {most}, so give less")
-    found = round(span_ms)
-    if not found and (re.search("[1-9]", value) if isinstance(value, str) else value):
+    return _whole_ms(value, span_ms)
+
+
+def bounded_duration(value: str | float | timedelta, least_ms: int, most_ms: int, refusal: str) -> int:
+    """A duration as `parse_duration` reads it, from `least_ms` to `most_ms`. Raises `ArgumentError` with the `refusal`,
+    which names these bounds, for any other, however long or short it is."""
+    span_ms = _span_ms(value)
+    if not least_ms <= span_ms <= most_ms and (abs(span_ms) >= 1 or least_ms > 1 or not span_ms):
+        raise ArgumentError(refusal)
+    return _whole_ms(value, span_ms)
+
+
+def _whole_ms(value: str | float | timedelta, span_ms: float) -> int:
+    """The span in milliseconds. One below a millisecond is refused; a fraction of a longer one is rounded."""
+    is_zero = not re.search("[1-9]", value) if isinstance(value, str) else not value
+    if abs(span_ms) < 1 and not is_zero:
         raise ArgumentError(f"{quoted(value)} is shorter than a millisecond, the unit of time: give at least '1ms'")
-    return found
+    return round(span_ms)
 
 
 def duration_near(value: str | float | timedelta, least_ms: int, most_ms: int) -> int:
@@ -104,7 +118,7 @@ def duration_up_to(value: str | float, most_ms: int) -> int:
 def _span_ms(value: str | float | timedelta) -> float:
     """The span before it is rounded; infinite when it has too many digits."""
     if isinstance(value, timedelta):
-        return value // timedelta(milliseconds=1)
+        return value / timedelta(milliseconds=1)
     if isinstance(value, bool):
         raise ArgumentError(f"{value} is not a duration: give {SPAN_FORMS}")
     if isinstance(value, (int, float)):

@@ -85,7 +85,7 @@ def test_every_refusal_of_a_span_shows_what_is_accepted(routed: Sandbox, span: s
         assert f'write "{span}"' not in str(rejected.value), "what was refused is no correction"
 
 
-@pytest.mark.parametrize("span", ["0.4ms", "0.0001s", 0.0004])
+@pytest.mark.parametrize("span", ["0.4ms", "0.0001s", 0.0004, "0.6ms", 0.0006, "0.999ms"])
 def test_a_span_of_less_than_a_millisecond_is_refused_everywhere(routed: Sandbox, span: str | float) -> None:
     for give in PYTHON.values():
         with pytest.raises((ArgumentError, InterceptError), match=SHORT):

@@ -92,6 +92,12 @@ def test_an_invalid_instant(text: str) -> None:
         (0.25, 250),
         (7, 7_000),
         (timedelta(minutes=1), 60_000),
+        ("0.5ms0.5ms", 1),
+        (0.001, 1),
+        ("1.6ms", 2),
+        (timedelta(microseconds=1_600), 2),
+        (timedelta(microseconds=-1_600), -2),
+        ("0.000s", 0),
     ],
 )
 def test_durations(span: Any, milliseconds: int) -> None:
@@ -101,6 +107,14 @@ def test_durations(span: Any, milliseconds: int) -> None:
 @pytest.mark.parametrize("span", ["9" * 400 + "s", "-" + "9" * 400 + "w", "2932897d", 1e308, 10**400, timedelta.max])
 def test_a_duration_is_not_longer_than_the_calendar(span: Any) -> None:
     with pytest.raises(ValueError, match="a duration is at most 2932896d"):
+        parse_duration(span)
+
+
+@pytest.mark.parametrize(
+    "span", ["0.6ms", 0.0006, "-0.6ms", 0.0005, f"0.{'0' * 400}1ms", timedelta(microseconds=600), -timedelta.resolution]
+)
+def test_a_duration_is_0_or_at_least_a_millisecond(span: Any) -> None:
+    with pytest.raises(ValueError, match="is shorter than a millisecond, the unit of time: give at least '1ms'"):
         parse_duration(span)
 
 
