@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypedDict
 
+from leyden.arguments import span_from
 from leyden.callbacks.callback_rows import ReplyRow
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
@@ -14,7 +15,7 @@ from leyden.server.callbacks.deliveries import BLOCKED, status_note
 from leyden.server.callbacks.egress import NO_LOOKUP
 from leyden.server.ports import CallbackResponse
 from leyden.server.printable import cut, quoted
-from leyden.server.timestamps import parse_duration, span_in_words
+from leyden.server.timestamps import span_in_words
 
 TIMEOUT, RESET, REFUSED, UNRESOLVED, TLS, PROTOCOL = "timeout", "reset", "refused", "unresolved", "tls", "protocol"
 EMPTY, HUGE, ENDLESS, COMMIT_THEN_500 = "empty", "huge", "endless", "commit_then_500"
@@ -138,11 +139,7 @@ def stored_reply(spec: ReplySpec) -> ReplyRow:
         raise ArgumentError(f"the names and values of a reply's headers are texts: {_TEXTS}")
     if not isinstance(reply.delay, str | float | int | timedelta):
         raise ArgumentError(f'{quoted(reply.delay)} is not a delay: give a number of seconds or a text such as "2s"')
-    delay_ms = parse_duration(reply.delay)
-    if delay_ms < 0:
-        raise ArgumentError(
-            f"a receiver cannot answer {quoted(reply.delay)} before it is asked: give a delay of 0 or more"
-        )
+    delay_ms = span_from("delay", reply.delay)
     word_fields: _WordFields = {} if reply.error is None else _WORD_FIELDS[reply.error]
     plain: ReplyRow = {
         "status": reply.status,

@@ -45,6 +45,8 @@ from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 
 _PAGE = 1_000
+# The first and the last instant of a sandbox's clock.
+_FIRST_MS, _LAST_MS = parse_iso("1971-01-01T00:00:00Z"), parse_iso("2999-12-31T23:59:59Z")
 _SANDBOXES = "/sandbox/v1/sandboxes"
 
 
@@ -168,7 +170,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
     def advance(self, by: Span) -> list[dict[str, Any]]:
         """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order."""
-        return self._advance({"by": parse_duration(by) / 1_000})
+        return self._advance({"by": min(parse_duration(by), _LAST_MS) / 1_000})
 
     def advance_to(self, when: Instant, offset: Span = "0s") -> list[dict[str, Any]]:
         """Move time forward to an instant plus `offset`, which may be negative; returns what fired, in order.

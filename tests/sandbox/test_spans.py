@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,8 @@ from leyden.commands.served.fields import span_s, whole_seconds
 from leyden.devserver.argument_types import callback_timeout, time_limit_s
 from leyden.errors import ApiError, ArgumentError, InterceptError
 from leyden.harness.options import seconds_of_option
+from leyden.server.contract.document.yaml_loader import read_yaml
+from leyden.server.contract.load import default_spec
 from tests.support.deep import sampled
 
 FORMS = 'or a span such as "90s", "1.5h" or "1h30m" (ms, s, m, h, d, w)'
@@ -157,3 +159,54 @@ def test_every_option_reads_the_same_spans() -> None:
             with pytest.raises(argparse.ArgumentTypeError) as refused:
                 read(text)
             assert str(refused.value).endswith(f"is not a duration: give seconds, {FORMS}")
+
+
+SECONDS = {
+    "pay": 31_557_600_000, "fault": 31_622_400, "service fault": 31_622_400, "payer": 31_622_400,
+    "script": 31_557_600_000, "interceptor": 1_209_600,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_a_span_over_http_has_one_bound_which_the_refusal_names(routed: Sandbox, name: str) -> None:
+    longest = SECONDS[name]
+    for span in (longest, f"{longest // 86_400}d"):
+        method, path, body = CONTROL[name](span)
+        if name == "pay":
+            body["request"] = charge(routed).request
+        ask(routed, (method, path, body))
+    with pytest.raises(ApiError) as refused:
+        ask(routed, CONTROL[name](longest + 1))
+    assert refused.value.status == 400
+    assert re.search(rf"\b{longest} \(", str(refused.value))
+    with pytest.raises(ApiError, match=r"366 ?d|365250d|14d"):
+        ask(routed, CONTROL[name](f"{longest // 86_400}d1s"))
+
+
+def spans_in(node: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """The schemas of numbers of spans in a document, each with the words of its refusal."""
+    if isinstance(node, dict):
+        forms = node.get("anyOf", [])
+        if any("(?:ms|s|m|h|d|w)" in one.get("pattern", "") for one in forms):
+            yield next(one for one in forms if one["type"] == "number"), node["x-expect"]
+        for each in node.values():
+            yield from spans_in(each)
+    elif isinstance(node, list):
+        for each in node:
+            yield from spans_in(each)
+
+
+def test_every_span_of_the_documents_is_refused_with_its_bound() -> None:
+    documents = [read_yaml(default_spec(name).read_bytes(), name) for name in ("sandbox", "server")]
+    found = [each for document in documents for each in spans_in(document)]
+    assert len(found) == 8
+    for number, words in found:
+        assert re.search(rf"\b{number['maximum']} \(", words), words
+
+
+def test_an_advance_or_a_replay_of_more_seconds_than_there_are_is_refused_with_their_number(sandbox: Sandbox) -> None:
+    for path, field in (("clock/advance", "by"), ("deliveries/replay", "delay")):
+        with pytest.raises(ApiError, match=rf"400.*/{field}: expected seconds from 0 to 32503679999 [(]"):
+            sandbox.ask("POST", f"/sandbox/v1/{path}", {field: 32_503_680_000})
+    sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": 32_503_679_999})
+    assert str(sandbox.now) == "2999-12-31T23:59:59.000Z"
