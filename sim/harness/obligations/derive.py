@@ -17,6 +17,7 @@ from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
 from leyden.harness.obligations.control.secrets import secret_obligations
+from leyden.harness.obligations.control.service_faults import service_fault_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, setup_obligation
 from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations
@@ -28,7 +29,12 @@ from leyden.harness.obligations.machine.disks import disk_obligations
 from leyden.harness.obligations.machine.pending import pending_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
-from leyden.harness.obligations.sequences import fault_obligations, reply_obligations, sequence_obligations
+from leyden.harness.obligations.sequences import (
+    fault_obligations,
+    reply_header_obligations,
+    reply_obligations,
+    sequence_obligations,
+)
 from leyden.harness.obligations.setups import SHARED, setup_of, start_of
 from leyden.harness.obligations.values.fields import field_obligations, pair_obligations, unknown_field_obligations
 from leyden.harness.obligations.values.queries import list_obligations, query_obligations
@@ -75,6 +81,7 @@ def _derived() -> Iterator[Obligation]:
         count_obligations(),
         sequence_obligations(),
         reply_obligations(),
+        reply_header_obligations(),
         fault_obligations(),
         idempotency_obligations(),
         idempotent_field_obligations(),
@@ -90,6 +97,7 @@ def _derived() -> Iterator[Obligation]:
         secret_obligations(),
         clock_obligations(),
         host_obligations(),
+        service_fault_obligations(),
         disk_obligations(),
         pending_obligations(),
         apart_obligations(),

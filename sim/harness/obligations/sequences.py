@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -67,6 +67,8 @@ def reply_obligations() -> Iterator[Obligation]:
     for status in (429, 500, 503):
         for text in ("0", "1", "4", "5", "6", "7", "9", "10", "11", "3600", "99999999999", "-1", "1.5", "soon", ""):
             replies[f"{status} Retry-After {text}"] = {"status": status, "headers": {"Retry-After": text}}
+    for status in _STATUSES:
+        replies.setdefault(f"{status} Retry-After 9", {"status": status, "headers": {"Retry-After": "9"}})
     for number, (case, reply) in enumerate(replies.items()):
         host, label = f"v{number}.inbox", f"v{number}"
         body = {"amount": "1000", "description": "x", "callbackUrl": f"http://{host}.localhost/hook"}
@@ -78,6 +80,36 @@ def reply_obligations() -> Iterator[Obligation]:
             {"do": "advance", "by": 700_000},
         ]
         yield Obligation("chargeUpdated", "reply", case, source, tuple(steps), setup="empty")
+
+
+_HEADERS: Mapping[str, tuple[Mapping[str, str], ...]] = {
+    "other value": ({"X-Reply": "1"}, {"X-Reply": "2"}, {"X-Reply": "1"}),
+    "other name": ({"X-Reply": "1"}, {"X-Other": "1"}, {"X-Reply": "1"}),
+    "one more": ({"X-Reply": "1"}, {"X-Reply": "1", "X-Other": "1"}, {"X-Reply": "1"}),
+    "none between": ({"X-Reply": "1"}, {}, {"X-Reply": "1"}),
+    "the same": ({"X-Reply": "1"}, {"X-Reply": "1"}, {"X-Reply": "1"}),
+    "values exchanged": ({"X-Reply": "1", "X-Other": "2"}, {"X-Reply": "2", "X-Other": "1"}, {"X-Reply": "1"}),
+}
+
+
+def reply_header_obligations() -> Iterator[Obligation]:
+    """Headers of the replies to one delivery that differ in names or values from one attempt to the next, with the same
+    body and with another one."""
+    source = "sandbox.openapi.yaml#/components/schemas/Attempt/properties/answerHeaders"
+    for number, (case, body) in enumerate(product(_HEADERS, ("", "another"))):
+        host, label = f"h{number}.inbox", f"h{number}"
+        answers = [{"status": 500, "headers": dict(headers), "body": f"body {place}" if body else "body"}
+                   for place, headers in enumerate(_HEADERS[case])]  # fmt: skip
+        steps: list[Step] = [
+            {"do": "receiver", "host": host, "answers": answers},
+            {"do": "create_charge", "as": label, "body": {"amount": "1000", "description": "x",
+                                                          "callbackUrl": f"http://{host}.localhost/hook"}},
+            {"do": "fail", "charge": label},
+            {"do": "advance", "by": 20_000},
+            {"do": "advance", "by": 700_000},
+        ]  # fmt: skip
+        name = f"{case}, another body" if body else case
+        yield Obligation("chargeUpdated", "reply-headers", name, source, tuple(steps), setup="empty")
 
 
 def fault_obligations() -> Iterator[Obligation]:
@@ -100,6 +132,9 @@ def fault_obligations() -> Iterator[Obligation]:
             case = " ".join(f"{name}={value}" for name, value in fields.items())
             yield Obligation(f"fault {kind}", "fault-fields", case, source, tuple(_fault_steps(kind, fields)),
                              setup="fault-changed")  # fmt: skip
+        for case, answers in _FAULT_ANSWERS.items():
+            yield Obligation(f"fault {kind}", "fault-answers", case, source, tuple(_fault_steps(kind, {}, answers)),
+                             setup="fault-changed")  # fmt: skip
 
 
 def _limits(source: str) -> Iterator[Obligation]:
@@ -111,7 +146,19 @@ def _limits(source: str) -> Iterator[Obligation]:
                          setup="fault-changed")  # fmt: skip
 
 
-def _fault_steps(kind: str, fields: Mapping[str, Any]) -> Iterator[Step]:
+_LATE = {"status": 200, "delay": 5}
+# What a receiver answers to an attempt and to what a fault sends beside it: attempts that are never sent come first,
+# and answers to a copy come before and after that to the attempt.
+_FAULT_ANSWERS: Mapping[str, list[Any]] = {
+    **{f"{word} first": [word, word, 500, 200] for word in ("tls", "unresolved", "refused", "reset", "timeout")},
+    "late, then 410": [_LATE, 410, 500, 200], "410, then late": [410, _LATE, 500, 200],
+    "late, then 500": [_LATE, 500, 500, 200], "500, then late": [500, _LATE, 500, 200],
+    "late, then 200": [{"status": 500, "delay": 5}, 200, 500, 200],
+    "200, then late": [200, {"status": 500, "delay": 5}, 500, 200],
+}  # fmt: skip
+
+
+def _fault_steps(kind: str, fields: Mapping[str, Any], answers: Sequence[Any] = (500, 500, 200, 500)) -> Iterator[Step]:
     url = "http://r1.inbox.localhost/hook"
     charge = {"amount": "1000", "description": "x", "callbackUrl": url, "expiresIn": 60}
     link = {"minAmount": "1000", "maxAmount": "2000", "description": "x", "callbackUrl": url}
@@ -125,7 +172,7 @@ def _fault_steps(kind: str, fields: Mapping[str, Any]) -> Iterator[Step]:
     if "chargeId" in rule:
         rule["charge"] = rule.pop("chargeId")
     yield rule
-    yield {"do": "receiver", "host": "r1.inbox", "answers": [500, 500, 200, 500]}
+    yield {"do": "receiver", "host": "r1.inbox", "answers": [*answers]}
     yield {"do": "pay", "as": "p1", "charge": "c1"}
     yield {"do": "pay", "as": "p3", "charge": "c3"}
     for by in (1_000, 15_000, 400_000, _WEEK_MS):

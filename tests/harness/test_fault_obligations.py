@@ -1,0 +1,82 @@
+"""Obligations of receivers' answers and of faults: each class finds a defect that others do not show."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from leyden.callbacks.faults import Faults
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.obligations.derive import all_obligations, obligation_cases
+from leyden.harness.runs.cases import play
+from leyden.server.callbacks import attempts, deliveries, retry_after
+from leyden.server.http import request_parsing, strict_json
+from leyden.service_faults.service_faults import ServiceFaults
+from tests.support.deep import with_deep
+
+
+def violation_of(kind: str, case: str = "", place: str = "") -> ContractViolation | None:
+    """The first violation of the cases with obligations of this kind."""
+    chosen = [one for one in all_obligations() if one.kind == kind and case in one.case and place in one.place]
+    assert chosen
+    found = (play(one).violation for one in obligation_cases(chosen))
+    return next((one for one in found if one is not None), None)
+
+
+@pytest.mark.parametrize("kind", with_deep(["service-fault", "reply-headers"], "reply", "fault-answers"))
+def test_the_service_is_as_the_obligations_say(kind: str) -> None:
+    assert violation_of(kind) is None
+
+
+def test_a_service_fault_that_applies_to_each_nth_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(self: ServiceFaults, rule: Any, request: Any) -> Any:
+        hit = count(self, rule, request)
+        return hit if hit is None or not hit["matches"] % hit["nth"] else None
+
+    count = ServiceFaults._count
+    monkeypatch.setattr(ServiceFaults, "_count", counted)
+    assert violation_of("service-fault") is not None
+
+
+def test_the_headers_of_an_answer_that_differ_in_a_value_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kept(headers: Any) -> Any:
+        return [text if place % 2 == 0 else "1" for place, text in enumerate(original(headers))]
+
+    original = attempts._kept_headers
+    monkeypatch.setattr(attempts, "_kept_headers", kept)
+    assert violation_of("reply-headers", "other value") is not None
+
+
+def test_retry_after_of_a_status_that_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (deliveries, retry_after):
+        monkeypatch.setattr(module, "RETRY_AFTER_STATUSES", frozenset({429, 502, 503}))
+    assert violation_of("reply", "502 Retry-After") is not None
+
+
+def test_a_fault_that_an_attempt_uses_up_which_was_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Faults, "_withdraw", lambda *_: None)
+    assert violation_of("fault-answers", "tls first", "fault bad_signature") is not None
+
+
+def test_the_answer_to_a_copy_that_is_taken_for_that_to_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def respond(self: Faults, post: Any, response: Any) -> None:
+        if post.copied_by is not None:
+            self._outbox.on_response(post, response)
+        original(self, post, response)
+
+    original = Faults.on_response
+    monkeypatch.setattr(Faults, "on_response", respond)
+    assert violation_of("fault-answers", "late, then 410", "fault duplicate_new_id") is not None
+
+
+def test_a_lone_surrogate_whose_escape_is_in_capitals(monkeypatch: pytest.MonkeyPatch) -> None:
+    def parsed(body: bytes, *, depth_limit: int) -> Any:
+        return json.loads(body) if b"\\uD83D" in body else parse(body, depth_limit=depth_limit)
+
+    parse = strict_json.parse
+    monkeypatch.setattr(request_parsing, "parse", parsed)
+    chosen = [one for one in all_obligations() if "surrogate-in-capitals" in one.id]
+    assert {one.place.split(" ")[0] for one in chosen} >= {"createCharge", "updateStaticCharge"}
+    assert any(play(case).violation for case in obligation_cases(chosen))
