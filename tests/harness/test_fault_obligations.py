@@ -25,7 +25,9 @@ def violation_of(kind: str, case: str = "", place: str = "") -> ContractViolatio
     return next((one for one in found if one is not None), None)
 
 
-@pytest.mark.parametrize("kind", with_deep(["service-fault", "reply-headers"], "reply", "fault-answers"))
+@pytest.mark.parametrize(
+    "kind", with_deep(["service-fault", "reply-headers", "reply", "fault-answers"], "reply", "fault-answers")
+)
 def test_the_service_is_as_the_obligations_say(kind: str) -> None:
     assert violation_of(kind) is None
 
