@@ -148,7 +148,10 @@ class HttpSandbox(DeliveryReplays, OverHttp):
     @property
     def now(self) -> str:
         """The present instant of the sandbox, ISO 8601 in UTC."""
-        return str(self.ask("GET", "/sandbox/v1/clock")["now"])
+        now = self.ask("GET", "/sandbox/v1/clock").get("now")
+        if not isinstance(now, str):
+            raise not_of_leyden(self.url, "the clock shows no time")
+        return now
 
     def run(self, until: Span = "idle", *, events: int | None = None) -> list[dict[str, Any]]:
         """Run until nothing is scheduled (`idle`), through the next instant (`next_event`), or for a span; returns what

@@ -27,6 +27,8 @@ from leyden.server.store.compaction import ROWS_PER_STEP, Compaction
 from leyden.server.store.storage import JournalStorage
 from leyden.server.store.tables.index import Index
 from leyden.server.store.tables.row_map import BLOCK_ROWS, UNPACKED_ROWS, RowMap
+from leyden.world.persistence import row_checks
+from leyden.world.persistence.number_checks import check_counters
 from tests.support.deep import deep
 
 URL = "http://r1.inbox.localhost/hook"
@@ -169,6 +171,8 @@ def test_an_endpoint_that_is_open_again_after_a_replay_and_a_restart(monkeypatch
 
 def test_a_callback_that_is_stored_after_the_change_that_it_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     """A restart between two steps does not show it: only a kill between two commits of one does."""
+    # Such a directory is refused, because the number of the callback is not in the row of its Charge.
+    monkeypatch.setattr(row_checks, "_CHECKS", [one for one in row_checks._CHECKS if one is not check_counters])
     notify = ChargeService._notify
     late: list[Any] = []
     monkeypatch.setattr(ChargeService, "_notify", lambda self, *args: late.append((self, args)))

@@ -254,7 +254,7 @@ def test_a_sandbox_with_a_changed_value_is_refused_or_works(network: str, seed: 
         use_by_every_operation(sandbox, quick=True)
         used += 1
     assert refused > number // 3
-    assert used > number // 25
+    assert used >= number // 25
 
 
 def test_a_field_that_only_rows_of_another_state_have_is_refused_or_works() -> None:

@@ -87,16 +87,22 @@ class BackgroundTransport:
             runner.run(self._send_all())
 
     async def _send_all(self) -> None:
-        transport = HttpTransport.following(lambda: self.egress)
-        transport.report_within(lambda: self._report_context())
-        with self._changed:
-            self._loop, self._transport = asyncio.get_running_loop(), transport
+        transport = self._new_transport()
         try:
             while not self._has_ended(transport):
+                if transport.is_closed:  # by `stop`, and more was posted since
+                    transport = self._new_transport()
                 self._send_queued(transport)
                 await transport.wait_idle()
         finally:
             await transport.close()
+
+    def _new_transport(self) -> HttpTransport:
+        transport = HttpTransport.following(lambda: self.egress)
+        transport.report_within(lambda: self._report_context())
+        with self._changed:
+            self._loop, self._transport = asyncio.get_running_loop(), transport
+        return transport
 
     def _has_ended(self, transport: HttpTransport) -> bool:
         """Whether nothing is left to send; the next `post` then starts another thread."""

@@ -49,6 +49,7 @@ class HttpTransport:
         self._task_ids = count()
         self._responses: list[tuple[CallbackRequest, CallbackResponse, OnResponse]] = []
         self._idle_waiters: list[asyncio.Future[None]] = []
+        self.is_closed = False
 
     @classmethod
     def within(cls, egress: Egress) -> HttpTransport:
@@ -71,8 +72,11 @@ class HttpTransport:
         return len(self._tasks) + len(self._responses)
 
     def post(self, request: CallbackRequest, on_response: OnResponse) -> None:
-        """Send in the background, and call `on_response` in the event loop. Raises `RuntimeError` without a loop."""
+        """Send in the background, and call `on_response` in the event loop. Once it is closed, nothing is sent. Raises
+        `RuntimeError` without a loop."""
         loop = asyncio.get_running_loop()
+        if self.is_closed:
+            return
         task_id = next(self._task_ids)
         self._tasks[task_id] = loop.create_task(self._send(task_id, request, on_response))
 
@@ -96,7 +100,9 @@ class HttpTransport:
             await idle
 
     async def close(self) -> None:
-        """Cancel what is in flight, without reporting it: the outbox sends those callbacks again after a restart."""
+        """Cancel what is in flight, without reporting it, and send nothing more: the outbox sends those callbacks again
+        after a restart."""
+        self.is_closed = True
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

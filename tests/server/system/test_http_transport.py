@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import sys
 from collections.abc import Sequence
@@ -452,6 +453,26 @@ def test_close_cancels_attempts_in_flight_without_a_report() -> None:
             assert (one.pending_count, reported) == (0, [])
 
     asyncio.run(scenario())
+
+
+def test_nothing_is_sent_once_it_is_closed() -> None:
+    failures: list[Any] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        async with opened(Shop()) as shop, http_transport() as one:
+            await send(one, shop.url())
+            closing = asyncio.ensure_future(one.close())
+            for _ in range(20):  # while it closes, and then
+                post = CallbackRequest("m2", 1, shop.url(), HEADERS, BODY, 1_000, 60_000)
+                one.post(post, lambda *answer: failures.append(answer))
+                await asyncio.sleep(0)
+            await closing
+            assert (one.pending_count, len(shop.requests)) == (0, 1)
+
+    asyncio.run(scenario())
+    gc.collect()
+    assert not failures
 
 
 def test_an_error_while_a_response_is_recorded_is_reported_to_the_event_loop() -> None:

@@ -95,7 +95,7 @@ def test_the_server_stops_whatever_a_client_does(
 @pytest.mark.parametrize("number", deep_except([signal.SIGTERM, signal.SIGINT], signal.SIGTERM))
 def test_a_signal_ends_the_process_while_clients_read_nothing(number: signal.Signals, tmp_path: Path) -> None:
     data, printed = str(tmp_path / "data"), tmp_path / "stderr"
-    with ExitStack() as opened, printed.open("w") as log, process("--data", data, log=log) as (served, url):
+    with ExitStack() as opened, process("--data", data, log=str(printed)) as (served, url):
         charge = Client(url).ok("POST", "/v0/charges", {"amount": "1000", "description": "tea"})["data"]
         for sent in CLIENTS.values():
             opened.enter_context(unread(url, sent))
