@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -38,6 +39,12 @@ NOT_AN_ANSWER = (
     "The inbox has answered each message already: your program's answer changes nothing and causes no retry. To test"
     " retries, script the answers of the inbox."
 )
+
+
+def _cause(error: Exception) -> str:
+    """The words of the operating system where it refused a connection."""
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if isinstance(number, int) and number > 0 else str(error) or type(error).__name__
 
 
 class Unreachable(LeydenError):
@@ -120,7 +127,8 @@ class ControlClient:
                 status, raw = response.status, await response.read()
         except (OSError, aiohttp.ClientError) as error:
             raise Unreachable(
-                f"no server answers at {self._server} ({error}): start `leyden serve`, or give its URL with --server"
+                f"no server answers at {self._server} ({_cause(error)}): start `leyden serve`, or give its URL with"
+                " --server"
             ) from None
         if status == 401:
             raise LeydenError(key_refusal(self._server, _problem(raw), "--api-key"))

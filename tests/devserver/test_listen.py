@@ -470,7 +470,9 @@ def test_it_reconnects_after_a_restart_of_the_server() -> None:
             process = listener.enter_context(listening_in(url, "--server", client.url))
             begun(process)
             assert process.stdout is not None
-        assert "still listening" in process.stdout.readline()
+        line = process.stdout.readline()
+        assert re.search(r" \((Connection refused|Server disconnected|Connection reset by peer)\): ", line), line
+        assert line.endswith("; still listening\n")
         with served_leyden("--rate", "0", "--port", port) as client:
             charge = pay(client, "http://inbox.localhost/paid")
             assert charge in process.stdout.readline()
