@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from leyden.errors import ResponseLost
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.constants import API_KEY
 from leyden.harness.control.documents import ControlList, control_lists, single_of
@@ -16,6 +17,7 @@ from leyden.harness.targets.hosted import HostedServer
 from leyden.harness.targets.target import Response
 
 RULE = "control-plane"
+NO_RESPONSE = 0  # the status of a step whose response a service fault loses
 # So that the request log has no reads of the harness.
 _READER = {"Leyden-Client": "console"}
 _PLACEHOLDER = re.compile(r"\{([A-Za-z][\w-]*(?:\.[\w-]+)*)\}")
@@ -85,13 +87,19 @@ class Host:
 
     def send(self, step: Mapping[str, Any]) -> None:
         """{"do": "send", "method", "target", "body"?, "headers"?, "as"?, "count"?, "status"?}: send a request, `count`
-        times with another `{n}`. Every response must have the status; by default 200 or 201."""
+        times with another `{n}`. Every response must have the status; by default 200 or 201, and with 0 there must be
+        none."""
         wanted = (step["status"],) if "status" in step else (200, 201)
         for number in range(step.get("count", 1)):
             values = {"n": str(number)}
             target, body = self.filled(step["target"], values), self.filled(step.get("body"), values)
             headers = dict(self.filled(step.get("headers", [])))
-            response = self.server.ask(step["method"], target, body, key=self._key, headers=headers)
+            try:
+                response = self.server.ask(step["method"], target, body, key=self._key, headers=headers)
+            except ResponseLost:
+                if step.get("status") != NO_RESPONSE:
+                    raise violation(f"{step['method']} {target}", "a response", "none") from None
+                continue
             self._observe(step["method"], target, body, response)
             if response.status not in wanted:
                 raise violation(f"{step['method']} {target}", f"the status {wanted[0]}", _shown(response))

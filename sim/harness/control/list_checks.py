@@ -21,7 +21,13 @@ _PLACES = {"first": 0.0, "middle": 0.5, "last": 1.0}
 EVERY = "every"  # in the place of a row: the values of all rows
 PLACES = (*_PLACES, EVERY)
 _MOST_VALUES = 48  # of all rows
-CHECKS = ("pages", "order", "rows", "refused", "filter", "between")
+CHECKS = ("pages", "order", "rows", "refused", "filter", "pair", "portions", "changed", "between")
+_MOST_PAIR_VALUES = 6  # of each of two filters; and as many others
+_PAIRS = 3  # of values
+_MOST_DRAWN = 120  # rows whose values are used
+_MOST_PORTION_PAGES = 30
+# So many rows, from the newest, a list may read at once.
+_PORTIONS = (100, 200, 256, 300, 768)
 
 
 def check_list(host: Host, step: Mapping[str, Any]) -> None:
@@ -40,6 +46,12 @@ def check_list(host: Host, step: Mapping[str, Any]) -> None:
             _refused(host, f"{path}?{step['raw']}", [step["kind"]])
         case "filter":
             _check_filter(host, of, path, step["draw"])
+        case "pair":
+            _check_pair(host, of, path, [name for name, *_ in step["draw"]])
+        case "portions":
+            _check_portions(host, of, path, step["query"])
+        case "changed":
+            _check_changed(host, of, path, step["steps"])
         case "between":
             _check_between(host, of, path, step)
         case other:
@@ -71,6 +83,11 @@ def _check_pages(host: Host, of: ControlList, path: str, query: Mapping[str, str
 
 def _key(row: Row) -> str:
     return str(row.get("id", row.get("name", row)))
+
+
+def _event(row: Row) -> str:
+    """What no two events have: one thing may have several, and a retry has the id of the attempt before it."""
+    return f"{row.get('at')} {row.get('kind')} {_key(row)}"
 
 
 def _same(expected: Sequence[Row], observed: Sequence[Row], where: str) -> None:
@@ -216,6 +233,52 @@ def _filtered(host: Host, of: ControlList, path: str, full: Sequence[Row], query
         _same(expected, host.pages(of, path, {"limit": size, **query}), with_query(of.name, {"limit": size, **query}))
 
 
+def _check_pair(host: Host, of: ControlList, path: str, names: Sequence[str]) -> None:
+    """Two filters together, with values of which each changes what the other one finds."""
+    full = host.full(of, path)
+    found: list[list[tuple[str, frozenset[int]]]] = []
+    for name in names:
+        meaning = meaning_of(of, name)
+        assert meaning is not None, name
+        rows = full[:: max(1, len(full) // _MOST_DRAWN)]
+        counted = Counter(value for row in rows for value in drawn(of, name, row, host))
+        values = [value for value, _ in counted.most_common() if _is_allowed(of, name, value)]
+        # Those of the most rows, and some of the others.
+        others = values[_MOST_PAIR_VALUES:]
+        chosen = values[:_MOST_PAIR_VALUES] + others[:: max(1, len(others) // _MOST_PAIR_VALUES)]
+        found.append([
+            (value, frozenset(n for n, row in enumerate(full) if meaning(host, row, value))) for value in chosen
+        ])  # fmt: skip
+    pairs = [
+        (len(one & other) == 0, dict(zip(names, (first, second), strict=True)))
+        for (first, one), (second, other) in product(*found)
+        if one & other not in (one, other)
+    ]
+    if not pairs:
+        raise StepImpossible(f"no values of {' and '.join(names)} of which each changes what the other one finds")
+    pairs.sort(key=lambda pair: pair[0])  # first those with rows
+    some, none = [query for empty, query in pairs if not empty], [query for empty, query in pairs if empty]
+    for query in (*some[:: max(1, len(some) // _PAIRS)][:_PAIRS], *none[:1]):
+        _filtered(host, of, path, full, query)
+
+
+def _check_portions(host: Host, of: ControlList, path: str, query: Mapping[str, str]) -> None:
+    """Pages of a filter that end before, at and after the end of a portion that the list may read at once."""
+    full = host.full(of, path)
+    meanings = [(meaning_of(of, name), value) for name, value in query.items()]
+    matches = [all(meaning and meaning(host, row, value) for meaning, value in meanings) for row in full]
+    expected = [row for row, is_match in zip(full, matches, strict=True) if is_match]
+    if not expected:
+        raise StepImpossible(f"no row for {query}")
+    sizes = {1, len(expected) - 1, len(expected), len(expected) + 1}
+    sizes |= {sum(matches[:portion]) + more for portion in _PORTIONS for more in (-1, 0, 1)}
+    least = max(1, len(expected) // _MOST_PORTION_PAGES)
+    most = of.operation.parameters["limit"]["schema"]["maximum"]
+    for size in sorted(size for size in sizes if least <= size <= most):
+        given = {**query, "limit": str(size)}
+        _same(expected, host.pages(of, path, given), with_query(of.name, given))
+
+
 # The paths at which the rows of lists are created, where it is not their own.
 _CREATED_AT = {CHARGES: "/v0/charges", STATICS: "/v0/static-charges"}
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -230,7 +293,32 @@ def _is_allowed(of: ControlList, name: str, value: str) -> bool:
     return Draft202012Validator(dict(schema), validate_formats=True).is_valid(value)
 
 
-# Changes between pages
+# Changes before and between pages
+
+
+def _check_changed(host: Host, of: ControlList, path: str, steps: Sequence[Mapping[str, Any]]) -> None:
+    """Rows are removed and others are added. Then the list has what is left, in its order and in pages of each size."""
+    before = host.full(of, path)
+    host.answers["page"] = [dict(row) for row in before]
+    removed = _sent(host, steps)
+    full = host.full(of, path)
+    gone = {_key(row) for row in before} - {_key(row) for row in full}
+    if gone != removed:
+        raise violation(f"{of.name} without the removed rows", sorted(removed), sorted(gone))
+    _check_order(host, of, full)
+    _check_present(host, of, full)
+    _check_pages(host, of, path, {})
+
+
+def _sent(host: Host, steps: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Send the steps. Returns the ids of the rows of `page` that they remove."""
+    for one in steps:
+        host.answers.pop(one.get("as", ""), None)
+    removed = {host.filled(one["target"]).rpartition("/")[2] for one in steps
+               if one["method"] == "DELETE" and "{page." in one["target"]}  # fmt: skip
+    for one in steps:
+        host.send(one)
+    return removed
 
 
 def _check_between(host: Host, of: ControlList, path: str, step: Mapping[str, Any]) -> None:
@@ -240,23 +328,21 @@ def _check_between(host: Host, of: ControlList, path: str, step: Mapping[str, An
     size = step.get("count", 3)
     before = host.full(of, path)
     read: list[Row] = []
+    key_of = _event if of.order == "time" else _key
 
     def change() -> None:
         host.answers["page"] = [dict(row) for row in before]
-        for one in step["steps"]:
-            host.answers.pop(one.get("as", ""), None)
-        for one in step["steps"]:
-            host.send(one)
+        _sent(host, step["steps"])
 
     read += host.pages(of, path, {"limit": str(size)}, change)
     host.forget()
-    after = {_key(row): row for row in host.full(of, path)}
-    known = {_key(row) for row in before}
-    first = [_key(row) for row in before[:size]]
-    rest = [_key(row) for row in before[size:] if _key(row) in after]
+    after = {key_of(row): row for row in host.full(of, path)}
+    known = {key_of(row) for row in before}
+    first = [key_of(row) for row in before[:size]]
+    rest = [key_of(row) for row in before[size:] if key_of(row) in after]
     new = [key for key in after if key not in known]
     expected = [*first, *rest, *(new if of.order != "newest" else [])]
-    observed = [_key(row) for row in read]
+    observed = [key_of(row) for row in read]
     if of.order == "time":  # a new one has its own place in the order
         expected = [*first, *(key for key in after if key not in first)]
     if observed != expected:
@@ -266,5 +352,5 @@ def _check_between(host: Host, of: ControlList, path: str, step: Mapping[str, An
             f"{of.name} with changes after the first page", expected[:8], f"{words}; {more}; {observed[:8]}"
         )
     for row in read[size:]:
-        if row != after[_key(row)]:
-            raise violation(f"{of.name}: {_key(row)} after a change", after[_key(row)], row)
+        if row != after[key_of(row)]:
+            raise violation(f"{of.name}: {key_of(row)} after a change", after[key_of(row)], row)

@@ -21,8 +21,10 @@ from leyden.rng import RandomStream, RandomStreams
 _COSTS: Mapping[str, tuple[float, float]] = {
     "rows": (20, 1.7), "empty": (10, 8), "lists": (50, 1), "control-empty": (20, 0.4), "long": (1_200, 2.5),
     "restarted-lists": (100, 0.4), "restart": (55, 0), "kill": (98, 0), "pending": (75, 0), "disk": (0, 15),
-    "control-deliveries": (600, 80), "control-few-rows": (700, 50), "control-rows": (700, 8), "control-keep": (336, 0),
+    "control-deliveries": (600, 80), "control-few-rows": (300, 55), "control-rows": (700, 12), "control-keep": (336, 0),
     "control-kept": (245, 0), "control-network": (600, 40), "tables": (240, 0), "pages": (750, 0), "history": (900, 0),
+    "control-portions": (600, 30), "control-portions-links": (500, 60), "portions": (300, 10),
+    "portions-links": (200, 14), "invoices": (140, 0), "stored": (1_200, 0),
     "control-clock": (31, 0), "later": (28, 0), "fault": (18, 0), "events": (30, 0), "slots": (35, 0),
     "apart": (170, 0), "aged": (170, 0),
 }  # fmt: skip
@@ -30,9 +32,13 @@ _COST = (60.0, 0.0)
 # How many parts of the time a setup gets while it has cases; another one gets one part.
 _PARTS: Mapping[str, float] = {
     "rows": 10, "empty": 6, "lists": 4, "control-empty": 4, "pending": 6, "disk": 3, "restart": 3, "kill": 2, "full": 2,
-    "keys": 2, "pages": 4, "long": 2, "control-rows": 2,
+    "keys": 2, "pages": 4, "long": 2, "control-rows": 2, "control-portions": 2, "control-portions-links": 2,
+    "control-few-rows": 3, "stored": 2,
     "control-secrets": 4, "apart": 2, "aged": 2,
 }  # fmt: skip
+# The kinds of obligations of which each place of a list is one of its own: pairs of filters, and rows that are removed
+# and added.
+_OF_EACH_PLACE = frozenset({"filter-pair", "list-filter-pair", "list-changed"})
 UNCHECKED = "obligations of the documents: their answers depend on everything that the service has"
 
 
@@ -49,9 +55,11 @@ def _is_ignored(one: Obligation) -> bool:
 
 def _first_of_each(obligations: Sequence[Obligation], stream: RandomStream) -> frozenset[str]:
     """The ids of obligations that have one of each kind and case, at a random place: each value of each constraint
-    once, whatever operation it is sent to, but those of bodies to an operation that reads one."""
+    once, whatever operation it is sent to, but those of bodies to an operation that reads one; and of the kinds of
+    `_OF_EACH_PLACE` one at each place."""
     order = sorted(obligations, key=lambda one: (not _is_ignored(one), stream.below(2**32)))  # the last one is taken
-    return frozenset({(one.kind, one.case): one.id for one in order}.values())
+    placed = {(one.kind, one.place): one.id for one in order if one.kind.partition(":")[0] in _OF_EACH_PLACE}
+    return frozenset({(one.kind, one.case): one.id for one in order}.values()) | {*placed.values()}
 
 
 def _mixed(obligations: Sequence[Obligation], firsts: Container[str], stream: RandomStream) -> list[Obligation]:

@@ -39,13 +39,14 @@ def host(session: Session, step: Step) -> None:
 def send(session: Session, step: Step) -> None:
     """{"do": "send", "method", "target", "body"?, "as"?, "count"?, "status"?}: send a request to the hosted server,
     `count` times with another `{n}`; `{label.0.id}` is a member of an earlier answer. The response must have the
-    status, by default 200 or 201."""
+    status, by default 200 or 201; with 0 there is none, because a service fault loses it."""
     hosted(session).send(step)
 
 
 def control_list(session: Session, step: Step) -> None:
     """{"do": "control_list", "operation": "listPayments", "check": ..., ...}: check a list of the hosted server;
-    `check` is pages, order, rows, refused, filter or between (`leyden.harness.control.list_checks`)."""
+    `check` is pages, order, rows, refused, filter, pair, portions, changed or between
+    (`leyden.harness.control.list_checks`)."""
     check_list(hosted(session), step)
 
 

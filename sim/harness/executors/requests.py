@@ -45,8 +45,9 @@ def pages(session: Session, step: Step) -> None:
 
 
 def fill(session: Session, step: Step) -> None:
-    """{"do": "fill", "of": "charges" | "statics" | "children", "count": 1000, "as": "x", "static"?, "by"?, "body"?}:
-    create rows, which are compared in the lists, with the members of `body`; of "changes": change a
+    """{"do": "fill", "of": "charges" | "statics" | "children", "count": 1000, "as": "x", "static"?, "by"?, "body"?,
+    "idempotency_key"?}: create rows, which are compared in the lists, with the members of `body`, each with a key of
+    its own if one is given; of "changes": change a
     Static Charge as often, or in turn each of those that a fill with its label has created."""
     of, label = step["of"], step["as"]
     amounts = {"minAmount": "1000", "maxAmount": "2000"} if of == "statics" else {"amount": "1000"}
@@ -69,7 +70,8 @@ def fill(session: Session, step: Step) -> None:
             sent = SentRequest("PATCH", f"/v0/static-charges/{static.id}", typed, body, "")
         else:
             body = encoded({**amounts, "description": f"{number}", **step.get("body", {})})
-            sent = SentRequest("POST", path, typed, body, f"{label}_{number}")
+            keyed = [("Idempotency-Key", f"{step['idempotency_key']}-{number}")] if "idempotency_key" in step else []
+            sent = SentRequest("POST", path, [*typed, *keyed], body, f"{label}_{number}")
         send(session, sent)
     session.model.changed.clear()
 

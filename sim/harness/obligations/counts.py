@@ -1,17 +1,21 @@
-"""Obligations of numbers: pages, sums, open invoices, attempts in flight, signing secrets and the ends of the clock."""
+"""Obligations of numbers: pages, sums, open invoices, stored answers, attempts in flight, secrets and clock ends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 from leyden.harness.control.documents import resolved
-from leyden.harness.obligations.obligation import Obligation, document_of
+from leyden.harness.obligations.obligation import KEY, Obligation, document_of
 from leyden.harness.obligations.setups import ROWS
 from leyden.harness.steps import Step
 
 _LARGEST = "500000000"
 _DAY_MS = 86_400_000
+_INVOICES = 103
+_KEYS = 1_100
+_PLACES = (0, 1, 99, 100, 101, _INVOICES - 1)  # of the invoices that are paid when they are closed
 # Times at which calendars and counters change.
 _STARTS = (
     "1971-01-01T00:00:00", "2028-02-28T23:59:59.500", "2100-02-28T23:59:59.500", "2400-02-28T23:59:59.999",
@@ -25,6 +29,8 @@ def count_obligations() -> Iterator[Obligation]:
     yield from _pages(limit["maximum"], limit["default"])
     yield from _sums()
     yield from _open_invoices()
+    yield from _many_invoices()
+    yield from _many_answers()
     yield from _in_flight()
     yield from _secrets()
     yield from _times()
@@ -93,6 +99,53 @@ def _open_invoices() -> Iterator[Obligation]:
             ]  # fmt: skip
             yield Obligation("requestInvoice", "open-invoices", f"{invoices} of {slots} slots", source, tuple(steps),
                              setup="slots-changed", overlays=overlays)  # fmt: skip
+
+
+def _many_invoices() -> Iterator[Obligation]:
+    """Every open invoice is closed: by the last payment, the end of the Static Charge, and fewer slots."""
+    source = "#/components/schemas/StaticCharge/properties/status/x-lifecycle"
+    link = {"minAmount": "1000", "maxAmount": "9000", "description": "tickets"}
+    ends: dict[str, tuple[dict[str, Any], tuple[Step, ...]]] = {
+        "the last slot": ({"allowedSlots": 1}, ({"do": "pay", "as": "pfirst", "charge": "first"},)),
+        "fewer slots": ({"allowedSlots": 5}, ({"do": "pay", "as": "pfirst", "charge": "first"},
+                                              {"do": "patch", "static": "s1", "body": {"allowedSlots": 1}})),
+        "the expiry": ({"expiresIn": 60}, ({"do": "advance", "to": ["expiry", "s1"], "offset": 0},)),
+    }  # fmt: skip
+    for case, (body, steps) in ends.items():
+        labels = [f"c_{number}" for number in _PLACES]
+        whole: list[Step] = [
+            {"do": "create_static", "as": "s1", "body": {**link, **body}},
+            {"do": "invoice", "static": "s1", "as": "first", "amount": "1000"},
+            {"do": "fill", "of": "children", "static": "s1", "count": _INVOICES, "as": "c"},
+            *steps,
+            *(Step({"do": "pay", "as": f"p{label}", "charge": label}) for label in labels),
+            {"do": "advance", "by": 1_000},
+            {"do": "pages", "target": "/v0/static-charges/{s1}/charges?limit=1000", "headers": [KEY]},
+            {"do": "wallet"},
+            {"do": "advance", "by": 301_000},
+            {"do": "pages", "target": "/v0/static-charges/{s1}/charges?limit=1000", "headers": [KEY]},
+        ]
+        yield Obligation("requestInvoice", "many-open-invoices", f"{_INVOICES}, closed by {case}", source,
+                         tuple(whole), setup="invoices-changed")  # fmt: skip
+
+
+def _many_answers() -> Iterator[Obligation]:
+    """The answer to the first of many keys is stored until its day ends, however many others follow."""
+    source = "#/components/parameters/IdempotencyKey"
+    body = {"amount": "1000", "description": "tea"}
+    first: Step = {"do": "create_charge", "as": "c1", "body": body, "idempotency_key": "first"}
+    steps: list[Step] = [
+        first,
+        {"do": "fill", "of": "charges", "count": _KEYS, "as": "k", "idempotency_key": "key"},
+        {**first, "as": "again"},
+        {"do": "advance", "by": _DAY_MS - 1},
+        {**first, "as": "late"},
+        {"do": "advance", "by": 1},
+        {**first, "as": "new"},
+        {"do": "wallet"},
+    ]
+    yield Obligation("createCharge header.Idempotency-Key", "many-keys", f"{_KEYS} of them", source, tuple(steps),
+                     setup="stored-changed")  # fmt: skip
 
 
 def _in_flight() -> Iterator[Obligation]:

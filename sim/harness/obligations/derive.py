@@ -24,7 +24,7 @@ from leyden.harness.obligations.durability import durability_obligations
 from leyden.harness.obligations.idempotency import idempotency_obligations
 from leyden.harness.obligations.idempotent_fields import idempotent_field_obligations
 from leyden.harness.obligations.labels import labelled
-from leyden.harness.obligations.long_lists import long_list_obligations
+from leyden.harness.obligations.long_lists import long_list_obligations, portion_obligations
 from leyden.harness.obligations.machine.disks import disk_obligations
 from leyden.harness.obligations.machine.pending import pending_obligations
 from leyden.harness.obligations.obligation import Obligation
@@ -88,6 +88,7 @@ def _derived() -> Iterator[Obligation]:
         change_obligations(),
         delivery_obligations(),
         long_list_obligations(),
+        portion_obligations(),
         durability_obligations(),
         control_list_obligations(),
         control_refusal_obligations(),

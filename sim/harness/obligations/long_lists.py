@@ -8,12 +8,16 @@ from itertools import product
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.model.rules import iso
 from leyden.harness.obligations.obligation import KEY, Obligation, operations_of, target_of
+from leyden.harness.steps import Step
 
 _STATES = {
     "listCharges": ("completed", "error", "expired", "pending"),
     "listStaticChargeCharges": ("completed", "error", "expired", "pending"),
     "listStaticCharges": ("disabled", "active", "expired"),
 }
+# The rows that filters find in the setups `portions`.
+_EARLY, _NEWER = 130, 260
+_PORTION = 256  # the newest rows that a list may read first
 _SECONDS = (0, 1, 2, 3, 4, 5, 6, 7, 8)  # since the start of the setup
 
 
@@ -38,3 +42,27 @@ def long_list_obligations() -> Iterator[Obligation]:
                 case = f"{' '.join(f'{name} {text}' for name, text in query.items())} by {limit}"
                 step = {"do": "pages", "target": target, "headers": [KEY]}
                 yield Obligation(f"{one.name} query", "long-list", case, one.source, (step,), setup="long")  # type: ignore[arg-type]
+
+
+def portion_obligations() -> Iterator[Obligation]:
+    """Filters that find rows only beyond the first portion of a list, and pages that end where it ends."""
+    for one in operations_of():
+        if one.name not in _STATES:
+            continue
+        links = one.name == "listStaticCharges"
+        at = iso(START_MS + 2_000 if links else START_MS + 301_000)
+        newer = "active" if links else "pending"
+        early: list[dict[str, str]] = [{"status": "expired"}, {"internalId": "early"}, {"createdBefore": at},
+                                       {"status": "expired", "internalId": "early"}]  # fmt: skip
+        sizes = (_EARLY // 10, _EARLY - 1, _EARLY, _EARLY + 1, 1_000)
+        asked = [*product(early, sizes), *product(({"status": newer}, {"createdAfter": at}, {}),
+                                                  (100, _PORTION - 1, _PORTION, _PORTION + 1, _NEWER))]  # fmt: skip
+        for query, limit in asked:
+            step: Step = {
+                "do": "pages",
+                "target": target_of(one, {"limit": str(limit), **query}).replace("{s1}", "{t}"),
+                "headers": [KEY],
+            }
+            case = f"{' '.join(f'{name} {text}' for name, text in query.items())} by {limit}".strip()
+            yield Obligation(f"{one.name} query", "portions", case, one.source, (step,),
+                             setup="portions-links" if links else "portions")  # fmt: skip

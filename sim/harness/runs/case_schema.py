@@ -9,6 +9,7 @@ from jsonschema_rs import Draft202012Validator
 
 from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
+from leyden.harness.control.host import NO_RESPONSE
 from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
 from leyden.harness.control.list_checks import PLACES
 from leyden.harness.control.pending_checks import PENDING_WAYS
@@ -35,7 +36,8 @@ _MS = {"type": "integer", "minimum": -_MAX_MS, "maximum": _MAX_MS}
 _OPERATION = {"enum": list(OPERATIONS)}
 # Of either project: "own" and "second".
 _BY: dict[str, Any] = {"by?": _TEXT}
-_CREATE = {"as": _TEXT, "body": _OBJECT, "idempotency_key?": {"type": "string", "pattern": "^[ -~]*$"}, **_BY}
+_KEY: dict[str, Any] = {"type": "string", "pattern": "^[ -~]*$"}
+_CREATE = {"as": _TEXT, "body": _OBJECT, "idempotency_key?": _KEY, **_BY}
 
 _TARGET = {"type": "string", "pattern": "^/[!-~]*$"}
 _HEADERS = {
@@ -124,14 +126,15 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     },
     "fill": {
         "of": {"enum": ["charges", "statics", "children", "changes"]}, "as": _TEXT, "static?": _TEXT,
-        "count": {"type": "integer", "minimum": 0, "maximum": 100_000}, "body?": _OBJECT, **_BY,
+        "count": {"type": "integer", "minimum": 0, "maximum": 100_000}, "body?": _OBJECT,
+        "idempotency_key?": _KEY, **_BY,
     },
     "pages": {"target": _TARGET, "headers?": _HEADERS, "steps?": _STEPS_WITHIN},
     "host": {"options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "disk?": _FLAG, "steps?": _STEPS_WITHIN},
     "send": {
         "method": {"type": "string", "pattern": "^[A-Z]{1,20}$"}, "target": _TARGET, "headers?": _HEADERS, "body?": {},
         "as?": _TEXT, "count?": {"type": "integer", "minimum": 0, "maximum": 100_000},
-        "status?": {"type": "integer", "minimum": 100, "maximum": 599},
+        "status?": {"anyOf": [{"const": NO_RESPONSE}, {"type": "integer", "minimum": 100, "maximum": 599}]},
     },
     "control_list": {
         "operation": _NAME, "check": {"enum": list(LIST_CHECKS)}, "target?": _TARGET, "draw?": _DRAW,
@@ -192,7 +195,10 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
 
 
 # The members that a check of a list needs.
-_NEEDED_BY_CHECKS = {"filter": ("draw",), "refused": ("raw", "kind"), "between": ("steps",)}
+_NEEDED_BY_CHECKS = {
+    "filter": ("draw",), "pair": ("draw",), "portions": ("query",), "refused": ("raw", "kind"),
+    "changed": ("steps",), "between": ("steps",),
+}  # fmt: skip
 
 
 def _needed(check: str, names: Sequence[str]) -> dict[str, Any]:

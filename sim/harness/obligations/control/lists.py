@@ -5,6 +5,7 @@ document."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
@@ -21,7 +22,7 @@ from leyden.harness.control.documents import (
 from leyden.harness.control.filters import kinds_of, meaning_of
 from leyden.harness.control.list_checks import EVERY, PLACES
 from leyden.harness.control.search_checks import COUNTS, KINDS
-from leyden.harness.obligations.control.setups import row_of, send
+from leyden.harness.obligations.control.setups import PORTIONS, row_of, send
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
 
@@ -61,6 +62,17 @@ _CHANGES: Mapping[str, tuple[Step, ...]] = {
                 send("POST", _PAY, {"request": "{holding.0.data.invoice.request}", "outcome": "hold"},
                      **{"as": "holds"}), send("POST", "/sandbox/v1/payments/{holds.0.id}/settle")),
 }  # fmt: skip
+
+
+# The rows that are removed before a page is read, or between two pages.
+_REMOVED: Mapping[str, tuple[int, ...]] = {
+    "first": (0,), "last": (-1,), "at the cursor": (2,), "later": (6,), "first two": (0, 1), "each second": (1, 3, 5),
+}  # fmt: skip
+# The event of the cursor of a page runs, also with those after it, before the next page is read.
+_RUN: Mapping[str, tuple[Step, ...]] = {
+    case: (send("POST", "/sandbox/v1/clock/advance", {"to": f"{{page.{place}.at}}"}),)
+    for case, place in (("run at the cursor", 2), ("run next", 3), ("run later", 6))
+}
 
 
 def control_list_obligations() -> Iterator[Obligation]:
@@ -123,6 +135,7 @@ def obligations_of(one: ControlList) -> Iterator[Obligation]:
         raw = f"{name}=1&{name}=2"
         yield asked("twice", "", f" query.{name}", check="refused", raw=raw, kind=name)
     yield from _filters(one, asked)
+    yield from _portions(one, asked)
     yield from _between(one, creation is not None, asked)
 
 
@@ -152,6 +165,17 @@ def _filters(one: ControlList, asked: Any) -> Iterator[Obligation]:
                 draw = [[first, place, names[0]], [second, other, names[1]]]
                 case = f"{place} {names[0]}, {other} {names[1]}"
                 yield asked("filters", case, f" query.{first}+{second}", check="filter", draw=draw)
+        draw = [[first, EVERY, "same"], [second, EVERY, "same"]]
+        yield asked("filter-pair", "", f" query.{first}+{second}", check="pair", draw=draw)
+
+
+def _portions(one: ControlList, asked: Any) -> Iterator[Obligation]:
+    """Pages of filters that find rows about the ends of the portions in which a list is read."""
+    links = {"listSandboxStaticCharges", "listRequests"}
+    for query in PORTIONS.get(one.name, ()):
+        case = " ".join(f"{name} {value}" for name, value in query.items())
+        each = asked("portions", case, f" query.{'+'.join(query)}", check="portions", query=dict(query))
+        yield replace(each, setup="control-portions-links" if one.name in links else "control-portions")
 
 
 def _between(one: ControlList, has_creation: bool, asked: Any) -> Iterator[Obligation]:
@@ -165,7 +189,19 @@ def _between(one: ControlList, has_creation: bool, asked: Any) -> Iterator[Oblig
             path = f"{one.operation.path}/{{page.{{}}.id}}"
             for case, place in (("read", 0), ("at the cursor", 2), ("next", 3), ("later", 6)):
                 changes[f"removed {case}"] = (send("DELETE", path.replace("{}", str(place), 1)),)
+            add = send("POST", creation.path, row_of(creation), **{"as": "added"})
+            for case, places in _REMOVED.items():
+                removed = [send("DELETE", path.replace("{}", str(place), 1)) for place in places]
+                both = [*removed, *([add] * len(places))]
+                changes[f"removed {case}, and added"] = tuple(both)
+                yield asked(f"changed:removed {case}", "", check="changed", steps=both)
+            again = (send("DELETE", path.replace("{}", "0", 1)), add,
+                     send("DELETE", f"{one.operation.path}/{{added.0.id}}"), add)  # fmt: skip
+            yield asked("changed:removed again", "", check="changed", steps=[*again])
+    elif one.name == "listDueEvents":
+        changes |= {**_CHANGES, **_RUN}
     elif one.name not in {"listAttempts", "listNetworkNodes", "listRequests"}:
         changes |= _CHANGES
     for case, steps in changes.items():
-        yield asked("between-pages", case, f" query.{AFTER}", check="between", steps=[*steps])
+        kind = "between-pages-run" if case in _RUN else "between-pages"
+        yield asked(kind, case, f" query.{AFTER}", check="between", steps=[*steps])

@@ -94,8 +94,40 @@ def rows(many: int) -> tuple[Step, ...]:
         send("GET", "/v0/static-charges/{s3.0.data.id}"), send("PATCH", "/v0/static-charges/{s4.0.data.id}",
                                                                {"description": "changed"}),
         send("PUT", "/sandbox/v1/inboxes/in-{n}/script", {"answers": [500, 200]}, count=many),
+        *_later_rows(), *_lost(),
     ]  # fmt: skip
     return (*steps, *added_rows(many))
+
+
+def _later_rows() -> tuple[Step, ...]:
+    """Static Charges of each status, and later Charges of one that has some, in other states and with another
+    internalId."""
+    invoice = "/lnurlp/{s3.0.data.id}/invoice?amount=3000"
+    return (
+        static(2, "ended", expiresIn=1, internalId="tea"),
+        static(2, "full", allowedSlots=1, internalId="Tea"),
+        send("GET", "/lnurlp/{full.0.data.id}/invoice?amount=2000", **{"as": "last"}),
+        send("POST", "/sandbox/v1/payments", {"request": "{last.0.pr}"}),
+        send("PATCH", "/v0/static-charges/{s3.0.data.id}", {"internalId": "later"}),
+        advance("2s"),
+        send("GET", invoice, count=3, **{"as": "later"}),
+        send("POST", "/sandbox/v1/payments", {"request": "{later.0.pr}", "amount": "1"}),
+        send("POST", "/sandbox/v1/payments", {"request": "{later.0.pr}"}),
+        advance("1s"),
+    )  # fmt: skip
+
+
+def _lost() -> Iterator[Step]:
+    """Requests that get no response, of several operations and of a client."""
+    reads = [["Leyden-Client", "agent"]]
+    for number, (method, target, operation) in enumerate(
+        (("GET", "/v0/wallet", "getWallet"), ("GET", "/v0/charges", "listCharges"),
+         ("GET", "/v0/charges/{c0.0.data.id}", "getChargeDetails"))
+    ):  # fmt: skip
+        yield send("POST", "/sandbox/v1/service-faults", {"kind": "connection_reset", "operation": operation},
+                   **{"as": f"lost{number}"})  # fmt: skip
+        yield send(method, target, headers=reads if number else [], status=0)
+        yield send("DELETE", f"/sandbox/v1/service-faults/{{lost{number}.0.id}}")
 
 
 def static(count: int, label: str, **body: Any) -> Step:
@@ -153,11 +185,58 @@ def delivery_rows() -> tuple[Step, ...]:
     )  # fmt: skip
 
 
+# Rows that a search finds, counted from the newest: about the ends of what a list may read at once.
+_LONE = (0, 99, 100, 199, 200, 255, 256)
+_NEWER, _EARLY = 270, 130
+# Filters of the setups `control-portions` that match only among the oldest rows, none of the newest ones, one or two
+# rows about the end of each portion, or all.
+PORTIONS: Mapping[str, tuple[Mapping[str, str], ...]] = {
+    "listSandboxCharges": ({"status": "expired"}, {"internalId": "early"}, {"text": "Early"}, {"text": "lone"},
+                           {"text": "Needle"}, {"text": "hook"}, {"status": "expired", "text": "needle"}),
+    "listSandboxStaticCharges": ({"status": "expired"}, {"internalId": "early"}, {"text": "Early"}, {"text": "lone"},
+                                 {"text": "Needle"}, {"text": "link"}),
+    "listPayments": ({"status": "failed"}, {"status": "succeeded"}),
+    "listDeliveries": ({"event": "charge.expired"}, {"event": "charge.completed"}),
+    "listRequests": ({"operation": "createStaticCharge"}, {"text": "early"}, {"method": "POST", "status": "200"}),
+}  # fmt: skip
+
+
+def portion_rows() -> tuple[Step, ...]:
+    """Lists of about 400 rows: 130 that one filter finds, then 270 of which a search finds a few."""
+    early = {"description": "early needle {n}", "internalId": "early", "expiresIn": 1}
+    return (
+        charge(_EARLY, "early", **early), pay("early", _EARLY, amount="1"), advance("5s"),
+        *(charge(count, "newer", description=text) for text, count in _newer("row {n}")),
+        pay("newer", _NEWER),
+    )  # fmt: skip
+
+
+def portion_links() -> tuple[Step, ...]:
+    """The same of Static Charges."""
+    early = {"description": "early needle {n}", "internalId": "early", "expiresIn": 1}
+    return (
+        static(_EARLY, "early", **early), advance("5s"),
+        *(static(count, "newer", description=text) for text, count in _newer("link {n}")),
+    )  # fmt: skip
+
+
+def _newer(text: str) -> Iterator[tuple[str, int]]:
+    """The texts of the newer rows, each with the number of rows that have it, from the oldest."""
+    last = _NEWER
+    for place in reversed(_LONE):
+        if last > place + 1:
+            yield text, last - place - 1
+        yield "lone needle", 1
+        last = place
+
+
 # The first step of the cases of a setup.
 CONTROL_SETUPS: Mapping[str, Callable[[], Step]] = {
     "control-empty": lambda: host(()),
     "control-rows": lambda: host(rows(120)),
     "control-few-rows": lambda: host(rows(21)),
     "control-deliveries": lambda: host(delivery_rows()),
+    "control-portions": lambda: host(portion_rows()),
+    "control-portions-links": lambda: host(portion_links()),
     "control-network": lambda: host(network_rows(), "--network", "scale-free:150"),
 }
