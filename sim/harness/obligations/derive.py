@@ -26,6 +26,7 @@ from leyden.harness.obligations.labels import labelled
 from leyden.harness.obligations.long_lists import long_list_obligations
 from leyden.harness.obligations.machine.disks import disk_obligations
 from leyden.harness.obligations.machine.pending import pending_obligations
+from leyden.harness.obligations.machine.together import together_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
 from leyden.harness.obligations.sequences import fault_obligations, reply_obligations, sequence_obligations
@@ -92,6 +93,7 @@ def _derived() -> Iterator[Obligation]:
         host_obligations(),
         disk_obligations(),
         pending_obligations(),
+        together_obligations(),
         apart_obligations(),
         aged_obligations(),
         (setup_obligation(), jitter_obligation()),

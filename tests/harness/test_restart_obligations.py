@@ -1,0 +1,69 @@
+"""Obligations of restarts, of copies and of a disk that is full: each finds a mistake of its kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leyden.callbacks.faults import Faults
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.obligations.derive import all_obligations, obligation_cases
+from leyden.harness.obligations.machine.pending import pending_table
+from leyden.harness.obligations.machine.together import GROUPS, pending_groups
+from leyden.harness.runs.cases import play
+from leyden.server.charges.charges import ChargeService
+from tests.support.deep import deep_except
+
+
+def violation_of(kind: str, case: str = "", place: str = "") -> ContractViolation | None:
+    """The first violation of the cases with obligations of this kind."""
+    chosen = [one for one in all_obligations() if one.kind == kind and case in one.case and place in one.place]
+    assert chosen
+    found = (play(one).violation for one in obligation_cases(chosen))
+    return next((one for one in found if one is not None), None)
+
+
+# Many things that are pending at once
+
+
+@pytest.mark.parametrize("group", deep_except(GROUPS, GROUPS[0]))
+def test_a_server_with_many_pending_things_continues_after_a_kill(group: str) -> None:
+    chosen = [one for one in all_obligations() if (one.kind, one.place) == ("pending-together", group)]
+    for case in obligation_cases(chosen[:1]):
+        found = play(case)
+        assert (found.violation, found.skipped) == (None, 0), case.name
+
+
+def test_each_fault_of_callbacks_is_pending_with_the_others() -> None:
+    faults = {kind for kind in pending_table() if "with the fault" in kind}
+    assert len(faults) > 15
+    assert faults == set(pending_groups()[GROUPS[0]])
+
+
+def test_copies_that_are_not_sent_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Faults.resume
+
+    def resume(self: Faults) -> None:
+        waiting: Any = self._waiting
+        self._waiting = [row for row in waiting if not row["is_copy"]]  # type: ignore[assignment]
+        original(self)
+        self._waiting = waiting
+
+    monkeypatch.setattr(Faults, "resume", resume)
+    assert violation_of("pending-together", "kill", "faults") is not None
+    for kind in ("duplicate", "duplicate_new_id", "redeliver"):
+        assert violation_of("pending", f"fault {kind}, kill") is not None
+
+
+def test_charges_of_a_full_static_charge_that_do_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = ChargeService.resume
+
+    def resume(self: ChargeService) -> None:
+        find = self.charges.find
+        self.charges.find = lambda name, value: [row for row in find(name, value) if "closed" not in row]  # type: ignore[method-assign,misc,assignment]
+        original(self)
+        self.charges.find = find  # type: ignore[method-assign]
+
+    monkeypatch.setattr(ChargeService, "resume", resume)
+    assert violation_of("pending-together", "kill", "Charges") is not None
