@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
 
 from leyden.callbacks.faults import Faults
+from leyden.devserver import serve
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.obligations.machine.pending import pending_table
 from leyden.harness.obligations.machine.together import GROUPS, pending_groups
 from leyden.harness.runs.cases import play
 from leyden.server.charges.charges import ChargeService
-from tests.support.deep import deep_except
+from leyden.world.time.clock import VirtualClock
+from tests.support.deep import deep_except, deep_or
 
 
 def violation_of(kind: str, case: str = "", place: str = "") -> ContractViolation | None:
@@ -67,3 +70,32 @@ def test_charges_of_a_full_static_charge_that_do_not_expire(monkeypatch: pytest.
 
     monkeypatch.setattr(ChargeService, "resume", resume)
     assert violation_of("pending-together", "kill", "Charges") is not None
+
+
+# Another rate at the start
+
+
+def test_a_server_that_is_started_with_another_rate_has_the_right_time() -> None:
+    for case in obligation_cases(
+        [one for one in all_obligations() if one.kind == "rate-at-start"][:: deep_or(bounded=9, full=1)]
+    ):
+        found = play(case)
+        assert (found.violation, found.skipped) == (None, 0), case.name
+
+
+def test_time_that_is_counted_at_the_rate_of_the_new_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = VirtualClock.resume_from
+    monkeypatch.setattr(VirtualClock, "resume_from", lambda self, rate, *base: original(self, self._rate, *base))
+    assert violation_of("rate-at-start", "rate 0, restarted with 1 ") is not None
+    assert violation_of("rate-at-start", "rate 60, restarted with 1 ") is not None
+
+
+def test_a_pause_that_an_option_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = serve.world_config
+    starts = count()
+
+    def config(**given: Any) -> Any:
+        return original(**{**given, "rate": given["rate"] or (60.0 if next(starts) else 0.0)})
+
+    monkeypatch.setattr(serve, "world_config", config)
+    assert violation_of("rate-at-start", "rate 60, restarted with 0 ") is not None
