@@ -9,12 +9,15 @@ import pytest
 
 from leyden.callbacks.faults import Faults
 from leyden.devserver import serve
+from leyden.devserver.sandboxes.registry import SandboxRegistry
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.obligations.machine.pending import pending_table
 from leyden.harness.obligations.machine.together import GROUPS, pending_groups
 from leyden.harness.runs.cases import play
+from leyden.rng import RandomStreams
 from leyden.server.charges.charges import ChargeService
+from leyden.server.http.idempotency import Idempotency
 from leyden.world.time.clock import VirtualClock
 from tests.support.deep import deep_except, deep_or
 
@@ -99,3 +102,49 @@ def test_a_pause_that_an_option_does_not_begin(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(serve, "world_config", config)
     assert violation_of("rate-at-start", "rate 60, restarted with 0 ") is not None
+
+
+# A disk that is full
+
+
+def test_a_request_that_the_disk_refused_can_be_repeated() -> None:
+    chosen = [one for one in all_obligations() if one.kind == "full-disk"]
+    for case in obligation_cases(chosen[:: deep_or(bounded=20, full=4)]):
+        found = play(case)
+        assert (found.violation, found.skipped) == (None, 0), case.name
+
+
+def test_random_numbers_that_a_refused_commit_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RandomStreams, "rollback", lambda self, error: None)
+    assert violation_of("full-disk", "refused", "createCharge") is not None
+
+
+def test_a_stored_response_that_a_refused_commit_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    recall, remember = Idempotency.recall, Idempotency.remember
+    kept: dict[Any, Any] = {}
+
+    def remembered(
+        self: Idempotency, project: str, operation: str, key: str, raw: Any, status: int, body: bytes
+    ) -> None:
+        remember(self, project, operation, key, raw, status, body)
+        kept[id(self), project, operation, key] = recall(self, project, operation, key, raw)
+
+    monkeypatch.setattr(Idempotency, "remember", remembered)
+    monkeypatch.setattr(
+        Idempotency,
+        "recall",
+        lambda self, *names: kept.get((id(self), *names[:3])) or recall(self, *names),
+    )
+    assert violation_of("full-disk", "key, refused", "createCharge with a key") is not None
+    assert violation_of("full-disk", "partial", "createStaticCharge with a key") is not None
+
+
+def test_a_key_that_a_refused_commit_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert violation_of("full-disk", "ApiKey") is None
+    taken = SandboxRegistry.key_taken
+    monkeypatch.setattr(
+        SandboxRegistry,
+        "key_taken",
+        lambda self, key: self.world_of_key(key.encode()) is not None or taken(self, key),
+    )
+    assert violation_of("full-disk", "createApiKey") is not None
