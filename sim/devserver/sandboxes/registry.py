@@ -99,7 +99,9 @@ class SandboxRegistry:
     def key_taken(self, key: str) -> bool:
         """Whether the key was ever issued on this server, or in a project that is kept beside its worlds."""
         encoded = _encoded(key)
-        return encoded in self._ended or self.world_of_key(encoded) is not None or self._key_kept(key)
+        world = self.world_of_key(encoded)  # it leads there, too, when the disk refused the commit
+        is_issued = world is not None and world.service.projects.was_issued(key)
+        return is_issued or encoded in self._ended or self._key_kept(key)
 
     def key_issued(self, key: str, world: World) -> None:
         """From now on the key leads to this world."""

@@ -13,6 +13,7 @@ from leyden.harness.control.host import Host
 from leyden.harness.control.list_checks import check_list
 from leyden.harness.control.pending_checks import check_pending
 from leyden.harness.control.refusal_checks import check_refused
+from leyden.harness.control.refused_commits import check_full_disk
 from leyden.harness.control.replay_checks import check_replay
 from leyden.harness.control.search_checks import check_counts, check_search
 from leyden.harness.control.secret_checks import check_secrets
@@ -102,6 +103,19 @@ def control_pending(session: Session, step: Step) -> None:
         return started[-1]
 
     check_pending(make, step)
+
+
+def control_full_disk(session: Session, step: Step) -> None:
+    """{"do": "control_full_disk", "how": "refused", "options"?, "steps": [step, ...], "refused": [step], "end"?:
+    "kill", "then": [step, ...]}: a request whose commit the disk refuses
+    (`leyden.harness.control.refused_commits`)."""
+    started: list[Host] = []
+
+    def make(disk: bool) -> Host:
+        started.append(new_host(session, {**step, "disk": disk}, is_reference=not started))
+        return started[-1]
+
+    check_full_disk(make, step)
 
 
 def control_refused(session: Session, step: Step) -> None:

@@ -27,6 +27,8 @@ from leyden.harness.obligations.labels import labelled
 from leyden.harness.obligations.long_lists import long_list_obligations, portion_obligations
 from leyden.harness.obligations.machine.disks import disk_obligations
 from leyden.harness.obligations.machine.pending import pending_obligations
+from leyden.harness.obligations.machine.refused_commits import refused_commit_obligations
+from leyden.harness.obligations.machine.together import together_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
 from leyden.harness.obligations.sequences import (
@@ -101,6 +103,8 @@ def _derived() -> Iterator[Obligation]:
         service_fault_obligations(),
         disk_obligations(),
         pending_obligations(),
+        together_obligations(),
+        refused_commit_obligations(),
         apart_obligations(),
         aged_obligations(),
         (setup_obligation(), jitter_obligation()),

@@ -14,6 +14,7 @@ from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
 from leyden.harness.control.list_checks import PLACES
 from leyden.harness.control.pending_checks import PENDING_WAYS
 from leyden.harness.control.refusal_checks import MISTAKES
+from leyden.harness.control.refused_commits import FULL
 from leyden.harness.control.search_checks import COUNTS, KINDS
 from leyden.harness.control.state_checks import WAYS
 from leyden.harness.control.store_checks import COMPACTIONS, ENDINGS, POLICIES
@@ -162,6 +163,11 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "how": {"enum": list(PENDING_WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "probe?": _STEPS_WITHIN, "then": _STEPS_WITHIN,
         "offset?": {"type": "integer", "minimum": 1_000, "maximum": _MAX_MS},
+    },
+    "control_full_disk": {
+        "how": {"enum": list(FULL)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
+        "steps": _STEPS_WITHIN, "refused": {**_STEPS_WITHIN, "minItems": 1, "maxItems": 1}, "end?": {"enum": [*ENDS]},
+        "then": _STEPS_WITHIN,
     },
     "control_refused": {
         "operation": _NAME, "mistakes": {"type": "array", "items": {"enum": list(MISTAKES)}, "minItems": 1},

@@ -201,6 +201,13 @@ class HostedServer:
         """The real time, in ms."""
         return self._time.ms
 
+    @property
+    def store_folder(self) -> Path:
+        """The directory of the project's store."""
+        assert self._data is not None, "the server has no data directory"
+        [journal] = self._data.glob(f"*/{JOURNAL_NAME}")
+        return journal.parent
+
     def leave(self) -> str:
         """End the server, and return the folder in which another process can go on with the data."""
         assert self._folder is not None, "the server has no data directory"

@@ -14,7 +14,7 @@ from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
 from leyden.harness.targets.hosted import ENDS
 
-_SOURCE = "the harness's list of what can be pending"
+SOURCE = "the harness's list of what can be pending"
 _DAY_MS = 86_400_000
 _DOWN = "http://down.localhost/"
 _NETWORK = ("--network", "line:4")
@@ -73,6 +73,12 @@ _NOTIFIED = _failed("signed", callbackUrl="http://signed.localhost/")
 _FAULT_FIELDS: Mapping[str, Mapping[str, Any]] = {
     "burst": {"count": 2}, "wrong_content_type": {"value": "text/x"}, "unknown_field": {"value": "extra"},
     "missing_headers": {"headers": ["webhook-id"]}, "unknown_status": {"value": "strange"}, "delay": {"delay": 600},
+}  # fmt: skip
+
+# Until a message that was delayed, or a copy, is sent.
+_FAULT_SPANS_MS: Mapping[str, int] = {
+    "delay": 600_000, "duplicate": 1_000, "duplicate_new_id": 1_000, "redeliver": _DAY_MS, "burst": 60_000,
+    "reorder": 3_600_000,
 }  # fmt: skip
 
 
@@ -147,13 +153,13 @@ def pending_table() -> dict[str, Pending]:
             rotate = send("POST", "/sandbox/v1/webhook-secret/rotate")
             found[f"callback with the fault {kind}"] = Pending(
                 (rotate, send("POST", "/sandbox/v1/faults", fault), *_failed("c"), *_failed("d")),
-                600_000 if kind == "delay" else 5_000,
+                _FAULT_SPANS_MS.get(kind, 5_000),
                 then=_failed("e"),
             )
     return found
 
 
-_END = (*_NOTIFIED, advance("30h"))
+END = (*_NOTIFIED, advance("30h"))
 
 
 def pending_obligations() -> Iterator[Obligation]:
@@ -174,8 +180,8 @@ def pending_obligations() -> Iterator[Obligation]:
 def _obligation(kind: str, pending: Pending, how: str, *more: str) -> Obligation:
     options = [*PAUSED, *pending.options, *more]
     step: Any = {"do": "control_pending", "how": how, "options": options, "steps": [*pending.steps],
-                 "probe": [*pending.probe], "then": [*pending.then, *_END]}  # fmt: skip
+                 "probe": [*pending.probe], "then": [*pending.then, *END]}  # fmt: skip
     if pending.offset_ms is not None:
         step["offset"] = pending.offset_ms
     case = " ".join((f"{kind}, {how}", *more))
-    return Obligation(kind, "pending", case, _SOURCE, (step,), setup="pending-changed")
+    return Obligation(kind, "pending", case, SOURCE, (step,), setup="pending-changed")

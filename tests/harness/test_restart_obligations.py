@@ -1,0 +1,150 @@
+"""Obligations of restarts, of copies and of a disk that is full: each finds a mistake of its kind."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from leyden.callbacks.faults import Faults
+from leyden.devserver import serve
+from leyden.devserver.sandboxes.registry import SandboxRegistry
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.obligations.derive import all_obligations, obligation_cases
+from leyden.harness.obligations.machine.pending import pending_table
+from leyden.harness.obligations.machine.together import GROUPS, pending_groups
+from leyden.harness.runs.cases import play
+from leyden.rng import RandomStreams
+from leyden.server.charges.charges import ChargeService
+from leyden.server.http.idempotency import Idempotency
+from leyden.world.time.clock import VirtualClock
+from tests.support.deep import deep_except, deep_or
+
+
+def violation_of(kind: str, case: str = "", place: str = "") -> ContractViolation | None:
+    """The first violation of the cases with obligations of this kind."""
+    chosen = [one for one in all_obligations() if one.kind == kind and case in one.case and place in one.place]
+    assert chosen
+    found = (play(one).violation for one in obligation_cases(chosen))
+    return next((one for one in found if one is not None), None)
+
+
+# Many things that are pending at once
+
+
+@pytest.mark.parametrize("group", deep_except(GROUPS, GROUPS[0]))
+def test_a_server_with_many_pending_things_continues_after_a_kill(group: str) -> None:
+    chosen = [one for one in all_obligations() if (one.kind, one.place) == ("pending-together", group)]
+    for case in obligation_cases(chosen[:1]):
+        found = play(case)
+        assert (found.violation, found.skipped) == (None, 0), case.name
+
+
+def test_each_fault_of_callbacks_is_pending_with_the_others() -> None:
+    faults = {kind for kind in pending_table() if "with the fault" in kind}
+    assert len(faults) > 15
+    assert faults == set(pending_groups()[GROUPS[0]])
+
+
+def test_copies_that_are_not_sent_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Faults.resume
+
+    def resume(self: Faults) -> None:
+        waiting: Any = self._waiting
+        self._waiting = [row for row in waiting if not row["is_copy"]]  # type: ignore[assignment]
+        original(self)
+        self._waiting = waiting
+
+    monkeypatch.setattr(Faults, "resume", resume)
+    assert violation_of("pending-together", "kill", "faults") is not None
+    for kind in ("duplicate", "duplicate_new_id", "redeliver"):
+        assert violation_of("pending", f"fault {kind}, kill") is not None
+
+
+def test_charges_of_a_full_static_charge_that_do_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = ChargeService.resume
+
+    def resume(self: ChargeService) -> None:
+        find = self.charges.find
+        self.charges.find = lambda name, value: [row for row in find(name, value) if "closed" not in row]  # type: ignore[method-assign,misc,assignment]
+        original(self)
+        self.charges.find = find  # type: ignore[method-assign]
+
+    monkeypatch.setattr(ChargeService, "resume", resume)
+    assert violation_of("pending-together", "kill", "Charges") is not None
+
+
+# Another rate at the start
+
+
+def test_a_server_that_is_started_with_another_rate_has_the_right_time() -> None:
+    for case in obligation_cases(
+        [one for one in all_obligations() if one.kind == "rate-at-start"][:: deep_or(bounded=9, full=1)]
+    ):
+        found = play(case)
+        assert (found.violation, found.skipped) == (None, 0), case.name
+
+
+def test_time_that_is_counted_at_the_rate_of_the_new_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = VirtualClock.resume_from
+    monkeypatch.setattr(VirtualClock, "resume_from", lambda self, rate, *base: original(self, self._rate, *base))
+    assert violation_of("rate-at-start", "rate 0, restarted with 1 ") is not None
+    assert violation_of("rate-at-start", "rate 60, restarted with 1 ") is not None
+
+
+def test_a_pause_that_an_option_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = serve.world_config
+    starts = count()
+
+    def config(**given: Any) -> Any:
+        return original(**{**given, "rate": given["rate"] or (60.0 if next(starts) else 0.0)})
+
+    monkeypatch.setattr(serve, "world_config", config)
+    assert violation_of("rate-at-start", "rate 60, restarted with 0 ") is not None
+
+
+# A disk that is full
+
+
+def test_a_request_that_the_disk_refused_can_be_repeated() -> None:
+    chosen = [one for one in all_obligations() if one.kind == "full-disk"]
+    for case in obligation_cases(chosen[:: deep_or(bounded=20, full=4)]):
+        found = play(case)
+        assert (found.violation, found.skipped) == (None, 0), case.name
+
+
+def test_random_numbers_that_a_refused_commit_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RandomStreams, "rollback", lambda self, error: None)
+    assert violation_of("full-disk", "refused", "createCharge") is not None
+
+
+def test_a_stored_response_that_a_refused_commit_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    recall, remember = Idempotency.recall, Idempotency.remember
+    kept: dict[Any, Any] = {}
+
+    def remembered(
+        self: Idempotency, project: str, operation: str, key: str, raw: Any, status: int, body: bytes
+    ) -> None:
+        remember(self, project, operation, key, raw, status, body)
+        kept[id(self), project, operation, key] = recall(self, project, operation, key, raw)
+
+    monkeypatch.setattr(Idempotency, "remember", remembered)
+    monkeypatch.setattr(
+        Idempotency,
+        "recall",
+        lambda self, *names: kept.get((id(self), *names[:3])) or recall(self, *names),
+    )
+    assert violation_of("full-disk", "key, refused", "createCharge with a key") is not None
+    assert violation_of("full-disk", "partial", "createStaticCharge with a key") is not None
+
+
+def test_a_key_that_a_refused_commit_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert violation_of("full-disk", "ApiKey") is None
+    taken = SandboxRegistry.key_taken
+    monkeypatch.setattr(
+        SandboxRegistry,
+        "key_taken",
+        lambda self, key: self.world_of_key(key.encode()) is not None or taken(self, key),
+    )
+    assert violation_of("full-disk", "createApiKey") is not None
