@@ -23,6 +23,7 @@ from leyden import Sandbox, grid, sweep
 from leyden.errors import SweepError
 from leyden.lab.kpi import Kpi
 from leyden.lab.sweeps.runs import COLUMNS, Scenario, as_json, function_key, seed_for
+from leyden.lab.sweeps.store import SweepStore
 from leyden.lab.traffic import traffic
 from leyden.server.errors import StoreError
 from leyden.server.version import VERSION
@@ -242,13 +243,43 @@ def test_an_incomplete_last_line_loses_only_its_run(tmp_path: Path, kept: int) -
     assert len([json.loads(line) for line in store.read_text().splitlines()]) == 2
 
 
-@pytest.mark.parametrize("other", ["not a row\n", '{"run_id": "1"}\n', "[1]\n", '"text"\n'])
-def test_a_file_that_is_no_store_is_not_changed(tmp_path: Path, other: str) -> None:
+_NO_ROWS = ("not a row", '{"run_id": "1"}', "[1]", '"text"', "{}", "null", "12", '{"months": ["only copy"]}', "\0" * 9)
+_BEGUN = '{"run_id": "0123456789abcdef-2", "scenario": 0, "replication": 1, "seed": 5, "params": {'
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize(
+    "other", [*_NO_ROWS, f"{_BEGUN}}}}} and a note", f"{_BEGUN}}}}}", f"{_BEGUN}\u2028", "\ufeff{"]
+)
+def test_a_file_that_is_no_store_is_not_changed(tmp_path: Path, other: str, end: str) -> None:
     store = tmp_path / "runs.jsonl"
-    store.write_text(other)
-    with pytest.raises(StoreError, match="line 1"):
+    store.write_text(other + end, encoding="utf-8")
+    with pytest.raises(StoreError, match=r"line 1.* give store= a file of its own"):
         sweep(metrics, grid(x=[1]), store=store, progress=False)
-    assert store.read_text() == other
+    assert store.read_text(encoding="utf-8") == other + end
+
+
+def test_a_note_behind_the_rows_is_not_dropped(tmp_path: Path) -> None:
+    store = tmp_path / "runs.jsonl"
+    sweep(metrics, grid(x=[1]), store=store, progress=False)
+    noted = store.read_bytes() + b"a note"
+    store.write_bytes(noted)
+    with pytest.raises(StoreError, match="line 2, is no row of a sweep"):
+        sweep(metrics, grid(x=[1]), store=store, progress=False)
+    assert store.read_bytes() == noted
+
+
+def test_every_beginning_of_a_row_is_dropped(tmp_path: Path) -> None:
+    store = tmp_path / "runs.jsonl"
+    sweep(metrics, [{"x": 1}, {"x": 1}], store=store, progress=False)
+    rows = store.read_bytes().splitlines(keepends=True)
+    assert len(rows) == 2
+    for row in rows:
+        for size in range(len(row)):
+            store.write_bytes(row[:size])
+            with SweepStore(store) as opened:
+                assert not opened.rows
+            assert store.read_bytes() == b""
 
 
 def test_a_lone_surrogate_is_escaped_in_a_result_an_error_and_a_stored_row(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, cast
@@ -43,11 +44,45 @@ def _with_new_names(row: Any) -> Any:
     return {_FORMER_COLUMNS.get(name, name): value for name, value in row.items()} if isinstance(row, dict) else row
 
 
+# How `json.dumps` writes a row, up to its parameters; a pattern stands between two texts.
+_BEGINNING = (
+    ('{"run_id": "', "[0-9a-f]{16}(-[0-9]*)?|[0-9a-f]{0,15}"),
+    ('", "scenario": ', "[0-9]*"),
+    (', "replication": ', "[0-9]*"),
+    (', "seed": ', "[0-9]*"),
+    (', "params": {', "[ -~]*"),
+)
+
+
+def _is_cut_row(data: bytes) -> bool:
+    """Whether a row that `SweepStore.add` writes begins so, and has not ended in a newline."""
+    try:
+        rest = data.decode("ascii")
+    except UnicodeDecodeError:
+        return False
+    for text, pattern in _BEGINNING:
+        if len(rest) <= len(text):
+            return text.startswith(rest)
+        if not rest.startswith(text):
+            return False
+        rest = rest[len(text) :]
+        rest = rest[cast(re.Match[str], re.match(pattern, rest)).end() :]
+        if not rest:
+            break
+    if rest:
+        return False
+    try:
+        row, end = json.JSONDecoder().raw_decode(data.decode("ascii"))
+    except (ValueError, RecursionError):
+        return True
+    return end == len(data) and _SWEEP_ROW.validator.is_valid(_with_new_names(row))
+
+
 class SweepStore:
     """Rows by `run_id`, one line of JSON each, written when a run completes.
 
-    An incomplete last line, left by an interrupted program, is removed. Any other line that is not a row raises
-    `StoreError`. Failed runs are not in `rows`.
+    An incomplete last line is removed if it is the beginning of a row, which an interrupted sweep leaves. Any other
+    line that is not a row raises `StoreError`, and the file is not changed. Failed runs are not in `rows`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,7 +96,7 @@ class SweepStore:
             raise StoreError(f"{shown(path)} cannot be written: {error.strerror}; choose another store=") from None
 
     def _read(self) -> int:
-        """Read the file; return the number of bytes in complete lines."""
+        """Read the file; return the number of bytes in complete rows."""
         try:
             is_new = not self.path.exists()
         except OSError as error:  # its name is too long
@@ -70,7 +105,8 @@ class SweepStore:
             return 0
         data = _SWEEP_ROW.content(self.path)
         whole = data.rfind(b"\n") + 1
-        for number, line in enumerate(data[:whole].split(b"\n")[:-1], 1):
+        lines = data[:whole].split(b"\n")[:-1]
+        for number, line in enumerate(lines, 1):
             where = f"{shown(self.path)}, line {number},"
             document = _with_new_names(_SWEEP_ROW.parse(line, where, infinite=True))
             row = cast(SweepRow, as_json(_SWEEP_ROW.check(document, where)))
@@ -78,6 +114,9 @@ class SweepStore:
                 self.rows[row["run_id"]] = row
             else:
                 self.rows.pop(row["run_id"], None)
+        if not _is_cut_row(data[whole:]):
+            where = f"{shown(self.path)}, line {len(lines) + 1},"
+            raise _SWEEP_ROW.refusal(where, "it has no end of line, and a row of a sweep does not begin so")
         return whole
 
     def add(self, row: SweepRow) -> None:
