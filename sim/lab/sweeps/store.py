@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self, cast
+from typing import Any, Self, cast
 
 from jsonschema_rs import Draft202012Validator
 
@@ -88,9 +90,10 @@ class SweepStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: dict[str, SweepRow] = {}
+        self._count = 0  # of the rows in the file, failed ones too
         whole = self._read()
         try:
-            self._file: IO[bytes] = path.open("ab")
+            self._file = path.open("ab", buffering=0)  # a buffer would be written again when the file is closed
             self._file.truncate(whole)
         except OSError as error:
             raise StoreError(f"{shown(path)} cannot be written: {error.strerror}; choose another store=") from None
@@ -106,6 +109,7 @@ class SweepStore:
         data = _SWEEP_ROW.content(self.path)
         whole = data.rfind(b"\n") + 1
         lines = data[:whole].split(b"\n")[:-1]
+        self._count = len(lines)
         for number, line in enumerate(lines, 1):
             where = f"{shown(self.path)}, line {number},"
             document = _with_new_names(_SWEEP_ROW.parse(line, where, infinite=True))
@@ -120,9 +124,20 @@ class SweepStore:
         return whole
 
     def add(self, row: SweepRow) -> None:
-        """Write one row and flush it to the operating system."""
-        self._file.write(json.dumps(row).encode() + b"\n")
-        self._file.flush()
+        """Write one row to the operating system. Raises `StoreError`; the file then ends with the row before."""
+        line = json.dumps(row).encode() + b"\n"
+        written = 0
+        try:
+            while written < len(line):
+                written += self._file.write(line[written:])
+        except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(os.fstat(self._file.fileno()).st_size - written)
+            raise StoreError(
+                f"{shown(self.path)} cannot be written: {error.strerror}; it has the {self._count} rows before: make"
+                " room, or move the file, and repeat the sweep, which continues with them"
+            ) from None
+        self._count += 1
 
     def __enter__(self) -> Self:
         return self
@@ -130,4 +145,5 @@ class SweepStore:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        with suppress(OSError):  # each row was written when it was added
+            self._file.close()
