@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -13,8 +15,9 @@ from typing import Any, Self, cast
 from jsonschema_rs import Draft202012Validator
 
 from leyden.json_files import DocumentKind, shown
-from leyden.lab.sweeps.runs import COLUMNS, FAILED, OK, SweepRow, as_json
+from leyden.lab.sweeps.runs import COLUMNS, FAILED, MAX_SEED, OK, SweepRow, SweepRun, as_json
 from leyden.server.errors import StoreError
+from leyden.server.version import VERSION
 
 _COUNT = {"type": "integer", "minimum": 0}
 _ROW: dict[str, Any] = {
@@ -24,7 +27,7 @@ _ROW: dict[str, Any] = {
         "run_id": {"type": "string"},
         "scenario": _COUNT,
         "replication": _COUNT,
-        "seed": _COUNT,
+        "seed": {**_COUNT, "maximum": MAX_SEED},
         "params": {"type": "object"},
         "metrics": {"type": "object"},
         "status": {"enum": [OK, FAILED]},
@@ -32,13 +35,13 @@ _ROW: dict[str, Any] = {
         "real_time_s": {"type": ["number", "null"]},
         "version": {"type": "string"},
         "leyden_version": {"type": "string"},
+        "checksum": {"type": "string"},  # former versions wrote none
     },
 }
 _SWEEP_ROW = DocumentKind(
     "row of a sweep", StoreError, "give store= a file of its own", Draft202012Validator(_ROW), 1_000_000_000
 )
-
-
+_CHANGED_ROW = _SWEEP_ROW._replace(mend="restore it from a copy, or delete the line, and its run is done again")
 _FORMER_COLUMNS = {"wall_s": "real_time_s"}  # of files that an earlier version wrote
 
 
@@ -80,6 +83,26 @@ def _is_cut_row(data: bytes) -> bool:
     return end == len(data) and _SWEEP_ROW.validator.is_valid(_with_new_names(row))
 
 
+def _checksum(row: Mapping[str, Any]) -> str:
+    return blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def _is_stored_as(given: Any, stored: Any) -> bool:
+    """Whether the file has this value of a parameter so. A value without a JSON form may have another text in each
+    process, so it is not compared."""
+    if isinstance(given, Mapping):
+        if not all(isinstance(name, str) for name in given):
+            return True
+        named = {as_json(name): value for name, value in given.items()}
+        return isinstance(stored, dict) and (
+            named.keys() == stored.keys() and all(_is_stored_as(named[name], stored[name]) for name in named)
+        )
+    if isinstance(given, (list, tuple)):
+        return isinstance(stored, list) and (len(given) == len(stored) and all(map(_is_stored_as, given, stored)))
+    is_json = given is None or isinstance(given, (bool, int, float, str))
+    return not is_json or json.dumps(as_json(given)) == json.dumps(stored)
+
+
 class SweepStore:
     """Rows by `run_id`, one line of JSON each, written when a run completes.
 
@@ -90,6 +113,7 @@ class SweepStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: dict[str, SweepRow] = {}
+        self._lines: dict[str, int] = {}
         self._count = 0  # of the rows in the file, failed ones too
         whole = self._read()
         try:
@@ -113,7 +137,11 @@ class SweepStore:
         for number, line in enumerate(lines, 1):
             where = f"{shown(self.path)}, line {number},"
             document = _with_new_names(_SWEEP_ROW.parse(line, where, infinite=True))
-            row = cast(SweepRow, as_json(_SWEEP_ROW.check(document, where)))
+            _SWEEP_ROW.check(document, where)
+            if (checksum := document.pop("checksum", None)) is not None and checksum != _checksum(document):
+                raise _CHANGED_ROW.refusal(where, "its checksum is that of another content")
+            row = cast(SweepRow, as_json(document))
+            self._lines[row["run_id"]] = number
             if row["status"] == OK:
                 self.rows[row["run_id"]] = row
             else:
@@ -123,9 +151,25 @@ class SweepStore:
             raise _SWEEP_ROW.refusal(where, "it has no end of line, and a row of a sweep does not begin so")
         return whole
 
+    def row_of(self, run: SweepRun) -> SweepRow | None:
+        """The row of a run, if it is in the file. Raises `StoreError` for one with another seed or other parameters."""
+        row = self.rows.get(run.run_id)
+        if row is None:
+            return None
+        where = f"{shown(self.path)}, line {self._lines[run.run_id]},"
+        if row["seed"] != run.seed:
+            raise _CHANGED_ROW.refusal(where, f"seed is {row['seed']}, and the run {run.run_id} has {run.seed}")
+        if not _is_stored_as(run.params, row["params"]):
+            raise _CHANGED_ROW.refusal(where, f"params are not those of the run {run.run_id}")
+        # What the id does not fix; a row of an earlier file may lack it.
+        return {
+            **row, "scenario": run.scenario, "replication": run.replication, "seed": run.seed,
+            "params": run.json_params, "version": run.version, "leyden_version": VERSION,
+        }  # fmt: skip
+
     def add(self, row: SweepRow) -> None:
         """Write one row to the operating system. Raises `StoreError`; the file then ends with the row before."""
-        line = json.dumps(row).encode() + b"\n"
+        line = json.dumps({**row, "checksum": _checksum(row)}).encode() + b"\n"
         written = 0
         try:
             while written < len(line):
