@@ -157,7 +157,7 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
                 f" back, or delete {path.with_name(END_NAME)} to continue without them"
             )
         draft = path.with_suffix(".journal.recovered")
-        with path.open("rb") as damaged, _create_private(draft) as kept:
+        with path.open("rb") as damaged, create_private(draft) as kept:
             if first.line == 1:
                 begin = header_line()[0]
                 if b'["' in damaged.readline()[len(begin) :]:
@@ -172,7 +172,7 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
             os.truncate(draft, second.good_bytes)
             sound = load(draft)
         aside = next(name for n in range(1, 10_000) if not (name := path.with_suffix(f"{_ASIDE}{n}")).exists())
-        with path.open("rb") as damaged, _create_private(aside) as copy:
+        with path.open("rb") as damaged, create_private(aside) as copy:
             shutil.copyfileobj(damaged, copy)
         for written in (draft, aside):
             with written.open("rb+") as file:
@@ -192,7 +192,7 @@ def notes_of_recovery(path: Path) -> list[str]:
     ]
 
 
-def _create_private(path: Path) -> BinaryIO:
+def create_private(path: Path) -> BinaryIO:
     """Create a file that only this user can read: a journal contains keys and secrets."""
     path.unlink(missing_ok=True)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")

@@ -28,7 +28,7 @@ from leyden.harness.runs.specification import document_hash
 from leyden.harness.targets.adapter import NO_ADAPTER, load_adapter
 from leyden.harness.targets.served import ExternalService, ServedLeyden, public_url, target_at
 from leyden.harness.targets.target import SERVED, InProcess, Target
-from leyden.json_files import VersionWarning, read_text, shown
+from leyden.json_files import VersionWarning, read_text, shown, write_private
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
@@ -77,7 +77,7 @@ def fuzz(options: argparse.Namespace) -> int:
         report = run_campaign(config, system_time_ms, Progress(config))
     Progress(config).done(report)
     for file, form in reports:
-        _write(file, _rendered(report, file, form))
+        _write(file, _rendered(report, file, form), is_private=form != "markdown")
     if options.format is not None and not reports:
         _write_cases(report, options.cases)
         print(FORMATS[options.format](report), end="")
@@ -335,8 +335,12 @@ def _write_case(folder: Path, number: int, found: FoundViolation) -> Path:
     return path
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, *, is_private: bool = True) -> None:
+    """Write a file with requests and secrets, so only its owner may read it; else a document of the user's."""
     try:
-        path.write_text(text, encoding="utf-8")
+        if is_private:
+            write_private(path, text)
+        else:
+            path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}; check the path") from None

@@ -371,6 +371,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     def notebook(self, path: str | Path) -> Path:
         """Write a notebook that describes this sandbox, creates it again and shows tables and drawings. Needs nbformat.
 
+        The file has the API keys and the webhook secrets, so only its owner may read it (0600).
         Raises `ActionLogError` as `script` does, `NotebookError` for a file that cannot be written.
         """
         require("sb.notebook()", "nbformat", "lab")
@@ -381,7 +382,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
             self.session.complete_log()
             text = as_notebook(self.world, self.action_log)
         try:
-            path.write_text(text, encoding="utf-8", newline="\n")
+            write_private(path, text)
         except OSError as error:
             raise NotebookError(f"{shown(path)} cannot be written: {error.strerror}; choose another path") from None
         return path

@@ -19,7 +19,7 @@ from leyden import Sandbox
 from leyden.errors import ForkError
 from leyden.json_files import VersionWarning
 from leyden.server.version import VERSION
-from tests.support.deep import deep_except, deep_or
+from tests.support.deep import deep, deep_except, deep_or
 from tests.support.mutations import HOSTILE, mutated, places, refusal
 
 ATTACK = "touch('PWNED')"
@@ -241,6 +241,60 @@ def test_a_sandbox_that_is_loaded_from_changed_rows_can_be_used() -> None:
             refusal(lambda: use(sandbox))  # noqa: B023
             used += 1
     assert used > number // 5
+
+
+COUNTED = (
+    "requests", "journal/length", "network/event_count", "network/shard_count", "tables/charges/next_id",
+    "tables/payments/rows/0/0", "tables/faults/rows/0/1/hits", "tables/traffic/rows/0/1/arrived",
+    "tables/charges/rows/0/1/sequence",
+)  # fmt: skip
+
+
+def with_number(place: str, number: int) -> dict[str, Any]:
+    """`rich`, with this number at a place."""
+    snapshot: dict[str, Any] = deepcopy(rich())
+    holder: Any = snapshot
+    *steps, last = (step.replace("~1", "/") for step in place.split("/"))
+    for step in steps:
+        holder = holder[int(step) if isinstance(holder, list) else step]
+    holder[int(last) if isinstance(holder, list) else last] = number
+    return snapshot
+
+
+@pytest.mark.parametrize("place", COUNTED)
+def test_a_counter_has_room_above(place: str) -> None:
+    with pytest.raises(ForkError, match=rf"/{place}: {2**52} is greater than the maximum of {2**52 - 1}"):
+        Sandbox.from_snapshot(with_number(place, 2**52))
+
+
+def whole_numbers() -> list[str]:
+    """The places of whole numbers in `rich`, one for each field."""
+    found: dict[tuple[str, ...], str] = {}
+
+    def walk(value: Any, path: tuple[str, ...]) -> None:
+        if isinstance(value, (dict, list)):
+            for name, one in value.items() if isinstance(value, dict) else enumerate(value):
+                walk(one, (*path, str(name).replace("/", "~1")))
+        elif type(value) is int:
+            found.setdefault(tuple("*" if each.isdigit() else each for each in path[:-1]) + path[-1:], "/".join(path))
+
+    walk({name: part for name, part in rich().items() if name != "action_log"}, ())
+    return list(found.values())
+
+
+@deep("test_a_counter_has_room_above")
+@pytest.mark.parametrize("number", [2**53 - 1, 2**53 - 2])
+def test_no_number_that_is_loaded_makes_the_next_file_unreadable(number: int) -> None:
+    loaded = 0
+    for place in whole_numbers():
+        try:
+            sandbox = Sandbox.from_snapshot(with_number(place, number))
+        except ForkError:
+            continue
+        refusal(lambda: use(sandbox))  # noqa: B023
+        Sandbox.from_snapshot(json.loads(json.dumps(sandbox.snapshot())))
+        loaded += 1
+    assert loaded > 5
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -23,6 +24,7 @@ from leyden import Sandbox, grid, sweep
 from leyden.errors import SweepError
 from leyden.lab.kpi import Kpi
 from leyden.lab.sweeps.runs import COLUMNS, Scenario, as_json, function_key, seed_for
+from leyden.lab.sweeps.store import SweepStore
 from leyden.lab.traffic import traffic
 from leyden.server.errors import StoreError
 from leyden.server.version import VERSION
@@ -242,13 +244,96 @@ def test_an_incomplete_last_line_loses_only_its_run(tmp_path: Path, kept: int) -
     assert len([json.loads(line) for line in store.read_text().splitlines()]) == 2
 
 
-@pytest.mark.parametrize("other", ["not a row\n", '{"run_id": "1"}\n', "[1]\n", '"text"\n'])
-def test_a_file_that_is_no_store_is_not_changed(tmp_path: Path, other: str) -> None:
+_NO_ROWS = ("not a row", '{"run_id": "1"}', "[1]", '"text"', "{}", "null", "12", '{"months": ["only copy"]}', "\0" * 9)
+_BEGUN = '{"run_id": "0123456789abcdef-2", "scenario": 0, "replication": 1, "seed": 5, "params": {'
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize(
+    "other", [*_NO_ROWS, f"{_BEGUN}}}}} and a note", f"{_BEGUN}}}}}", f"{_BEGUN}\u2028", "\ufeff{"]
+)
+def test_a_file_that_is_no_store_is_not_changed(tmp_path: Path, other: str, end: str) -> None:
     store = tmp_path / "runs.jsonl"
-    store.write_text(other)
-    with pytest.raises(StoreError, match="line 1"):
+    store.write_text(other + end, encoding="utf-8")
+    with pytest.raises(StoreError, match=r"line 1.* give store= a file of its own"):
         sweep(metrics, grid(x=[1]), store=store, progress=False)
-    assert store.read_text() == other
+    assert store.read_text(encoding="utf-8") == other + end
+
+
+def test_a_note_behind_the_rows_is_not_dropped(tmp_path: Path) -> None:
+    store = tmp_path / "runs.jsonl"
+    sweep(metrics, grid(x=[1]), store=store, progress=False)
+    noted = store.read_bytes() + b"a note"
+    store.write_bytes(noted)
+    with pytest.raises(StoreError, match="line 2, is no row of a sweep"):
+        sweep(metrics, grid(x=[1]), store=store, progress=False)
+    assert store.read_bytes() == noted
+
+
+@pytest.mark.parametrize("has_checksum", [True, False])
+@pytest.mark.parametrize(
+    ("changed", "value"),
+    [
+        ("params", {"x": 7, "y": [1, {"z": "a"}]}),
+        ("params", {"x": 2, "y": [1, {"z": "b"}]}),
+        ("params", {"x": 2, "y": [1]}),
+        ("params", {"x": 2, "y": [True, {"z": "a"}]}),
+        ("params", {"x": 2}),
+        ("params", {}),
+        ("seed", 5),
+        ("seed", 1e308),
+        ("seed", 2**48),
+        ("metrics", {"double": 4}),
+        ("metrics", {"double": 5, "random": 1, "again": 0}),
+        ("scenario", 9),
+        ("real_time_s", 9.5),
+    ],
+)
+def test_a_row_that_was_changed_is_refused_with_its_line(
+    tmp_path: Path, changed: str, value: Any, has_checksum: bool
+) -> None:
+    store, scenarios = tmp_path / "runs.jsonl", [{"x": x, "y": (1, {"z": "a"})} for x in (1, 2, 3)]
+    fresh = sweep(metrics, scenarios, store=store, progress=False)
+    rows = [json.loads(line) for line in store.read_text().splitlines()]
+    if not has_checksum:  # as former versions wrote it
+        for row in rows:
+            del row["checksum"]
+    store.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert same(fresh, sweep(metrics, scenarios, store=store, progress=False))
+    rows[1][changed] = value
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    store.write_text(text)
+    if has_checksum or changed in ("params", "seed"):
+        with pytest.raises(
+            StoreError, match=r"runs\.jsonl, line 2, is no row of a sweep: .*; (restore it|give store=)"
+        ):
+            sweep(metrics, scenarios, store=store, progress=False)
+    else:  # nothing else tells what the function returned
+        sweep(metrics, scenarios, store=store, progress=False)
+    assert store.read_text() == text
+
+
+def test_parameters_that_have_another_text_in_each_process_are_read(tmp_path: Path) -> None:
+    def given() -> list[dict[str, Any]]:
+        return [{"x": 1, "lock": threading.Lock(), "by": {1: 2}, "nan": math.nan, "a": "\ud800", "n": np.int64(3)}]
+
+    for _ in range(2):
+        df = sweep(metrics, given(), store=tmp_path / "runs.jsonl", progress=False, version="1")
+        assert list(df["status"]) == ["ok"]
+    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 1
+
+
+def test_every_beginning_of_a_row_is_dropped(tmp_path: Path) -> None:
+    store = tmp_path / "runs.jsonl"
+    sweep(metrics, [{"x": 1}, {"x": 1}], store=store, progress=False)
+    rows = store.read_bytes().splitlines(keepends=True)
+    assert len(rows) == 2
+    for row in rows:
+        for size in range(len(row)):
+            store.write_bytes(row[:size])
+            with SweepStore(store) as opened:
+                assert not opened.rows
+            assert store.read_bytes() == b""
 
 
 def test_a_lone_surrogate_is_escaped_in_a_result_an_error_and_a_stored_row(tmp_path: Path) -> None:
@@ -263,6 +348,7 @@ def test_a_lone_surrogate_is_escaped_in_a_result_an_error_and_a_stored_row(tmp_p
     assert (fresh["note"][1], fresh["\\ud800"][1], fresh["x"][1]) == (["\\ud800"], "\\udfff", "\\udfff")
     lines = [json.loads(line) for line in store.read_text().splitlines()]
     lines[1]["metrics"]["note"] = ["\ud800"]  # as another program may write it
+    del lines[1]["checksum"]
     store.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert same(fresh, sweep(halves, grid(x=["fail", "\udfff"]), store=store, progress=False))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 from leyden.server.errors import StoreError
-from leyden.server.store.journal import sync_directory
+from leyden.server.store.journal import create_private, sync_directory
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.tables.row_map import Row
 
@@ -16,13 +17,13 @@ from leyden.server.store.tables.row_map import Row
 def export_tinydb(storage: RowStorage, path: str | os.PathLike[str]) -> None:
     """Write a file that `tinydb.TinyDB(path)` opens: the same tables, documents and ids.
 
-    The file is replaced atomically. It is ASCII, because TinyDB reads a file in the machine's own encoding. Raises
-    `StoreError` when it cannot be written.
+    The file is replaced atomically, and only its owner may read it (0600). It is ASCII, because TinyDB reads a file in
+    the machine's own encoding. Raises `StoreError` when it cannot be written.
     """
     target = Path(path)
     draft = target.with_name(target.name + ".new")
     try:
-        with draft.open("w", encoding="ascii") as file:
+        with io.TextIOWrapper(create_private(draft), encoding="ascii") as file:
             json.dump(storage.read() or {}, file, default=dict)
             file.flush()
             os.fsync(file.fileno())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from leyden.arguments import checked_path
 from leyden.extras import require
-from leyden.json_files import InputError
+from leyden.json_files import InputError, shown
 from leyden.lab.parquet.layout import AT_THE_END, FORMAT, JOURNAL, MANIFEST, ORDER, PORTIONED, REST, part_name
 from leyden.lab.parquet.manifest import checksum_of, portion_names, read_manifest, write_manifest
 from leyden.lab.table_rows import TABLES, Row, states_of
@@ -15,7 +17,7 @@ from leyden.lab.tables import frame_of
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.deliveries import PENDING
-from leyden.server.printable import quoted
+from leyden.server.printable import printable, quoted
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.interrupts import interrupts
@@ -58,6 +60,7 @@ class RunWriter:
             world.removed.write_to(self._directory, self._manifest["removed"] - self._manifest["charges"])
         # What the portions have and the world still has, after an interrupt: rows are removed in several commits.
         self._unremoved: dict[str, dict[str, str]] = {}
+        self._has_failed = False
 
     @property
     def kept(self) -> int:
@@ -99,7 +102,12 @@ class RunWriter:
         return len(ended["charges"])
 
     def close(self) -> None:
-        """Write the rows that have not ended into separate files. They stay in the world. An interrupt waits."""
+        """Write the rows that have not ended into separate files. They stay in the world. An interrupt waits.
+
+        After a file that could not be written nothing more is.
+        """
+        if self._has_failed:
+            return
         with interrupts.deferred():
             self._finish_removal()
             with self._world.exclusive():
@@ -213,11 +221,42 @@ class RunWriter:
         frame = frame_of(self._world, name, rows)
         frame.insert(0, ORDER, self._order(name, rows))
         path = self._directory / name / file
-        path.parent.mkdir(exist_ok=True)
+        with self._writing(path) as unfinished:
+            path.parent.mkdir(exist_ok=True)
+            pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame, preserve_index=False), unfinished)
+            found = {"rows": len(rows), "checksum": checksum_of(unfinished)}
+            unfinished.replace(path)
+        self._files[f"{name}/{file}"] = found
+
+    @contextmanager
+    def _writing(self, path: Path) -> Iterator[Path]:
+        """The unfinished file beside a path. When the disk refuses a file, `InputError` says what the directory has:
+        the portions that count, and nothing else."""
         unfinished = path.with_suffix(".tmp")
-        pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame, preserve_index=False), unfinished)
-        self._files[f"{name}/{file}"] = {"rows": len(rows), "checksum": checksum_of(unfinished)}
-        unfinished.replace(path)
+        try:
+            yield unfinished
+        except OSError as error:
+            self._has_failed = True
+            self._remove_uncounted(unfinished)
+            why = printable((error.strerror or str(error)).splitlines()[0])
+            parts, charges = self._manifest["parts"], self._manifest["charges"]
+            portions = f"{parts} portion{'' if parts == 1 else 's'}"
+            left = f"has {portions} with {charges} Charges, and the sandbox has the others"
+            raise InputError(
+                f"{shown(path)} cannot be written: {why}; {shown(self._directory)}"
+                f" {left if parts else 'has no portion, and the sandbox has all Charges'}: make room, and run again"
+                " with the same spill="
+            ) from None
+
+    def _remove_uncounted(self, unfinished: Path) -> None:
+        counted = {*portion_names(self._manifest["parts"]), *self._manifest.get("files", ())}
+        for path in (unfinished, *(self._directory / name for name in self._files.keys() - counted)):
+            with suppress(OSError):
+                path.unlink()
+        if not (self._directory / MANIFEST).exists():  # else the next run could not tell it from another directory
+            for name in (*PORTIONED, *AT_THE_END, JOURNAL):
+                with suppress(OSError):
+                    (self._directory / name).rmdir()
 
     def _order(self, name: str, rows: list[Row]) -> list[int]:
         if name not in _OWNERS:
@@ -230,7 +269,8 @@ class RunWriter:
         found = {**self._manifest, **changes}
         portions = {*portion_names(found["parts"])}  # an interrupt may have left one that does not count
         files = {name: one for name, one in self._files.items() if name in portions or name.endswith(f"/{REST}")}
-        self._manifest = write_manifest(self._directory, {**found, "files": files})
+        with self._writing(self._directory / MANIFEST):
+            self._manifest = write_manifest(self._directory, {**found, "files": files})
 
 
 def _is_closed(row: InvoiceRow) -> bool:

@@ -17,6 +17,7 @@ from leyden.server.version import VERSION
 # The columns of every sweep; parameters and metrics come between the fourth and the fifth.
 COLUMNS = ("run_id", "scenario", "replication", "seed", "status", "error", "real_time_s", "version", "leyden_version")
 
+MAX_SEED = 2**48 - 1
 OK, FAILED = "ok", "failed"
 
 
@@ -55,7 +56,7 @@ class SweepRun(NamedTuple):
 
 
 def seed_for(seed: int, replication: int) -> int:
-    """The seed of a replication, 48 bits, the same in every scenario."""
+    """The seed of a replication, at most `MAX_SEED`, the same in every scenario."""
     return int.from_bytes(sha256(f"sweep {seed} {replication}".encode()).digest()[:6], "big")
 
 

@@ -111,7 +111,6 @@ def sweep(
     file = SweepStore(path) if path is not None else None
     rows: dict[str, SweepRow] = {}
     with file if file is not None else nullcontext(), _ProgressBar(progress) as bar:
-        known = {} if file is None else file.rows
 
         def on_row(number: int, row: SweepRow) -> None:
             rows[runs[number].run_id] = row
@@ -126,12 +125,8 @@ def sweep(
 
         while True:
             for run in runs:
-                if run.run_id not in rows and (row := known.get(run.run_id)) is not None:
-                    # What the id does not fix; a row of an earlier file may lack it.
-                    rows[run.run_id] = {
-                        **row, "scenario": run.scenario, "replication": run.replication, "version": version,
-                        "leyden_version": VERSION,
-                    }  # fmt: skip
+                if file is not None and run.run_id not in rows and (row := file.row_of(run)) is not None:
+                    rows[run.run_id] = row
             bar.expect(len(runs), len(rows))
             perform_runs(
                 fn,

@@ -31,8 +31,15 @@ _INSTANTS = frozenset(
 _SIGNED = frozenset({"hop", "code", "seed", "given_seed"})
 _FROM_ONE = frozenset({"attempt", "count", "nth", "limit", "times", "last_id"})
 
-# A number that a world counts on from, so it has room above.
+# A number that a world counts on from, so it has room above: what it reaches is saved, and read again.
 COUNTER: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_COUNT // 2}
+_COUNTED = frozenset(
+    {
+        "acted", "arrived", "attempt_count", "charges_before", "event_count", "hits", "holding", "idle", "last_id",
+        "matches", "number", "objections", "parts_in_flight", "received", "refused", "replayed_from", "restored",
+        "returned", "sequence", "shard_count", "together", "visit",
+    }
+)  # fmt: skip
 
 _NUMBER = {"type": "number", "minimum": -(2**63), "maximum": 2**63}
 _NUMBERS = {"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": 24}
@@ -52,7 +59,8 @@ def integer_schema(name: str) -> Schema:
         return {"type": "integer", "minimum": 0, "maximum": MAX_INSTANT_MS}
     if not name or name in _SIGNED:
         return dict(INTEGER)
-    return {"type": "integer", "minimum": 1 if name in _FROM_ONE else 0, "maximum": MAX_COUNT}
+    most = COUNTER["maximum"] if name in _COUNTED else MAX_COUNT
+    return {"type": "integer", "minimum": 1 if name in _FROM_ONE else 0, "maximum": most}
 
 
 def _form(names: Sequence[str], *items: Mapping[str, Any]) -> Schema:
@@ -157,7 +165,7 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     },
     ("ValuesRow", "values"): {"type": "array", "items": {"anyOf": [_NUMBER, _text("^.")]}, "minItems": 1},
     ("ValuesRow", "places"): or_null({"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 1}),
-    ("ReturnRow", "visit"): _from(2, MAX_COUNT),
+    ("ReturnRow", "visit"): {**COUNTER, "minimum": 2},
     ("TrafficRow", "id"): _text("^[1-9][0-9]{0,15}$"),
     ("TrafficRow", "due"): {"type": "number", "minimum": 0, "maximum": MAX_INSTANT_MS},
     ("TrafficRow", "limit"): or_null(_from(0, MAX_COUNT)),
@@ -168,7 +176,7 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("StaticChargeRow", "id"): _UUID,
     ("DeliveryRow", "id"): _UUID,
     ("DeliveryRow", "status"): _one_of(PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED),
-    ("DeliveryRow", "sequence"): _from(1, MAX_COUNT),
+    ("DeliveryRow", "sequence"): {**COUNTER, "minimum": 1},
     ("DeliveryRow", "attempts"): _text(r"^(?:\[[^\n]*\]\n)*$"),
     ("ProjectRow", "webhook_secrets"): {"type": "array", "minItems": 1},
     ("KeyRow", "id"): _API_KEY,

@@ -38,7 +38,7 @@ def _tuple(*items: Any) -> dict[str, Any]:
 
 
 def _table(row: Mapping[str, Any]) -> dict[str, Any]:
-    return _object({"exists": _FLAG, "next_id": or_null(_COUNT), "rows": _list(_tuple(_COUNT, row))})
+    return _object({"exists": _FLAG, "next_id": or_null(COUNTER), "rows": _list(_tuple(COUNTER, row))})
 
 
 # What a directory has, too.
@@ -58,11 +58,11 @@ _CONFIG = {
 }
 _IN_FLIGHT = {
     "queue": _list(_TEXT),
-    "attempts": {"type": "object", "additionalProperties": _COUNT},
+    "attempts": {"type": "object", "additionalProperties": COUNTER},
     "disabled": _list(_tuple(_TEXT, _TEXT)),
 }
 _FORMER_IN_FLIGHT = {former: _IN_FLIGHT[name] for former, name in FORMER_KEYS.items()}
-_ENTRY = _tuple(_COUNT, INSTANT, _TEXT, _TEXT, {"type": "object"})
+_ENTRY = _tuple(COUNTER, INSTANT, _TEXT, _TEXT, {"type": "object"})
 
 # In Draft 4 of JSON Schema 1.0 is no integer.
 SNAPSHOT_SCHEMA = _object(
@@ -77,7 +77,7 @@ SNAPSHOT_SCHEMA = _object(
         },
         "journal": _object(
             {
-                "length": _COUNT,
+                "length": COUNTER,
                 "hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
                 "since": INSTANT,
                 "entries": _list(_ENTRY),
@@ -95,7 +95,7 @@ SNAPSHOT_SCHEMA = _object(
         "reseeds": _list(_SEED),
         "streams": _STATE_ROW["streams"],
         "outbox": {"anyOf": [_object(_IN_FLIGHT), _object(_FORMER_IN_FLIGHT)]},
-        "requests": _COUNT,
+        "requests": COUNTER,
     },
     optional=("leyden", "network"),
 )
