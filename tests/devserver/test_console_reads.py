@@ -97,6 +97,18 @@ def test_what_is_due_is_listed_in_the_order_in_which_it_runs(sandbox: Sandbox) -
     assert ask(sandbox, f"clock/due?after={page['next']}")["data"] == due[3:]
 
 
+def test_a_page_of_scheduled_events_follows_one_that_is_cancelled(sandbox: Sandbox) -> None:
+    charges = [sandbox.charges.create(amount="1000", description="x", expiresIn=60 * n) for n in range(1, 6)]
+    page = ask(sandbox, "clock/due?limit=2")
+    assert [row["id"] for row in page["data"]] == [charge.id for charge in charges[:2]]
+    sandbox.wallet("ana").pay(charges[1])
+    rest = ask(sandbox, f"clock/due?limit=2&after={page['next']}")
+    assert [row["id"] for row in rest["data"]] == [charge.id for charge in charges[2:4]]
+    sandbox.advance("3m")
+    again = ask(sandbox, f"clock/due?after={page['next']}")
+    assert [row["id"] for row in again["data"]] == [charge.id for charge in charges[3:]]
+
+
 def test_a_search_finds_every_kind_by_what_a_person_has_of_it(sandbox: Sandbox) -> None:
     coffee = charge(sandbox, description="Coffee & <b>cake</b>", internalId="order-17", callbackUrl=SHOP)
     charge(sandbox)

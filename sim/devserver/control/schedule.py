@@ -13,30 +13,37 @@ from leyden.server.timestamps import to_iso
 from leyden.world.time.timers import Entry
 from leyden.world.world import World
 
+_MOST_ENDS = 1_000  # of pages, of which the last event is known after it was cancelled
+
 
 class ScheduleControl:
     """Handlers for one world's scheduled events."""
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._ends: dict[int, tuple[int, int, int]] = {}  # the last events of recent pages, by their numbers
 
     @handles(needs=("query.limit",), recorded=False)
     def list_due_events(self, call: Request) -> Page:
         """One page of the scheduled events, in the order in which they will run.
 
         The cursor is the sequence number of the last one. If that has run meanwhile, so has everything before it, and
-        the page begins with the next event.
+        the page begins with the next event. If it was cancelled, its place is known as that of a recent page's end.
         """
         number, limit = position(call.query.get("after")), call.query["limit"]
         entries = self._world.clock.timers()
         if number is not None:
-            last = next((entry for entry in entries if entry[2] == number), None)
-            entries = [entry for entry in entries if last is None or entry > last]
+            last = next((entry[:3] for entry in entries if entry[2] == number), self._ends.get(number))
+            entries = [entry for entry in entries if last is None or entry[:3] > last]
         found = nsmallest(limit + 1, entries)
-        return {
-            "data": [self._due_event(entry) for entry in found[:limit]],
-            "next": cursor(KINDS["event"], found[limit - 1][2]) if len(found) > limit else None,
-        }
+        if len(found) <= limit:
+            return {"data": [self._due_event(entry) for entry in found], "next": None}
+        end = found[limit - 1][:3]
+        self._ends.pop(end[2], None)
+        self._ends[end[2]] = end
+        if len(self._ends) > _MOST_ENDS:
+            del self._ends[next(iter(self._ends))]
+        return {"data": [self._due_event(entry) for entry in found[:limit]], "next": cursor(KINDS["event"], end[2])}
 
     def _due_event(self, entry: Entry) -> dict[str, Any]:
         at_ms, _, _, kind, key = entry
