@@ -48,6 +48,7 @@ Step = TypedDict(
         "raw": str,
         "steps": list["Step"],
         "meanwhile": list["Step"],
+        "refused": list["Step"],
         "obligation": str,
         "options": list[str],  # of `leyden serve`
         "disk": bool,

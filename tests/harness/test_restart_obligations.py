@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from leyden.callbacks.faults import Faults
+from leyden.callbacks.transport import TransportRouter
 from leyden.devserver import serve
 from leyden.devserver.sandboxes.registry import SandboxRegistry
 from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.control.state_checks import COPIES
+from leyden.harness.control.whole.late_checks import LATE_WAYS
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.obligations.machine.pending import pending_table
 from leyden.harness.obligations.machine.together import GROUPS, pending_groups
@@ -18,7 +21,11 @@ from leyden.harness.runs.cases import play
 from leyden.rng import RandomStreams
 from leyden.server.charges.charges import ChargeService
 from leyden.server.http.idempotency import Idempotency
+from leyden.world.persistence import removed_rows
+from leyden.world.persistence.removed_rows import RemovedRows
+from leyden.world.snapshots import snapshots
 from leyden.world.time.clock import VirtualClock
+from leyden.world.transaction import Transaction
 from tests.support.deep import deep_except, deep_or
 
 
@@ -148,3 +155,71 @@ def test_a_key_that_a_refused_commit_keeps(monkeypatch: pytest.MonkeyPatch) -> N
         lambda self, key: self.world_of_key(key.encode()) is not None or taken(self, key),
     )
     assert violation_of("full-disk", "createApiKey") is not None
+
+
+# Copies of sandboxes with other random numbers
+
+
+@pytest.mark.parametrize("how", deep_except(COPIES, "fork"))
+def test_a_copy_of_a_reseeded_fork_has_its_random_numbers(how: str) -> None:
+    chosen = [one for one in all_obligations() if one.kind == "reseeded" and f"2 times, {how}" in one.case]
+    for case in obligation_cases(chosen[: deep_or(bounded=1, full=2)]):
+        found = play(case)
+        assert (found.violation, found.skipped) == (None, 0), case.name
+
+
+@pytest.mark.parametrize("lost", [slice(-1, None), slice(0, 1)])
+def test_a_copy_without_one_of_the_seeds(lost: slice, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = snapshots._state
+
+    def state(*given: Any) -> Any:
+        found = original(*given)
+        return {**found, "reseeds": found["reseeds"][lost]}
+
+    monkeypatch.setattr(snapshots, "_state", state)
+    assert violation_of("reseeded", "2 times, fork") is not None
+
+
+# Numbers of removed rows
+
+
+@pytest.mark.parametrize("kind", deep_except(("Charges", "Static Charges", "payments", "callbacks"), "payments"))
+def test_the_numbers_of_removed_rows_after_a_kill(kind: str) -> None:
+    chosen = [one for one in all_obligations() if one.kind == "removed" and one.case == f"{kind}, kill"]
+    [case] = obligation_cases(chosen)
+    found = play(case)
+    assert (found.violation, found.skipped) == (None, 0)
+
+
+_TABLES = {"Charges": "charges", "Static Charges": "static_charges", "payments": "payments", "callbacks": "deliveries"}
+
+
+@pytest.mark.parametrize("kind", deep_except(list(_TABLES), "payments"))
+def test_a_number_of_removed_rows_that_ends_with_the_process(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = RemovedRows.note
+
+    def note(self: RemovedRows) -> None:
+        names = {name: shown for name, shown in removed_rows._SHOWN.items() if name != _TABLES[kind]}
+        with monkeypatch.context() as patched:
+            patched.setattr(removed_rows, "_SHOWN", names)
+            original(self)
+
+    monkeypatch.setattr(RemovedRows, "note", note)
+    assert violation_of("removed", f"{kind}, kill") is not None
+
+
+# Answers of receivers that come late
+
+
+def test_late_answers_of_receivers_change_nothing() -> None:
+    chosen = [one for one in all_obligations() if one.kind == "late" and one.place.startswith("late answer")]
+    for case in obligation_cases(chosen[:: deep_or(bounded=11, full=1)]):
+        found = play(case)
+        assert (found.violation, found.skipped) == (None, 0), case.name
+
+
+@pytest.mark.parametrize("how", LATE_WAYS)
+def test_answers_that_a_new_run_records(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TransportRouter, "discard", lambda self: None)
+    monkeypatch.setattr(Transaction, "end", lambda self: None)
+    assert violation_of("late", f"{how}, the same callbacks, 200") is not None

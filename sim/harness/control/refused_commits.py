@@ -28,7 +28,7 @@ def check_full_disk(make: Callable[[bool], Host], step: Mapping[str, Any]) -> No
     disk = Disk(other.server.store_folder)
     with disk.in_use():
         disk.arm(Fault("write", 1, step["how"]))
-        do(other, {**refused, "status": _FULL_STATUS, "count": 1})
+        other.send({**refused, "status": _FULL_STATUS, "count": 1})
     where, mask = "after a request whose commit the disk refused", ORIGIN
     if not disk.failed:
         raise violation(f"{refused['method']} {refused['target']}", "it writes a commit", "nothing is written")

@@ -55,13 +55,21 @@ _KEY, _REPLACED_KEY = "a key since the snapshot", "a replaced key since the snap
 
 def check_kept(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None:
     """{"do": "control_kept", "how": one of `WAYS`, "options"?, "steps": [step, ...], "then"?: [step, ...], "delay"?:
-    ms}: do the steps at two servers, restart or copy one, and compare both; do the steps of `then` at both, and compare
-    again. `delay` is the real time that passes meanwhile. `make(disk)` starts a server."""
+    ms, "reseeds"?: [seed, ...]}: do the steps at two servers, restart or copy one, and compare both; do the steps of
+    `then` at both, and compare again. `delay` is the real time that passes meanwhile. With `reseeds` the sandboxes are
+    forks of forks with these seeds. `make(disk)` starts a server."""
     how = step["how"]
     reference, other = make(False), make(how in ENDS)
     for host in (reference, other):
         for one in step["steps"]:
             do(host, one)
+    for seed in step.get("reseeds", ()):
+        reference, other = (
+            host.of_key(host.accepted("POST", "/sandbox/v1/fork", {"reseed": seed})["apiKey"])
+            for host in (reference, other)
+        )
+    # Forks have URLs of their own, also those of the reference.
+    mask, of_origin = ("fork", "fork") if "reseeds" in step else (how, ORIGIN)
     delay = step.get("delay", 0)
     origin = other
     if how in ENDS:
@@ -75,18 +83,18 @@ def check_kept(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None:
     where = f"after {_WORDS[how]}"
     then = step.get("then", ())
     if origin is not other:  # what happens in the sandbox that was copied changes nothing in the copy
-        kept_state(origin, ORIGIN)  # as often as at the reference, because faults match these reads, too
+        kept_state(origin, of_origin)  # as often as at the reference, because faults match these reads, too
         for one in then:
             do(origin, one)
-        kept_state(origin, ORIGIN)
-    compare(reference, other, how, where, filtered=not then)
+        kept_state(origin, of_origin)
+    compare(reference, other, mask, where, filtered=not then)
     for one in then:
         do(reference, one)
         do(other, one)
     if then:
-        compare(reference, other, how, f"{where}, and the steps after it")
+        compare(reference, other, mask, f"{where}, and the steps after it")
         if origin is not other:
-            compare(reference, origin, ORIGIN, f"in the sandbox of which there is a copy, {where}")
+            compare(reference, origin, of_origin, f"in the sandbox of which there is a copy, {where}")
 
 
 def do(host: Host, one: Step) -> None:

@@ -21,6 +21,7 @@ from leyden.harness.control.state_checks import check_kept
 from leyden.harness.control.whole.aged_checks import check_aged
 from leyden.harness.control.whole.apart_checks import check_apart
 from leyden.harness.control.whole.keep_checks import check_keep
+from leyden.harness.control.whole.late_checks import check_late
 from leyden.harness.session.session import Request, Session
 from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.hosted import HostedServer
@@ -69,9 +70,9 @@ def control_replay(session: Session, step: Step) -> None:
 
 
 def control_kept(session: Session, step: Step) -> None:
-    """{"do": "control_kept", "how": "kill", "options"?, "steps": [step, ...], "then"?: [step, ...], "delay"?: ms}: do
-    the steps at two servers with these options, restart or copy one of them (`state_checks.WAYS`), and compare both, at
-    once and after the steps of `then`."""
+    """{"do": "control_kept", "how": "kill", "options"?, "steps": [step, ...], "then"?: [step, ...], "delay"?: ms,
+    "reseeds"?: [8, 9]}: do the steps at two servers with these options, restart or copy one of them
+    (`state_checks.WAYS`), and compare both, at once and after the steps of `then`."""
 
     def make(disk: bool) -> Host:
         return new_host(session, {**step, "disk": disk}, is_reference=not started)
@@ -116,6 +117,13 @@ def control_full_disk(session: Session, step: Step) -> None:
         return started[-1]
 
     check_full_disk(make, step)
+
+
+def control_late(session: Session, step: Step) -> None:
+    """{"do": "control_late", "how": "reset", "options"?, "steps": [step, ...], "again": [step, ...], "status": 200,
+    "then": [step, ...]}: answers of receivers that come after the end of a run
+    (`leyden.harness.control.whole.late_checks`)."""
+    check_late(lambda: new_host(session, step), step)
 
 
 def control_refused(session: Session, step: Step) -> None:

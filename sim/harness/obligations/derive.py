@@ -9,10 +9,10 @@ from itertools import chain
 
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.obligations.changes import change_obligations
-from leyden.harness.obligations.control.bounds import keep_obligations
+from leyden.harness.obligations.control.bounds import keep_obligations, removed_obligations
 from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.hosts import host_obligations
-from leyden.harness.obligations.control.kept import kept_obligations
+from leyden.harness.obligations.control.kept import kept_obligations, reseeded_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
@@ -42,6 +42,7 @@ from leyden.harness.obligations.values.fields import field_obligations, pair_obl
 from leyden.harness.obligations.values.queries import list_obligations, query_obligations
 from leyden.harness.obligations.whole.aged import aged_obligations
 from leyden.harness.obligations.whole.apart import apart_obligations
+from leyden.harness.obligations.whole.late import late_obligations
 from leyden.harness.obligations.wire import (
     header_obligations,
     id_obligations,
@@ -96,7 +97,9 @@ def _derived() -> Iterator[Obligation]:
         control_refusal_obligations(),
         replay_obligations(),
         kept_obligations(),
+        reseeded_obligations(),
         keep_obligations(),
+        removed_obligations(),
         secret_obligations(),
         clock_obligations(),
         host_obligations(),
@@ -107,6 +110,7 @@ def _derived() -> Iterator[Obligation]:
         refused_commit_obligations(),
         apart_obligations(),
         aged_obligations(),
+        late_obligations(),
         (setup_obligation(), jitter_obligation()),
     )
     for overlay in _BODY_OVERLAYS:

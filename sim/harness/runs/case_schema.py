@@ -19,6 +19,7 @@ from leyden.harness.control.search_checks import COUNTS, KINDS
 from leyden.harness.control.state_checks import WAYS
 from leyden.harness.control.store_checks import COMPACTIONS, ENDINGS, POLICIES
 from leyden.harness.control.whole.apart_checks import APART_WAYS
+from leyden.harness.control.whole.late_checks import LATE_WAYS
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.specification import PATCH_SCHEMA
@@ -154,6 +155,8 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "control_kept": {
         "how": {"enum": list(WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "then?": _STEPS_WITHIN, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
+        "reseeds?": {"type": "array", "maxItems": 10,
+                     "items": {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}},
     },
     "control_apart": {
         "how": {"enum": list(APART_WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
@@ -168,6 +171,11 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "how": {"enum": list(FULL)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "refused": {**_STEPS_WITHIN, "minItems": 1, "maxItems": 1}, "end?": {"enum": [*ENDS]},
         "then": _STEPS_WITHIN,
+    },
+    "control_late": {
+        "how": {"enum": list(LATE_WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
+        "steps": _STEPS_WITHIN, "again": _STEPS_WITHIN, "then": _STEPS_WITHIN,
+        "status": {"type": ["integer", "null"], "minimum": 200, "maximum": 599},
     },
     "control_refused": {
         "operation": _NAME, "mistakes": {"type": "array", "items": {"enum": list(MISTAKES)}, "minItems": 1},

@@ -95,6 +95,7 @@ class HostedServer:
         self._data = None if folder is None else folder / "data"
         self._time = _RealTime(real_ms)
         self._loop = asyncio.new_event_loop()
+        self.most_rounds = _MOST_ROUNDS
         self._worlds: dict[str, World] = {}
         try:
             self._open()
@@ -131,7 +132,7 @@ class HostedServer:
     async def _respond(self, method: str, target: str, headers: tuple[Header, ...], body: bytes) -> LoopbackResponse:
         answer = await send_once(self._app, method, target, headers, body)
         # A callback to the network ends later, also one that is blocked.
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(self.most_rounds):
             if not any(_is_waiting(world) for world in self._worlds.values()):
                 break
             callbacks = asyncio.all_tasks() - {asyncio.current_task()}

@@ -26,6 +26,42 @@ def _steps() -> tuple[Step, ...]:
     )  # fmt: skip
 
 
+_FAIL = "/sandbox/v1/charges/{o.n.data.id}/fail"
+
+
+def _late(kind: str) -> tuple[Step, ...]:
+    """Three rows of a kind, of which the oldest ends last: then the newest is removed before it has ended."""
+    hook = "http://slow.localhost/"
+    if kind == "Static Charges":
+        hit = (charge(1, "c"), send("POST", _FAIL.replace("{o.", "{c."), {}, count=1))
+        return (*hit, static(1, "o", expiresIn=900), static(2, "p", expiresIn=300), advance("6m"), advance("10m"))
+    if kind == "Charges":
+        newest = "/sandbox/v1/charges/{o.2.data.id}/fail"
+        return (charge(3, "o"), send("POST", newest, {}), send("POST", _FAIL, {}, count=2))
+    if kind == "payments":
+        return (
+            charge(3, "o"), pay("o", 1, outcome="hold"), charge(2, "p"), pay("p", 2), advance("1s"),
+            send("POST", "/sandbox/v1/payments/{p-o.0.id}/settle"), advance("1s"),
+        )  # fmt: skip
+    return (
+        send("PUT", "/sandbox/v1/inboxes/slow/script", {"answers": [500]}),
+        charge(1, "o", callbackUrl=hook), charge(2, "p"), send("POST", _FAIL, {}, count=1),
+        send("POST", _FAIL.replace("{o.", "{p."), {}, count=2), advance("1h"),
+    )  # fmt: skip
+
+
+def removed_obligations() -> Iterator[Obligation]:
+    """Each kind of row of which the newest is removed before an older one has ended, with each way to end the
+    server: the numbers of removed rows."""
+    for kind, how in product(("Charges", "Static Charges", "payments", "callbacks"), ("", *ENDS)):
+        step: Any = {"do": "control_keep", "count": 1, "options": [*PAUSED], "disk": bool(how), "steps": [*_late(kind)]}
+        if how:
+            step["how"] = how
+        case = f"{kind}{f', {how}' if how else ''}"
+        place = f"--keep of {kind}"
+        yield Obligation(place, "removed", case, "leyden serve --help", (step,), setup="removed-changed")
+
+
 def keep_obligations() -> Iterator[Obligation]:
     """Bounds of one row, of a few, and of more than there are, with each way to end the server."""
     for keep, how in product((1, 3, 7, 1_000), ("", *ENDS)):

@@ -215,6 +215,24 @@ def kept_obligations() -> Iterator[Obligation]:
             yield _kept(f"option {name}", how, "leyden serve --help", base_steps(), after_steps(), options=options)
 
 
+def reseeded_obligations() -> Iterator[Obligation]:
+    """Copies of a sandbox that was forked with other seeds, once and more often."""
+    steps = (static(1, "s0"), charge(1, "c"), pay("c", 1))
+    then = (
+        charge(2, "f"), pay("f", 2), send("GET", "/lnurlp/{s0.0.data.id}/invoice?amount=2000", **{"as": "j"}),
+        send("PUT", "/sandbox/v1/inboxes/late/script", {"answers": [500]}),
+        charge(1, "h", callbackUrl="http://late.localhost/x"), pay("h", 1),
+        send("POST", "/sandbox/v1/webhook-secret/rotate"), advance("2h"),
+    )  # fmt: skip
+    for seeds, options in (([8], ()), ([8, 9], ()), ([9, 8], NETWORK)):
+        for how in COPIES:
+            step: Any = {"do": "control_kept", "how": how, "options": [*PAUSED, *options], "steps": [*steps],
+                         "then": [*then], "reseeds": seeds}  # fmt: skip
+            case = f"{len(seeds)} times, {how}{', network' if options else ''}"
+            yield Obligation("forkSandbox reseed", "reseeded", case, "sandbox.openapi.yaml#/components/schemas/Fork",
+                             (step,), setup="reseeded-changed")  # fmt: skip
+
+
 def _ways(number: int) -> tuple[str, ...]:
     """A kill, another end in turn, and each way to copy."""
     ends = [way for way in ENDS if way != "kill"]
