@@ -187,6 +187,7 @@ def test_timers_of_closed_charges_that_are_not_set_again(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(ChargeService, "resume", resume)
     assert violation_of("pending", "full Static Charge, kill") is not None
+    assert violation_of("pending-together", "kill", "Charges") is not None
 
 
 def test_held_payments_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,6 @@ from leyden.harness.obligations.machine.pending import pending_table
 from leyden.harness.obligations.machine.together import GROUPS, pending_groups
 from leyden.harness.runs.cases import play
 from leyden.rng import RandomStreams
-from leyden.server.charges.charges import ChargeService
 from leyden.server.http.idempotency import Idempotency
 from leyden.world.persistence import removed_rows
 from leyden.world.persistence.removed_rows import RemovedRows
@@ -67,19 +66,6 @@ def test_copies_that_are_not_sent_after_a_restart(monkeypatch: pytest.MonkeyPatc
     assert violation_of("pending-together", "kill", "faults") is not None
     for kind in ("duplicate", "duplicate_new_id", "redeliver"):
         assert violation_of("pending", f"fault {kind}, kill") is not None
-
-
-def test_charges_of_a_full_static_charge_that_do_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = ChargeService.resume
-
-    def resume(self: ChargeService) -> None:
-        find = self.charges.find
-        self.charges.find = lambda name, value: [row for row in find(name, value) if "closed" not in row]  # type: ignore[method-assign,misc,assignment]
-        original(self)
-        self.charges.find = find  # type: ignore[method-assign]
-
-    monkeypatch.setattr(ChargeService, "resume", resume)
-    assert violation_of("pending-together", "kill", "Charges") is not None
 
 
 # Another rate at the start
