@@ -87,8 +87,6 @@ CHANGES: list[tuple[str, Any, str]] = [
     ("deliveries/0/attempts", "x", "attempts"),
     ("deliveries/0/sequence", 0, "sequence"),
     ("charges/0/sequence", 0, "sequence is 0, and it has the delivery number 1"),
-    ("charges/1/created_at", 1_893_455_999_000, "created_at is 1893455999000, before that of row 1"),
-    ("payments/9/created_at", 1_893_456_005_000, "created_at is 1893456005000, before that of row 9"),
     ("service_fault_answers/0/state", "x", "state"),
     ("projects/0/webhook_secrets", [], "webhook_secrets"),
     ("late_answers/0/post/url", "http://[", "url"),
@@ -150,12 +148,6 @@ def test_a_row_that_does_not_fit_is_refused_with_its_table_and_field(
         ("direct", "journal/length", 50, "the journal: its length is 50, and it has 102 entries"),
         ("direct", "tables/payments/rows/9/0", 900, "the table payments, row 900: next_id of the table is 11"),
         ("direct", "tables/payments/rows/0/0", 4_503_599_627_370_000, "the table payments, row 4503599627370000"),
-        (
-            "direct",
-            "clock/now",
-            1_893_456_000_000,
-            "created_at is 1893456029000, and the time is 1893456000000",
-        ),
         ("direct", "clock/sequence", 5, "above clock/sequence 5"),
         ("direct", "clock/timers/0/2", 51, "has the number 51, as another timer has"),
         ("direct", "clock/timers/1", SAVED["direct"]["clock"]["timers"][0], "clock/timers has the timer payer"),
@@ -255,6 +247,14 @@ def test_a_sandbox_with_a_changed_value_is_refused_or_works(network: str, seed: 
         used += 1
     assert refused > number // 3
     assert used >= number // 25
+
+
+def test_rows_may_be_dated_before_earlier_ones_and_after_the_clock_which_can_be_set_back() -> None:
+    """As by `leyden serve --start now`."""
+    snapshot = changed("direct", "tables/charges/1/created_at", 1_893_455_999_000)
+    assert len(Sandbox.from_snapshot(snapshot).charges) == len(snapshot["tables"]["charges"]["rows"])
+    snapshot = changed("direct", "clock/now", 1_893_456_000_000)
+    assert len(Sandbox.from_snapshot(snapshot).charges) == len(snapshot["tables"]["charges"]["rows"])
 
 
 def test_a_field_that_only_rows_of_another_state_have_is_refused_or_works() -> None:

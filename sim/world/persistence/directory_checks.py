@@ -21,8 +21,7 @@ from leyden.world.persistence.row_schemas import row_schemas
 from leyden.world.persistence.table_rows import RowError
 
 MEND = "restore the directory from a copy, or use a new one"
-_TIME = "state"
-WORLD_ROWS = ("config", _TIME)  # the seed and the network, and the time: every world writes them
+WORLD_ROWS = ("config", "state")  # the seed and the network, and the time: every world writes them
 OWN_TABLES = ("world", "network")  # rows about the world itself, which are checked when it is opened
 _ANY_ROW = Draft4Validator({"type": "object"})
 ALWAYS_CHECKED_ROWS = 2_000  # in about forty milliseconds
@@ -40,7 +39,7 @@ def check_directory(store: Store, contract: Contract) -> None:
     """
     if not store.is_durable:
         return
-    world = {row.get("id"): row for row in store.table_data("world").rows.values()}
+    world = {row.get("id") for row in store.table_data("world").rows.values()}
     missing = next((name for name in WORLD_ROWS if name not in world), None)
     if missing is not None and any(data.rows for data in store.tables.values()):
         raise StoreError(
@@ -53,7 +52,7 @@ def check_directory(store: Store, contract: Contract) -> None:
             for name in store.tables:
                 if name not in OWN_TABLES:
                     _check_table(store, name, _validators().get(name, _ANY_ROW))
-            check_references(store, contract, world.get(_TIME, {}).get("now"))
+            check_references(store, contract)
     except RowError as error:
         raise StoreError(f"{store.place_of(error.table, error.doc_id)}: {printable(str(error))}; {MEND}") from None
 

@@ -1,5 +1,8 @@
-"""Checks of what is numbered: rows in the order of their creation, callbacks of a Charge, customers, journal entries,
-timers. A number is used once, and no counter is below what it counts.
+"""Checks of what is numbered: callbacks of a Charge, customers, journal entries, timers. A number is used once, and no
+counter is below what it counts.
+
+Instants have no order that could be checked: `leyden serve --start now` sets a clock back, and later rows are then
+dated before earlier ones.
 """
 
 from __future__ import annotations
@@ -10,32 +13,6 @@ from typing import Any
 from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
 from leyden.world.persistence.table_rows import Rows
-
-# Their rows are listed by document id, as in the order of creation.
-_DATED = ("charges", "static_charges", "payments", "deliveries")
-
-
-def check_order(table: Callable[[str], Rows], contract: Contract | None) -> None:
-    """Refuse a row whose document id is above that of a row that was created later."""
-    for name in _DATED:
-        rows = table(name)
-        dates = {doc_id: row["created_at"] for doc_id, row in rows.rows.items()}
-        before, last = 0, 0
-        for doc_id in sorted(dates):
-            if dates[doc_id] < before:
-                why = f"created_at is {dates[doc_id]}, before that of row {last}, and rows are numbered as created"
-                rows.refuse(rows.rows[doc_id], why)
-            before, last = dates[doc_id], doc_id
-
-
-def check_time(table: Callable[[str], Rows], now_ms: int) -> None:
-    """Refuse a row that was created after this instant of the clock: later rows would be dated before it."""
-    for name in _DATED:
-        rows = table(name)
-        if rows.rows:
-            row = rows.rows[max(rows.rows)]
-            if row["created_at"] > now_ms:
-                rows.refuse(row, f"created_at is {row['created_at']}, and the time is {now_ms}")
 
 
 def check_counters(table: Callable[[str], Rows], contract: Contract | None) -> None:

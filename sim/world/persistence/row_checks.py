@@ -23,14 +23,14 @@ from leyden.server.contract.types import Contract, Rule
 from leyden.server.printable import cut
 from leyden.server.store.store import Store
 from leyden.server.timestamps import MAX_INSTANT_MS
-from leyden.world.persistence.number_checks import check_counters, check_order, check_time
+from leyden.world.persistence.number_checks import check_counters
 from leyden.world.persistence.table_rows import RowError, Rows
 from leyden.world.traffic.rows import lists_of
 
 
-def check_references(store: Store, contract: Contract | None, now_ms: object) -> None:
-    """Raise `RowError` for the first row that does not fit to itself, to another one, to the instant `now_ms` of the
-    clock (no number: not known), or to the contract (None: not asked). Each row fits its schema."""
+def check_references(store: Store, contract: Contract | None) -> None:
+    """Raise `RowError` for the first row that does not fit to itself, to another one, or to the contract (None: not
+    asked). Each row fits its schema."""
     keys = {"invoices": "payment_hash"}
 
     def table(name: str) -> Rows:
@@ -42,8 +42,6 @@ def check_references(store: Store, contract: Contract | None, now_ms: object) ->
         check_states(store, contract)
     for check in _CHECKS:
         check(table, contract)
-    if isinstance(now_ms, int):
-        check_time(table, now_ms)
 
 
 def check_states(store: Store, contract: Contract) -> None:
@@ -316,7 +314,6 @@ _CHECKS: tuple[Callable[[Callable[[str], Rows], Contract | None], None], ...] = 
     _faults,
     _fault_answers,
     _traffic,
-    check_order,
     check_counters,
 )
 

@@ -171,7 +171,7 @@ def restore_world(
             check_timer_numbers(snapshot["clock"])
         store = Store.from_snapshot(_tables(snapshot))
         if not is_own:
-            check_references(store, config.contract, snapshot["clock"]["now"])
+            check_references(store, config.contract)
             check_project(config, store)
         world = World(
             config,
