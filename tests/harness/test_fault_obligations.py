@@ -8,21 +8,13 @@ from typing import Any
 import pytest
 
 from leyden.callbacks.faults import Faults
-from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.runs.cases import play
 from leyden.server.callbacks import attempts, deliveries, retry_after
 from leyden.server.http import request_parsing, strict_json
 from leyden.service_faults.service_faults import ServiceFaults
 from tests.support.deep import with_deep
-
-
-def violation_of(kind: str, case: str = "", place: str = "") -> ContractViolation | None:
-    """The first violation of the cases with obligations of this kind."""
-    chosen = [one for one in all_obligations() if one.kind == kind and case in one.case and place in one.place]
-    assert chosen
-    found = (play(one).violation for one in obligation_cases(chosen))
-    return next((one for one in found if one is not None), None)
+from tests.support.obligations import violation_of
 
 
 @pytest.mark.parametrize(

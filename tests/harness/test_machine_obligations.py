@@ -12,7 +12,6 @@ import pytest
 
 from leyden.callbacks.faults import Faults
 from leyden.harness.checks import responses
-from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.control import store_checks
 from leyden.harness.engines.obligations import _first_of_each, _ordered
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
@@ -33,15 +32,7 @@ from leyden.server.store import compaction, storage
 from leyden.server.store.compaction import Compaction
 from leyden.server.store.storage import JournalStorage
 from tests.support.deep import deep, deep_except, deep_or
-
-
-def violation_of(kind: str, case: str = "", place: str = "") -> ContractViolation | None:
-    """The first violation of the cases with obligations of this kind."""
-    chosen = [one for one in all_obligations() if one.kind == kind and case in one.case and place in one.place]
-    assert chosen
-    found = (play(one).violation for one in obligation_cases(chosen))
-    return next((one for one in found if one is not None), None)
-
+from tests.support.obligations import violation_of
 
 # The store
 

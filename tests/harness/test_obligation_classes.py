@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.runs.cases import Case, play, read_case
 from leyden.harness.runs.describe import describe_step
 from leyden.harness.targets.target import DAMAGES, RESTARTS, InProcess
@@ -30,17 +28,10 @@ from leyden.server.store.tables.row_map import BLOCK_ROWS, UNPACKED_ROWS, RowMap
 from leyden.world.persistence import row_checks
 from leyden.world.persistence.number_checks import check_counters
 from tests.support.deep import deep
+from tests.support.obligations import violation_of
 
 URL = "http://r1.inbox.localhost/hook"
 CHARGE: Any = {"do": "create_charge", "as": "c1", "body": {"amount": "1000", "description": "tea", "callbackUrl": URL}}
-
-
-def violation_of(kind: str, case: str = "") -> ContractViolation | None:
-    """The first violation of the cases with obligations of this kind."""
-    chosen = [one for one in all_obligations() if one.kind == kind and case in one.case]
-    assert chosen
-    found = (play(one).violation for one in obligation_cases(chosen))
-    return next((one for one in found if one is not None), None)
 
 
 @deep("test_a_success_message_that_is_cut_at_bytes")

@@ -11,7 +11,6 @@ from leyden.callbacks.faults import Faults
 from leyden.callbacks.transport import TransportRouter
 from leyden.devserver import serve
 from leyden.devserver.sandboxes.registry import SandboxRegistry
-from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.control.state_checks import COPIES
 from leyden.harness.control.whole.late_checks import LATE_WAYS
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
@@ -26,15 +25,7 @@ from leyden.world.snapshots import snapshots
 from leyden.world.time.clock import VirtualClock
 from leyden.world.transaction import Transaction
 from tests.support.deep import deep_except, deep_or
-
-
-def violation_of(kind: str, case: str = "", place: str = "") -> ContractViolation | None:
-    """The first violation of the cases with obligations of this kind."""
-    chosen = [one for one in all_obligations() if one.kind == kind and case in one.case and place in one.place]
-    assert chosen
-    found = (play(one).violation for one in obligation_cases(chosen))
-    return next((one for one in found if one is not None), None)
-
+from tests.support.obligations import violation_of
 
 # Many things that are pending at once
 

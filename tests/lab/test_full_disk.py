@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +16,7 @@ from leyden import Sandbox, grid, sweep
 from leyden.json_files import InputError
 from leyden.sandbox.time import spilled_runs
 from leyden.server.errors import StoreError
-
-
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """The system refuses what would make a file larger, as on a full disk after a part of the bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+from tests.support.store_helpers import files_no_longer_than
 
 
 def square(s: Any) -> dict[str, Any]:
@@ -42,7 +30,7 @@ def test_a_sweep_names_the_file_and_continues_with_its_rows(tmp_path: Path, more
     sweep(square, scenarios[:2], **options)
     before = store.read_bytes()
     words = r"runs\.jsonl cannot be written: File too large; it has the 2 rows before: make room"
-    with files_of_at_most(len(before) + more), pytest.raises(StoreError, match=words):
+    with files_no_longer_than(len(before) + more), pytest.raises(StoreError, match=words):
         sweep(square, scenarios, **options)
     assert store.read_bytes() == before
     assert list(sweep(square, scenarios, **options)["y"]) == [1, 4, 9]
@@ -50,7 +38,7 @@ def test_a_sweep_names_the_file_and_continues_with_its_rows(tmp_path: Path, more
 
 
 def test_a_sweep_in_a_pool_names_the_file(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(2) as pool, files_of_at_most(0), pytest.raises(StoreError, match="it has the 0 rows"):
+    with ThreadPoolExecutor(2) as pool, files_no_longer_than(0), pytest.raises(StoreError, match="it has the 0 rows"):
         sweep(square, grid(x=[1, 2, 3]), executor=pool, store=tmp_path / "runs.jsonl", progress=False)
 
 
@@ -84,7 +72,7 @@ def run_on_a_full_disk(sb: Sandbox, folder: Path, room: int) -> str:
     def write(rows: Any, path: Path) -> None:
         nonlocal left
         left -= 1
-        with files_of_at_most(50 if left < 0 else resource.RLIM_INFINITY):
+        with files_no_longer_than(50 if left < 0 else resource.RLIM_INFINITY):
             write_table(rows, path)
 
     with pytest.MonkeyPatch.context() as patch:

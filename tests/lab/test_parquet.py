@@ -584,13 +584,19 @@ def test_charts_and_notebooks_say_how_many_rows_were_removed_and_where_they_are(
     assert titled(later.plot.conversion(ax=sb.plot.conversion()))[1] == f"{without} later: {more}"
 
 
+def spilled(data: Path) -> Sandbox:
+    """A sandbox with a directory whose one Charge was removed by a run."""
+    sb = Sandbox(seed=1, data=data)
+    sb.charges.create(amount="1000", description="tea")
+    sb.run(spill="run")
+    return sb
+
+
 def test_a_sandbox_that_is_opened_again_says_where_its_removed_rows_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with Sandbox(seed=1, data=tmp_path / "kept") as first:
-        first.charges.create(amount="1000", description="tea")
-        first.run(spill="run")
+    with spilled(tmp_path / "kept") as first:
         first.save(tmp_path / "case.json")
     by_path = f"none is kept: 1 removed (leyden.read('{tmp_path / 'run'}') has them)"
     assert by_path in repr(Sandbox.load(tmp_path / "case.json"))
@@ -606,11 +612,8 @@ def test_of_a_directory_of_a_former_version_it_is_said_what_removed_rows_until_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with Sandbox(seed=1, data=tmp_path / "kept") as first:
-        first.charges.create(amount="1000", description="tea")
-        first.run(spill="run")
-        with first.world.exclusive():
-            first.world.store.table("spill_directories").truncate()
+    with spilled(tmp_path / "kept") as first, first.world.exclusive():
+        first.world.store.table("spill_directories").truncate()
     with Sandbox(data=tmp_path / "kept") as again:
         assert "none is kept: 1 removed by run(spill=) or --keep, before it was opened" in repr(again)
         again.run("1s", spill="run")
