@@ -13,10 +13,11 @@ from leyden.devserver import serve
 from leyden.devserver.sandboxes.registry import SandboxRegistry
 from leyden.harness.control.state_checks import COPIES
 from leyden.harness.control.whole.late_checks import LATE_WAYS
+from leyden.harness.model.faults import FAULTS
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.obligations.machine.pending import pending_table
 from leyden.harness.obligations.machine.together import GROUPS, pending_groups
-from leyden.harness.runs.cases import play
+from leyden.harness.runs.cases import Case, play
 from leyden.rng import RandomStreams
 from leyden.server.http.idempotency import Idempotency
 from leyden.world.persistence import removed_rows
@@ -200,3 +201,17 @@ def test_answers_that_a_new_run_records(how: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(TransportRouter, "discard", lambda self: None)
     monkeypatch.setattr(Transaction, "end", lambda self: None)
     assert violation_of("late", f"{how}, the same callbacks, 200") is not None
+
+
+# Callbacks of one instant
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FAULTS if kind not in ("old_secret", "burst")])
+def test_callbacks_of_one_instant_after_a_restart_have_any_order(kind: str) -> None:
+    body = {"amount": "1000", "description": "tea", "expiresIn": 1, "callbackUrl": "http://r1.inbox.localhost/hook"}
+    for seed in range(deep_or(bounded=6, full=40)):  # their ids have another order with each
+        charges = tuple({"do": "create_charge", "as": f"c{number}", "body": body} for number in range(3))
+        fault = {"do": "fault", "kind": kind}
+        steps = ({"do": "restart"}, *charges[:1], fault, *charges[1:], {"do": "advance", "by": 86_399_999})
+        found = play(Case(steps, seed=seed, disk=True))
+        assert (found.violation, found.skipped) == (None, 0), seed
