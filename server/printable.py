@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_SHOWN = 2  # characters of a secret
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -38,3 +39,10 @@ def cut(text: str, most: int) -> str:
 def printable_lines(text: str) -> str:
     """The text in its lines: every other character that is not printable is escaped."""
     return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
+
+
+def masked(key: str) -> str:
+    """An API key or another secret as texts show it: the first two characters of a longer one, and its length."""
+    start = key[:_SHOWN] if len(key) > 4 * _SHOWN and key[:_SHOWN].isascii() and key[:_SHOWN].isprintable() else ""
+    length = "1 character" if len(key) == 1 else f"{len(key)} characters"
+    return f"({start}..., {length})" if start else f"({length})"

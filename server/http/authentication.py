@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl
 
 from leyden.server.errors import Unauthorized
 from leyden.server.http.projects import Projects
+from leyden.server.printable import masked
 
 # Names under which clients of other services send their key, without hyphens and underscores.
 _OTHER_NAMES = frozenset({"apikey", "xapikey", "xapitoken", "apitoken", "xauthtoken", "xkey", "key", "token"})
-_SHOWN = 2
 
 
 def authenticate(projects: Projects, header: bytes, headers: Mapping[bytes, bytes], query: bytes) -> str:
@@ -65,10 +65,3 @@ def _unknown(projects: Projects, name: str, key: str) -> str:
 def is_key_name(name: str) -> bool:
     """Whether clients of some service send their key in a header or a parameter of this name."""
     return name.lower().replace("-", "").replace("_", "") in _OTHER_NAMES
-
-
-def masked(key: str) -> str:
-    """The first two characters of a longer key, and its length."""
-    start = key[:_SHOWN] if len(key) > 4 * _SHOWN and key[:_SHOWN].isascii() and key[:_SHOWN].isprintable() else ""
-    length = "1 character" if len(key) == 1 else f"{len(key)} characters"
-    return f"({start}..., {length})" if start else f"({length})"

@@ -8,7 +8,7 @@ from typing import NotRequired, TypedDict, cast
 
 from leyden.server.callbacks.signing import SecretRow, signing_rows, signing_rows_then
 from leyden.server.ports import Clock, RandomSource
-from leyden.server.printable import cut
+from leyden.server.printable import cut, masked
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
@@ -92,7 +92,7 @@ class Projects:
                 key = self._random_key()
         check_key(key)
         if self.was_issued(key):
-            raise ValueError(f"the key {key!r} was issued before: choose a new one")
+            raise ValueError(f"the key {masked(key)} was issued before: choose a new one")
         self._keys.put({"id": key, "project": project, "created_at": self._clock.now()})
         return key
 

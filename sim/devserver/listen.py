@@ -132,12 +132,13 @@ class ControlClient:
             ) from None
         if status == 401:
             raise LeydenError(key_refusal(self._server, _problem(raw), "--api-key"))
+        answered = f"{self._server} answered {status} to /sandbox/v1{path}"
         if status >= 500:
-            raise Unreachable(f"{self._server} answered {status} to {path}: read what it has logged, and try again")
+            raise Unreachable(f"{answered}: read what it has logged, and try again")
         if status == 404:
-            raise NotThere(f"{self._server} answered 404 to {path}: it has to be a Leyden with its control plane")
+            raise NotThere(f"{answered}: it has to be a Leyden with its control plane")
         if status != 200:
-            raise LeydenError(f"{self._server} answered {status} to {path}: {raw[:200].decode(errors='replace')}")
+            raise LeydenError(f"{answered}: {raw[:200].decode(errors='replace')}")
         return orjson.loads(raw)
 
     async def close(self) -> None:

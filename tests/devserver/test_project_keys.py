@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from leyden.server.printable import masked
 from tests.support.served import Client, run_command, started_server
 
 FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z")
@@ -55,7 +56,7 @@ def test_a_key_of_a_project_that_is_not_served_is_not_issued_again(tmp_path: Pat
     with started_server(*data, *FROZEN, "--api-key", "b") as (client, printed):
         for key in ("a", "a2", "b"):
             status, problem = client("POST", "/sandbox/v1/api-keys", {"key": key})
-            assert (status, problem["detail"]) == (409, f"the key {key!r} was issued before: choose a new one")
+            assert (status, problem["detail"]) == (409, f"the key {masked(key)} was issued before: choose a new one")
         client.ok("POST", "/sandbox/v1/api-keys", {"key": "b2"})
     assert "1 more there, opened by a key of its own" in printed()
 

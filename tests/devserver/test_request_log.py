@@ -11,12 +11,13 @@ import struct
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import httpx2
 import pytest
 
 from leyden import Sandbox
+from leyden.devserver.request_log.masking import Mask
 from leyden.errors import ResponseLost
 from leyden.sandbox.http_access import _respond_closed
 from leyden.server.ports import ADDED_HEADERS
@@ -27,6 +28,7 @@ from leyden.world.request_log import KEPT_BYTES, MOST_CONSOLE_READS, MOST_ROWS, 
 from tests.support.deep import sampled
 from tests.support.hosted import Hosted, in_server
 from tests.support.lists import listed
+from tests.support.served import Client, started_server
 
 Json = dict[str, Any]
 CHARGES, LOG = "/v0/charges", "/sandbox/v1/requests"
@@ -212,6 +214,40 @@ def test_the_key_of_a_fork_is_masked_in_the_log_of_its_original(sandbox: Sandbox
     logged = httpx2.get(f"{served}{LOG}/1", headers=headers).json()
     assert logged["operation"] == "forkSandbox"
     assert fork["apiKey"] not in logged["response"]["body"]
+
+
+def test_a_key_of_another_project_is_shown_by_no_refusal_and_by_no_log() -> None:
+    with started_server("--rate", "0", "--api-key", "alpha-key-1", "--api-key", "bravo-key-2") as (client, _):
+        bravo = Client(client.url, "bravo-key-2")
+        orders = (
+            ("api-keys", {"key": "alpha-key-1"}),
+            ("api-keys/rotate", {"replaces": "bravo-key-2", "key": "alpha-key-1"}),
+            ("api-keys/rotate", {"replaces": "alpha-key-1"}),
+        )
+        for path, body in orders:
+            status, problem = bravo("POST", f"/sandbox/v1/{path}", body)
+            assert status == 409
+            assert "alpha-key-1" not in str(problem)
+        for number, _ in enumerate(orders, start=1):
+            logged = bravo.ok("GET", f"/sandbox/v1/requests/{number}")
+            assert "(al..., 11 characters)" in logged["request"]["body"]
+            assert "alpha-key-1" not in str(logged)
+
+
+def test_a_secret_that_is_percent_encoded_in_a_query_is_masked() -> None:
+    secret = "whsec_" + "+/" * 16
+    with Sandbox(seed=1, webhook_secret=secret) as sandbox:
+        for written in (quote(secret), quote(secret, safe=""), "".join(f"%{ord(one):02x}" for one in secret)):
+            sandbox.http.get(f"{CHARGES}?limit=1&note={written}")
+            logged = sandbox.http.get(f"{LOG}?limit=1").json()["data"][0]
+            assert logged["path"] == f"{CHARGES}?limit=1&note={quote('(wh..., 38 characters)')}"
+
+
+def test_a_secret_is_masked_in_json_by_the_name_of_its_member() -> None:
+    mask = Mask([], "apikey", {"leyden"})
+    assert mask.body('{"key":"a-long-secret') == '{"key":"(a-..., 13 characters)'  # a body that was cut
+    assert mask.body(r'{"webhook_secret" : "a\"b", "key": "leyden"}').endswith(' characters)", "key": "leyden"}')
+    assert mask.body('{"internalId": "key", "note": "value"}') == '{"internalId": "key", "note": "value"}'
 
 
 def test_a_short_key_is_masked_where_it_is_a_whole_text(sandbox: Sandbox) -> None:

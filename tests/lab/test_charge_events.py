@@ -14,6 +14,7 @@ from leyden import Sandbox
 from leyden.errors import ApiError
 from leyden.lab.drawings import timeline
 from leyden.lab.drawings.charge_events import charge_events
+from leyden.lightning.engine.htlc import NEW_INVOICE
 from tests.support.deep import sampled
 
 START = "2030-01-01T09:00:00Z"
@@ -107,7 +108,7 @@ def test_the_end_of_an_invoice_is_one_instant_wherever_it_is_named(overlays: tup
         if (expires, late) == ("after", "at that instant"):
             assert (charge.status, payment.reason) == ("completed", None)
             continue
-        reason = f"the invoice expired {expires} 2030-01-01T09:01:00.000Z and this came {late}: ask for a new one"
+        reason = f"the invoice expired {expires} 2030-01-01T09:01:00.000Z and this came {late}: {NEW_INVOICE}"
         assert (payment.reason, reason in shown) == (reason, True)
 
 

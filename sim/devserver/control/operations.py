@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 
@@ -21,6 +20,7 @@ from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, InvalidRequest, NotFound, SemanticConflict
 from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
+from leyden.server.printable import masked, quoted
 from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.concurrency.async_moves import advance_to, run_until_idle, run_until_next_event
 from leyden.world.snapshots.snapshots import check_not_waiting
@@ -240,7 +240,7 @@ class ControlPlane:
         projects, wanted = self._world.service.projects, call.body.get("key")
         try:
             if wanted is not None and self._world.key_taken(wanted):
-                raise ValueError(f"the key {wanted!r} was issued before: choose a new one")
+                raise ValueError(f"the key {masked(wanted)} was issued before: choose a new one")
             key = make(projects, wanted)
             self._world.key_issued(key)
         except ValueError as error:
@@ -250,8 +250,8 @@ class ControlPlane:
     def _fetch(self, url: str) -> Mapping[str, Any]:
         base = self._world.public_url
         if not url.startswith(base + "/"):
-            host = urlsplit(url).netloc
-            raise PayerError(f"the host of this LNURL is {host}, but this sandbox is at {base}: pay one that it issued")
+            where = f"this LNURL leads to {quoted(url)}, which is not below {base}"
+            raise PayerError(f"{where}: pay one that this sandbox issued")
         answer: Mapping[str, Any] = orjson.loads(self._world.request("GET", url.removeprefix(base)).body)
         return answer
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from urllib.parse import quote, unquote_plus
 
-from leyden.server.http.authentication import is_key_name, masked
+from leyden.server.http.authentication import is_key_name
+from leyden.server.printable import masked
 
 _CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
 # By their form: those of other sandboxes, such as the key of a fork in the answer that created it.
 _SECRET = re.compile(r"whsec_[A-Za-z0-9+/=]{8,}|leyden_[0-9a-f]{32}")
 _STARTS = ("whsec_", "leyden_")
+# A text in JSON with the name of its member; a body that is cut may end in it.
+_MEMBER = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:\s*)"((?:[^"\\]|\\.)*)("|\\?\Z)')
+_SECRET_MEMBERS = frozenset({"replaces", "secret", "webhooksecret"})
 _PARAMETER = re.compile(r"(?<=[?&])([^=&]+)=([^&]+)")
 # A shorter key may be a word that texts have for another reason: it is masked where it is a whole JSON string.
 _MIN_LENGTH = 8
@@ -23,7 +28,8 @@ class Mask:
     """
 
     def __init__(self, secrets: Iterable[str], key_header: str, public: Iterable[str] = ()) -> None:
-        wanted = {*secrets} - {*public}
+        self._public = frozenset(public)
+        wanted = {*secrets} - self._public
         self._secrets = sorted((one for one in wanted if len(one) >= _MIN_LENGTH), key=len, reverse=True)
         self._short = [f'"{one}"' for one in wanted if len(one) < _MIN_LENGTH]
         self._key_header = key_header
@@ -39,6 +45,11 @@ class Mask:
         if any(start in text for start in _STARTS):
             text = _SECRET.sub(lambda found: masked(found[0]), text)
         return text
+
+    def body(self, body: str) -> str:
+        """A body; of JSON the values of members that are named like a key or a secret are masked, too: they may be
+        those of another project or sandbox."""
+        return self.text(_MEMBER.sub(self._member, body))
 
     def target(self, target: str) -> str:
         """A path with its query; the values of parameters that are named like a key are masked, too."""
@@ -59,4 +70,15 @@ class Mask:
 
     def _parameter(self, found: re.Match[str]) -> str:
         name, value = found.groups()
-        return f"{name}={masked(value) if is_key_name(name) or name.lower() == self._key_header else value}"
+        if is_key_name(name) or name.lower() == self._key_header:
+            return f"{name}={masked(value)}"
+        plain = unquote_plus(value)
+        shown = self.text(plain)
+        return f"{name}={value if shown == plain else quote(shown)}"
+
+    def _member(self, found: re.Match[str]) -> str:
+        name, colon, value, end = found.groups()
+        plain = name.lower().replace("_", "")
+        if value in self._public or not (is_key_name(name) or plain in _SECRET_MEMBERS or plain == self._key_header):
+            return found[0]
+        return f'"{name}"{colon}"{masked(value)}{end}'

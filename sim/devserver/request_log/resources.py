@@ -175,7 +175,7 @@ def _part(headers: Sequence[tuple[bytes, bytes]], body: bytes, length: int, mask
     named = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
     return {
         "headers": [[name, mask.header(name, value)] for name, value in named],
-        "body": mask.text(bytes(body).decode("utf-8", "backslashreplace")),
+        "body": mask.body(bytes(body).decode("utf-8", "backslashreplace")),
         "size": length,
         "truncated": len(body) < length,
     }

@@ -20,8 +20,10 @@ WAITING, HELD, SETTLED, FAILED = "waiting", "held", "settled", "failed"
 # expiry. Later it could not be sure to claim it on the chain in time.
 FULFILLMENT_DEADLINE_BLOCKS = 18
 
-# In the reason of the service for the end of an invoice: a new one is not always to be had.
-_OF_STATIC_CHARGE = "its Static Charge"
+# In the service's reason for the end of an invoice whose Static Charge can get more slots.
+_NO_SLOT = "slot"
+# A Static Charge that has expired, or has no slot left, issues no other invoice.
+NEW_INVOICE = "ask for a new one, of a new Charge or of a Static Charge that is active"
 
 
 class UnknownInvoice(LeydenError, LookupError):
@@ -73,22 +75,22 @@ def explain(why: str, row: Mapping[str, Any] | None, htlc: Htlc, now_ms: int, *,
         case "unknown", _:
             return "the payment carries no payment secret: send the one in the invoice's s field"
         case "settled", {"settled_at": at}:
-            return f"the invoice was already paid at {to_iso(at)}: an invoice is paid once, ask for a new one"
+            return f"the invoice was already paid at {to_iso(at)}: an invoice is paid once, {NEW_INVOICE}"
         case "accepted", {"accepted_at": at}:
             return f"another payment of this invoice is held since {to_iso(at)}: settle or cancel that one"
         case "expired", {"expires_at": end, "payable_until_ms": until} if now_ms <= until:
             return (
                 f"the invoice expired at {to_iso(end)}, after the payments that had arrived by then, and this came "
-                "after that: ask for a new one"
+                f"after that: {NEW_INVOICE}"
             )
         case "expired", {"expires_at": end, "payable_until_ms": until}:
             late = f"{span_in_words(now_ms - end)} later" if now_ms > end else "at that instant"
             expired = f"the invoice expired {'at' if until < end else 'after'} {to_iso(end)}"
-            return f"{expired} and this came {late}: ask for a new one"
+            return f"{expired} and this came {late}: {NEW_INVOICE}"
         case "canceled", {"closed_at": at, "closed_because": because}:
-            mend = "ask for a new one"
-            if _OF_STATIC_CHARGE in because:
-                mend += f" when {_OF_STATIC_CHARGE} is active, which a higher allowedSlots can make it"
+            mend = NEW_INVOICE
+            if _NO_SLOT in because.lower():
+                mend = "ask for a new one when its Static Charge is active, which a higher allowedSlots can make it"
             return f"the invoice was closed at {to_iso(at)} ({because}): {mend}"
         case "secret", _:
             return "the payment secret is not the invoice's: send the one in the invoice's s field"

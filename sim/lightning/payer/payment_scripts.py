@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leyden.errors import PaymentError
+from leyden.lightning.engine.htlc import NEW_INVOICE
 from leyden.lightning.payer.payment_rows import PaymentScript
 from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
@@ -22,8 +23,8 @@ def scripted_reason(failure: str) -> str:
 def expired_reason(expired_at_ms: int) -> str:
     """The reason of a payment that a wallet did not start, because its invoice had expired."""
     return (
-        f"the wallet does not pay an invoice that expired at {to_iso(expired_at_ms)}: ask for a new one, or pay it "
-        "with `late` to see what the node answers"
+        f"the wallet does not pay an invoice that expired at {to_iso(expired_at_ms)}: pay it with `late` "
+        f"to see what the node answers, or {NEW_INVOICE}"
     )
 
 

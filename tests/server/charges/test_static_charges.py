@@ -9,6 +9,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import ApiError
+from leyden.lightning.engine.htlc import NEW_INVOICE
 from leyden.sandbox.resources import StaticCharge
 
 TIPS: dict[str, Any] = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips"}
@@ -204,7 +205,22 @@ def test_a_payment_that_comes_too_late_is_told_to_ask_for_a_new_invoice(sandbox:
     sandbox.advance("62s")
     order = {"request": charge.request, "late": True}
     reason = sandbox.ask("POST", "/sandbox/v1/payments", order)["reason"]
-    assert reason == ("the invoice expired at 2030-01-01T09:01:00.000Z and this came 2 s later: ask for a new one")
+    assert reason == f"the invoice expired at 2030-01-01T09:01:00.000Z and this came 2 s later: {NEW_INVOICE}"
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_the_payer_of_an_expired_static_charge_is_not_told_to_ask_it_for_another_invoice(
+    sandbox: Sandbox, late: bool
+) -> None:
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", expiresIn=60)
+    invoice, open_end = (sandbox.ask("GET", f"/lnurlp/{tips.id}/invoice?amount={msat}")["pr"] for msat in (1000, 2000))
+    sandbox.ask("POST", "/sandbox/v1/payments", {"request": open_end})
+    sandbox.advance("60s")
+    order = {"request": invoice, "late": late}
+    assert "a Static Charge that is active" in sandbox.ask("POST", "/sandbox/v1/payments", order)["reason"]
+    assert sandbox.ask("GET", f"/lnurlp/{tips.id}/invoice?amount=1000")["status"] == "ERROR"
+    paid_again = sandbox.ask("POST", "/sandbox/v1/payments", {"request": open_end})
+    assert "a Static Charge that is active" in paid_again["reason"]
 
 
 def test_a_payment_after_the_expiry_at_the_last_payable_instant_reads_what_happened() -> None:
@@ -216,7 +232,7 @@ def test_a_payment_after_the_expiry_at_the_last_payable_instant_reads_what_happe
         reason = sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request})["reason"]
     assert reason == (
         "the invoice expired at 2030-01-01T09:01:00.000Z, after the payments that had arrived by then, and this came "
-        "after that: ask for a new one"
+        f"after that: {NEW_INVOICE}"
     )
 
 
