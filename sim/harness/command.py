@@ -28,11 +28,12 @@ from leyden.harness.runs.specification import document_hash
 from leyden.harness.targets.adapter import NO_ADAPTER, load_adapter
 from leyden.harness.targets.served import ExternalService, ServedLeyden, public_url, target_at
 from leyden.harness.targets.target import SERVED, InProcess, Target
-from leyden.json_files import VersionWarning, read_text, shown, write_private
+from leyden.json_files import VersionWarning, read_text, shown
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.system.clock import system_time_ms
+from leyden.written_files import write_document, write_private
 
 _FINITE = frozenset({"conformance", "obligations"})  # engines that end by themselves
 
@@ -341,6 +342,6 @@ def _write(path: Path, text: str, *, is_private: bool = True) -> None:
         if is_private:
             write_private(path, text)
         else:
-            path.write_text(text, encoding="utf-8")
+            write_document(path, text)
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}; check the path") from None

@@ -21,7 +21,8 @@ from leyden.commands.served.sandbox_output import (
     sandbox_named,
     sandbox_path,
 )
-from leyden.json_files import InputError, read_bytes, shown, write_private
+from leyden.json_files import InputError, read_bytes, shown
+from leyden.written_files import write_private
 
 _SNAPSHOTS = (
     Column("id", lambda row: row["id"]),
