@@ -21,6 +21,7 @@ from leyden.server.errors import LeydenError
 from leyden.server.printable import cut, printable
 from leyden.server.version import VERSION
 
+STANDARD_INPUT = "standard input"  # its name in an error
 MAX_DEPTH = 100  # of brackets; a document of ours has at most about 30
 MAX_FILE_BYTES = 256 * 1024 * 1024  # of a file whose kind sets no bound
 _MAX_DIGITS = 100  # of a number

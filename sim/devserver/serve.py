@@ -267,7 +267,7 @@ def _open_world(
         # Imported here: the packaged document needs no trial.
         from leyden.world.trial_requests import try_contract
 
-        try_contract(config.contract)
+        try_contract(config.contract, options.spec)
     transport = HttpTransport.within(egress)
     if options.durability != "always" or not store.is_durable:
         return World(

@@ -108,7 +108,7 @@ def open_session(
             real_clock=real_clock,
         )
         if spec is not None:
-            try_contract(config.contract)
+            try_contract(config.contract, spec)
         world = World(config, store, control_handlers=control_handlers, label=label)
         if real_clock is not None:
             sync_to_process(world.clock)

@@ -77,7 +77,8 @@ class Related:
         """Whether the table may have had rows that it has no more."""
         data = self._store.table_data(table)
         last = (row["last_id"] for row in self.rows(LAST_IDS) if row["id"] == table)
-        return max(data.max_id, (data.next_id or 1) - 1, *last) > len(data.rows)
+        highest: int = max(data.max_id, (data.next_id or 1) - 1, *last)
+        return highest > len(data.rows)
 
 
 def check_relations(store: Store, contract: Contract | None) -> None:

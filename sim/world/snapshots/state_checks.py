@@ -54,7 +54,7 @@ def _end_of(row: Any, contract: Contract, resource: str) -> int | None:
     """The expiry of a Charge or Static Charge that is in no final state; None without one."""
     lifecycle = contract.lifecycles.get(resource)
     is_final = lifecycle is None or row["status"] in lifecycle.terminal
-    return None if is_final else row["expires_at"]  # type: ignore[no-any-return]
+    return None if is_final else row["expires_at"]
 
 
 def check_project(config: WorldConfig, store: Store) -> None:
