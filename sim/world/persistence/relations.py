@@ -70,12 +70,15 @@ class Related:
         self.has_removed_deliveries = self._has_removed("deliveries")
 
     def rows(self, table: str) -> Iterator[Any]:
-        """The rows of a table."""
-        return iter(self._store.table_data(table).rows.values())
+        """The rows of a table. One that the store does not have is not made."""
+        data = self._store.tables.get(table)
+        return iter(() if data is None else data.rows.values())
 
     def _has_removed(self, table: str) -> bool:
         """Whether the table may have had rows that it has no more."""
-        data = self._store.table_data(table)
+        data = self._store.tables.get(table)
+        if data is None:
+            return False
         last = (row["last_id"] for row in self.rows(LAST_IDS) if row["id"] == table)
         highest: int = max(data.max_id, (data.next_id or 1) - 1, *last)
         return highest > len(data.rows)

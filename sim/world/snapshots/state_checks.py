@@ -93,7 +93,7 @@ def check_due(store: Store, contract: Contract, timers: Iterable[Any]) -> None:
     for kind, due_of in _DUE.items():
         table = _TIMER_TABLES[kind]
         assert table is not None
-        for row in store.table_data(table).rows.values():
+        for row in store.tables[table].rows.values() if table in store.tables else ():
             due_ms = due_of(row, contract)
             key = row["payment_hash"] if table == "invoices" else row["id"]
             if due_ms is not None and instants.get((kind, key)) != due_ms:
