@@ -263,7 +263,7 @@ PAYMENT_RELATIONS: Mapping[str, tuple[Relation, ...]] = {
             "the attempt {part} is {status}, and its source {source}",
         ),
         Relation(
-            lambda attempt, payment, number, part, rows: (attempt["learned"] is None) == (attempt["status"] in _OPEN),
+            lambda attempt, payment, number, part, rows: attempt["learned"] is None or attempt["status"] not in _OPEN,
             "the attempt {part} is {status}, and learned {learned}",
         ),
         Relation(
