@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
+from itertools import count
 from pathlib import Path
 
 # A directory or a mount that does not permit another file, and a rename onto a file that was mounted by itself.
@@ -52,10 +52,8 @@ def _write(path: str | Path, text: str, mode: int | None) -> None:
 def _replace(target: str, data: bytes, mode: int | None) -> bool:
     """Write the file beside the target and rename it. False, without effect, where that is not permitted and the target
     exists."""
-    draft = os.path.join(os.path.dirname(target), f".leyden-{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
-        descriptor = os.open(draft, flags, 0o666 if mode is None else 0o600)
+        descriptor, draft = _new_file(os.path.dirname(target), 0o666 if mode is None else 0o600)
     except OSError as error:
         if error.errno in _NO_OTHER_FILE and os.path.exists(target):
             return False
@@ -80,6 +78,15 @@ def _replace(target: str, data: bytes, mode: int | None) -> bool:
         raise
     _sync_directory(os.path.dirname(target))
     return True
+
+
+def _new_file(directory: str, mode: int) -> tuple[int, str]:
+    """A descriptor and the path of a new file. A process that was killed may have left one of the same name."""
+    for number in count(1):
+        path = os.path.join(directory, f".leyden-{os.getpid()}-{number}")
+        with contextlib.suppress(FileExistsError):
+            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), path
+    raise AssertionError("numbers have no end")
 
 
 def _write_in_place(target: str, data: bytes, mode: int | None) -> None:
