@@ -121,7 +121,7 @@ OTHER_WRITES = {
     "sim/lab/parquet/manifest.py": 1,
     "sim/lab/sweeps/store.py": 1,  # the user's metrics
     "sim/qa/command.py": 1,  # files of the package
-    "sim/written_files.py": 2,  # a terminal or a pipe; the mode is that of the file
+    "sim/written_files.py": 3,  # a terminal or a pipe; a new file of the given mode, and its descriptor
     "server/contract/document/parse_cache.py": 1,  # the contract
     "server/store/journal.py": 1,  # an fsync of files that exist
 }

@@ -71,6 +71,7 @@ def changed(network: str, path: str, value: Any) -> dict[str, Any]:
         ("payments/1/status", "failed", "status is failed, and outcome SUCCEEDED"),
         ("payments/1/resolved_at", None, "resolved_at"),
         ("payments/1/request", "lnbcrt1x", "payment_hash is not that of its request"),
+        ("payments/1/request", "lnbcrt1pp5!" + "q" * 60, "payment_hash is not that of its request"),
         ("payments/1/attempts/0/status", "failed", "is settled, and its attempt is not"),
         ("payments/1/attempts/0/amount_msat", 1, "its attempt another"),
         ("payments/1/attempts/0/part", 1, "which is not its place"),

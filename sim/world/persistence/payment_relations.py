@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b32encode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from leyden.lightning.payer.payment_requests import strip_scheme
 from leyden.lightning.payer.payment_scripts import part_amount
 from leyden.server.charges.lnurl import CHARSET
 
-_BECH32 = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", CHARSET)
+_DIGITS = str.maketrans(CHARSET, "0123456789abcdefghijklmnopqrstuv")  # those of `int`
 _IN_FLIGHT, _SUCCEEDED, _OPEN = "in_flight", "succeeded", frozenset({"in_flight", WAITING, HELD})
 
 
@@ -31,9 +31,15 @@ def _is_hash(preimage: str | None, payment_hash: str) -> bool:
     return preimage is None or sha256(bytes.fromhex(preimage)).hexdigest() == payment_hash
 
 
-def _field(tag: str, value: str) -> str:
-    """A field of 256 bits as the text of a BOLT 11 invoice has it: its letter, its length and its characters."""
-    return f"{tag}p5{b32encode(bytes.fromhex(value)).decode().translate(_BECH32)[:52]}"
+def _has_field(request: str, tag: str, value: str) -> bool:
+    """Whether a BOLT 11 invoice has this field of 256 bits: its letter, its length, and 52 characters of five bits,
+    of which the last has four bits of padding. The letters of the field may be within another one, too."""
+    number, place = int(value, 16), 0
+    while (place := request.find(f"{tag}p5", place) + 1) > 0:
+        with suppress(ValueError):  # a character that no invoice has
+            if int(request[place + 2 : place + 54].translate(_DIGITS), 32) == number << 4:
+                return True
+    return False
 
 
 def _is_route(attempt: Any) -> bool:
@@ -64,8 +70,8 @@ PAYMENT_RELATIONS: Mapping[str, tuple[Relation, ...]] = {
         ),
         Relation(
             lambda invoice, parts, held, rows: (
-                _field("p", invoice["payment_hash"]) in invoice["request"]
-                and _field("s", invoice["payment_secret"]) in invoice["request"]
+                _has_field(invoice["request"], "p", invoice["payment_hash"])
+                and _has_field(invoice["request"], "s", invoice["payment_secret"])
                 and invoice["request"].rpartition("1")[0].endswith(f"lnbcrt{encode_amount(invoice['amount_msat'])}")
             ),
             "amount_msat, payment_hash or payment_secret is not that of its request",
@@ -171,7 +177,8 @@ PAYMENT_RELATIONS: Mapping[str, tuple[Relation, ...]] = {
         Relation(
             lambda payment, invoice, kinds, rows: (
                 payment["payment_hash"] is None
-                or _field("p", payment["payment_hash"]) in strip_scheme(payment["request"]).lower()
+                or (invoice is not None and payment["request"] == invoice["request"])
+                or _has_field(strip_scheme(payment["request"]).lower(), "p", payment["payment_hash"])
             ),
             "payment_hash is not that of its request",
         ),

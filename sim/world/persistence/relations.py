@@ -9,7 +9,7 @@ rows that ended may have been removed. Instants of different rows are not compar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import orjson
@@ -44,6 +44,7 @@ class Related:
 
     def __init__(self, store: Store, contract: Contract | None) -> None:
         self._store = store
+        self._rows: dict[str, Sequence[Any]] = {}
         lifecycles: Mapping[str, LifecycleTable] = {} if contract is None else contract.lifecycles
         self.charge_lifecycle, self.static_lifecycle = lifecycles.get("Charge"), lifecycles.get("StaticCharge")
         self.paid = _states(self.charge_lifecycle, lambda row: row.trigger == "payment_settled")
@@ -69,10 +70,12 @@ class Related:
         self.has_removed_payments = self._has_removed("payments")
         self.has_removed_deliveries = self._has_removed("deliveries")
 
-    def rows(self, table: str) -> Iterator[Any]:
+    def rows(self, table: str) -> Sequence[Any]:
         """The rows of a table. One that the store does not have is not made."""
-        data = self._store.tables.get(table)
-        return iter(() if data is None else data.rows.values())
+        if table not in self._rows:
+            data = self._store.tables.get(table)
+            self._rows[table] = [] if data is None else [*data.rows.values()]
+        return self._rows[table]
 
     def _has_removed(self, table: str) -> bool:
         """Whether the table may have had rows that it has no more."""
@@ -189,7 +192,7 @@ def _wallets(related: Related) -> Iterator[tuple[Any, ...]]:
 
 
 def _funds(related: Related) -> Iterator[tuple[Any, ...]]:
-    row = next(related.rows("node"), {"id": "funds", "received_msat": 0})
+    row = next(iter(related.rows("node")), {"id": "funds", "received_msat": 0})
     yield row, row, sum(wallet["balance_msat"] for wallet in related.rows("wallets"))
 
 
