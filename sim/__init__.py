@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+# A command imports this first: what is imported here could be interrupted before the command handles an interrupt.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leyden.harness.pytest_conformance import conformance
     from leyden.lab.charts.sweeps import plot_sweep
     from leyden.lab.parquet.reader import read

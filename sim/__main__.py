@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
+
+# Nothing else is imported here: an interrupt before `main` would be shown as a traceback.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _CHECKS = ("conformance", "fuzz", "replay", "adapter", "receiver-check", "client-check")
 
@@ -71,6 +74,8 @@ def _run(given: list[str], *, is_process: bool) -> int:
         print(f"{options.parser.prog}: {printable_lines(str(error))}", file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:
+        import os
+
         # The reader of our output closed the pipe (`leyden table | head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -1,4 +1,4 @@
-"""Files that are read and written whole: JSON documents with bounds and a schema, and files with secrets.
+"""Files that are read whole: JSON documents with bounds and a schema.
 
 A file comes from somebody else. An error in it is one line: the file, the place, and the correction.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import re
 import warnings
 from collections import Counter
@@ -22,6 +21,7 @@ from leyden.server.errors import LeydenError
 from leyden.server.printable import cut, printable
 from leyden.server.version import VERSION
 
+STANDARD_INPUT = "standard input"  # its name in an error
 MAX_DEPTH = 100  # of brackets; a document of ours has at most about 30
 MAX_FILE_BYTES = 256 * 1024 * 1024  # of a file whose kind sets no bound
 _MAX_DIGITS = 100  # of a number
@@ -155,16 +155,6 @@ def read_text(path: str | Path) -> str:
         return io.TextIOWrapper(io.BytesIO(read_bytes(path)), encoding="utf-8").read()
     except UnicodeDecodeError as problem:
         raise InputError(f"{shown(path)}: byte {problem.start} is not UTF-8; save the file as UTF-8") from None
-
-
-def write_private(path: str | Path, text: str) -> None:
-    """Write a file that only its owner reads (0600), because it holds secrets. Raises `OSError`."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8", newline="\n") as file:
-        if os.path.isfile(path):  # not a terminal or a pipe
-            if hasattr(os, "fchmod"):
-                os.fchmod(file.fileno(), 0o600)  # the file existed with another mode: before anything is in it
-            file.truncate()
-        file.write(text)
 
 
 def warn_of_version(version: object, what: str) -> None:

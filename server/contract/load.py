@@ -90,12 +90,22 @@ def load_contract(
     # Imported here: a packaged document that has passed its checks needs none.
     from leyden.server.contract.document.extensions import Extensions
 
-    contract = compile_contract(
-        document, name=name, extensions=Extensions.read(x_schema), overlays=applied, mock_unbound=mock_unbound
-    )
+    try:
+        contract = compile_contract(
+            document, name=name, extensions=Extensions.read(x_schema), overlays=applied, mock_unbound=mock_unbound
+        )
+    except ContractError as error:
+        if not applied:
+            raise
+        raise ContractError(f"{error}; this is the document after {named_overlays(applied)}") from None
     if packaged is not None and not applied:
         packaged.keep_checked(checker)
     return contract
+
+
+def named_overlays(names: Sequence[str]) -> str:
+    """The overlays that were applied, for an error about the document after them."""
+    return f"the overlay{'s' * (len(names) > 1)} {', '.join(names)}"
 
 
 def _overlay(source: OverlaySource) -> Overlay:

@@ -8,6 +8,7 @@ import sys
 from leyden.devserver.argument_types import port
 from leyden.devserver.serve_options import OVERLAY
 from leyden.server.version import VERSION
+from leyden.written_files import write_document
 
 
 def describe_table(table: argparse.ArgumentParser) -> None:
@@ -78,7 +79,7 @@ def _table(options: argparse.Namespace) -> int:
             ("callbacks", callbacks_table(contract)),
         ):
             text = replace_between_markers(text, name, table)
-        file.write_text(text, encoding="utf-8")
+        write_document(file, text)
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}; check the path") from None
     return 0

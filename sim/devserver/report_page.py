@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 
-from leyden.json_files import InputError, write_private
+from leyden.json_files import InputError
+from leyden.written_files import write_private
 
 _STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 

@@ -38,6 +38,7 @@ from leyden.server.system.http_server.listening import open_listener, run_server
 from leyden.server.system.stop_signals import ignore_stop_signals
 from leyden.server.timestamps import to_iso
 from leyden.world.config import chosen_network, read_network, world_config
+from leyden.world.persistence.directory_checks import errors_of_directory
 from leyden.world.time.clock import LAST_MS
 from leyden.world.time.process_clock import FIRST_MS, NOW
 from leyden.world.world import World
@@ -202,7 +203,8 @@ def _world_for_key(
         world = _open_world(store, saved, options, clock, key, index, public_url, egress)
         if saved is not None:
             if options.start == NOW:
-                texts = [start_now(world, clock.now())]
+                with errors_of_directory(store):
+                    texts = [start_now(world, clock.now())]
             else:
                 now_ms = clock.now()
                 texts = opened_texts(saved, world.config.rate, now_ms, lambda: mend_ahead(world, now_ms))
@@ -242,6 +244,8 @@ def _open_world(
     rate = options.rate
     if rate is None:
         rate = 1.0 if saved is None else saved["rate"]
+    with errors_of_directory(store):
+        network = chosen_network(saved, options.network, "--network")
     config = world_config(
         seed=seed,
         start_ms=start_ms,
@@ -254,7 +258,7 @@ def _open_world(
         keep=options.keep or READABLE_ENTRIES,
         keep_ended=options.keep,
         mock_unbound=options.mock_unbound,
-        network=chosen_network(saved, options.network, "--network"),
+        network=network,
         given_seed=given_seed,
         given_start_ms=given_start_ms,
         # In memory, a restart with the same seed is another run, too.
@@ -267,7 +271,7 @@ def _open_world(
         # Imported here: the packaged document needs no trial.
         from leyden.world.trial_requests import try_contract
 
-        try_contract(config.contract)
+        try_contract(config.contract, options.spec)
     transport = HttpTransport.within(egress)
     if options.durability != "always" or not store.is_durable:
         return World(

@@ -14,13 +14,14 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from leyden.errors import MissingExtra
 from leyden.extras import require
 from leyden.harness.constants import DEFAULT_SECONDS, EXPORT_FORMATS, PACKAGED_SPEC, REPORT_FORMATS
 from leyden.harness.engines.campaign import run_campaign, split
 from leyden.harness.engines.processes import run_in_processes
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.reports.coverage import TITLES, item_name
-from leyden.harness.reports.exports import EXPORTS, PRINTED
+from leyden.harness.reports.exports import EXPORTS, PRINTED, ExportError
 from leyden.harness.reports.formats import FORMATS
 from leyden.harness.reports.results import CampaignReport, FoundViolation
 from leyden.harness.runs.cases import Case, read_case, replay
@@ -28,11 +29,12 @@ from leyden.harness.runs.specification import document_hash
 from leyden.harness.targets.adapter import NO_ADAPTER, load_adapter
 from leyden.harness.targets.served import ExternalService, ServedLeyden, public_url, target_at
 from leyden.harness.targets.target import SERVED, InProcess, Target
-from leyden.json_files import VersionWarning, read_text, shown, write_private
+from leyden.json_files import VersionWarning, read_text, shown
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.system.clock import system_time_ms
+from leyden.written_files import write_document, write_private
 
 _FINITE = frozenset({"conformance", "obligations"})  # engines that end by themselves
 
@@ -100,7 +102,7 @@ def replay_case(options: argparse.Namespace) -> int:
     for warning in caught:
         print(f"leyden replay: {warning.message}", file=sys.stderr)
     if options.export is not None:
-        print(PRINTED[options.export](case), end="")
+        print(_exported(case, options), end="")
         return 0
     if not (case.steps or case.is_reproduced or case.target):
         raise HarnessError(
@@ -117,6 +119,16 @@ def replay_case(options: argparse.Namespace) -> int:
         former = "the case has none" if case.journal_hash is None else f"differs, the case has {case.journal_hash}"
         print(f"journal {replayed.journal_hash}: {'the same' if replayed.same_journal else former}")
     return 0 if replayed.result.violation is None else 1
+
+
+def _exported(case: Case, options: argparse.Namespace) -> str:
+    """The case in another format. Raises `ExportError` with the file."""
+    try:
+        return PRINTED[options.export](case)
+    except MissingExtra:
+        raise
+    except LeydenError as error:
+        raise ExportError(f"{shown(options.case)} cannot be exported as {options.export}: {error}") from None
 
 
 def _replay_target(case: Case, options: argparse.Namespace) -> Target:
@@ -341,6 +353,6 @@ def _write(path: Path, text: str, *, is_private: bool = True) -> None:
         if is_private:
             write_private(path, text)
         else:
-            path.write_text(text, encoding="utf-8")
+            write_document(path, text)
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}; check the path") from None

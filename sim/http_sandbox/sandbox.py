@@ -39,10 +39,11 @@ from leyden.http_sandbox.resources import (
     query_text,
     wire_value,
 )
-from leyden.json_files import shown, write_private
+from leyden.json_files import shown
 from leyden.server.printable import quoted
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
+from leyden.written_files import write_private
 
 _PAGE = 1_000
 # The first and the last instant of a sandbox's clock.

@@ -15,6 +15,7 @@ from typing import Any
 
 from leyden.lab.packaged_notebooks import notebooks_folder
 from leyden.lab.table_columns import markdown
+from leyden.written_files import write_document
 
 REFRESH = "python -m leyden.lab.api_reference --refresh"
 # The sections: a title and the public objects in it, by module. `Class.member` is one member without its class.
@@ -142,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     path = reference_file()
     if options.refresh:
-        path.write_text(text(), encoding="utf-8", newline="\n")
+        write_document(path, text())
         return 0
     current = path.exists() and path.read_text(encoding="utf-8") == text()
     print(f"{path.name}: {'up to date' if current else f'differs: {REFRESH}'}")

@@ -28,6 +28,7 @@ import leyden.notebooks
 from leyden.errors import NotebookError
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
 from leyden.server.printable import quoted
+from leyden.written_files import write_document
 
 REFRESH = "python -m leyden.lab.packaged_notebooks --refresh"
 _MARKER = re.compile(r"# %%(?: \[(markdown)\])?(?: tags=(\[.*\]))?")
@@ -194,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rendered = render(source)
             found = differences(source, rendered)
             if options.refresh:
-                notebook_of(source).write_text(rendered, encoding="utf-8", newline="\n")
+                write_document(notebook_of(source), rendered)
             stale += bool(found)
             state = "unchanged" if not found else "written" if options.refresh else "differs"
             print(f"{notebook_of(source).name}: {state}")

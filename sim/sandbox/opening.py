@@ -20,6 +20,7 @@ from leyden.server.printable import quoted
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
 from leyden.world.config import WorldConfig, chosen_network, created_network, read_network, world_config
+from leyden.world.persistence.directory_checks import errors_of_directory
 from leyden.world.time.clock import LAST_MS
 from leyden.world.time.process_clock import checked_start, first_instant, process_clock, sync_to_process
 from leyden.world.trial_requests import try_contract
@@ -90,8 +91,11 @@ def open_session(
 
             given_by = "conditions" if network is None else "network and conditions"
             if network is None:  # that of the directory, which has to be in these conditions
-                network = with_conditions(created_network(saved), conditions)
+                with errors_of_directory(store):
+                    network = with_conditions(created_network(saved), conditions)
             network = with_liquidity_function(network, conditions, RandomStreams(given["seed"]).secret)
+        with errors_of_directory(store):
+            network = chosen_network(saved, network, given_by)
         config = world_config(
             seed=given["seed"],
             given_seed=given["given_seed"],
@@ -101,14 +105,14 @@ def open_session(
             spec=spec,
             overlays=overlays,
             api_key=api_key,
-            network=chosen_network(saved, network, given_by),
+            network=network,
             webhook_secret=webhook_secret,
             callback_timeout_ms=None if callback_timeout is None else parse_timeout(callback_timeout),
             rate=0 if real_clock is None else 1,
             real_clock=real_clock,
         )
         if spec is not None:
-            try_contract(config.contract)
+            try_contract(config.contract, spec)
         world = World(config, store, control_handlers=control_handlers, label=label)
         if real_clock is not None:
             sync_to_process(world.clock)

@@ -23,7 +23,7 @@ from leyden.delivery_replays import DeliveryReplays
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ForkError, NotebookError
 from leyden.extras import require
-from leyden.json_files import shown, write_private
+from leyden.json_files import shown
 from leyden.lab.actions.action_log import ActionLog
 from leyden.lab.progress import Progress
 from leyden.repr_tables import html_table
@@ -47,6 +47,7 @@ from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
 from leyden.world.snapshots.snapshots import dump_world, fork_world, restore_world
 from leyden.world.stored_snapshots import position_of
 from leyden.world.world import World
+from leyden.written_files import write_private
 
 if TYPE_CHECKING:
     import httpx2

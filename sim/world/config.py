@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leyden.errors import GraphError
 from leyden.extras import require
 from leyden.repr_tables import counted
 from leyden.server.callbacks.signing import check_secret
@@ -156,7 +157,10 @@ def _is_same(created: Any, requested: str | Graph) -> bool:
 def _graph(saved: Mapping[str, Any]) -> Graph:
     from leyden.lightning.topology.graph import Graph
 
-    return Graph.load(saved)
+    try:
+        return Graph.load(saved)
+    except GraphError as error:
+        raise StoreError(f"the table world, row 'config': network: {error}") from None
 
 
 def world_config(

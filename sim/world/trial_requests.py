@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from leyden.server.contract.json_pointer import contract_error, quoted, split_pointer
+from leyden.server.contract.load import named_overlays
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import ContractError
 from leyden.server.store.store import Store
@@ -45,12 +46,18 @@ _QUERIES = {"requestInvoice": "?amount=1000"}
 _LOG = logging.getLogger("leyden")  # of a failed request, which the error of the trial describes
 
 
-def try_contract(contract: Contract) -> None:
-    """Raise `ContractError` with the place in the document when a valid request cannot be served.
+def try_contract(contract: Contract, source: object = None) -> None:
+    """Raise `ContractError` with the place in the document when a valid request cannot be served. `source` is the file
+    of the document (None: the packaged one), which the error names with the overlays.
 
     A contract object that has passed is not tried again in this process: contracts are values and never change.
     """
-    _try_object(_SameObject(contract))
+    try:
+        _try_object(_SameObject(contract))
+    except ContractError as error:
+        files = [] if source is None or isinstance(source, Contract) else [f"{source}"]
+        files += [named_overlays(contract.overlays)] if contract.overlays else []
+        raise ContractError(f"{' with '.join(files)}: {error}" if files else str(error)) from None
 
 
 class _SameObject:

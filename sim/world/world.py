@@ -21,7 +21,7 @@ from leyden.server.system.http_client.background_transport import BackgroundTran
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
 from leyden.world.interrupts import interrupts
-from leyden.world.persistence.directory_checks import check_directory
+from leyden.world.persistence.directory_checks import check_directory, errors_of_directory
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
@@ -100,7 +100,7 @@ class World:
             control_handlers=None if control_handlers is None else lambda: control_handlers(self),
             run_apart=self.run_apart,
         )
-        with gc_paused():  # a timer and a callback for every open row: all of them stay
+        with gc_paused(), errors_of_directory(store):  # a timer and a callback for every open row: all of them stay
             upgrade(store)
             check_directory(store, config.contract)
             self._install(build(config, self._environment, fork_of=None if fork_of is None else fork_of.payments))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 from http.server import BaseHTTPRequestHandler
@@ -286,7 +287,47 @@ def test_copies_of_a_sandbox(leyden: Leyden, tmp_path: Path) -> None:
     assert lines(leyden, "sandbox", "diff", forked["id"], "--sandbox", again["id"]) == ["no differences"]
     assert "check the path" in refusal(leyden, "sandbox", "import", "nothing.json", status=2)
     (tmp_path / "other.json").write_text('{"format": 99}')
-    assert "format 99" in refusal(leyden, "sandbox", "import", "other.json")
+    assert "format 99" in refusal(leyden, "sandbox", "import", "other.json", status=2)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "No such file or directory; check the path"),
+        ("directory", "Is a directory; check the path"),
+        (b"", "the body is empty: send a JSON object"),
+        (b'{"a":', "the body is not JSON: Expecting value at line 1 column 6"),
+        (b"\xff\xfe", "encode it as UTF-8"),
+        (b"[]", "the body must be a JSON object"),
+        (b'{"format": 2}', ""),
+    ],
+    ids=["missing", "directory", "empty", "cut", "utf-16", "array", "incomplete"],
+)
+def test_an_error_of_a_file_names_it(
+    leyden: Leyden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | str | None, words: str
+) -> None:
+    file = tmp_path / "given.json"
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    elif content is not None:
+        file.mkdir()
+    for command in (("sandbox", "import", "given.json"), ("api", "POST", "/v0/charges", "--data", "@given.json")):
+        line = refusal(leyden, *command, status=2)
+        assert line.startswith(
+            f"leyden {' '.join(command[:2] if command[0] == 'sandbox' else command[:1])}: given.json: "
+        )
+        assert words in line
+    if isinstance(content, bytes):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+        line = refusal(leyden, "sandbox", "import", "-", status=2)
+        assert line.startswith("leyden sandbox import: standard input: ")
+
+
+def test_an_option_beside_a_file_is_named_without_it(leyden: Leyden, tmp_path: Path) -> None:
+    assert leyden("sandbox", "create", "--name", "first").returncode == 0
+    (tmp_path / "given.json").write_text("{}")
+    line = refusal(leyden, "sandbox", "import", "given.json", "--name", "", status=2)
+    assert line.startswith("leyden sandbox import: --name: ")
 
 
 def test_the_sandbox_of_the_key_is_copied_without_its_id(leyden: Leyden, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import nbformat
 import pytest
 
 import leyden.server.charges.charges
+from leyden.__main__ import main
 from leyden.harness.conformance.conformance import conformance_cases
 from leyden.harness.reports.exports import ExportError, as_curl, as_notebook, as_pytest
 from leyden.harness.runs.cases import Case, CaseError, play, read_case, replay, with_result
@@ -241,3 +242,13 @@ def test_a_body_that_cannot_be_an_argument_is_read_from_a_pipe() -> None:
 def test_a_restart_cannot_be_exported_to_curl() -> None:
     with pytest.raises(ExportError, match="notebook"):
         as_curl(CASES["conformance: restart: everything continues"])
+
+
+def test_a_case_that_cannot_be_exported_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "restart.case.json"
+    path.write_text(CASES["conformance: restart: everything continues"].dumps())
+    assert main(["replay", str(path), "--export", "curl"]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    [line] = output.err.splitlines()
+    assert line.startswith(f"leyden replay: {path} cannot be exported as curl: this case restarts the service")

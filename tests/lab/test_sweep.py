@@ -232,6 +232,35 @@ def test_a_failed_run_is_repeated(tmp_path: Path) -> None:
     assert (tmp_path / "marks").read_text() == "xxx"
 
 
+@pytest.mark.parametrize("cut", [0, 1, 30])
+def test_null_bytes_after_the_rows_are_removed_with_a_note(tmp_path: Path, cut: int) -> None:
+    """A power failure may leave them: the size of the file was written, and its content was not."""
+    store = tmp_path / "runs.jsonl"
+    expected = sweep(metrics, grid(x=[1, 2, 3]), store=store, progress=False)
+    whole = store.read_bytes()
+    first, second, _ = whole.splitlines(keepends=True)
+    store.write_bytes(first + second[: len(second) - cut] + b"\0" * 4_096)
+    kept = 1 if cut else 2
+    with pytest.warns(UserWarning, match=rf"runs\.jsonl: the 4096 null bytes .* {kept} rows? before") as warned:
+        again = sweep(metrics, grid(x=[1, 2, 3]), store=store, progress=False)
+    assert warned[0].filename == __file__
+    assert list(again["run_id"]) == list(expected["run_id"])
+    assert b"\0" not in store.read_bytes()
+    assert len(store.read_bytes().splitlines()) == 3
+
+
+@pytest.mark.parametrize("place", ["all", "middle"])
+def test_null_bytes_elsewhere_are_refused_and_the_file_stays(tmp_path: Path, place: str) -> None:
+    store = tmp_path / "runs.jsonl"
+    sweep(metrics, grid(x=[1, 2]), store=store, progress=False)
+    first, second = store.read_bytes().splitlines(keepends=True)
+    content = b"\0" * 4_096 if place == "all" else first + b"\0" * 4_096 + second
+    store.write_bytes(content)
+    with pytest.raises(StoreError, match=r"runs\.jsonl, line [12],"):
+        sweep(metrics, grid(x=[1, 2]), store=store, progress=False)
+    assert store.read_bytes() == content
+
+
 @pytest.mark.parametrize("kept", range(0, 200, 23))
 def test_an_incomplete_last_line_loses_only_its_run(tmp_path: Path, kept: int) -> None:
     fn, store = counted(tmp_path / "marks"), tmp_path / "runs.jsonl"

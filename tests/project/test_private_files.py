@@ -14,15 +14,17 @@ from typing import Any
 
 import pytest
 
-from leyden import Sandbox
+from leyden import Sandbox, grid, sweep
 from leyden.commands.served import sandbox_copies
 from leyden.devserver.report_page import write_report
 from leyden.harness import command
 from leyden.harness.runs.cases import Case
 from leyden.http_sandbox.sandbox import HttpSandbox
-from leyden.json_files import write_private
+from leyden.server.errors import LeydenError
 from leyden.server.store.store import Store
+from leyden.written_files import write_private
 from tests.project.test_architecture import ROOT, SOURCES
+from tests.support.store_helpers import files_no_longer_than
 
 _CASE = Case(({"do": "create_charge", "as": "c1", "body": {"amount": "1000"}},))
 
@@ -109,20 +111,17 @@ def test_a_table_in_a_document_leaves_its_mode(tmp_path: Path) -> None:
 
 # What is written otherwise: how many calls in which module, and why the file has no secret.
 OTHER_WRITES = {
-    "sim/commands/documents.py": 1,  # tables of the contract
     "sim/devserver/state_files.py": 1,  # the process id, the address
     "sim/harness/adapter_command.py": 1,  # a template
-    "sim/harness/command.py": 2,  # a trial before a long run, which writes nothing; a table of coverage
+    "sim/harness/command.py": 1,  # a trial before a long run, which writes nothing
     "sim/harness/control/store_checks.py": 3,  # files of a store that exist, damaged
     "sim/harness/targets/hosted.py": 1,
     "sim/harness/targets/target.py": 4,
-    "sim/lab/api_reference.py": 1,
-    "sim/lab/drawings/drawing.py": 1,
     "sim/lab/lab_command.py": 1,  # the notebooks of the package
-    "sim/lab/packaged_notebooks.py": 1,
     "sim/lab/parquet/manifest.py": 1,
     "sim/lab/sweeps/store.py": 1,  # the user's metrics
     "sim/qa/command.py": 1,  # files of the package
+    "sim/written_files.py": 3,  # a terminal or a pipe; a new file of the given mode, and its descriptor
     "server/contract/document/parse_cache.py": 1,  # the contract
     "server/store/journal.py": 1,  # an fsync of files that exist
 }
@@ -155,3 +154,83 @@ def test_every_other_write_is_known_to_have_no_secret() -> None:
         if isinstance(node, ast.Call) and _is_write(node)
     )
     assert dict(found) == OTHER_WRITES
+
+
+def _drawing(path: Path) -> None:
+    with Sandbox(seed=1) as sandbox:
+        sandbox.charges.create(amount="1000", description="x").lifecycle().save(path)
+
+
+def _sweep(path: Path) -> None:
+    sweep(lambda s: {"y": s.x}, grid(x=[1, 2]), store=path, progress=False, workers=1)
+
+
+@pytest.mark.parametrize("writer", [*WRITERS, "case", "table", "drawing"])
+def test_a_file_stays_as_it_was_when_the_disk_is_full(tmp_path: Path, writer: str) -> None:
+    path = tmp_path / ("file.svg" if writer == "drawing" else "file")
+    path.write_text("what an earlier command wrote")
+    write: Callable[[Path], object] = {
+        **WRITERS,
+        "case": lambda path: command._write(path, _CASE.dumps()),
+        "table": lambda path: command._write(path, "coverage", is_private=False),
+        "drawing": _drawing,
+    }[writer]
+    with files_no_longer_than(1), pytest.raises((LeydenError, OSError)):
+        write(path)
+    assert path.read_text() == "what an earlier command wrote"
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_the_rows_of_a_sweep_stay_when_the_disk_is_full(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    _sweep(path)
+    before = path.read_bytes()
+    with files_no_longer_than(len(before) + 5), pytest.raises(LeydenError, match=r"runs\.jsonl cannot be written"):
+        sweep(lambda s: {"y": s.x}, grid(x=[1, 2, 3]), store=path, progress=False, workers=1)
+    assert path.read_bytes() == before
+
+
+def test_a_new_file_is_not_left_in_part(tmp_path: Path) -> None:
+    with files_no_longer_than(5), pytest.raises(OSError, match="File too large"):
+        write_private(tmp_path / "file", "a text of many characters")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
+    file, link, pipe = tmp_path / "file", tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(file)
+    write_private(link, "the-key")
+    assert link.is_symlink()
+    assert (file.read_text(), _mode(file)) == ("the-key", 0o600)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_private(pipe, "the-key")
+    assert os.read(reader, 100) == b"the-key"
+    os.close(reader)
+
+
+def test_a_file_in_a_directory_that_takes_no_other_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root no directory refuses a file, so the refusal is that of the call."""
+    path, opened = tmp_path / "file", os.open
+    path.write_text("a longer text of an earlier file")
+
+    def refused(name: Any, flags: int, *more: Any) -> int:
+        if flags & os.O_EXCL:
+            raise PermissionError(13, "Permission denied")
+        return opened(name, flags, *more)
+
+    monkeypatch.setattr(os, "open", refused)
+    write_private(path, "the-key")
+    assert (path.read_text(), _mode(path)) == ("the-key", 0o600)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write every file")
+def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("kept")
+    path.chmod(0o400)
+    with pytest.raises(PermissionError):
+        write_private(path, "the-key")
+    assert path.read_text() == "kept"

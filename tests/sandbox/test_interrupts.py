@@ -591,3 +591,13 @@ def test_an_interrupt_while_pandas_is_imported_leaves_it_usable(package: str, ca
     words = [sys.executable, "-c", INTERRUPTED_IMPORT, package, call, str(tmp_path / "run")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
+def test_a_command_imports_nothing_before_it_handles_an_interrupt() -> None:
+    """What is imported before `main` begins would end in a traceback. The script of the command imports `re`."""
+    program = (
+        "import re, sys; before = {*sys.modules}; import leyden.__main__;"
+        " print(*sorted({*sys.modules} - before - {'__future__'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["leyden", "leyden.__main__"]

@@ -362,3 +362,30 @@ def test_a_fault_with_more_idle_hits_than_hits_is_refused(sandbox: Sandbox) -> N
     state["leyden"], row["idle"] = VERSION, row["hits"] + 1
     with pytest.raises(ForkError, match="idle is 1, more than its 0 hits"):
         Sandbox.from_snapshot(state)
+
+
+def test_the_number_of_the_run_is_saved(tmp_path: Path) -> None:
+    """An inbox says in which run it is, and the seed of the next run depends on it."""
+    sandbox = Sandbox(seed=1)
+    sandbox.receiver("shop")
+    sandbox.ask("POST", "/sandbox/v1/reset", {})
+    charge = sandbox.charges.create(amount="1000", description="x", callbackUrl="http://shop.localhost/a")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("1m")
+    loaded = Sandbox.load(sandbox.save(tmp_path / "saved.json"))
+    runs = [one.ask("GET", "/sandbox/v1/inboxes/shop")["run"] for one in (sandbox, loaded, sandbox.fork())]
+    assert runs == [2, 2, 2]
+    for one in (sandbox, loaded):
+        one.ask("POST", "/sandbox/v1/reset", {})
+    assert [one.ask("GET", "/sandbox/v1/inboxes")["data"] for one in (sandbox, loaded)] == [[], []]
+    assert sandbox.world.config.seed == loaded.world.config.seed
+    assert sandbox.world.config.run == loaded.world.config.run == 3
+
+
+def test_a_file_of_a_former_version_is_in_its_first_run() -> None:
+    snapshot = Sandbox(seed=1).snapshot()
+    del snapshot["config"]["run"]
+    assert Sandbox.from_snapshot(snapshot).world.config.run == 1
+    snapshot["config"]["run"] = -1
+    with pytest.raises(ForkError, match="/config/run"):
+        Sandbox.from_snapshot(snapshot)

@@ -8,7 +8,7 @@ import sys
 
 from leyden.commands.served.client import Client, add_connection
 from leyden.commands.served.output import print_raw
-from leyden.json_files import read_bytes
+from leyden.json_files import STANDARD_INPUT, read_bytes
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -26,14 +26,15 @@ def describe(parser: argparse.ArgumentParser) -> None:
 def _api(options: argparse.Namespace) -> int:
     if not re.fullmatch(r"/[!-~]*", options.path):
         options.parser.error("PATH begins with a slash and has no spaces, such as /sandbox/v1/faults")
-    body = None if options.data is None else _body(options.data)
-    print_raw(Client(options)(options.method, options.path, body))
+    body, source = (None, None) if options.data is None else _body(options.data)
+    print_raw(Client(options)(options.method, options.path, body, source=source))
     return 0
 
 
-def _body(text: str) -> bytes:
+def _body(text: str) -> tuple[bytes, str | None]:
+    """The body, and the file that has it."""
     if text == "-":
-        return sys.stdin.buffer.read()
+        return sys.stdin.buffer.read(), STANDARD_INPUT
     if not text.startswith("@"):
-        return text.encode()
-    return read_bytes(text[1:])
+        return text.encode(), None
+    return read_bytes(text[1:]), text[1:]

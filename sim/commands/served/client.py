@@ -15,6 +15,7 @@ import orjson
 from leyden.commands.environment import ADMIN_TOKEN, API_KEY, URL, from_environment
 from leyden.devserver.argument_types import base_url
 from leyden.errors import key_refusal
+from leyden.json_files import shown
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.version import VERSION
@@ -22,6 +23,7 @@ from leyden.server.version import VERSION
 CLIENT = "cli"  # the value of the header Leyden-Client
 _TIMEOUT_S = 60
 _JSON = "application/json"
+_BODY_REFUSED = frozenset({400, 413, 422})  # the statuses of a body that the service does not take
 
 
 class RequestFailed(LeydenError):
@@ -106,11 +108,13 @@ class Client:
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
         what: tuple[str, str] | None = None,
+        source: str | None = None,
         timeout_s: float | None = _TIMEOUT_S,
     ) -> bytes:
         """Send a request and return the body of the response. A query parameter that is None is left out.
 
-        `what` is the thing that the path names and the command that lists such things. Raises `RequestFailed`.
+        `what` is the thing that the path names and the command that lists such things, `source` the file that has the
+        body. Raises `RequestFailed`.
         """
         response = self._open(method, path, body, query=query, headers=headers, timeout_s=timeout_s)
         try:
@@ -118,7 +122,11 @@ class Client:
         except (OSError, HTTPException) as error:
             raise RequestFailed(f"the response of {self.url} is not complete ({_cause(error)}): {_FAULT}") from None
         if response.status >= 300:
-            raise self._refusal(response, raw, what)
+            refusal = self._refusal(response, raw, what)
+            is_of_body = response.status in _BODY_REFUSED or str(refusal).startswith("the body ")
+            if source is not None and is_of_body and not _is_about_query(raw):
+                raise WrongArgument(f"{shown(source)}: {refusal}")
+            raise refusal
         return raw
 
     def find(self, path: str) -> bytes | None:
@@ -228,6 +236,12 @@ def next_cursor(after: object, found: object) -> object:
     if found is not None and found == after:
         raise RequestFailed(f"the server answers the page after {printable(str(found))[:60]} again and again")
     return found
+
+
+def _is_about_query(raw: bytes) -> bool:
+    """Whether a response refuses a parameter of the query."""
+    errors = (_problem(raw) or {}).get("errors") or ()
+    return any(str(error.get("pointer")).startswith("query.") for error in errors)
 
 
 def _problem(raw: bytes) -> Mapping[str, Any] | None:

@@ -21,7 +21,8 @@ from leyden.commands.served.sandbox_output import (
     sandbox_named,
     sandbox_path,
 )
-from leyden.json_files import InputError, read_bytes, shown, write_private
+from leyden.json_files import STANDARD_INPUT, InputError, read_bytes, shown
+from leyden.written_files import write_private
 
 _SNAPSHOTS = (
     Column("id", lambda row: row["id"]),
@@ -172,13 +173,17 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    raw = sys.stdin.buffer.read() if options.file == "-" else read_bytes(options.file)
+    is_file = options.file != "-"
+    raw = read_bytes(options.file) if is_file else sys.stdin.buffer.read()
+    source = options.file if is_file else STANDARD_INPUT
     query = {
         "name": options.name,
         "ttl": None if options.ttl is None else f"{options.ttl:.3f}s",
         "egress": options.egress,
     }
-    return print_new(options, Client(options)("POST", f"{PATH}/import", raw, query=query, timeout_s=None))
+    return print_new(
+        options, Client(options)("POST", f"{PATH}/import", raw, query=query, source=source, timeout_s=None)
+    )
 
 
 COPIES = (

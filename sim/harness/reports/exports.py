@@ -27,6 +27,8 @@ _WRITTEN_BY = comment(f"Written by Leyden {VERSION}.")
 class ExportError(LeydenError, ValueError):
     """A case that cannot be exported in this format; the text says which one to use."""
 
+    exit_status = 2
+
 
 def as_pytest(case: Case) -> str:
     """A pytest file, which fails with the report of the violation as long as it occurs; without a violation it checks

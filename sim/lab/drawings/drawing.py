@@ -9,6 +9,7 @@ from typing import Any
 from leyden.arguments import checked_path
 from leyden.errors import DrawingError
 from leyden.server.html import Html, tag
+from leyden.written_files import write_document
 
 _TEXT_COLOUR, _BACKGROUND = "#1d1f24", "#ffffff"
 
@@ -48,7 +49,7 @@ class Drawing:
         else:
             raise DrawingError(f"{target.name}: a drawing is written as .svg or as .mmd (Mermaid source)")
         try:
-            target.write_text(written + "\n", encoding="utf-8", newline="\n")
+            write_document(target, written + "\n")
         except OSError as error:
             raise DrawingError(f"{target} cannot be written: {error.strerror}; choose another path") from None
         return target

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
@@ -16,6 +17,7 @@ from jsonschema_rs import Draft202012Validator
 
 from leyden.json_files import DocumentKind, shown
 from leyden.lab.sweeps.runs import COLUMNS, FAILED, MAX_SEED, OK, SweepRow, SweepRun, as_json
+from leyden.repr_tables import counted
 from leyden.server.errors import StoreError
 from leyden.server.version import VERSION
 
@@ -83,6 +85,13 @@ def _is_cut_row(data: bytes) -> bool:
     return end == len(data) and _SWEEP_ROW.validator.is_valid(_with_new_names(row))
 
 
+def _without_zeros(data: bytes) -> tuple[bytes, int]:
+    """The content without the null bytes at its end, and their number. A file system may have given a file its new size
+    before a power failure, and not the content."""
+    kept = data.rstrip(b"\0")
+    return (kept, len(data) - len(kept)) if kept else (data, 0)  # nothing says that it is the file of a sweep
+
+
 def _checksum(row: Mapping[str, Any]) -> str:
     return blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=8).hexdigest()
 
@@ -106,8 +115,9 @@ def _is_stored_as(given: Any, stored: Any) -> bool:
 class SweepStore:
     """Rows by `run_id`, one line of JSON each, written when a run completes.
 
-    An incomplete last line is removed if it is the beginning of a row, which an interrupted sweep leaves. Any other
-    line that is not a row raises `StoreError`, and the file is not changed. Failed runs are not in `rows`.
+    An incomplete last line is removed if it is the beginning of a row, which an interrupted sweep leaves, and so are
+    null bytes after the rows, with a `UserWarning`. Any other line that is not a row raises `StoreError`, and the file
+    is not changed. Failed runs are not in `rows`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -130,7 +140,7 @@ class SweepStore:
             raise StoreError(f"{shown(self.path)} cannot be read: {error.strerror}; choose another store=") from None
         if is_new:
             return 0
-        data = _SWEEP_ROW.content(self.path)
+        data, lost = _without_zeros(_SWEEP_ROW.content(self.path))
         whole = data.rfind(b"\n") + 1
         lines = data[:whole].split(b"\n")[:-1]
         self._count = len(lines)
@@ -149,6 +159,12 @@ class SweepStore:
         if not _is_cut_row(data[whole:]):
             where = f"{shown(self.path)}, line {len(lines) + 1},"
             raise _SWEEP_ROW.refusal(where, "it has no end of line, and a row of a sweep does not begin so")
+        if lost:
+            warnings.warn(
+                f"{shown(self.path)}: the {lost} null bytes at its end are removed, which a power failure left; it has"
+                f" {counted(len(lines), 'row')} before them",
+                stacklevel=5,  # the call of `sweep`
+            )
         return whole
 
     def row_of(self, run: SweepRun) -> SweepRow | None:

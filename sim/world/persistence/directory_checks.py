@@ -6,14 +6,16 @@ was written, and a store of many rows is then taken as it is. Any other one is c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 
 import orjson
 from jsonschema_rs import Draft4Validator
 
+from leyden.json_files import WRONG_DATA
 from leyden.server.contract.types import Contract
-from leyden.server.errors import StoreError
+from leyden.server.errors import LeydenError, StoreError
 from leyden.server.printable import printable
 from leyden.server.store.store import Store
 from leyden.world.persistence.row_checks import check_references, check_states
@@ -25,6 +27,27 @@ WORLD_ROWS = ("config", "state")  # the seed and the network, and the time: ever
 OWN_TABLES = ("world", "network")  # rows about the world itself, which are checked when it is opened
 _ANY_ROW = Draft4Validator({"type": "object"})
 ALWAYS_CHECKED_ROWS = 2_000  # in about forty milliseconds
+
+
+@contextmanager
+def errors_of_directory(store: Store) -> Iterator[None]:
+    """While a world is opened: every error about its rows names the directory, or a file in it. Rows that no check
+    refuses, and with which the world cannot be built, are a `StoreError`, too."""
+    if not store.is_durable:
+        yield
+        return
+    try:
+        yield
+    except StoreError as error:
+        where = store.place_of("", 0)
+        if where in str(error):
+            raise
+        raise StoreError(f"{where}: {error}") from None
+    except LeydenError:  # of an argument, or of the spec
+        raise
+    except WRONG_DATA as error:
+        why = f"its rows do not fit together ({type(error).__name__}: {printable(str(error))[:100]})"
+        raise StoreError(f"{store.place_of('', 0)}: {why}; {MEND}") from error
 
 
 def is_trusted(store: Store) -> bool:

@@ -178,6 +178,7 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("DeliveryRow", "status"): _one_of(PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED),
     ("DeliveryRow", "sequence"): {**COUNTER, "minimum": 1},
     ("DeliveryRow", "attempts"): _text(r"^(?:\[[^\n]*\]\n)*$"),
+    ("FundsRow", "id"): _one_of("funds"),
     ("ProjectRow", "webhook_secrets"): {"type": "array", "minItems": 1},
     ("KeyRow", "id"): _API_KEY,
     ("SecretRow", "secret"): _SECRET,

@@ -15,7 +15,7 @@ from leyden.server.errors import LeydenError, StoreError
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 from leyden.world.config import WorldConfig
-from leyden.world.persistence.directory_checks import MEND, WORLD_ROWS, is_trusted
+from leyden.world.persistence.directory_checks import MEND, WORLD_ROWS, errors_of_directory, is_trusted
 from leyden.world.persistence.former_formats import saved_by_format_1
 from leyden.world.persistence.row_schemas import schema_of
 from leyden.world.persistence.stream_checks import check_streams
@@ -113,13 +113,14 @@ class WorldState:
 
         Raises `StoreError` when the rows are not those that a world writes.
         """
-        table = store.table(TABLE, key="id")
-        config, state = table.row(_CONFIG), table.row(_STATE)
-        if config is None or state is None:
-            return saved_by_format_1(table)
-        for row, hint in ((config, ConfigRow), (state, StateRow)):
-            _checked(row, hint)
-        return {**config, **state}
+        with errors_of_directory(store):
+            table = store.table(TABLE, key="id")
+            config, state = table.row(_CONFIG), table.row(_STATE)
+            if config is None or state is None:
+                return saved_by_format_1(table)
+            for row, hint in ((config, ConfigRow), (state, StateRow)):
+                _checked(row, hint)
+            return {**config, **state}
 
     def write(self) -> None:
         """Write what a commit changed; called at its end, inside of it."""

@@ -47,6 +47,7 @@ _CONFIG = {
     "seed": _CONFIG_ROW["seed"],
     "given_seed": or_null(_CONFIG_ROW["given_seed"]),
     "start_ms": _CONFIG_ROW["start_ms"],
+    "run": _CONFIG_ROW["run"],
     "api_key": {"type": "string", "pattern": "^[!-~]([ -~]{0,198}[!-~])?$"},
     "project": _TEXT,
     "keep": or_null(_COUNT),
@@ -69,7 +70,7 @@ SNAPSHOT_SCHEMA = _object(
     {
         "leyden": or_null(_TEXT),
         "label": _TEXT,
-        "config": _object(_CONFIG),
+        "config": _object(_CONFIG, optional=("run",)),
         "tables": {
             "type": "object",
             "properties": {name: _table(row) for name, row in row_schemas().items()},

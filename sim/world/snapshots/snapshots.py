@@ -301,6 +301,7 @@ def _dump_config(config: WorldConfig) -> dict[str, Any]:
         "seed": config.seed,
         "given_seed": config.given_seed,
         "start_ms": config.start_ms,
+        "run": config.run,
         "api_key": config.api_key,
         "project": config.project,
         "keep": config.keep,
@@ -331,6 +332,7 @@ def _load_config(saved: Mapping[str, Any]) -> WorldConfig:
         seed=saved["seed"],
         given_seed=saved["given_seed"],
         start_ms=saved["start_ms"],
+        run=saved.get("run", 1),  # former versions saved none
         api_key=saved["api_key"],
         project=saved["project"],
         keep=saved["keep"],

@@ -1,8 +1,9 @@
-"""Checks of a saved sandbox across its rows: timers have their rows, and document ids are those of a table."""
+"""Checks of a saved sandbox across its rows: timers have their rows, rows their timers, and document ids are those of a
+table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from leyden.callbacks import faults, receivers
@@ -11,6 +12,7 @@ from leyden.lightning.payer.network_rows import BACKGROUND_TIMER, NETWORK_TIMER
 from leyden.lightning.receiver import invoices
 from leyden.server.callbacks import outbox
 from leyden.server.charges import charges, static_charges
+from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
 from leyden.server.printable import cut
 from leyden.server.store.store import Store
@@ -35,6 +37,24 @@ _TIMER_TABLES: Mapping[str, str | None] = {
     NETWORK_TIMER: None,
     BACKGROUND_TIMER: None,
 }
+
+# The timers that a row always has while it has a value here, which is their instant. A row may have kept one longer.
+_DUE: Mapping[str, Callable[[Any, Contract], int | None]] = {
+    charges.TIMER: lambda row, contract: _end_of(row, contract, "Charge"),
+    static_charges.TIMER: lambda row, contract: _end_of(row, contract, "StaticCharge"),
+    payments.TIMER: lambda row, contract: row["next_part_at"],
+    payments.PATIENCE_TIMER: lambda row, contract: (
+        row["gives_up_at"] if row["resolved_at"] is None and row["gave_up_at"] is None else None
+    ),
+    invoices.MPP_TIMER: lambda row, contract: row["mpp_due_at"],
+}
+
+
+def _end_of(row: Any, contract: Contract, resource: str) -> int | None:
+    """The expiry of a Charge or Static Charge that is in no final state; None without one."""
+    lifecycle = contract.lifecycles.get(resource)
+    is_final = lifecycle is None or row["status"] in lifecycle.terminal
+    return None if is_final else row["expires_at"]
 
 
 def check_project(config: WorldConfig, store: Store) -> None:
@@ -64,3 +84,20 @@ def check_timers(world: World, snapshot: Mapping[str, Any]) -> None:
         name = _TIMER_TABLES[kind]
         if name is not None and key not in keys[name]:
             raise StoreError(f"the timer {kind} {cut(key, 60)!r} has no row in the table {name}")
+    check_due(world.store, world.config.contract, snapshot["clock"]["timers"])
+
+
+def check_due(store: Store, contract: Contract, timers: Iterable[Any]) -> None:
+    """Raise `StoreError` for a row of which something is due, and which has no timer at that instant."""
+    instants = {(kind, key): due_ms for due_ms, _, _, kind, key in timers}
+    for kind, due_of in _DUE.items():
+        table = _TIMER_TABLES[kind]
+        assert table is not None
+        for row in store.tables[table].rows.values() if table in store.tables else ():
+            due_ms = due_of(row, contract)
+            key = row["payment_hash"] if table == "invoices" else row["id"]
+            if due_ms is not None and instants.get((kind, key)) != due_ms:
+                found = "none" if (kind, key) not in instants else f"{instants[kind, key]}"
+                raise StoreError(
+                    f"the table {table}, {key!r}: its timer {kind} is due at {due_ms}, and there is {found}"
+                )

@@ -6,6 +6,7 @@ import copy
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path as File
 from typing import Any
 
 import orjson
@@ -241,3 +242,21 @@ def test_the_refusal_names_what_was_changed_and_is_one_line(
     assert str(refusal.value).endswith(place)
     assert "defect of Leyden" not in str(refusal.value)
     assert caplog.records == []
+
+
+def test_an_error_of_a_document_names_its_file_and_its_overlays(tmp_path: File) -> None:
+    """Also where the document is read and cannot be served, or an overlay is what makes it wrong."""
+    own = tmp_path / "own.yaml"
+    text = default_spec("charges").read_text("utf-8")
+    own.write_text(text.replace("trigger: expiry_reached", "trigger: nonsense"), "utf-8")
+    with pytest.raises(ContractError, match=r"own\.yaml: paths\./v0/charges\.post: what follows it"):
+        Sandbox(spec=own)
+    with pytest.raises(ContractError, match=r"own\.yaml with the overlay strict: "):
+        Sandbox(spec=own, overlays=["strict"])
+    overlay = tmp_path / "without.yaml"
+    overlay.write_text(
+        'overlay: 1.0.0\ninfo: {title: x, version: "1"}\nactions:\n'
+        " - target: $.components.schemas.Charge.properties.status\n   remove: true\n"
+    )
+    with pytest.raises(ContractError, match=r"the document after the overlay without\.yaml$"):
+        Sandbox(overlays=[overlay])
