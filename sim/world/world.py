@@ -102,7 +102,7 @@ class World:
         )
         with gc_paused(), errors_of_directory(store):  # a timer and a callback for every open row: all of them stay
             upgrade(store)
-            check_directory(store, config.contract)
+            self.notes += check_directory(store, config.contract)
             self._install(build(config, self._environment, fork_of=None if fork_of is None else fork_of.payments))
             self._resume()
         self._register()

@@ -178,7 +178,16 @@ class Script:
         """Open the directory with the overlays of another start."""
         if self._is_durable:
             self.world.store.close()
+            if self._rng.random() < 0.5:
+                self._let_time_pass(self._rng.choice((1_000, 600_000, 86_400_000)))
             self.world = self._open(tuple(self._rng.sample(OVERLAYS, self._rng.randrange(2))))
+
+    def _let_time_pass(self, by_ms: int) -> None:
+        """As for the clock of a process, while no process has the directory: what was due then is overdue."""
+        with Store.open(self._folder / "data") as store, store.commit():
+            data = store.table_data("world")
+            doc_id, row = next((doc_id, row) for doc_id, row in data.rows.items() if row["id"] == "state")
+            data.set(doc_id, {**row, "now": row["now"] + by_ms})
 
     def _set_back(self) -> None:
         """As `leyden serve --start now` does while nothing is open."""

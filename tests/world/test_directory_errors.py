@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
-from leyden.errors import StoreError
+from leyden.errors import LeydenError, StoreError
 from leyden.server.store.store import Store
 from tests.support.deep import deep_or
 from tests.support.exercise import rich_sandbox
@@ -74,11 +75,17 @@ def test_a_directory_with_another_network_is_named(directories: Path, tmp_path: 
     assert str(refused.value).startswith(f"{directory}/charges.journal: ")
 
 
-def test_a_sandbox_that_contradicts_itself_is_refused_with_the_line(directories: Path, tmp_path: Path) -> None:
+def test_a_directory_that_contradicts_itself_is_opened_with_a_note_that_names_the_line(
+    directories: Path, tmp_path: Path
+) -> None:
     directory = tmp_path / "data"
     shutil.copytree(directories / "direct", directory)
     with Store.open(directory) as store:
         doc_id, row = next(iter(store.table_data("wallets").rows.items()))
     change(directory, "wallets", doc_id, {**row, "balance_msat": row["balance_msat"] + 1})
-    with pytest.raises(StoreError, match=r"charges\.journal, line [0-9]+: the table wallets, row 1 .*balance_msat is"):
-        Sandbox(data=directory)
+    with Sandbox(data=directory) as sandbox:
+        [note] = sandbox.ask("GET", "/sandbox/v1")["notes"]
+        assert re.search(r"charges\.journal, line [0-9]+: the table wallets, row 1 .*balance_msat is", note), note
+        saved = sandbox.save(tmp_path / "copy.json")
+    with pytest.raises(LeydenError, match="balance_msat"):
+        Sandbox.load(saved)

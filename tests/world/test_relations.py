@@ -26,7 +26,7 @@ def test_the_states_of_random_scripts_keep_every_relation(seed: int, tmp_path: P
     world = None
     for world in Script(seed, tmp_path):
         check_relations(world.store, world.config.contract)
-        check_due(world.store, world.config.contract, world.clock.timers())
+        check_due(world.store, world.config.contract, world.clock.timers(), world.clock.now())
     assert world is not None
     reopened(world)
 

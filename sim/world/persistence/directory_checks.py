@@ -18,6 +18,7 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.printable import printable
 from leyden.server.store.store import Store
+from leyden.world.persistence.relations import check_relations
 from leyden.world.persistence.row_checks import check_references, check_states
 from leyden.world.persistence.row_schemas import row_schemas
 from leyden.world.persistence.table_rows import RowError
@@ -55,13 +56,15 @@ def is_trusted(store: Store) -> bool:
     return store.is_as_written and sum(len(data.rows) for data in store.tables.values()) > ALWAYS_CHECKED_ROWS
 
 
-def check_directory(store: Store, contract: Contract) -> None:
-    """Raise `StoreError`, with the file and the line, for a row that no world writes, unless the store is in memory or
+def check_directory(store: Store, contract: Contract) -> list[str]:
+    """Notes about rows that contradict one another: such a directory is opened, for what it accepted is not lost.
+
+    Raise `StoreError`, with the file and the line, for a row that no world writes, unless the store is in memory or
     trusted, for a directory without the rows of its world, and for a row that the contract does not permit (in a
     trusted store: for its state). The spec may be another one than at the last start.
     """
     if not store.is_durable:
-        return
+        return []
     world = {row.get("id") for row in store.table_data("world").rows.values()}
     missing = next((name for name in WORLD_ROWS if name not in world), None)
     if missing is not None and any(data.rows for data in store.tables.values()):
@@ -71,13 +74,19 @@ def check_directory(store: Store, contract: Contract) -> None:
     try:
         if is_trusted(store):
             check_states(store, contract)
-        else:
-            for name in store.tables:
-                if name not in OWN_TABLES:
-                    _check_table(store, name, _validators().get(name, _ANY_ROW))
-            check_references(store, contract)
+            return []
+        for name in store.tables:
+            if name not in OWN_TABLES:
+                _check_table(store, name, _validators().get(name, _ANY_ROW))
+        check_references(store, contract)
     except RowError as error:
         raise StoreError(f"{store.place_of(error.table, error.doc_id)}: {printable(str(error))}; {MEND}") from None
+    try:
+        check_relations(store, contract)
+    except RowError as error:
+        where = f"{store.place_of(error.table, error.doc_id)}: {printable(str(error))}"
+        return [f"{where}: this row or another one was changed, and the rows are used as they are"]
+    return []
 
 
 @cache

@@ -24,7 +24,6 @@ from leyden.server.printable import cut
 from leyden.server.store.store import Store
 from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.world.persistence.number_checks import check_counters
-from leyden.world.persistence.relations import check_relations
 from leyden.world.persistence.table_rows import RowError, Rows
 from leyden.world.traffic.rows import lists_of
 
@@ -43,7 +42,6 @@ def check_references(store: Store, contract: Contract | None) -> None:
         check_states(store, contract)
     for check in _CHECKS:
         check(table, contract)
-    check_relations(store, contract)
 
 
 def check_states(store: Store, contract: Contract) -> None:

@@ -84,11 +84,12 @@ def check_timers(world: World, snapshot: Mapping[str, Any]) -> None:
         name = _TIMER_TABLES[kind]
         if name is not None and key not in keys[name]:
             raise StoreError(f"the timer {kind} {cut(key, 60)!r} has no row in the table {name}")
-    check_due(world.store, world.config.contract, snapshot["clock"]["timers"])
+    check_due(world.store, world.config.contract, snapshot["clock"]["timers"], snapshot["clock"]["now"])
 
 
-def check_due(store: Store, contract: Contract, timers: Iterable[Any]) -> None:
-    """Raise `StoreError` for a row of which something is due, and which has no timer at that instant."""
+def check_due(store: Store, contract: Contract, timers: Iterable[Any], now_ms: int) -> None:
+    """Raise `StoreError` for a row of which something is due, and which has no timer at that instant. What was overdue
+    when its directory was opened has one at that later instant, which is not after `now_ms`."""
     instants = {(kind, key): due_ms for due_ms, _, _, kind, key in timers}
     for kind, due_of in _DUE.items():
         table = _TIMER_TABLES[kind]
@@ -96,8 +97,9 @@ def check_due(store: Store, contract: Contract, timers: Iterable[Any]) -> None:
         for row in store.tables[table].rows.values() if table in store.tables else ():
             due_ms = due_of(row, contract)
             key = row["payment_hash"] if table == "invoices" else row["id"]
-            if due_ms is not None and instants.get((kind, key)) != due_ms:
-                found = "none" if (kind, key) not in instants else f"{instants[kind, key]}"
+            at_ms = instants.get((kind, key))
+            if due_ms is not None and at_ms != due_ms and (at_ms is None or not due_ms < at_ms <= now_ms):
+                found = "none" if at_ms is None else f"{at_ms}"
                 raise StoreError(
                     f"the table {table}, {key!r}: its timer {kind} is due at {due_ms}, and there is {found}"
                 )
