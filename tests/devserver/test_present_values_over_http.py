@@ -1,4 +1,4 @@
-"""What `HttpSandbox` and `leyden_server` show after the server changed it: the seed, the webhook secret, the API key."""
+"""What `HttpSandbox` and `leyden_server` show after the server changed it: seed, webhook secret, API key."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from leyden.http_sandbox import HttpSandbox, create_sandbox
 from leyden.sandbox import Sandbox
 from tests.support.http_servers import answering, handling
 from tests.support.served import served_leyden
+
+pytest_plugins = ["pytester"]
 
 ROTATE_SECRET, KEYS = "/sandbox/v1/webhook-secret/rotate", "/sandbox/v1/api-keys"
 
