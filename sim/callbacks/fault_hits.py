@@ -50,9 +50,14 @@ class FaultHits:
     def withdraw(self, delivery_id: str, number: int) -> None:
         """The last fault that applied to an attempt had no effect. One that delayed the attempt before had one."""
         row = self._rows.existing(attempt_id(delivery_id, number))
-        events = row.get("events", [])[:-1]
-        if events:
-            self._rows.put({**row, "kind": events[-1]["fault"], "sent": None, "events": events})
+        events = row.get("events", [])
+        last = max((place for place, event in enumerate(events) if event["event"] == APPLIED), default=len(events))
+        events = [
+            one for one in [*events[:last], *events[last + 1 :]] if (one["event"], one["fault"]) != (UNMET, row["kind"])
+        ]
+        faults = [event["fault"] for event in events if event["event"] in (APPLIED, HELD, UNMET)]
+        if faults:
+            self._rows.put({**row, "kind": faults[-1], "sent": None, "events": events})
         else:
             self._rows.delete(row["id"])
 
@@ -63,8 +68,8 @@ class FaultHits:
         return row is not None and any(event["event"] == APPLIED for event in row.get("events", ()))
 
     def unmet(self, delivery_id: str, number: int) -> str | None:
-        """The kind of the fault that held the attempt without an effect, or None."""
-        row = self.row(delivery_id, number)
+        """The kind of the fault that held the attempt, and met no other, or None."""
+        row = None if self.has_effect(delivery_id, number) else self.row(delivery_id, number)
         events = row.get("events", ()) if row is not None else ()
         return next((event["fault"] for event in events if event["event"] == UNMET), None)
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from leyden.callbacks.callback_rows import HeldRow
 from leyden.callbacks.fault_hits import HELD, UNMET, FaultHits, attempt_id
-from leyden.callbacks.fault_kinds import FaultRow, is_spent, with_idle
+from leyden.callbacks.fault_kinds import FaultRow, effective, is_spent, with_held, with_idle, with_unsent
 from leyden.server.ports import CallbackRequest, Clock, EventJournal
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -36,6 +36,8 @@ class Holds:
         self._hits = hits
         self._reschedule = reschedule
         self._held = cast(TypedTable[HeldRow], store.table("held_back"))
+        # Those in flight that were held with an effect, by delivery id and number of the attempt.
+        self._sent: dict[tuple[str, int], HeldRow] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -51,13 +53,27 @@ class Holds:
     def end(self, held: HeldRow) -> None:
         """The attempt is sent: its time has come, or it was replayed in the meantime, which is the same."""
         self._held.delete(held["id"])
-        if held["kind"] == "delay" or self._hits.has_effect(held["id"], held["attempt"]):
+        is_met = held["kind"] == "delay" or self._hits.has_effect(held["id"], held["attempt"])
+        fault = self._faults.row(held["fault"])
+        if fault is not None:
+            fault = with_held(fault, -1)
+            self._faults.put(fault if is_met else with_idle(fault, 0, holding=-1))
+        if is_met:
+            self._sent[held["id"], held["attempt"]] = held
             return
         self._hits.add(held["id"], held["attempt"], UNMET, held["kind"])
         self._note(UNMET, held)
+
+    def answered(self, post: CallbackRequest, *, is_sent: bool) -> None:
+        """An attempt has ended. One whose message was never sent was held without an effect."""
+        held = self._sent.pop((post.delivery_id, post.attempt), None)
+        if held is None or is_sent:
+            return
         fault = self._faults.row(held["fault"])
         if fault is not None:
-            self._faults.put(with_idle(fault, 0, holding=-1))
+            self._faults.put(with_unsent(fault, 1))
+        self._hits.add(held["id"], held["attempt"], UNMET, held["kind"])
+        self._note(UNMET, held)
 
     def begin(self, fault: FaultRow, delivery_id: str, number: int) -> int:
         """Hold an attempt that is due. Returns the instant until which it is held."""
@@ -67,7 +83,7 @@ class Holds:
             until = max(now, fault.get("until", until))
             fault = {**fault, "until": until}
         others = [row for row in self._held if row["fault"] == fault["id"]]
-        fault = {**fault, "hits": fault["hits"] + 1}
+        fault = with_held({**fault, "hits": fault["hits"] + 1}, 1)
         held: HeldRow = {"id": delivery_id, "attempt": number, "fault": fault["id"], "kind": fault["kind"]}
         self._held.put(held)
         if fault["kind"] == "delay":
@@ -113,7 +129,7 @@ class Holds:
             if was_idle:
                 fault = with_idle(fault, -1, holding=-1)
                 self._faults.put(fault)
-            facts["hit"] = fault["hits"] - fault.get("idle", 0)
+            facts["hit"] = effective(fault)
         self._hits.applied(held["id"], held["attempt"], held["kind"], None)
         self._note("fault_hit", held, **facts)
 
