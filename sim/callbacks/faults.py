@@ -101,8 +101,6 @@ class Faults:
         self._faults = cast(TypedTable[FaultRow], store.table("faults"))
         self._waiting = cast(TypedTable[WaitingRow], store.table("fault_posts"))
         self.hits = FaultHits(store, clock)
-        # The faults that change or copy the messages in flight, by delivery id and number of the attempt.
-        self._applied: dict[tuple[str, int], str] = {}
         self._holds = Holds(
             store, clock, journal, self._faults, self.hits, lambda one, when_ms: self._outbox.reschedule(one, when_ms)
         )
@@ -213,7 +211,6 @@ class Faults:
             self._transport.post(post, self.on_response)
         elif fault["kind"] in CONTENT_KINDS:
             self._count_hit(fault, post.delivery_id, post.attempt, changed)
-            self._applied[post.delivery_id, post.attempt] = fault["id"]
             self._transport.post(changed, self.on_response)
         else:
             self._send_variant(post, self._count_hit(fault, post.delivery_id, post.attempt), self._secrets(delivery))
@@ -225,10 +222,9 @@ class Faults:
     def on_response(self, post: CallbackRequest, response: CallbackResponse) -> None:
         """Give the response to the outbox; that to a copy only goes into the journal."""
         if post.copied_by is None:
-            fault_id = self._applied.pop((post.delivery_id, post.attempt), None)
-            if fault_id is not None and never_left(response):
-                self._withdraw(fault_id, post)
-            self._holds.answered(post, is_sent=not never_left(response))
+            if never_left(response):
+                for kind, fault_id in self.hits.applying(post.delivery_id, post.attempt):
+                    (self._holds.not_sent if kind in _HOLDING else self._withdraw)(kind, fault_id, post)
             self._outbox.on_response(post, response)
             if len(self._holds):
                 self._holds.end_of_attempt(post)
@@ -300,18 +296,15 @@ class Faults:
             ]
             facts |= _real_time(sent[0].url)
         instead = [] if fault["kind"] == "drop" else facts.get("sent")
-        self.hits.applied(delivery_id, number, fault["kind"], instead)
+        self.hits.applied(delivery_id, number, fault, instead)
         self._journal.note("fault_hit", fault["id"], fault=fault["kind"], **facts)
         return updated
 
-    def _withdraw(self, fault_id: str, post: CallbackRequest) -> None:
+    def _withdraw(self, kind: str, fault_id: str, post: CallbackRequest) -> None:
         """A changed or copied message was never sent: its fault has not applied, and applies to a later one. A copy
         that is still to be sent is not sent."""
         fault = self._faults.row(fault_id)
-        row = self.hits.row(post.delivery_id, post.attempt)
-        if row is None or not row.get("events"):
-            return  # removed, or of an earlier version
-        is_known = any(event["event"] == UNMET and event["fault"] == row["kind"] for event in row["events"])
+        is_known = self.hits.is_unmet(post.delivery_id, post.attempt, kind)
         if fault is not None:  # else it was cleared meanwhile
             fault = {**fault, "hits": fault["hits"] - 1}
             self._faults.put(with_unsent(fault, -1) if is_known else fault)
@@ -320,7 +313,7 @@ class Faults:
             self._waiting.delete(waiting["id"])
         self.hits.withdraw(post.delivery_id, post.attempt)
         if not is_known:
-            self._unmet(fault_id, row["kind"], post)
+            self._unmet(fault_id, kind, post)
 
     def _unmet(self, fault_id: str, kind: str, post: CallbackRequest) -> None:
         self._journal.note(UNMET, fault_id, fault=kind, delivery=post.delivery_id, attempt=post.attempt)
@@ -343,7 +336,6 @@ class Faults:
         copy = post._replace(copied_by=(fault["id"], fault["hits"]))
         if fault["kind"] == "duplicate_new_id":
             copy = renamed(copy, secrets[0], uuid4_from(self._rng))
-        self._applied[post.delivery_id, post.attempt] = fault["id"]
         self._transport.post(post, self.on_response)
         hit = self.hits.row(post.delivery_id, post.attempt)
         if hit is None or hit["kind"] != fault["kind"]:

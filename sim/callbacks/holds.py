@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from leyden.callbacks.callback_rows import HeldRow
-from leyden.callbacks.fault_hits import HELD, UNMET, FaultHits, attempt_id
+from leyden.callbacks.fault_hits import APPLIED, HELD, UNMET, FaultHits, attempt_id
 from leyden.callbacks.fault_kinds import FaultRow, effective, is_spent, with_held, with_idle, with_unsent
 from leyden.server.ports import CallbackRequest, Clock, EventJournal
 from leyden.server.store.store import Store
@@ -36,8 +36,6 @@ class Holds:
         self._hits = hits
         self._reschedule = reschedule
         self._held = cast(TypedTable[HeldRow], store.table("held_back"))
-        # Those in flight that were held with an effect, by delivery id and number of the attempt.
-        self._sent: dict[tuple[str, int], HeldRow] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -59,20 +57,17 @@ class Holds:
             fault = with_held(fault, -1)
             self._faults.put(fault if is_met else with_idle(fault, 0, holding=-1))
         if is_met:
-            self._sent[held["id"], held["attempt"]] = held
             return
         self._hits.add(held["id"], held["attempt"], UNMET, held["kind"])
         self._note(UNMET, held)
 
-    def answered(self, post: CallbackRequest, *, is_sent: bool) -> None:
-        """An attempt has ended. One whose message was never sent was held without an effect."""
-        held = self._sent.pop((post.delivery_id, post.attempt), None)
-        if held is None or is_sent:
-            return
-        fault = self._faults.row(held["fault"])
+    def not_sent(self, kind: str, fault_id: str, post: CallbackRequest) -> None:
+        """The message of an attempt was never sent, so it was held without an effect."""
+        held: HeldRow = {"id": post.delivery_id, "attempt": post.attempt, "fault": fault_id, "kind": kind}
+        fault = self._faults.row(fault_id)
         if fault is not None:
             self._faults.put(with_unsent(fault, 1))
-        self._hits.add(held["id"], held["attempt"], UNMET, held["kind"])
+        self._hits.add(held["id"], held["attempt"], UNMET, kind)
         self._note(UNMET, held)
 
     def begin(self, fault: FaultRow, delivery_id: str, number: int) -> int:
@@ -125,12 +120,12 @@ class Holds:
         """The fault has an effect on an attempt. A fault that was cleared meanwhile has no count."""
         fault = self._faults.row(held["fault"])
         facts: dict[str, Any] = {}
+        self._hits.add(held["id"], held["attempt"], APPLIED, held["kind"], None, held["fault"])
         if fault is not None:
             if was_idle:
                 fault = with_idle(fault, -1, holding=-1)
                 self._faults.put(fault)
             facts["hit"] = effective(fault)
-        self._hits.applied(held["id"], held["attempt"], held["kind"], None)
         self._note("fault_hit", held, **facts)
 
     def _note(self, kind: str, held: HeldRow, **facts: Any) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from leyden import Sandbox
 from leyden.callbacks.fault_kinds import CARRYING_KINDS, HOLDING_KINDS, FaultRow, fault_resource
+from leyden.callbacks.replies import Reply
 
 BLOCKED, SHOP = "http://127.0.0.1:9/paid", "http://shop.localhost/paid"
 COPYING = [kind for kind in CARRYING_KINDS if kind != "drop"]
@@ -134,3 +136,21 @@ def test_a_row_of_an_earlier_version_is_shown_as_before() -> None:
         "it held 2 attempts, and nothing has overtaken 1 of them; it holds 1 attempt, and so far nothing has overtaken"
         " it"
     )
+
+
+@pytest.mark.parametrize("kind", [*COPYING, "bad_signature", "delay", "burst"])
+def test_a_copy_of_the_sandbox_that_is_made_in_flight_counts_as_the_original(
+    sandbox: Sandbox, kind: str, tmp_path: Path
+) -> None:
+    sandbox.faults.add(kind, count=2)
+    sandbox.receiver("shop").answers([Reply(error="refused", delay="5s")] * 2)
+    for _ in range(2):
+        pay(sandbox)
+    while len(sandbox.world.journal.entries(kind="callback_started")) < 2:
+        sandbox.run("next_event")
+    with sandbox.fork() as fork, Sandbox.load(sandbox.save(tmp_path / "saved.json")) as loaded:
+        for one in (sandbox, fork, loaded):
+            one.advance("6s")  # the next attempt is later
+        assert list(sandbox.faults) == list(fork.faults) == list(loaded.faults)
+        assert next(iter(sandbox.faults))["hits"] == 0
+        assert sandbox.journal_hash == fork.journal_hash == loaded.journal_hash

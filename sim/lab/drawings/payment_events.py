@@ -107,7 +107,7 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
         more = f"paid {sat(row['received_msat'])}" if good else "" if row["reason"] in reasons else row["reason"] or ""
         ended = f"{payer}: {row['outcome']}"
         noted, tone = (f"payment_{row['status']}", row["id"], 0), GOOD if good else BAD
-        phase = 19 if any(_is_late(row, one, invoice) for one in row["attempts"]) else 9
+        phase: float = 19 if any(_is_late(row, one, invoice) for one in row["attempts"]) else 9
         if not good and any(
             _returns_at_once(one) for one in row["attempts"] if f"{row['id']}:{one['part']}" in arrivals
         ):
