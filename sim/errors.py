@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,12 +56,20 @@ class ActionLogError(LeydenError):
 
 
 class ApiError(LeydenError):
-    """The service refused a request. `status` is the HTTP status, `problem` the RFC 9457 document."""
+    """The service refused a request. `status` is the HTTP status, `problem` the RFC 9457 document: empty for a response
+    without a body, which is given as None. `mend` is added to the text."""
 
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        super().__init__(f"{status} {problem.get('title')}: {problem.get('detail')}")
+    def __init__(self, status: int, problem: Mapping[str, Any] | None, mend: str = "") -> None:
+        said = [str(problem[name]) for name in ("title", "detail") if problem and problem.get(name) is not None]
+        if problem is None:
+            said = ["the body of the response is empty"]
+        elif not said:
+            said = ["the body of the response has neither a title nor a detail"]
+        # The title of a problem follows its status as in `404 Not found: ...`.
+        mark = " " if problem and problem.get("title") is not None else ": "
+        super().__init__(f"{status}{mark}{': '.join(said)}{f'; {mend}' if mend else ''}")
         self.status = status
-        self.problem = problem
+        self.problem: Mapping[str, Any] = {} if problem is None else problem
 
 
 class Bolt11Error(LeydenError, ValueError):
@@ -152,3 +161,19 @@ def key_refusal(url: str, problem: Any, options: str) -> str:
     detail = printable(str(problem.get("detail", ""))) if isinstance(problem, Mapping) else ""
     why = detail.partition("; ")[2] or detail  # the first part says how the key is sent
     return f"{url} refused the API key: {f'{why}; ' if why else ''}give the key with {options}"
+
+
+def problem_document(raw: bytes) -> dict[str, Any] | None:
+    """The object in the body of a refusal; None for an empty body. Of another body, such as HTML, a document with its
+    beginning."""
+    if not raw:
+        return None
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):  # HTML, as from a proxy
+        value, title = None, "not JSON"
+    else:
+        title = "no JSON object"
+    if isinstance(value, dict):
+        return value
+    return {"title": title, "detail": raw[:200].decode(errors="replace")}

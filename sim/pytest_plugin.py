@@ -80,13 +80,14 @@ class LiveServer(str):
 
     @property
     def api_key(self) -> str:
-        """The project's API key, for the header `apikey`."""
+        """The project's API key, for the header `apikey`: the newest one. With a running server, the newest of those
+        that `sandbox` created or replaced; after another client replaced it, set `sandbox.api_key`."""
         key: str = self.sandbox.api_key
         return key
 
     @property
     def webhook_secret(self) -> str:
-        """The secret that signs the callbacks."""
+        """The newest secret that signs the callbacks."""
         sandbox = self.sandbox
         secret: str = sandbox.world.webhook_secret if hasattr(sandbox, "world") else sandbox.webhook_secret
         return secret

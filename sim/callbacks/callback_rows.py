@@ -147,12 +147,14 @@ class WaitingRow(TypedDict):
 
 class HitEventRow(TypedDict):
     """What happened at the instant `at` to an attempt because of a fault: `event` is a kind of the event journal,
-    `fault` the kind of the fault. `answer` is the status or the error with which a copy ended; otherwise empty."""
+    `fault` the kind of the fault. `answer` is the status or the error with which a copy ended; otherwise empty. `by`
+    is the id of a fault that applied, and absent otherwise and in rows of earlier versions."""
 
     at: int
     event: str
     fault: str
     answer: str
+    by: NotRequired[str]
 
 
 class HitRow(TypedDict):

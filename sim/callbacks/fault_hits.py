@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from leyden.callbacks.callback_rows import HitEventRow, HitRow
+from leyden.callbacks.fault_kinds import FaultRow
 from leyden.server.ports import Clock
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -34,25 +35,45 @@ class FaultHits:
         row = self.row(delivery_id, number)
         return row is not None and row["kind"] == "drop"
 
-    def applied(self, delivery_id: str, number: int, kind: str, sent: list[dict[str, Any]] | None) -> None:
-        """A fault of this kind applies to an attempt, and `sent` is sent instead, as in `HitRow`. One that delays an
-        attempt may come before another one."""
-        self.add(delivery_id, number, APPLIED, kind, sent)
+    def applied(self, delivery_id: str, number: int, fault: FaultRow, sent: list[dict[str, Any]] | None) -> None:
+        """A fault applies to an attempt, and `sent` is sent instead, as in `HitRow`. One that delays an attempt may
+        come before another one."""
+        self.add(delivery_id, number, APPLIED, fault["kind"], sent, fault["id"])
+
+    def applying(self, delivery_id: str, number: int) -> list[tuple[str, str]]:
+        """The faults that applied to an attempt, the last one first, by their kinds and ids. Those of rows of an
+        earlier version have no id, and are left out."""
+        row = self.row(delivery_id, number)
+        events = row.get("events", []) if row is not None else []
+        return [(one["fault"], one["by"]) for one in reversed(events) if one["event"] == APPLIED and "by" in one]
 
     def add(
-        self, delivery_id: str, number: int, event: str, kind: str, sent: list[dict[str, Any]] | None = None
+        self,
+        delivery_id: str,
+        number: int,
+        event: str,
+        kind: str,
+        sent: list[dict[str, Any]] | None = None,
+        fault_id: str | None = None,
     ) -> None:
         """An event of an attempt, by a fault of this kind."""
         row = self.row(delivery_id, number)
         events = [*(row.get("events", ()) if row is not None else ()), self._event(event, kind)]
+        if fault_id is not None:
+            events[-1]["by"] = fault_id
         self._rows.put({"id": attempt_id(delivery_id, number), "kind": kind, "sent": sent, "events": events})
 
     def withdraw(self, delivery_id: str, number: int) -> None:
         """The last fault that applied to an attempt had no effect. One that delayed the attempt before had one."""
         row = self._rows.existing(attempt_id(delivery_id, number))
-        events = row.get("events", [])[:-1]
-        if events:
-            self._rows.put({**row, "kind": events[-1]["fault"], "sent": None, "events": events})
+        events = row.get("events", [])
+        last = max((place for place, event in enumerate(events) if event["event"] == APPLIED), default=len(events))
+        events = [
+            one for one in [*events[:last], *events[last + 1 :]] if (one["event"], one["fault"]) != (UNMET, row["kind"])
+        ]
+        faults = [event["fault"] for event in events if event["event"] in (APPLIED, HELD, UNMET)]
+        if faults:
+            self._rows.put({**row, "kind": faults[-1], "sent": None, "events": events})
         else:
             self._rows.delete(row["id"])
 
@@ -63,10 +84,16 @@ class FaultHits:
         return row is not None and any(event["event"] == APPLIED for event in row.get("events", ()))
 
     def unmet(self, delivery_id: str, number: int) -> str | None:
-        """The kind of the fault that held the attempt without an effect, or None."""
-        row = self.row(delivery_id, number)
+        """The kind of the fault that held the attempt, and met no other, or None."""
+        row = None if self.has_effect(delivery_id, number) else self.row(delivery_id, number)
         events = row.get("events", ()) if row is not None else ()
         return next((event["fault"] for event in events if event["event"] == UNMET), None)
+
+    def is_unmet(self, delivery_id: str, number: int, kind: str) -> bool:
+        """Whether a fault of this kind is known to have had no effect on an attempt."""
+        row = self.row(delivery_id, number)
+        events = row.get("events", ()) if row is not None else ()
+        return any((one["event"], one["fault"]) == (UNMET, kind) for one in events)
 
     def copied(self, delivery_id: str, number: int, event: str, answer: str = "") -> None:
         """An event of the copy of an attempt. No effect when the row was removed meanwhile."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NotRequired, TypedDict
@@ -13,6 +13,9 @@ from leyden.callbacks.mutations import CONTENT_KINDS, UNKNOWN_STATUS, WRONG_CONT
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.contract.schemas import properties
+from leyden.server.contract.types import Contract
+from leyden.server.errors import TooManyRequests
 from leyden.server.printable import cut, quoted
 from leyden.server.spelling import closest
 from leyden.server.timestamps import to_iso
@@ -48,7 +51,8 @@ class FaultRow(TypedDict):
 
     `until` is the end of a burst, from its first hit on. `hits` counts the attempts that it took, `idle` those of them
     on which it has had no effect, because `reorder` or `burst` held them and no other attempt came, and `holding` those
-    of the idle ones that it still holds.
+    of the idle ones that it still holds. `held` counts all that it holds now, and `unsent` those on which it has had no
+    effect because the message, or the copy, was never sent; both are absent in rows of earlier versions.
     """
 
     id: str
@@ -66,6 +70,8 @@ class FaultRow(TypedDict):
     until: NotRequired[int]
     idle: NotRequired[int]
     holding: NotRequired[int]
+    held: NotRequired[int]
+    unsent: NotRequired[int]
 
 
 class FaultFieldRefused(ArgumentError):
@@ -165,6 +171,40 @@ def with_idle(fault: FaultRow, change: int, *, holding: int) -> FaultRow:
     return {**fault, "idle": idle, "holding": min(idle, held)}
 
 
+def with_held(fault: FaultRow, change: int) -> FaultRow:
+    """The fault with so many more, or fewer, attempts that it holds now."""
+    return {**fault, "held": max(0, _held(fault) + change)}
+
+
+def with_unsent(fault: FaultRow, change: int) -> FaultRow:
+    """The fault with so many more, or fewer, attempts without an effect because nothing was sent."""
+    return {**fault, "unsent": max(0, fault.get("unsent", 0) + change)}
+
+
+def _held(fault: FaultRow) -> int:
+    return fault.get("held", fault.get("holding", 0))
+
+
+def known_names(contract: Contract) -> Mapping[str, tuple[str, ...]]:
+    """The names that a fault may use, as `FaultSpec.row` takes them."""
+    rules = [rule for operation in contract.operations.values() for rule in operation.callbacks]
+    return {
+        **{rule.name: tuple(dict.fromkeys(rule.delivery.events.values())) for rule in rules},
+        "fields": tuple(name for rule in rules for name in properties(rule.rule.schema)),
+        "statuses": tuple(dict.fromkeys(status for rule in rules for status in _statuses(rule.rule.schema))),
+        "operations": tuple(n for n, one in contract.operations.items() if one.can_answer(TooManyRequests.status)),
+        "callbacks": tuple(dict.fromkeys(rule.name for rule in rules)),
+        "events": tuple(dict.fromkeys(event for rule in rules for event in rule.delivery.events.values())),
+    }
+
+
+def _statuses(schema: Mapping[str, Any]) -> Iterator[str]:
+    """The statuses that a message can have: in its body, or in the `data` of an envelope."""
+    for body in (schema, *properties(schema).get("data", ())):
+        for status in properties(body).get("status", ()):
+            yield from status.get("enum", (status["const"],) if "const" in status else ())
+
+
 def fits(fault: FaultRow, delivery: DeliveryRow, number: int) -> bool:
     """Whether the fault matches attempt `number` of this delivery row."""
     return (
@@ -173,6 +213,11 @@ def fits(fault: FaultRow, delivery: DeliveryRow, number: int) -> bool:
         and fault["charge"] in (None, delivery["resource_id"], delivery.get("endpoint_id"))
         and fault["attempt"] in (None, number)
     )
+
+
+def effective(fault: FaultRow) -> int:
+    """How many times the fault was applied and had an effect."""
+    return max(0, fault["hits"] - fault.get("idle", 0) - fault.get("unsent", 0))
 
 
 def fault_resource(fault: FaultRow) -> dict[str, Any]:
@@ -185,7 +230,7 @@ def fault_resource(fault: FaultRow) -> dict[str, Any]:
         "chargeId": fault["charge"],
         "attempt": fault["attempt"],
         "count": fault["count"],
-        "hits": fault["hits"] - fault.get("idle", 0),
+        "hits": effective(fault),
         "used": fault["hits"],
         "note": _note(fault),
         "delay": seconds(fault["delay_ms"]),
@@ -196,17 +241,24 @@ def fault_resource(fault: FaultRow) -> dict[str, Any]:
 
 
 def _note(fault: FaultRow) -> str:
-    """What is known about the attempts on which the fault has had no effect."""
-    held, holding = fault["hits"], fault.get("holding", 0)
-    over, without, notes = fault.get("idle", 0) - holding, WITHOUT.get(fault["kind"], ""), []
+    """What is known about the attempts on which the fault has had no effect, and about those that it holds."""
+    taken, idle, held, unsent = fault["hits"], fault.get("holding", 0), _held(fault), fault.get("unsent", 0)
+    over, without, notes = fault.get("idle", 0) - idle, WITHOUT.get(fault["kind"], ""), []
     if over:
-        those = "it" if held == 1 else f"{over} of them"
-        notes.append(f"it held {held} attempt{'' if held == 1 else 's'}, and nothing {without} {those}")
-    if holding:
-        words, those = ("1 attempt", "it") if holding == 1 else (f"{holding} attempts", "them")
+        those = "it" if taken == 1 else f"{over} of them"
+        notes.append(f"it held {_attempts(taken)}, and nothing {without} {those}")
+    if held:
         until = f" until {to_iso(fault['until'])}" if "until" in fault else ""
-        notes.append(f"it holds {words}{until}, and so far nothing {without} {those}")
+        those = "it" if held == 1 else "them" if idle == held else f"{idle} of them"
+        notes.append(f"it holds {_attempts(held)}{until}" + (f", and so far nothing {without} {those}" if idle else ""))
+    if unsent:
+        what = "a message that it held" if fault["kind"] in HOLDING_KINDS else "a copy"
+        notes.append(f"{what} was never sent{f' {unsent} times' if unsent > 1 else ''}")
     return "; ".join(notes)
+
+
+def _attempts(count: int) -> str:
+    return "1 attempt" if count == 1 else f"{count} attempts"
 
 
 def _delay_ms(kind: str, delay: str | float | None) -> int | None:

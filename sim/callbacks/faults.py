@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from typing import Any, cast
@@ -28,6 +28,8 @@ from leyden.callbacks.fault_kinds import (
     fault_resource,
     fits,
     is_spent,
+    known_names,
+    with_unsent,
 )
 from leyden.callbacks.holds import Holds
 from leyden.callbacks.mutations import CONTENT_KINDS, SIGNATURE, STAMP, mutated, renamed, resent
@@ -40,7 +42,6 @@ from leyden.server.callbacks.deliveries import ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.rows import ChargeRow
-from leyden.server.contract.schemas import properties
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Problem, StorageUnavailable, TooManyRequests
 from leyden.server.http.projects import Projects
@@ -100,8 +101,6 @@ class Faults:
         self._faults = cast(TypedTable[FaultRow], store.table("faults"))
         self._waiting = cast(TypedTable[WaitingRow], store.table("fault_posts"))
         self.hits = FaultHits(store, clock)
-        # The faults of the mutated messages in flight, by delivery id and number of the attempt.
-        self._mutated: dict[tuple[str, int], str] = {}
         self._holds = Holds(
             store, clock, journal, self._faults, self.hits, lambda one, when_ms: self._outbox.reschedule(one, when_ms)
         )
@@ -117,17 +116,7 @@ class Faults:
     @cached_property
     def _known(self) -> Mapping[str, tuple[str, ...]]:
         """The names that a fault may use. Most sandboxes have no fault."""
-        rules = [rule for operation in self._contract.operations.values() for rule in operation.callbacks]
-        return {
-            **{rule.name: tuple(dict.fromkeys(rule.delivery.events.values())) for rule in rules},
-            "fields": tuple(name for rule in rules for name in properties(rule.rule.schema)),
-            "statuses": tuple(dict.fromkeys(status for rule in rules for status in _statuses(rule.rule.schema))),
-            "operations": tuple(
-                n for n, one in self._contract.operations.items() if one.can_answer(TooManyRequests.status)
-            ),
-            "callbacks": tuple(dict.fromkeys(rule.name for rule in rules)),
-            "events": tuple(dict.fromkeys(event for rule in rules for event in rule.delivery.events.values())),
-        }
+        return known_names(self._contract)
 
     # Control operations
 
@@ -222,7 +211,6 @@ class Faults:
             self._transport.post(post, self.on_response)
         elif fault["kind"] in CONTENT_KINDS:
             self._count_hit(fault, post.delivery_id, post.attempt, changed)
-            self._mutated[post.delivery_id, post.attempt] = fault["id"]
             self._transport.post(changed, self.on_response)
         else:
             self._send_variant(post, self._count_hit(fault, post.delivery_id, post.attempt), self._secrets(delivery))
@@ -234,9 +222,9 @@ class Faults:
     def on_response(self, post: CallbackRequest, response: CallbackResponse) -> None:
         """Give the response to the outbox; that to a copy only goes into the journal."""
         if post.copied_by is None:
-            fault_id = self._mutated.pop((post.delivery_id, post.attempt), None)
-            if fault_id is not None and never_left(response):
-                self._withdraw(fault_id, post)
+            if never_left(response):
+                for kind, fault_id in self.hits.applying(post.delivery_id, post.attempt):
+                    (self._holds.not_sent if kind in _HOLDING else self._withdraw)(kind, fault_id, post)
             self._outbox.on_response(post, response)
             if len(self._holds):
                 self._holds.end_of_attempt(post)
@@ -244,14 +232,14 @@ class Faults:
         fault_id, _ = post.copied_by
         event = result_kind(response, _COPY_KINDS)
         self.hits.copied(post.delivery_id, post.attempt, event, str(response.status or response.error or ""))
-        self._journal.note(
-            event,
-            fault_id,
-            delivery=post.delivery_id,
-            status=response.status,
-            error=response.error,
-            note=response.note,
-        )
+        facts = {"status": response.status, "error": response.error, "note": response.note}
+        self._journal.note(event, fault_id, delivery=post.delivery_id, **facts)
+        hit = self.hits.row(post.delivery_id, post.attempt)
+        if never_left(response) and hit is not None:
+            self.hits.add(post.delivery_id, post.attempt, UNMET, hit["kind"])
+            if (fault := self._faults.row(fault_id)) is not None:
+                self._faults.put(with_unsent(fault, 1))
+            self._unmet(fault_id, hit["kind"], post)
 
     @property
     def open_attempts(self) -> frozenset[tuple[str, int]]:
@@ -308,20 +296,27 @@ class Faults:
             ]
             facts |= _real_time(sent[0].url)
         instead = [] if fault["kind"] == "drop" else facts.get("sent")
-        self.hits.applied(delivery_id, number, fault["kind"], instead)
+        self.hits.applied(delivery_id, number, fault, instead)
         self._journal.note("fault_hit", fault["id"], fault=fault["kind"], **facts)
         return updated
 
-    def _withdraw(self, fault_id: str, post: CallbackRequest) -> None:
-        """A mutated message was never sent: its fault has not applied, and applies to a later one."""
+    def _withdraw(self, kind: str, fault_id: str, post: CallbackRequest) -> None:
+        """A changed or copied message was never sent: its fault has not applied, and applies to a later one. A copy
+        that is still to be sent is not sent."""
         fault = self._faults.row(fault_id)
-        row = self.hits.row(post.delivery_id, post.attempt)
-        if row is None or not row.get("events"):
-            return  # removed, or of an earlier version
+        is_known = self.hits.is_unmet(post.delivery_id, post.attempt, kind)
         if fault is not None:  # else it was cleared meanwhile
-            self._faults.put({**fault, "hits": fault["hits"] - 1})
+            fault = {**fault, "hits": fault["hits"] - 1}
+            self._faults.put(with_unsent(fault, -1) if is_known else fault)
+        of_attempt = [one for one in self._waiting if attempt_of(one["post"]) == (post.delivery_id, post.attempt)]
+        for waiting in of_attempt:
+            self._waiting.delete(waiting["id"])
         self.hits.withdraw(post.delivery_id, post.attempt)
-        self._journal.note(UNMET, fault_id, fault=row["kind"], delivery=post.delivery_id, attempt=post.attempt)
+        if not is_known:
+            self._unmet(fault_id, kind, post)
+
+    def _unmet(self, fault_id: str, kind: str, post: CallbackRequest) -> None:
+        self._journal.note(UNMET, fault_id, fault=kind, delivery=post.delivery_id, attempt=post.attempt)
 
     def _secrets(self, delivery: DeliveryRow) -> tuple[list[str], str | None]:
         """The secrets that sign now, and the one from before the last rotation, if there was one."""
@@ -342,6 +337,9 @@ class Faults:
         if fault["kind"] == "duplicate_new_id":
             copy = renamed(copy, secrets[0], uuid4_from(self._rng))
         self._transport.post(post, self.on_response)
+        hit = self.hits.row(post.delivery_id, post.attempt)
+        if hit is None or hit["kind"] != fault["kind"]:
+            return  # it was withdrawn at once, because the message was not sent
         if fault["kind"] == "simultaneous":
             self._send_copy(copy)
         else:
@@ -386,13 +384,6 @@ class Faults:
             **_real_time(copy.url),
         )
         self._transport.post(copy, self.on_response)
-
-
-def _statuses(schema: Mapping[str, Any]) -> Iterator[str]:
-    """The statuses that a message can have: in its body, or in the `data` of an envelope."""
-    for body in (schema, *properties(schema).get("data", ())):
-        for status in properties(body).get("status", ()):
-            yield from status.get("enum", (status["const"],) if "const" in status else ())
 
 
 def _real_time(url: str) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from leyden.callbacks.callback_rows import HeldRow
-from leyden.callbacks.fault_hits import HELD, UNMET, FaultHits, attempt_id
-from leyden.callbacks.fault_kinds import FaultRow, is_spent, with_idle
+from leyden.callbacks.fault_hits import APPLIED, HELD, UNMET, FaultHits, attempt_id
+from leyden.callbacks.fault_kinds import FaultRow, effective, is_spent, with_held, with_idle, with_unsent
 from leyden.server.ports import CallbackRequest, Clock, EventJournal
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -51,13 +51,24 @@ class Holds:
     def end(self, held: HeldRow) -> None:
         """The attempt is sent: its time has come, or it was replayed in the meantime, which is the same."""
         self._held.delete(held["id"])
-        if held["kind"] == "delay" or self._hits.has_effect(held["id"], held["attempt"]):
+        is_met = held["kind"] == "delay" or self._hits.has_effect(held["id"], held["attempt"])
+        fault = self._faults.row(held["fault"])
+        if fault is not None:
+            fault = with_held(fault, -1)
+            self._faults.put(fault if is_met else with_idle(fault, 0, holding=-1))
+        if is_met:
             return
         self._hits.add(held["id"], held["attempt"], UNMET, held["kind"])
         self._note(UNMET, held)
-        fault = self._faults.row(held["fault"])
+
+    def not_sent(self, kind: str, fault_id: str, post: CallbackRequest) -> None:
+        """The message of an attempt was never sent, so it was held without an effect."""
+        held: HeldRow = {"id": post.delivery_id, "attempt": post.attempt, "fault": fault_id, "kind": kind}
+        fault = self._faults.row(fault_id)
         if fault is not None:
-            self._faults.put(with_idle(fault, 0, holding=-1))
+            self._faults.put(with_unsent(fault, 1))
+        self._hits.add(held["id"], held["attempt"], UNMET, kind)
+        self._note(UNMET, held)
 
     def begin(self, fault: FaultRow, delivery_id: str, number: int) -> int:
         """Hold an attempt that is due. Returns the instant until which it is held."""
@@ -67,7 +78,7 @@ class Holds:
             until = max(now, fault.get("until", until))
             fault = {**fault, "until": until}
         others = [row for row in self._held if row["fault"] == fault["id"]]
-        fault = {**fault, "hits": fault["hits"] + 1}
+        fault = with_held({**fault, "hits": fault["hits"] + 1}, 1)
         held: HeldRow = {"id": delivery_id, "attempt": number, "fault": fault["id"], "kind": fault["kind"]}
         self._held.put(held)
         if fault["kind"] == "delay":
@@ -109,12 +120,12 @@ class Holds:
         """The fault has an effect on an attempt. A fault that was cleared meanwhile has no count."""
         fault = self._faults.row(held["fault"])
         facts: dict[str, Any] = {}
+        self._hits.add(held["id"], held["attempt"], APPLIED, held["kind"], None, held["fault"])
         if fault is not None:
             if was_idle:
                 fault = with_idle(fault, -1, holding=-1)
                 self._faults.put(fault)
-            facts["hit"] = fault["hits"] - fault.get("idle", 0)
-        self._hits.applied(held["id"], held["attempt"], held["kind"], None)
+            facts["hit"] = effective(fault)
         self._note("fault_hit", held, **facts)
 
     def _note(self, kind: str, held: HeldRow, **facts: Any) -> None:

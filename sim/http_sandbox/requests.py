@@ -12,7 +12,7 @@ from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
 
 from leyden.arguments import checked_text
-from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost
+from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost, problem_document
 from leyden.http_sandbox.instead import INSTEAD
 from leyden.server.printable import printable, quoted
 from leyden.server.spelling import closest
@@ -61,7 +61,7 @@ def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, hea
     except ValueError:
         raise _no_url(base) from None
     if not 200 <= status < 300:
-        raise ApiError(status, _json(answer))
+        raise ApiError(status, problem_document(answer))
     try:
         return json.loads(answer) if answer else {}
     except (ValueError, RecursionError) as error:
@@ -126,13 +126,6 @@ def _lost(base: str, error: Exception, *, within: bool = False) -> NoReturn:
         case _:
             raise LeydenError(f"{base} does not answer in HTTP ({error}): give the URL of `leyden serve`") from None
     raise lost from None
-
-
-def _json(raw: bytes) -> Any:
-    try:
-        return json.loads(raw) if raw else {}
-    except (ValueError, RecursionError):  # HTML, as from a proxy
-        return {"title": "not JSON", "detail": raw[:200].decode(errors="replace")}
 
 
 class OverHttp:

@@ -7,8 +7,9 @@
     assert charge.status == "completed"
     box.delete()
 
-It sends each request on a connection of its own and keeps no state, so a fork of a process may use it, too. Tables,
-drawings, scripts, scheduled actions and the simulated network's objects are those of `leyden.Sandbox` only.
+It sends each request on a connection of its own and keeps no state but the API key, so a fork of a process may use it,
+too. Tables, drawings, scripts, scheduled actions and the simulated network's objects are those of `leyden.Sandbox`
+only.
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ _PAGE = 1_000
 # The first and the last instant of a sandbox's clock.
 _FIRST_MS, _LAST_MS = parse_iso("1971-01-01T00:00:00Z"), parse_iso("2999-12-31T23:59:59Z")
 _SANDBOXES = "/sandbox/v1/sandboxes"
+_KEY_PATHS = ("/sandbox/v1/api-keys", "/sandbox/v1/api-keys/rotate")  # each answers all valid keys, the newest last
+_NEW_KEY = (
+    "if another client replaced the key, set api_key of this object to the new one, which the response of POST"
+    " /sandbox/v1/api-keys/rotate has"
+)
 
 
 def create_sandbox(server: str, *, admin_token: str | None = None, **order: Any) -> HttpSandbox:
@@ -80,13 +86,15 @@ class HttpSandbox(DeliveryReplays, OverHttp):
     `url` is its base URL, `server_url` that of the server; with the API key both lead to it. `charges` and
     `static_charges` are the collections of the service's resources, `faults`, `service_faults` and `payers` the rules
     of the control plane.
+
+    `api_key` follows the keys that `ask` of this object creates or replaces: it is the newest one then. A key that
+    another client replaced is refused with 401: set `api_key` to the new one.
     """
 
     def __init__(self, created: Mapping[str, Any], admin_token: str | None = None) -> None:
         try:
-            texts = [created[name] for name in ("id", "url", "serverUrl", "apiKey", "webhookSecret")]
+            texts = [created[name] for name in ("id", "url", "serverUrl", "apiKey")]
             self.name: str | None = created["name"]
-            self.seed: int = created["seed"]
         except (LookupError, TypeError) as error:
             if isinstance(created, str):
                 raise ArgumentError(
@@ -97,9 +105,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
             raise ArgumentError(
                 f"created has {cause}: give the response of POST {_SANDBOXES}, or call create_sandbox(url)"
             ) from None
-        self.id, self.url, self.server_url, self.api_key, self.webhook_secret = (
-            checked_text("a field of created", text) for text in texts
-        )
+        self.id, self.url, self.server_url, self.api_key = (checked_text("a field of created", text) for text in texts)
         self._admin_token = admin_token
         self.charges = HttpCollection(self, "/v0/charges", HttpCharge)
         self.static_charges = HttpCollection(self, "/v0/static-charges", HttpStaticCharge)
@@ -112,9 +118,20 @@ class HttpSandbox(DeliveryReplays, OverHttp):
     def ask(self, method: str, target: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send one request with the sandbox's API key and return the JSON of its response.
 
-        Raises `ApiError` for any status but 2xx.
+        Raises `ApiError` for any status but 2xx; that for 401 says what to do when the key was replaced.
         """
-        return ask(self.url, method, target, body, {"apikey": self.api_key})
+        try:
+            answer = ask(self.url, method, target, body, {"apikey": self.api_key})
+        except ApiError as refused:
+            if refused.status != 401:
+                raise
+            raise ApiError(refused.status, refused.problem, _NEW_KEY) from None
+        if method.upper() == "POST" and target.partition("?")[0] in _KEY_PATHS:
+            try:
+                self.api_key = checked_text("the newest key", answer["keys"][-1])
+            except (LookupError, TypeError, ArgumentError) as error:
+                raise not_of_leyden(self.url, error) from None
+        return answer
 
     def path(self, operation_id: str) -> str:
         """The path template of an operation, as the server's specification has it. Raises `ValueError` when it has no
@@ -144,14 +161,33 @@ class HttpSandbox(DeliveryReplays, OverHttp):
                 raise not_of_leyden(self.url, "a page follows itself")
             query["after"] = page["next"]
 
+    # What a reset, a restore or a rotation changes: by this object or by another client
+
+    @property
+    def seed(self) -> int:
+        """The seed of the present run."""
+        seed: int = self._field("/sandbox/v1", "seed", int)
+        return seed
+
+    @property
+    def webhook_secret(self) -> str:
+        """The newest secret that signs the callbacks."""
+        secret: str = self._field("/sandbox/v1/webhook-secret", "current", str)
+        return secret
+
+    def _field(self, path: str, field: str, kind: type) -> Any:
+        """A field of a resource of the control plane, which is of this kind."""
+        value = self.ask("GET", path).get(field)
+        if not isinstance(value, kind):
+            raise not_of_leyden(self.url, f"{path} shows no {field}")
+        return value
+
     # Time
 
     @property
     def now(self) -> str:
         """The present instant of the sandbox, ISO 8601 in UTC."""
-        now = self.ask("GET", "/sandbox/v1/clock").get("now")
-        if not isinstance(now, str):
-            raise not_of_leyden(self.url, "the clock shows no time")
+        now: str = self._field("/sandbox/v1/clock", "now", str)
         return now
 
     def run(self, until: Span = "idle", *, events: int | None = None) -> list[dict[str, Any]]:

@@ -12,10 +12,10 @@ from leyden.world.config import packaged_contract
 from leyden.world.world import World
 
 
-def refusal(world: World, status: int, problem: Mapping[str, Any]) -> ApiError:
+def refusal(world: World, status: int, problem: Mapping[str, Any] | None) -> ApiError:
     """The error of a refusal. One about an id that may be of a removed row says how many there are, and where."""
-    detail = problem.get("detail")
-    if isinstance(detail, str):
+    detail = None if problem is None else problem.get("detail")
+    if problem is not None and isinstance(detail, str):
         with world.exclusive():
             by_what, removed = world.removed.hint(), world.removed.unknown("charges", "staticCharges")
         if detail.endswith(by_what):

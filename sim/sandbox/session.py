@@ -14,7 +14,7 @@ from leyden.arguments import checked_list, checked_text, has_infinite_number, re
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.recorded_responses import recorded_id, recorded_response, unknown_attempt
 from leyden.callbacks.transport import RecordedNetwork
-from leyden.errors import ArgumentError, ClosedError, Problem, ResponseLost, StorageUnavailable
+from leyden.errors import ArgumentError, ClosedError, Problem, ResponseLost, StorageUnavailable, problem_document
 from leyden.lab.actions.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, ActionRecorder
 from leyden.lab.progress import Progress
 from leyden.sandbox.operations import path_of, refusal
@@ -256,14 +256,12 @@ class Session:
         Raises `ApiError` for any status but 2xx, and `ResponseLost` when a service fault loses the response.
         """
         answer = self.request(method, target, body)
-        value: Any
-        try:
-            value = orjson.loads(answer.body) if answer.body else {}
-        except orjson.JSONDecodeError:  # HTML, as from a proxy
-            value = {"title": "not JSON", "detail": answer.body.decode("utf-8", "replace")}
         if not 200 <= answer.status < 300:
-            raise refusal(self.world, answer.status, value)
-        return value
+            raise refusal(self.world, answer.status, problem_document(answer.body))
+        try:
+            return orjson.loads(answer.body) if answer.body else {}
+        except orjson.JSONDecodeError:  # HTML, as from a proxy
+            return problem_document(answer.body)
 
     def request(
         self, method: str, target: str, body: Mapping[str, Any] | bytes | None, headers: Headers | None = None

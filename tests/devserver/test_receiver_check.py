@@ -141,7 +141,9 @@ def test_a_careful_receiver_passes_every_check(tmp_path: Path, capsys: pytest.Ca
     with serving_receiver(CarefulReceiver, EXAMPLE_SECRET) as (url, books):
         status, report = command(url, "--grade", "A", out=tmp_path / "report.json")
     assert (status, report["grade"]) == (0, "A")
-    assert report["counts"] == {"pass": len(CASES), "unjudged": 0, "notice": 0, "fail": 0, "skipped": 0}
+    assert report["counts"] == {
+        "pass": len(CASES), "unjudged": 0, "notice": 0, "fail": 0, "skipped": 0, "noticeUnjudged": 0
+    }  # fmt: skip
     assert books.credited_msat == 250_000 * sum(1 for state in books.charges.values() if state == "completed")
     assert "Grade A" in capsys.readouterr().out
 
@@ -496,13 +498,51 @@ def test_the_printed_report_counts_and_names_what_the_json_calls_not_checked(
     assert len(hidden) >= 2
     assert {verdicts[name] for name in hidden} <= {"unjudged", "notice"}
     assert {name for name, found in verdicts.items() if found == "unjudged"} <= set(hidden)
-    assert resource["counts"] == {one: list(verdicts.values()).count(one) for one in resource["counts"]}
-    assert sum(resource["counts"].values()) == len(CASES)
-    assert f"Sent and not judged: {', '.join(hidden)}." in text
-    if resource["counts"]["unjudged"]:
-        assert f"{resource['counts']['unjudged']} not judged" in text
+    counts = resource["counts"]
+    with_remark = [name for name in hidden if verdicts[name] == "notice"]
+    assert counts.pop("noticeUnjudged") == len(with_remark)
+    assert counts == {one: list(verdicts.values()).count(one) for one in counts}
+    assert sum(counts.values()) == len(CASES)
+    assert len(hidden) == counts["unjudged"] + counts["skipped"] + len(with_remark)
+    page = report_html(report)
+    if counts["unjudged"]:
+        without = [name for name in hidden if name not in with_remark]
+        assert f"Sent and not judged: {', '.join(without)}." in text
+        assert f"{counts['unjudged']} not judged" in text
         assert "repeated and out of order 8 of 8" not in text
-        assert ">not judged<" in report_html(report)
+        assert page.count(">not judged<") == counts["unjudged"]
+    if with_remark:
+        assert f"Sent and not judged, with a remark: {', '.join(with_remark)}." in text
+        assert f"{counts['notice']} with a remark ({len(with_remark)} of them not judged)" in text
+        assert f"{counts['notice']} notice ({len(with_remark)} not judged)" in page
+        assert page.count(">notice, not judged<") == len(with_remark)
+
+
+@pytest.mark.parametrize("zeros", [24, 32, 64])
+def test_a_secret_that_signs_as_an_empty_one_is_no_failure_of_the_receiver(
+    zeros: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret, page = "whsec_" + base64.b64encode(bytes(zeros)).decode(), tmp_path / "report.html"
+    with serving_receiver(CarefulReceiver, secret) as (url, _):
+        status, report = command(url, "--secret", secret, "--html", str(page), out=tmp_path / "report.json")
+    verdicts = {check["name"]: check["verdict"] for check in report["checks"]}
+    assert verdicts.pop("empty-secret") == "unjudged"
+    assert set(verdicts.values()) == {"pass"}
+    assert (status, report["grade"], report["notChecked"]) == (0, "A", ["empty-secret"])
+    assert "empty-secret not judged, because the endpoint's own secret signs the same" in report["why"]
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Give the endpoint a secret of random bytes" in printed
+    assert "Sent and not judged: empty-secret." in printed
+    [shown] = [check for check in report["checks"] if check["name"] == "empty-secret"]
+    assert "all zero" in shown["found"]
+    assert page.read_text().count(">not judged<") == 1
+
+
+@pytest.mark.parametrize("key", [bytes(23) + b"a", b"a" + bytes(31), b"a" * 24], ids=["last", "first", "all"])
+def test_the_empty_secret_is_a_forgery_for_every_other_secret(key: bytes) -> None:
+    secret, contract = "whsec_" + base64.b64encode(key).decode(), packaged_contract("charges")
+    check = check_receiver(URL, Played(200), secret=secret, contract=contract, only=["empty-secret"])
+    assert failing(asyncio.run(check)) == {"empty-secret"}
 
 
 def test_messages_about_one_charge_leave_duplicates_unjudged() -> None:

@@ -278,3 +278,54 @@ def test_the_duration_of_an_attempt_on_the_network_is_that_of_its_row(latency_ms
         assert (str(row["answered_at"] - row["at"]), row["latency_ms"]) == ("0 days 00:00:02", latency_ms)
         [end] = [event for event in charge_events(sandbox.world, charge.id).events if event.text == "callback 1: 204"]
         assert end.detail.split(" · ")[0] == words
+
+
+def _sequences(sandbox: Sandbox, charge_id: str) -> list[tuple[int, int, str]]:
+    """The events that name an entry of the journal: the instant, the number of the entry, and the text."""
+    entries: dict[tuple[int, str, str], int] = {}
+    for entry in sandbox.world.journal.entries():
+        subject = str(entry.facts.get("delivery", entry.subject))
+        entries.setdefault((entry.at_ms, entry.kind, subject), entry.sequence)
+    found = []
+    for event in charge_events(sandbox.world, charge_id).events:
+        kind, subject, _ = event.noted or ("", "", None)
+        if (event.at, kind, subject) in entries:
+            found.append((event.at, entries[event.at, kind, subject], event.text))
+    return found
+
+
+@pytest.mark.parametrize("network", [None, "scale-free:20"])
+@pytest.mark.parametrize("outcome", ["settle", "hold", "cancel", "expiry", "incomplete", "wrong_secret", "fail"])
+def test_events_of_one_instant_are_in_the_order_of_the_journal(
+    tmp_path: Path, outcome: str, network: str | None
+) -> None:
+    with Sandbox(seed=7, start=START, network=network, data=tmp_path) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="x", callbackUrl=URL, expiresIn=60)
+        scripted = outcome if outcome not in ("cancel", "expiry") else "hold"
+        payment = sandbox.wallet("ana").pay(charge, outcome=scripted)
+        sandbox.advance("10s")
+        if outcome in ("cancel", "hold"):
+            payment.cancel() if outcome == "cancel" else payment.settle()
+        sandbox.run("1h")
+        sandbox.replay_delivery(sandbox.deliveries.id[0])
+        sandbox.run("1h")
+        found, shown = _sequences(sandbox, charge.id), texts(sandbox, charge.id)
+        assert len(found) > 3
+        assert found == sorted(found, key=lambda one: one[:2]), outcome
+        saved = sandbox.save(tmp_path / "saved.json")
+        with Sandbox.load(saved) as loaded:
+            assert texts(loaded, charge.id) == shown
+    if network is None:  # a directory keeps no journal
+        with Sandbox(data=tmp_path) as again:
+            assert texts(again, charge.id) == shown
+
+
+def test_the_end_of_the_payment_comes_before_the_callback_in_each_interface() -> None:
+    with Sandbox(seed=7, start=START) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="x", callbackUrl=URL)
+        sandbox.wallet("ana").pay(charge)
+        sandbox.run()
+        shown = [event["text"] for event in sandbox.ask("GET", f"/sandbox/v1/charges/{charge.id}")["timeline"]]
+        assert shown[-4:] == ["completed", "ana's HTLC: preimage", "ana: SUCCEEDED", "callback 1"]
+        for drawing in (charge.timeline(), charge.sequence()):
+            assert drawing.text.index("SUCCEEDED") < drawing.text.index("callback 1")

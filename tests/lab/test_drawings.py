@@ -257,9 +257,9 @@ def test_a_timeline_shows_a_sale_from_the_charge_to_the_callback() -> None:
         "node      ana's HTLC arrives  250 sat",
         "service   invoice settled  received 250 sat",
         "service   completed  by payment_settled",
-        "callback  callback 1 → 500  charge.completed to http://shop.localhost/paid?a='&b=1",
         "payer     ana's HTLC: preimage  returned",
         "payer     ana: SUCCEEDED  paid 250 sat",
+        "callback  callback 1 → 500  charge.completed to http://shop.localhost/paid?a='&b=1",
         "+ 4 s 490 ms",
         "09:00:16.490  callback  callback 2 → 200 · delivered",
         "09:00:16.490  -- now, and nothing is scheduled --",
@@ -277,10 +277,10 @@ def test_events_of_one_instant_are_ordered_by_cause_and_effect() -> None:
         "bob's HTLC: the node says incorrect_or_unknown_payment_details",
         "bob: INCORRECT_PAYMENT_DETAILS",
         "invoice closed",
-        "expired",
-        "callback 1",
         "ana's HTLC: the node says incorrect_or_unknown_payment_details",
         "ana: INCORRECT_PAYMENT_DETAILS",
+        "expired",
+        "callback 1",
     ]
 
 

@@ -19,7 +19,7 @@ from leyden.lightning.payer.payer_rules import RULE_OUTCOMES, PayerSpec, payer_s
 from leyden.lightning.payer.payment_scripts import OUTCOMES
 from leyden.sandbox.resources import Charge
 from leyden.server.contract.load import load_contract
-from leyden.server.timestamps import to_iso
+from leyden.server.timestamps import parse_iso, to_iso
 from tests.support.lists import listed
 from tests.support.served import Client, served_leyden, started_server
 
@@ -127,6 +127,39 @@ def test_the_time_of_the_payment(sandbox: Sandbox, rule: dict[str, Any], at: str
     [attempt] = next(iter(sandbox.world.payments.rows))["attempts"]
     assert sandbox.ask("GET", "/sandbox/v1/payments")["data"][0]["createdAt"] == START
     assert f"2030-01-01T{at}Z" == to_iso(attempt["at"])
+
+
+@pytest.mark.parametrize("start", ["2030-01-01T00:00:00.900Z", "2030-01-01T00:00:00.001Z", "2030-01-01T00:00:00Z"])
+def test_a_delay_counts_from_the_creation_and_not_from_its_whole_second(start: str, tmp_path: Path) -> None:
+    with Sandbox(seed=1, start=start, overlays=["magic-amounts"]) as sandbox:
+        created_ms = sandbox.world.clock.now()
+        magic = create(sandbox, amount="200000")
+        sandbox.payers.add(delay="0.2s", amount=1_000)
+        soon = create(sandbox, amount="1000")
+        sandbox.payers.add(delay="1s", outcome="twice")
+        later = create(sandbox)
+        sandbox.advance("10ms")
+        assert not any(paid(sandbox))
+        sandbox.run()
+        spans = {one.id: parse_iso(one.data["confirmedAt"]) - created_ms for one in sandbox.charges}
+        assert (spans[soon.id], spans[later.id], spans[magic.id]) == (200, 1_000, 2_000)
+        second = [row["starts_at"] for row in sandbox.world.payments.rows if row["payer"] == "autopay 2"]
+        assert second == [created_ms + 2_000]
+        names: dict[str, Any] = {}
+        exec(sandbox.script(), names)  # the program that the sandbox writes
+        with names["sb"], Sandbox.load(sandbox.save(tmp_path / "saved.json")) as loaded:
+            assert sandbox.journal_hash == names["sb"].journal_hash == loaded.journal_hash
+
+
+def test_a_delay_counts_from_the_creation_after_a_restart_before_the_choice(tmp_path: Path) -> None:
+    with Sandbox(seed=1, start="2030-01-01T00:00:00.900Z", data=tmp_path / "box") as sandbox:
+        sandbox.payers.add(delay="1s")
+        create(sandbox)
+    with Sandbox(data=tmp_path / "box") as again:
+        again.advance("999ms")
+        assert paid(again) == [False]
+        again.advance("1ms")
+        assert paid(again) == [True]
 
 
 def test_a_share_is_drawn_from_the_seed() -> None:

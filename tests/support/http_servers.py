@@ -25,13 +25,13 @@ def handling(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         thread.join(10)
 
 
-def answering(body: bytes) -> type[BaseHTTPRequestHandler]:
-    """A handler that answers every request with 200 and this body."""
+def answering(body: bytes, status: int = 200) -> type[BaseHTTPRequestHandler]:
+    """A handler that answers every request with this status and this body."""
 
     class Answering(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body)))
             self.end_headers()

@@ -14,7 +14,9 @@ from leyden.devserver.receiver_check.findings import (
     EFFECT,
     EFFECTS,
     FAIL,
+    SAME_KEY,
     SKIPPED,
+    UNJUDGED,
     UNRESOLVED,
     Exchange,
     Finding,
@@ -68,6 +70,11 @@ class Report:
     def count(self, verdict: str) -> int:
         """The number of checks with this verdict."""
         return sum(finding.verdict == verdict for finding in self.findings)
+
+    @property
+    def unjudged_remarks(self) -> int:
+        """The number of checks that have a remark and are not judged besides."""
+        return sum(finding.has_unjudged_remark for finding in self.findings)
 
     def reaches(self, grade: str) -> bool:
         """Whether there is a grade, and it is this one or better."""
@@ -222,10 +229,15 @@ def _first_names(names: Sequence[str]) -> str:
 
 def _not_checked(findings: Sequence[Finding]) -> tuple[list[str], str, str]:
     """The checks without a complete judgement, the reason in a clause, and what the receiver can do about it."""
-    unjudged = [finding for finding in findings if finding.is_unjudged]
+    unjudged = [finding for finding in findings if finding.is_unjudged and not finding.is_right]
+    right = [finding.case.name for finding in findings if finding.verdict == UNJUDGED and finding.is_right]
     names = [finding.case.name for finding in findings if finding.verdict == SKIPPED or finding.is_unjudged]
-    if not unjudged or len(names) > len(unjudged):
+    if not unjudged + right or any(finding.verdict == SKIPPED for finding in findings):
         return names, "", ""
+    same_key = f"{_first_names(right)} not judged, because {SAME_KEY}" if right else ""
+    other_secret = "Give the endpoint a secret of random bytes: anybody can sign as this one does." if right else ""
+    if not unjudged:
+        return names, same_key, other_secret
     silent = [finding for finding in unjudged if finding.lacks_effect]
     if silent:
         unknown = _unknown_effects(silent)
@@ -244,7 +256,8 @@ def _not_checked(findings: Sequence[Finding]) -> tuple[list[str], str, str]:
         to_check = (
             "To check them, let the endpoint accept Charges that it does not know, and leave out the Charge's id."
         )
-    return names, f"{_first_names(names)} not judged, because {reason}", to_check
+    because = f"{_first_names([finding.case.name for finding in unjudged])} not judged, because {reason}"
+    return names, "; ".join(filter(None, [because, same_key])), f"{to_check} {other_secret}".rstrip()
 
 
 def _unknown_effects(silent: Sequence[Finding]) -> list[str]:

@@ -20,13 +20,17 @@ from leyden.devserver.receiver_check.cases import (
 from leyden.devserver.receiver_check.session import TestRequest
 from leyden.server.ports import CallbackResponse
 
-# A check is `unjudged` when every answer was right, and does not show what the receiver did.
+# A check is `unjudged` when every answer was right, and does not show what the receiver did, or when no answer would be
+# wrong.
 VERDICTS = PASS, UNJUDGED, NOTICE, FAIL, SKIPPED = "pass", "unjudged", "notice", "fail", "skipped"
 EFFECT, EFFECTS = "leyden-effect", ("applied", "ignored")  # the header in which a receiver may report what it did
 
 # What a finding is about, where several findings may have one cause.
 ACTED, SLOW = "acted", "slow"
 BLOCKED, UNRESOLVED = "blocked", "unresolved"  # the errors of attempts for which no connection was opened
+
+# Why a forgery is none: HMAC fills a key with zero bytes, so a secret of zero bytes signs as an empty one does.
+SAME_KEY = "the endpoint's own secret signs the same: its bytes are all zero, which HMAC takes for an empty key"
 
 _SLOW_MS = 3_000
 
@@ -118,14 +122,29 @@ class Finding:
         return self.lacks_effect or self.is_indistinct
 
     @property
+    def is_right(self) -> bool:
+        """Whether a forgery of it is none, because the endpoint's own secret signs in the same way."""
+        return self.case.expects == REJECTED and any(exchange.sent.is_right for exchange in self.exchanges)
+
+    @property
     def is_unjudged(self) -> bool:
-        """Whether it was sent, did not fail, and hides its effect: it has this verdict, or a remark besides."""
-        return self.verdict in (UNJUDGED, NOTICE) and self.hides_effect
+        """Whether it was sent, and neither passed nor failed: it has this verdict, or a remark besides."""
+        return self.verdict == UNJUDGED or self.has_unjudged_remark
+
+    @property
+    def has_unjudged_remark(self) -> bool:
+        """Whether it has a remark, and hides its effect besides."""
+        return self.verdict == NOTICE and self.hides_effect
 
 
 def judged(case: Case, exchanges: Sequence[Exchange]) -> Finding:
     """The finding that follows from the responses to a case."""
     finding = Finding(case, *_verdict(case, exchanges), exchanges)
+    if finding.is_right and all(
+        is_status(2, one.answer.status) or is_status(4, one.answer.status) for one in exchanges
+    ):
+        found = f"{_behaviour(exchanges)}: either is right, because {SAME_KEY}"
+        return replace(finding, verdict=UNJUDGED, found=found, about="")
     return replace(finding, verdict=UNJUDGED) if finding.verdict == PASS and finding.hides_effect else finding
 
 

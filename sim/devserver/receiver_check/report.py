@@ -30,7 +30,8 @@ def report_resource(report: Report, include: Collection[str] = ()) -> dict[str, 
         "startedAt": report.started_at,
         "version": VERSION,
         "secret": report.secret,
-        "counts": {verdict: report.count(verdict) for verdict in VERDICTS},
+        "counts": {verdict: report.count(verdict) for verdict in VERDICTS}
+        | {"noticeUnjudged": report.unjudged_remarks},
         "causes": [_cause(cause) for cause in report.causes],
         "notChecked": list(report.not_checked),
         "checks": [_finding(finding) for finding in report.findings],
@@ -76,7 +77,9 @@ def report_text(
     report: Report, details: str = "--html FILE and --json FILE write every request with its answer."
 ) -> str:
     """The report to read in a terminal: the grade, each cause once with its correction, and one request."""
-    counts = ((report.count(verdict), words) for verdict, words in _COUNTED.items())
+    counts = {verdict: (report.count(verdict), words) for verdict, words in _COUNTED.items()}
+    if report.unjudged_remarks:
+        counts[NOTICE] = (counts[NOTICE][0], f"{counts[NOTICE][1]} ({report.unjudged_remarks} of them not judged)")
     common = [cause for cause in report.causes if cause.is_common]
     others = [cause for cause in report.causes if not cause.is_common]
     lines = [
@@ -84,7 +87,7 @@ def report_text(
         f"signed with {report.secret}",
         "",
         *_wrapped(_plain(report.headline), "  "),
-        f"{len(report.findings)} checks: " + ", ".join(f"{count} {words}" for count, words in counts if count),
+        f"{len(report.findings)} checks: " + ", ".join(f"{count} {words}" for count, words in counts.values() if count),
     ]
     for cause in common:
         if cause.found not in report.why:
@@ -99,9 +102,12 @@ def report_text(
     passed = [f"{group} {count}" for group, count in _passed(report)]
     if passed:
         lines += ["", *_wrapped(f"Passed: {', '.join(passed)}.")]
-    unjudged = ", ".join(finding.case.name for finding in report.findings if finding.is_unjudged)
+    unjudged = ", ".join(finding.case.name for finding in report.findings if finding.verdict == UNJUDGED)
     if unjudged:
         lines += ["", *_wrapped(f"Sent and not judged: {unjudged}.")]
+    remarks = ", ".join(finding.case.name for finding in report.findings if finding.has_unjudged_remark)
+    if remarks:
+        lines += ["", *_wrapped(f"Sent and not judged, with a remark: {remarks}.")]
     lines += ["", details]
     return "\n".join(lines) + "\n"
 

@@ -21,6 +21,8 @@ def report_html(report: Report) -> str:
 
 def _page(report: Report) -> Iterator[str]:
     counts = {verdict: (report.count(verdict), word) for verdict, word in _WORDS.items()}
+    if report.unjudged_remarks:
+        counts[NOTICE] = (report.count(NOTICE), f"{_WORDS[NOTICE]} ({report.unjudged_remarks} not judged)")
     yield from report_page("Receiver check", report.url, report.grade, report.headline, counts, report.to_check)
     yield from to_fix(
         (
@@ -50,7 +52,8 @@ def _page(report: Report) -> Iterator[str]:
 
 def _details(finding: Finding, is_open: bool) -> Iterator[str]:
     check, verdict = finding.case, finding.verdict
-    yield summary(check.name, check.title, verdict, _WORDS[verdict], is_open=is_open)
+    word = f"{_WORDS[verdict]}, not judged" if finding.has_unjudged_remark else _WORDS[verdict]
+    yield summary(check.name, check.title, verdict, word, is_open=is_open)
     yield f'<div class="inside"><dl><dt>A good receiver</dt><dd>{escape(check.expected_behaviour)}</dd>'
     yield f"<dt>This one</dt><dd>{shown(finding.found.removeprefix('it '))}</dd>"
     if verdict == FAIL:

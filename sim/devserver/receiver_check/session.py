@@ -72,13 +72,15 @@ class TestRequest:
     """One request of a check. `limit_ms` is the time limit of its response.
 
     `must_ignore`: the receiver must not act on it. `indistinct`: it must not, and whether it does cannot be judged,
-    because other messages of the run are about the same Charge.
+    because other messages of the run are about the same Charge. `is_right`: it is signed with another secret that signs
+    as the endpoint's own does.
     """
 
     request: CallbackRequest
     limit_ms: int
     must_ignore: bool = False
     indistinct: bool = False
+    is_right: bool = False
 
 
 class CheckSession:
@@ -225,7 +227,8 @@ class CheckSession:
         )
         # When all messages are about one Charge, the action on one message cannot be distinguished from another.
         one_charge = self._known.charge_id is not None
-        return TestRequest(post, self._timeout_ms, must_ignore and not one_charge, must_ignore and one_charge)
+        is_right = self.secret not in (secrets or ()) and any(_signs_as(key, self.secret) for key in secrets or ())
+        return TestRequest(post, self._timeout_ms, must_ignore and not one_charge, must_ignore and one_charge, is_right)
 
     # Private methods
 
@@ -271,9 +274,20 @@ def signature_of(secret: str, webhook_id: str, timestamp: str, body: bytes) -> s
 
     Unlike the function of the service it also signs bytes that are not text and timestamps that are not valid.
     """
-    key = base64.b64decode(secret.removeprefix("whsec_"))
     covered = b".".join((webhook_id.encode(), timestamp.encode(), body))
-    return base64.b64encode(hmac.new(key, covered, hashlib.sha256).digest()).decode()
+    return base64.b64encode(hmac.new(_key(secret), covered, hashlib.sha256).digest()).decode()
+
+
+def _key(secret: str) -> bytes:
+    return base64.b64decode(secret.removeprefix("whsec_"))
+
+
+def _signs_as(secret: str, other: str) -> bool:
+    """Whether two secrets are one key of HMAC (RFC 2104), so that they sign each message in the same way."""
+    keys = [_key(one) for one in (secret, other)]
+    block = hashlib.sha256().block_size
+    first, second = (hashlib.sha256(key).digest() if len(key) > block else key for key in keys)
+    return first.ljust(block, b"\0") == second.ljust(block, b"\0")
 
 
 def raw_request(post: CallbackRequest) -> bytes:

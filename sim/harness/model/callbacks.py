@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from leyden.harness.model.faults import CONTENT_FAULTS, COPYING, HOLDING, SENDING, Fault, Faults
+from leyden.harness.model.faults import COPYING, HOLDING, SENDING, Fault, Faults
 from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest
 from leyden.harness.model.rules import (
     ATTEMPT_TIMEOUT_MS,
@@ -176,16 +176,15 @@ class Outbox:
         fault = self.faults.next_match(SENDING, delivery, number)
         # Only the built-in receivers are below `.localhost`; no target may send anything elsewhere.
         is_blocked = not (urlsplit(delivery.url).hostname or "").rstrip(".").endswith(".localhost")
-        if is_blocked and fault is not None and fault.kind in CONTENT_FAULTS:
+        if is_blocked and fault is not None and fault.kind != "drop":
             fault.left += 1  # nothing is sent, so it does not apply
             fault = None
         injected = fault or held
         attempt.fault = None if injected is None else injected.kind
         is_dropped = fault is not None and fault.kind == "drop"
         attempt.overtaken = [] if is_dropped else self.faults.overtaken()
-        if fault is not None and fault.kind not in CONTENT_FAULTS:
-            self.reached.append(("fault", fault.kind))
         if is_dropped:
+            self.reached.append(("fault", "drop"))
             self._await(delivery, attempt, Reply(None, "timeout", ATTEMPT_TIMEOUT_MS))
         elif is_blocked:
             self._complete(delivery, attempt, Reply(None, "blocked"))
@@ -195,7 +194,7 @@ class Outbox:
     def _send(self, delivery: Delivery, attempt: Attempt, fault: Fault | None, held: Fault | None) -> None:
         kind = None if fault is None else fault.kind
         reply, withdrawn = self._reply(delivery, attempt.number, kind), None
-        if fault is not None and fault.kind in CONTENT_FAULTS:
+        if fault is not None:
             if reply.error in _NOT_SENT:
                 withdrawn = fault
             else:
@@ -211,6 +210,8 @@ class Outbox:
             number, new_id = attempt.number, fault.kind == "duplicate_new_id"
 
             def send_copy() -> None:
+                if withdrawn is not None and attempt.ended_at is not None:
+                    return  # the message was never sent, and neither is a copy of it
                 self._changed(delivery.charge)
                 self._reply(delivery, number, None, new_id)
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from leyden.callbacks.callback_rows import LateReplyRow, RequestRow, WaitingRow, attempt_of
 from leyden.callbacks.fault_hits import APPLIED, HELD, UNMET
+from leyden.callbacks.fault_kinds import HOLDING_KINDS
 from leyden.callbacks.faults import COPY_ANSWERED, COPY_NOT_SENT, COPY_STARTED
 from leyden.callbacks.faults import TIMER as FAULT
 from leyden.callbacks.receivers import TIMER as RESPONSE
@@ -177,7 +178,7 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     attempts = AttemptLog(row).attempts()
     over = row["status"] != PENDING
     for number, attempt in enumerate(attempts, 1):
-        rank, words = (6, row["sequence"], number), f"callback {number}"
+        rank, words = (26, row["sequence"], number), f"callback {number}"
         more, opens = (f"{row['event']} to {row['url']}", key) if number == 1 else ("", None)
         response, tone = response_of(attempt)
         result, closes = (f" · {_result(row, number)}", key) if over and number == len(attempts) else ("", None)
@@ -200,7 +201,7 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
             yield end._replace(noted=("callback_ended", row["id"], number))
     if over and not attempts:
         more = "the receiver had answered 410 before"
-        yield Event(row["created_at"], (6, row["sequence"]), SERVICE, SERVICE, "no callback", more, WAIT)
+        yield Event(row["created_at"], (26, row["sequence"]), SERVICE, SERVICE, "no callback", more, WAIT)
 
 
 def _duration(attempt: Attempt, clock_ms: int) -> str:
@@ -229,19 +230,22 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     unsent = {number for number, event in happened if event["event"] == COPY_NOT_SENT}
     for place, (number, event) in enumerate(happened):
         at, fault, answer = event["at"], event["fault"], event["answer"]
-        rank = (6, sequence, number, 1, place)
+        rank = (26, sequence, number, 1, place)
+        nth = sum((one["at"], one["event"]) == (at, event["event"]) for _, one in happened[:place])
         if event["event"] in _FAULT_WORDS:
             words, more = f"fault: {fault}", f"{_FAULT_WORDS[event['event']]} callback {number}"
+            # What changes a message comes before the message, although the journal notes it after its start.
+            kind = "callback_started" if event["event"] == APPLIED and fault not in HOLDING_KINDS else event["event"]
             yield Event(
                 at,
-                (5.5, sequence, number, place),
+                (25.5, sequence, number, place),
                 CALLBACK,
                 CALLBACK,
                 words,
                 more,
                 OTHER,
                 host,
-                noted=(event["event"], row["id"], number),
+                noted=(kind, row["id"], number),
             )
         elif event["event"] == COPY_STARTED:
             target, words = (SERVICE, "copy is due") if number in unsent else (CALLBACK, "copy sent")
@@ -254,7 +258,7 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
                 f"by the fault {fault}",
                 OTHER,
                 host,
-                noted=(COPY_STARTED, row["id"], 0),
+                noted=(COPY_STARTED, row["id"], nth),
             )
         else:
             heard = event["event"] == COPY_ANSWERED or answer in _FROM_RECEIVERS
@@ -267,7 +271,7 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
                 "",
                 OTHER,
                 host,
-                noted=(event["event"], row["id"], 0),
+                noted=(event["event"], row["id"], nth),
             )
 
 
@@ -285,7 +289,7 @@ def _replay_events(row: DeliveryRow) -> Iterator[Event]:
         if before is not None and before["attempts"] == order["attempts"]:
             is_other = before["due_at"] != due_at
             more += f", instead of at {_until(before['due_at'], at)}" if is_other else ", as was ordered before"
-        rank, nth = (6, sequence, order["attempts"], 2, place), [one["at"] for one in orders[:place]].count(at)
+        rank, nth = (26, sequence, order["attempts"], 2, place), [one["at"] for one in orders[:place]].count(at)
         yield Event(at, rank, SERVICE, SERVICE, words, more, OTHER, noted=("callback_replayed", row["id"], nth))
 
 
@@ -322,7 +326,7 @@ def _scheduled_events(
     for delivery in deliveries:
         if delivery["status"] == PENDING and delivery["due_at"] is not None:
             words = f"callback {AttemptLog(delivery).attempt_count + 1} is due"
-            rank, host = (6, delivery["sequence"]), host_of(delivery["url"])
+            rank, host = (26, delivery["sequence"]), host_of(delivery["url"])
             start = Event(delivery["due_at"], rank, SERVICE, CALLBACK, words, delivery["event"], OPEN, host)
             if forbidden := world.transport.forbidden_note(delivery["url"]):
                 more = f"{delivery['event']}: {rule_of(forbidden)}"
@@ -361,7 +365,7 @@ def _wait_event(
 ) -> Event:
     delivery_id, number = attempt_of(post)
     delivery = world.service.outbox.delivery(delivery_id)
-    rank = (6, 0 if delivery is None else delivery["sequence"], number)
+    rank = (26, 0 if delivery is None else delivery["sequence"], number)
     more = more or ("" if delivery is None else delivery["event"])
     return Event(at, rank, source, target, words, more, tone, host_of(post["url"]))
 

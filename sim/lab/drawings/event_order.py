@@ -1,28 +1,25 @@
-"""The order of the events of one Charge: by instant, then by the acts that the journal has of it, then by rank.
+"""The order of the events of one Charge: by instant, then by the entries that the journal has of them, then by rank.
 
 An instant may hold several acts, such as a payment, another one and a replay, in any order. The journal says in which
-order they happened. The ranks order the events of one act, and those of an instant that the journal no longer has; they
-put no effect before its cause.
+order they happened. The ranks order the events of one entry, those of an instant with one act, and those of an instant
+that the journal no longer has; they put no effect before its cause, and callbacks last, as they are sent last.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from leyden.lab.drawings.payment_events import ARRIVAL, Event
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
+from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.world.event_journal import Entry
 from leyden.world.world import World
 
-_STARTED = frozenset({"payment_scheduled", "payment_started"})
 _INVOICE = frozenset({"invoice_accepted", "invoice_settled", "invoice_canceled"})
 _PARTS = frozenset({"htlc_refused", "htlc_waiting"})
-# The entries with which an act begins: the events of an earlier act come before its events.
-_BEGINNINGS = _STARTED | _INVOICE | _PARTS | {"callback_replayed"}
 _CALLBACK_ENDS = frozenset({"callback_answered", "callback_failed", "callback_not_sent"})
 
 
@@ -35,18 +32,24 @@ def in_order(
 ) -> list[Event]:
     """The events, the first one first."""
     crowded = _crowded_instants(invoice, payments, deliveries)
-    acts = _Acts([entry for entry in world.journal.entries() if entry.at_ms in crowded] if crowded else [])
-    return sorted(events, key=lambda event: (event.at, acts.number(event), event.rank))
+    noted = _Noted([entry for entry in world.journal.entries() if entry.at_ms in crowded] if crowded else [])
+    return sorted(events, key=lambda event: (event.at, noted.sequence(event), event.rank))
 
 
 def _crowded_instants(
     invoice: InvoiceRow | None, payments: Sequence[PaymentRow], deliveries: Sequence[DeliveryRow]
 ) -> set[int]:
-    """The instants with more than one act. A payment that settles in its own instant is one act."""
+    """The instants with more than one act. A payment that ends in its own instant is one act, and a callback is a part
+    of the act that it is about."""
     acts: Counter[int] = Counter()
+    ends: set[int] = set()
     for row in payments:
-        acts.update({row.get("starts_at", row["created_at"]), *(attempt["at"] for attempt in row["attempts"])})
+        begun = {row.get("starts_at", row["created_at"]), *(attempt["at"] for attempt in row["attempts"])}
+        over = {at for at in (row["resolved_at"], row["gave_up_at"]) if at is not None}
+        ends |= over - begun
+        acts.update(begun | over)
     for delivery in deliveries:
+        acts.update(at for at in ends if any(one.at == at for one in AttemptLog(delivery).attempts()))
         acts.update(order["at"] for order in delivery.get("replay_orders", ()))
         acts.update([delivery["created_at"]] if delivery.get("replay_orders") else ())
     if invoice is not None:
@@ -56,11 +59,11 @@ def _crowded_instants(
     return {at for at, count in acts.items() if count > 1}
 
 
-class _Acts:
-    """The acts of some instants, as far as the journal has them."""
+class _Noted:
+    """The entries of some instants, as far as the journal has them."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self._beginnings: defaultdict[int, list[int]] = defaultdict(list)
+        self._instants = {entry.at_ms for entry in entries}
         self._invoices: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
         self._found: dict[tuple[int, str, str, object], int] = {}
         counts: Counter[tuple[int, str, str]] = Counter()
@@ -68,8 +71,6 @@ class _Acts:
             at, kind, facts = entry.at_ms, entry.kind, entry.facts
             kind = "callback_ended" if kind in _CALLBACK_ENDS else kind
             subject = str(facts.get("delivery", entry.subject))
-            if kind in _BEGINNINGS:
-                self._beginnings[at].append(entry.sequence)
             if kind in _INVOICE:
                 self._invoices[at, subject].append(entry.sequence)
             which = facts.get("htlc") or facts.get("attempt")
@@ -78,9 +79,9 @@ class _Acts:
                 counts[at, kind, subject] += 1
             self._found.setdefault((at, kind, subject, which), entry.sequence)
 
-    def number(self, event: Event) -> int:
-        """The number of the act in the event's instant; 0 is before all acts, and where nothing is known."""
-        if event.at not in self._beginnings or event.noted is None:
+    def sequence(self, event: Event) -> int:
+        """The number of the entry of an event; 0 is before all entries, and where nothing is known."""
+        if event.at not in self._instants or event.noted is None:
             return 0
         kind, subject, which = event.noted
         sequence = self._found.get((event.at, kind, subject, which))
@@ -89,7 +90,7 @@ class _Acts:
         if sequence is None:  # a payment that fails on its way
             started = [self._found.get((event.at, "payment_started", owner, 0), 0) for _, owner in event.within]
             sequence = max(started, default=0)
-        return bisect_right(self._beginnings[event.at], sequence)
+        return sequence
 
     def _arrival(self, at: int, payment_hash: str, payment_id: str, htlc: str) -> int | None:
         """The sequence of the entry of an HTLC that arrives: it is refused, waits, or completes the payment."""

@@ -107,7 +107,11 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
         more = f"paid {sat(row['received_msat'])}" if good else "" if row["reason"] in reasons else row["reason"] or ""
         ended = f"{payer}: {row['outcome']}"
         noted, tone = (f"payment_{row['status']}", row["id"], 0), GOOD if good else BAD
-        phase = 19 if any(_is_late(row, one, invoice) for one in row["attempts"]) else 9
+        phase: float = 19 if any(_is_late(row, one, invoice) for one in row["attempts"]) else 9
+        if not good and any(
+            _returns_at_once(one) for one in row["attempts"] if f"{row['id']}:{one['part']}" in arrivals
+        ):
+            phase = 4.7
         yield event(row["resolved_at"], phase, ended, more, tone, row["outcome"], closes=key, noted=noted)
 
 
@@ -166,8 +170,9 @@ def _attempt_events(
         return
     on_the_way = attempt["source"] not in (None, "final")
     # A failure from a hop comes before the next attempt; a refusal by the shop comes before what follows from it,
-    # and the return of a part that the shop had accepted after what causes it.
-    phase = 1.5 if on_the_way else 3.5 + later if back == at and htlc not in arrivals else 8
+    # and the return of a part that the shop had accepted after the end of the invoice, which causes it.
+    accepted = 4.5 if _returns_at_once(attempt) else 8
+    phase = 1.5 if on_the_way else 3.5 + later if back == at and htlc not in arrivals else accepted
     noted = ("htlc_failed_back" if htlc in arrivals else "htlc_refused", payment_hash, htlc)
     code, reasons = attempt["name"] or attempt["code"], [attempt["reason"]]
     if on_the_way:
@@ -175,6 +180,11 @@ def _attempt_events(
     refusal = f"{attempt['source'] if on_the_way else 'the node'} says {code}"
     short, more = f"{part}: {refusal if on_the_way else code}", "; ".join(filter(None, reasons))
     yield event(back, phase, way, PAYER, f"{name}: {refusal}", more, BAD, closes=key, short_text=short, noted=noted)
+
+
+def _returns_at_once(attempt: AttemptRow) -> bool:
+    """Whether the payer learns at once that the shop fails a part that it had accepted: before the Charge ends."""
+    return "route" not in attempt
 
 
 def _is_late(row: PaymentRow, attempt: AttemptRow, invoice: InvoiceRow | None) -> bool:

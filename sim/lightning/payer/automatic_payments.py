@@ -67,6 +67,7 @@ class AutomaticPayments:
         fixed: Iterable[Mapping[str, Any]] = (),
     ) -> None:
         self._clock = clock
+        self._invoices = node.invoices
         self._payments = payments
         self._journal = journal
         self._rng = rng
@@ -176,8 +177,9 @@ class AutomaticPayments:
         self._journal.note("payer_matched", rule["id"], charge=charge["id"], outcome=rule["outcome"])
         if rule["outcome"] == NEVER:
             return
-        now = self._clock.now()
-        delay_ms = due_at(rule, charge, now) - now
+        now, invoice = self._clock.now(), self._invoices.row(charge["payment_hash"])
+        created_at = charge["created_at"] if invoice is None else invoice["opened_at"]
+        delay_ms = due_at(rule, charge, created_at, now) - now
         outcome = "settle" if rule["outcome"] == TWICE else rule["outcome"]
         self._pay(rule, charge, rule["payer"], outcome, delay_ms)
         if rule["outcome"] == TWICE:

@@ -195,13 +195,13 @@ def matches(row: PayerRow, charge: ChargeRow) -> bool:
     )
 
 
-def due_at(row: PayerRow, charge: ChargeRow, now: int) -> int:
-    """The instant of the payment."""
+def due_at(row: PayerRow, charge: ChargeRow, created_at: int, now: int) -> int:
+    """The instant of the payment. `created_at` is that of the creation: the Charge has it in whole seconds only."""
     if row["before_expiry_ms"] is not None:
         return max(now, charge["expires_at"] - row["before_expiry_ms"])
     if row["after_expiry_ms"] is not None:
         return charge["expires_at"] + row["after_expiry_ms"]
-    return max(now, charge["created_at"] + (row["delay_ms"] or 0))
+    return max(now, created_at + (row["delay_ms"] or 0))
 
 
 def payer_resource(row: PayerRow) -> dict[str, Any]:

@@ -35,9 +35,9 @@ _FROM_ONE = frozenset({"attempt", "count", "nth", "limit", "times", "last_id"})
 COUNTER: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_COUNT // 2}
 _COUNTED = frozenset(
     {
-        "acted", "arrived", "attempt_count", "charges_before", "event_count", "hits", "holding", "idle", "last_id",
-        "matches", "number", "objections", "parts_in_flight", "received", "refused", "replayed_from", "restored",
-        "returned", "sequence", "shard_count", "together", "visit",
+        "acted", "arrived", "attempt_count", "charges_before", "event_count", "held", "hits", "holding", "idle",
+        "last_id", "matches", "number", "objections", "parts_in_flight", "received", "refused", "replayed_from",
+        "restored", "returned", "sequence", "shard_count", "together", "unsent", "visit",
     }
 )  # fmt: skip
 

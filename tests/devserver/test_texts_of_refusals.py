@@ -1,0 +1,39 @@
+"""The text of `ApiError` for each body that a refusal may have, in process and over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from leyden.errors import ApiError
+from leyden.http_sandbox import create_sandbox
+from leyden.sandbox import Sandbox
+from tests.support.http_servers import answering, handling
+from tests.support.served import served_leyden
+
+
+def test_a_refusal_with_another_body_than_a_problem_says_what_came() -> None:
+    with served_leyden("--rate", "0") as client, create_sandbox(client.url) as box, Sandbox(seed=7) as inside:
+        for one in (inside, box):
+            for body, text in (("empty", "500: the body of the response is empty"), ("html", "500 not JSON: <html>")):
+                one.service_faults.add("error", status=500, body=body)
+                with pytest.raises(ApiError) as refused:
+                    one.charges.create(amount="1000", description="tea")
+                assert str(refused.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", "500: the body of the response is empty"),
+        (b"{}", "500: the body of the response has neither a title nor a detail"),
+        (b"null", "500 no JSON object: null"),
+        (b'["a"]', '500 no JSON object: ["a"]'),
+        (b"sorry", "500 not JSON: sorry"),
+        (b'{"title": "Sorry"}', "500 Sorry"),
+        (b'{"detail": "it failed"}', "500: it failed"),
+    ],
+)
+def test_the_text_of_a_refusal_never_names_what_is_not_there(body: bytes, text: str) -> None:
+    with handling(answering(body, status=500)) as url, pytest.raises(ApiError) as refused:
+        create_sandbox(url)
+    assert str(refused.value) == text
