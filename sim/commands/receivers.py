@@ -53,8 +53,8 @@ def describe_check(check: argparse.ArgumentParser) -> None:
         type=time_limit_s(15),
         default=5.0,
         metavar="SECONDS",
-        help="time limit for a response, 1 to 15; the first message may take three times as long, 15 at most"
-        " (default: %(default)g)",
+        help="time limit for a response, 1 to 15 (default: %(default)g). For the first response the command waits three"
+        " times as long, 15 at most: it says whether an endpoint answers late or not at all. Late is a failure, too",
     )
     check.add_argument("--html", metavar="FILE", help="write the report as an HTML page; - prints it")
     check.add_argument("--json", metavar="FILE", help="write the report as JSON; - prints it")

@@ -295,6 +295,11 @@ def test_the_checks_signature_is_that_of_the_service(webhook_id: str, stamp_s: i
         ("bad-signature", 401, ("pass", CRITICAL)),
         ("bad-signature", 200, ("fail", CRITICAL)),
         ("bad-signature", 500, ("fail", MINOR)),
+        ("bad-signature", 429, ("unjudged", CRITICAL)),
+        ("bad-signature", 503, ("unjudged", CRITICAL)),
+        ("completed", 429, ("fail", CRITICAL)),
+        ("unknown-charge", 429, ("unjudged", MINOR)),
+        ("truncated", 503, ("unjudged", MINOR)),
         ("bad-signature", CallbackResponse(status=401, headers={"leyden-effect": "applied"}), ("fail", CRITICAL)),
         ("duplicate", 200, ("unjudged", SERIOUS)),
         ("duplicate", CallbackResponse(status=200, headers={"leyden-effect": "applied"}), ("fail", SERIOUS)),
@@ -393,7 +398,41 @@ def test_an_endpoint_whose_program_ends_shortly_before_the_last_check_is_told_so
     assert cause.checks == ["expired", "failed"]
 
 
-@pytest.mark.parametrize("status", [302, 401, 404, 500])
+@pytest.mark.parametrize(
+    ("status", "why", "fix"),
+    [(429, "it limits the number of requests", "Raise the limit"), (503, "it was not available", "Look in the log")],
+)
+@pytest.mark.parametrize("good", [1, 2, 10, 25])
+def test_an_endpoint_that_declines_every_message_from_one_on_has_that_one_cause(
+    status: int, why: str, fix: str, good: int
+) -> None:
+    """Also where the first of them was a forgery, which is not judged by such an answer."""
+    answers = iter([200] * good)
+    report = checked(lambda post: next(answers, status))
+    common = [cause for cause in report.causes if cause.is_common]
+    [cause] = [cause for cause in common if cause.found.startswith(f"it answered {status} in ")]
+    assert cause.found.endswith(f": {why}")
+    assert fix in cause.fix
+    declined = {one.case.name for one in report.findings if one.is_declined}
+    assert {one.case.name for one in report.findings if one.verdict == "fail"} & declined <= {*cause.checks}
+    forged = [one for one in report.findings if one.case.group == FORGED and one.is_declined]
+    assert {one.verdict for one in forged} == {"unjudged"}
+    assert {one.case.name for one in forged} <= {*report.not_checked}
+    text = " ".join(report_text(report).split())
+    assert "another secret" not in text
+    assert "webhook-signature is a list" not in text
+
+
+def test_the_example_of_a_failure_is_the_answer_that_failed() -> None:
+    answers = iter([200, 409])
+    text = report_text(checked(lambda post: next(answers), only=["duplicate"]))
+    assert "Answer: 409 in" in text
+    answers = iter([CallbackResponse(status=200, headers={"leyden-effect": "applied"})] * 2)
+    finding = checked(lambda post: next(answers), only=["duplicate"]).findings[0]
+    assert finding.example is finding.exchanges[1]
+
+
+@pytest.mark.parametrize("status", [302, 401, 404, 429, 500, 503])
 def test_three_equal_refusals_at_the_start_end_the_run(status: int) -> None:
     report = checked(status)
     assert (report.count("fail"), report.count("skipped")) == (3, len(CASES) - 3)
@@ -581,6 +620,8 @@ FAILURES: dict[str, tuple[Talk, str, str]] = {
     "401": (answering("401 Unauthorized"), "it answered 401 to every valid message", "another secret"),
     "410": (answering("410 Gone"), "ends all deliveries for the Charge", "Check the path of the URL"),
     "500": (answering("500 Internal Server Error", body=b"KeyError"), "it answered 500 to every", "endpoint's log"),
+    "429": (answering("429 Too Many Requests"), "it answered 429 to every valid message: it limits", "Raise the limit"),
+    "503": (answering("503 Service Unavailable"), "it answered 503 to every valid message: it was not", "log of the"),
     "closes": (closing, "it closes the connection without a complete answer", "endpoint's log"),
     "HTML 200": (HTML, "it answered 200 to every forged message, with an HTML page", "check the path of the URL"),
     "always 200": (answering("200 OK"), "it answered 200 to every forged message", "Verify the signature"),

@@ -48,6 +48,20 @@ _KNOWN = (
     "chargeId)."
 )
 
+# The mends of the statuses that say nothing about a message.
+_DECLINED = {
+    429: (
+        "it limits the number of requests",
+        "Callbacks of many Charges come at the same time, and each one that is refused is sent again. Raise the limit "
+        "for the callbacks' path, or take the path out of it.",
+    ),
+    503: (
+        "it was not available",
+        "Look in the log of the endpoint, and of the proxy in front of it, for what was not available. A callback that "
+        "is answered so is sent again.",
+    ),
+}
+
 _MAYBE_SECRET = "If it answers so to a wrong signature, give its secret with --secret (secret)."
 
 
@@ -80,7 +94,7 @@ def causes_of(url: str, findings: Sequence[Finding]) -> list[Cause]:
     """The causes of all failures and notices, the common ones first and then the worst; each finding has one cause."""
     left = [finding for finding in findings if finding.verdict in (FAIL, NOTICE)]
     causes: list[Cause] = []
-    for common in (_unanswered, _late, _valid_refused, _all_accepted, _acted_twice, _slow):
+    for common in (_unanswered, _late, _declined, _valid_refused, _all_accepted, _acted_twice, _slow):
         cause = common(url, findings, left)
         if cause is not None and cause.findings:
             causes.append(cause)
@@ -221,6 +235,21 @@ def _late(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cau
     )
 
 
+def _declined(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
+    declined = [finding for finding in findings if finding.is_declined]
+    sent = [finding for finding in findings if finding.exchanges]
+    if not declined or (len(declined) == len(sent) and common_outcome(sent)):
+        return None
+    statuses = {one.answer.status or 0 for finding in declined for one in finding.exchanges if one.is_declined}
+    why = " and ".join(_DECLINED[status][0] for status in sorted(statuses))
+    found = (
+        f"it answered {' or '.join(map(str, sorted(statuses)))} in {len(declined)} of {len(sent)} checks, first in "
+        f"{declined[0].case.name}: {why}"
+    )
+    fix = " ".join(_DECLINED[status][1] for status in sorted(statuses))
+    return Cause(found, fix, [finding for finding in left if finding in declined], is_common=True)
+
+
 def _valid_refused(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
     valid = [finding for finding in findings if finding.case.group == VALID and finding.exchanges]
     if not valid or (len(valid) == 1 and valid[0].case.name != "completed"):
@@ -255,10 +284,12 @@ def _refusal(url: str, exchange: Exchange) -> tuple[str, str]:
         )
     if status in (401, 403):
         return "", f"{_OTHER_SECRET} If a login or a proxy answers, except the callback's path from it. {_KNOWN}"
+    if status in _DECLINED:
+        why, fix = _DECLINED[status]
+        return f": {why}", fix
     if is_status(5, status):
         return "", (
-            "Look in the endpoint's log for the exception; 502, 503 and 504 come from a proxy whose program does not "
-            "run."
+            "Look in the endpoint's log for the exception; 502 and 504 come from a proxy whose program does not run."
         )
     return "", f"{_OTHER_SECRET} Otherwise look at the body of its answer. {_KNOWN}"
 

@@ -229,15 +229,21 @@ def _first_names(names: Sequence[str]) -> str:
 
 def _not_checked(findings: Sequence[Finding]) -> tuple[list[str], str, str]:
     """The checks without a complete judgement, the reason in a clause, and what the receiver can do about it."""
-    unjudged = [finding for finding in findings if finding.is_unjudged and not finding.is_right]
+    declined = [finding for finding in findings if finding.verdict == UNJUDGED and finding.is_declined]
+    unjudged = [
+        finding for finding in findings if finding.is_unjudged and not finding.is_right and finding not in declined
+    ]
     right = [finding.case.name for finding in findings if finding.verdict == UNJUDGED and finding.is_right]
     names = [finding.case.name for finding in findings if finding.verdict == SKIPPED or finding.is_unjudged]
-    if not unjudged + right or any(finding.verdict == SKIPPED for finding in findings):
+    if not unjudged + right + declined or any(finding.verdict == SKIPPED for finding in findings):
         return names, "", ""
-    same_key = f"{_first_names(right)} not judged, because {SAME_KEY}" if right else ""
+    statuses = sorted({one.outcome for finding in declined for one in finding.exchanges if one.is_declined})
+    refused = _clause([one.case.name for one in declined], f"it answered {' and '.join(statuses)} to them")
+    every = "Let the endpoint answer every message while it is checked." if declined else ""
+    same_key = _clause(right, SAME_KEY)
     other_secret = "Give the endpoint a secret of random bytes: anybody can sign as this one does." if right else ""
     if not unjudged:
-        return names, same_key, other_secret
+        return names, "; ".join(filter(None, [refused, same_key])), " ".join(filter(None, [every, other_secret]))
     silent = [finding for finding in unjudged if finding.lacks_effect]
     if silent:
         unknown = _unknown_effects(silent)
@@ -256,8 +262,17 @@ def _not_checked(findings: Sequence[Finding]) -> tuple[list[str], str, str]:
         to_check = (
             "To check them, let the endpoint accept Charges that it does not know, and leave out the Charge's id."
         )
-    because = f"{_first_names([finding.case.name for finding in unjudged])} not judged, because {reason}"
-    return names, "; ".join(filter(None, [because, same_key])), f"{to_check} {other_secret}".rstrip()
+    because = _clause([finding.case.name for finding in unjudged], reason)
+    return (
+        names,
+        "; ".join(filter(None, [because, refused, same_key])),
+        " ".join(filter(None, [to_check, every, other_secret])),
+    )
+
+
+def _clause(names: Sequence[str], reason: str) -> str:
+    """What is said of checks that were not judged; empty if there are none."""
+    return f"{_first_names(names)} not judged, because {reason}" if names else ""
 
 
 def _unknown_effects(silent: Sequence[Finding]) -> list[str]:

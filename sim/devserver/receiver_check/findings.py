@@ -32,6 +32,10 @@ BLOCKED, UNRESOLVED = "blocked", "unresolved"  # the errors of attempts for whic
 # Why a forgery is none: HMAC fills a key with zero bytes, so a secret of zero bytes signs as an empty one does.
 SAME_KEY = "the endpoint's own secret signs the same: its bytes are all zero, which HMAC takes for an empty key"
 
+# By these statuses an endpoint declines every message for a while, whatever is in it: 429 of a limit, 503 of a service
+# that is not available (RFC 6585, 4; RFC 9110, 15.6.4).
+DECLINING = (429, 503)
+
 _SLOW_MS = 3_000
 
 
@@ -71,6 +75,11 @@ class Exchange:
         return self.answer.status is not None and self.answer_ms > self.sent.limit_ms
 
     @property
+    def is_declined(self) -> bool:
+        """Whether the response is of the moment, and says nothing about the message."""
+        return self.answer.status in DECLINING
+
+    @property
     def outcome(self) -> str:
         """The kind of response: `slow` for a late one, otherwise its status or the code of the error."""
         return SLOW if self.is_late else str(self.answer.status or self.answer.error)
@@ -96,6 +105,23 @@ class Finding:
     def is_answered(self) -> bool:
         """Whether any request got a response."""
         return any(exchange.answer.status is not None for exchange in self.exchanges)
+
+    @property
+    def is_declined(self) -> bool:
+        """Whether a response is of the moment, and says nothing about its message."""
+        return any(exchange.is_declined for exchange in self.exchanges)
+
+    @property
+    def example(self) -> Exchange | None:
+        """The exchange that shows what was found: the first with a wrong response, or the first one."""
+        acted: set[str] = set()
+        for exchange in self.exchanges:
+            message = exchange.sent.request.delivery_id
+            if exchange.is_late or message in acted or not _is_expected(exchange, self.case):
+                return exchange
+            if exchange.effect == "applied":
+                acted.add(message)
+        return self.exchanges[0] if self.exchanges else None
 
     @property
     def lacks_effect(self) -> bool:
@@ -177,6 +203,12 @@ def _verdict(case: Case, exchanges: Sequence[Exchange]) -> tuple[str, str, str, 
         limit_ms = exchanges[0].sent.limit_ms
         severity = SERIOUS if case.severity == CRITICAL else case.severity
         return FAIL, severity, f"{did} after {_slowest(exchanges)}; the limit is {seconds(limit_ms)}", SLOW
+    if (
+        case.expects != ACCEPTED
+        and any(exchange.is_declined for exchange in exchanges)
+        and all(exchange.is_declined or is_status(4, exchange.answer.status) for exchange in exchanges)
+    ):
+        return UNJUDGED, case.severity, f"{did}: that says nothing about the message", ""
     if case.expects == REJECTED:
         if any(is_status(2, status) for status in statuses):
             return FAIL, case.severity, f"{did}: the message counts as accepted", ""
@@ -210,6 +242,14 @@ def _behaviour(exchanges: Sequence[Exchange]) -> str:
     unanswered = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is None)
     actions = [f"answered {', '.join(summaries)}"] if summaries else []
     return f"it {' and '.join([*actions, *(f'gave {silence}' for silence in unanswered)])}"
+
+
+def _is_expected(exchange: Exchange, case: Case) -> bool:
+    """Whether a response is one that a check of this kind passes with, alone."""
+    status = exchange.answer.status
+    if _acted_wrongly(exchange, case):
+        return False
+    return is_status(4, status) if case.expects in (REJECTED, UNREADABLE) else is_status(2, status)
 
 
 def _acted_wrongly(exchange: Exchange, case: Case) -> bool:

@@ -124,7 +124,7 @@ def _cause_text(cause: Cause, number: str) -> Iterator[str]:
 
 
 def _request(finding: Finding) -> Iterator[str]:
-    exchange = finding.exchanges[0]
+    exchange = finding.example or finding.exchanges[0]
     request = raw_request(exchange.sent.request).decode("utf-8", "backslashreplace")
     head, _, body = request.partition("\r\n\r\n")
     yield f"For example {finding.case.name}: {finding.case.title}"
@@ -133,9 +133,9 @@ def _request(finding: Finding) -> Iterator[str]:
 
 
 def _answer(findings: Sequence[Finding]) -> Iterator[str]:
-    """The first answer, if there is one: its status, its time and the beginning of its body."""
-    exchanges = [exchange for finding in findings for exchange in finding.exchanges]
-    exchange = next((exchange for exchange in exchanges if exchange.answer.status is not None), None)
+    """The first answer that shows what was found: its status, its time and the beginning of its body."""
+    examples = [one for finding in findings if (one := finding.example) is not None]
+    exchange = next((one for one in examples if one.answer.status is not None), None)
     if exchange is None:
         return
     yield f"  Answer: {exchange.summary} in {exchange.answer.latency_ms} ms"
