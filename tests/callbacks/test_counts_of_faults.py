@@ -143,7 +143,7 @@ def test_a_copy_of_the_sandbox_that_is_made_in_flight_counts_as_the_original(
     sandbox: Sandbox, kind: str, tmp_path: Path
 ) -> None:
     sandbox.faults.add(kind, count=2)
-    sandbox.receiver("shop").answers([Reply(error="refused", delay="5s")] * 2)
+    sandbox.receiver("shop").answers([Reply(error="refused", delay="5s")] * 4)
     for _ in range(2):
         pay(sandbox)
     while len(sandbox.world.journal.entries(kind="callback_started")) < 2:

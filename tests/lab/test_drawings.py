@@ -391,14 +391,21 @@ def test_an_attempt_that_was_never_sent_is_no_arrow() -> None:
     assert re.search(r"callback 1: blocked  (?!· blocked)", timeline(sandbox.world, blocked.id).text)
 
 
-def test_a_copy_that_is_blocked_is_no_arrow_and_a_later_one_is_scheduled() -> None:
+def test_a_blocked_message_has_no_copy_and_a_later_copy_is_scheduled() -> None:
     sandbox = Sandbox(seed=7, start=START)
     sandbox.faults.add("simultaneous")
     blocked = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://127.0.0.1:1/paid")
     sandbox.wallet("ana").pay(blocked)
     sandbox.run()
     assert arrows(sandbox, blocked.id) == []
-    assert "copy: blocked" in timeline(sandbox.world, blocked.id).text
+    assert "copy" not in timeline(sandbox.world, blocked.id).text
+    sandbox.receiver("shop").answers([200, "refused"])
+    refused = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://shop.localhost/paid")
+    sandbox.wallet("ana").pay(refused)
+    sandbox.run()
+    shown = timeline(sandbox.world, refused.id).text
+    assert "copy: refused" in shown
+    assert "had no effect on callback 1" in shown
     sandbox.faults.add("redeliver", delay="1h")
     later = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://shop.localhost/paid")
     sandbox.wallet("ana").pay(later)
