@@ -20,7 +20,7 @@ from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, InvalidRequest, NotFound, SemanticConflict
 from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
-from leyden.server.printable import masked, quoted
+from leyden.server.printable import masked
 from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.concurrency.async_moves import advance_to, run_until_idle, run_until_next_event
 from leyden.world.snapshots.snapshots import check_not_waiting
@@ -250,8 +250,7 @@ class ControlPlane:
     def _fetch(self, url: str) -> Mapping[str, Any]:
         base = self._world.public_url
         if not url.startswith(base + "/"):
-            where = f"this LNURL leads to {quoted(url)}, which is not below {base}"
-            raise PayerError(f"{where}: pay one that this sandbox issued")
+            raise PayerError(f"the URL in this LNURL does not begin with {base}: pay one that this sandbox issued")
         answer: Mapping[str, Any] = orjson.loads(self._world.request("GET", url.removeprefix(base)).body)
         return answer
 

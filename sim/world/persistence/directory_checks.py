@@ -18,7 +18,6 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.printable import printable
 from leyden.server.store.store import Store
-from leyden.world.persistence.relations import check_relations
 from leyden.world.persistence.row_checks import check_references, check_states
 from leyden.world.persistence.row_schemas import row_schemas
 from leyden.world.persistence.table_rows import RowError
@@ -81,6 +80,8 @@ def check_directory(store: Store, contract: Contract) -> list[str]:
         check_references(store, contract)
     except RowError as error:
         raise StoreError(f"{store.place_of(error.table, error.doc_id)}: {printable(str(error))}; {MEND}") from None
+    from leyden.world.persistence.relations import check_relations  # it loads the cryptography
+
     try:
         check_relations(store, contract)
     except RowError as error:

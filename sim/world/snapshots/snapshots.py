@@ -28,7 +28,6 @@ from leyden.world.event_journal import HashedEventJournal
 from leyden.world.persistence.directory_checks import OWN_TABLES
 from leyden.world.persistence.former_formats import upgraded_snapshot
 from leyden.world.persistence.number_checks import check_journal, check_next_ids, check_timer_numbers
-from leyden.world.persistence.relations import check_relations
 from leyden.world.persistence.row_checks import check_references
 from leyden.world.persistence.stream_checks import check_streams
 from leyden.world.snapshots.frozen_state import FrozenState
@@ -172,6 +171,8 @@ def restore_world(
             check_timer_numbers(snapshot["clock"])
         store = Store.from_snapshot(_tables(snapshot))
         if not is_own:
+            from leyden.world.persistence.relations import check_relations  # it loads the cryptography
+
             check_references(store, config.contract)
             check_relations(store, config.contract)
             check_project(config, store)
