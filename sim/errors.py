@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from leyden.server.errors import (
     ArgumentError,
@@ -153,6 +154,15 @@ class UnknownAttempt(LeydenError, LookupError):
 
 class UnknownCallback(LeydenError, IndexError):
     """An inbox has no callback at this place; the text says how many it has."""
+
+
+def how_to_start(url: str) -> str:
+    """For the error about a server that does not answer at this URL: the command that starts one there, with the words
+    that follow it; empty for a URL of another machine, or below a path."""
+    base = urlsplit(url)
+    if base.hostname not in ("127.0.0.1", "localhost", "::1") or base.path not in ("", "/"):
+        return ""
+    return f"start it with `leyden serve{'' if base.port in (None, 8402) else f' --port {base.port}'}`, or "
 
 
 def key_refusal(url: str, problem: Any, options: str) -> str:

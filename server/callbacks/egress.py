@@ -46,6 +46,11 @@ def _network(given: str | Network) -> Network:
         raise ArgumentError(f"{quoted(given)} is not a network ({error}): give one such as 10.0.0.0/8") from None
 
 
+def is_allowed_port(port: int) -> bool:
+    """Whether a callback may go to this port: 80, 443 and 1024 to 65535."""
+    return port in {80, 443} or 1024 <= port <= 65_535
+
+
 class Egress:
     """The egress policy of one server.
 
@@ -89,7 +94,7 @@ class Egress:
 
     def check_host(self, host: str, port: int) -> str | None:
         """The rule that forbids a URL's host and port for every address; None when it depends on the address."""
-        if port not in {80, 443} and not 1024 <= port <= 65_535:
+        if not is_allowed_port(port):
             return PORT
         name, target = _normalise(host), _spelled(host)
         if (name, port) in self._own_names or (target is not None and self._is_own(unmap(target), port)):

@@ -41,6 +41,7 @@ from leyden.callbacks.replies import (
 )
 from leyden.errors import ArgumentError
 from leyden.rng import RandomStream
+from leyden.server.callbacks.egress import is_allowed_port
 from leyden.server.contract.types import CallbackRule
 from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clock, EventJournal
 from leyden.server.printable import quoted
@@ -276,7 +277,9 @@ class Receivers:
         port = urlsplit(post.url).port
         if port is not None and not answer.note:  # who writes a port may mean a program that listens there
             own = f"received by Leyden's own receiver {name!r}: names below .localhost lead there, whatever the port"
-            answer = answer._replace(note=f"{own}; a program on this machine is at http://localhost:{port}")
+            if is_allowed_port(port):
+                own = f"{own}; a program on this machine is at http://localhost:{port}"
+            answer = answer._replace(note=own)
         answered(post, answer)
 
 

@@ -17,7 +17,7 @@ import orjson
 from leyden.callbacks.inspection import NO_MATCH
 from leyden.devserver.awaited_delivery import deliver
 from leyden.devserver.receiver_check.session import signature_of
-from leyden.errors import key_refusal
+from leyden.errors import how_to_start, key_refusal
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.egress import OWN_LISTENER, Egress
 from leyden.server.callbacks.ip_addresses import parse_host_address
@@ -127,7 +127,7 @@ class ControlClient:
                 status, raw = response.status, await response.read()
         except (OSError, aiohttp.ClientError) as error:
             raise Unreachable(
-                f"no server answers at {self._server} ({_cause(error)}): start `leyden serve`, or give its URL with"
+                f"no server answers at {self._server} ({_cause(error)}): {how_to_start(self._server)}give its URL with"
                 " --server"
             ) from None
         if status == 401:

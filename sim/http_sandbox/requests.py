@@ -12,7 +12,7 @@ from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
 
 from leyden.arguments import checked_text
-from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost, problem_document
+from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost, how_to_start, problem_document
 from leyden.http_sandbox.instead import INSTEAD
 from leyden.server.printable import printable, quoted
 from leyden.server.spelling import closest
@@ -54,7 +54,7 @@ def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, hea
         if isinstance(error.reason, (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)):
             _lost(base, error.reason)
         raise LeydenError(
-            f"no server answers at {base} ({error.reason}): start `leyden serve`, or give its URL"
+            f"no server answers at {base} ({error.reason}): {how_to_start(base)}give the URL of one that runs"
         ) from None
     except (OSError, HTTPException) as error:
         _lost(base, error)

@@ -51,8 +51,8 @@ class Wallet:
         it. The wallet does not pay an invoice that has expired when this is called; with `late` it does, and
         the node refuses. 60 s after the start the wallet gives up: it sends no more parts, and if those in
         flight fail later the payment ends as `TIMEOUT`, or as `NO_ROUTE` if no route was left before. Raises
-        `PayerError` for a text that is no payment request, `ValueError` for an amount that is not whole or more
-        than all bitcoin, and for a `delay` below 0 or above 1,000 years.
+        `Bolt11Error` for an invoice that cannot be read, `PayerError` for another text, `ValueError` for an amount
+        that is not whole or more than all bitcoin, and for a `delay` below 0 or above 1,000 years.
         """
         request = strip_scheme(_payment_request(what))
         if request_kind(request) != "bolt11":

@@ -344,7 +344,7 @@ def test_a_hold_without_effect_is_told_as_such_everywhere(sandbox: Sandbox, kind
     for charge in charges:
         shown = charge.timeline().text
         assert f"fault: {kind}  holds callback 1" in shown
-        assert f"fault: {kind}  had no effect on callback 1" in shown
+        assert f"fault: {kind}  had no effect but the delay on callback 1" in shown
         assert "applies to" not in shown
 
 

@@ -105,7 +105,7 @@ def test_a_url_without_a_server_is_one_line(suite: pytest.Pytester) -> None:
     suite.makepyfile("def test_it(leyden_server): pass")
     outcome = suite.runpytest_inprocess("--leyden-url", "http://127.0.0.1:9")
     outcome.assert_outcomes(errors=1)
-    outcome.stdout.fnmatch_lines(["*no server answers at http://127.0.0.1:9*start `leyden serve`*"])
+    outcome.stdout.fnmatch_lines(["*no server answers at http://127.0.0.1:9*start it with `leyden serve --port 9`*"])
     assert "Traceback" not in outcome.stdout.str()
     assert "pytest_plugin.py" not in outcome.stdout.str()
 

@@ -32,7 +32,7 @@ from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, REPEATED, SERIOUS
 from leyden.devserver.receiver_check.causes import causes_of
 from leyden.devserver.receiver_check.check import Report, check_receiver
-from leyden.devserver.receiver_check.findings import SKIPPED
+from leyden.devserver.receiver_check.findings import SKIPPED, Finding
 from leyden.devserver.receiver_check.report import report_resource, report_text
 from leyden.devserver.receiver_check.report_html import report_html
 from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, KnownIds, signature_of
@@ -421,6 +421,35 @@ def test_an_endpoint_that_declines_every_message_from_one_on_has_that_one_cause(
     text = " ".join(report_text(report).split())
     assert "another secret" not in text
     assert "webhook-signature is a list" not in text
+
+
+@pytest.mark.parametrize("every", [2, 9, 30])
+def test_an_endpoint_that_is_silent_now_and_then_has_that_one_cause(every: int) -> None:
+    silent = CallbackResponse(error="timeout", note="no answer within 5 s")
+    numbers = count(1)
+    report = checked(lambda post: silent if next(numbers) % every == 0 else reporting(post))
+    fails = {one.case.name for one in report.findings if "timeout" in one.outcomes}
+    [cause] = [cause for cause in report.causes if cause.found.startswith("it gave no answer within 5 s in ")]
+    assert {*cause.checks} == fails
+    assert cause.fix.startswith("Answer first, work later")
+
+
+def test_who_did_not_answer_the_first_message_in_time_may_act_on_its_repetition() -> None:
+    def after_silence(first: CallbackResponse) -> Finding:
+        answers = iter([first, CallbackResponse(status=200, headers={"leyden-effect": "applied"})])
+        [finding] = checked(lambda post: next(answers), only=["a-day-later"]).findings
+        return finding
+
+    silence = CallbackResponse(error="timeout", note="no answer within 5 s")
+    found = after_silence(silence).found
+    assert found.startswith("it gave no answer")
+    assert found.endswith("and answered 200")
+    applied = CallbackResponse(status=200, headers={"leyden-effect": "applied"})
+    assert "it acted on the same message 2 times" in after_silence(applied).found
+
+
+def test_one_check_is_one() -> None:
+    assert "\n1 check: 1 " in report_text(checked(200, only=["completed"]))
 
 
 def test_the_example_of_a_failure_is_the_answer_that_failed() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leyden.errors import ApiError
+from leyden.errors import ApiError, Bolt11Error, PayerError
 from leyden.http_sandbox import create_sandbox
 from leyden.sandbox import Sandbox
 from tests.support.http_servers import answering, handling
@@ -37,3 +37,25 @@ def test_the_text_of_a_refusal_never_names_what_is_not_there(body: bytes, text: 
     with handling(answering(body, status=500)) as url, pytest.raises(ApiError) as refused:
         create_sandbox(url)
     assert str(refused.value) == text
+
+
+def test_an_invoice_that_was_copied_in_part_is_an_error_of_bolt11() -> None:
+    with Sandbox(seed=1) as sandbox:
+        for text in ("lnbcrt2500n1pcdc4", "LNBCRT1", "lightning:lnbcrt1x"):
+            with pytest.raises(Bolt11Error):
+                sandbox.wallet("ana").pay(text)
+        for text in ("tea", "lnurl1x", "a@b@c"):
+            with pytest.raises(PayerError):
+                sandbox.wallet("ana").pay(text)
+
+
+def test_the_note_of_a_built_in_receiver_names_no_url_that_is_blocked() -> None:
+    with Sandbox(seed=1) as sandbox:
+        for port, is_named in ((99, False), (1_023, False), (1_024, True), (80, True)):
+            url = f"http://shop.localhost:{port}/x"
+            charge = sandbox.charges.create(amount="1000", description="x", callbackUrl=url)
+            sandbox.wallet("ana").pay(charge)
+            sandbox.run()
+            note = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={charge.id}")["data"][0]["attempts"][0]["note"]
+            assert (f"http://localhost:{port}" in note) == is_named, note
+            assert "whatever the port" in note

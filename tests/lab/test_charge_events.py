@@ -329,3 +329,18 @@ def test_the_end_of_the_payment_comes_before_the_callback_in_each_interface() ->
         assert shown[-4:] == ["completed", "ana's HTLC: preimage", "ana: SUCCEEDED", "callback 1"]
         for drawing in (charge.timeline(), charge.sequence()):
             assert drawing.text.index("SUCCEEDED") < drawing.text.index("callback 1")
+
+
+@pytest.mark.parametrize("outcome", ["underpay", "overpay", "overpay_double"])
+def test_a_payment_of_an_amount_of_its_own_has_not_the_amount_of_the_outcome(outcome: str) -> None:
+    with Sandbox(seed=1) as sandbox:
+        by_amount, by_outcome = (sandbox.charges.create(amount="250000", description="tea") for _ in range(2))
+        order = {"request": by_amount.request, "outcome": outcome, "amount": "250001"}
+        assert sandbox.ask("POST", "/sandbox/v1/payments", order)["status"] == "succeeded"
+        sandbox.ask("POST", "/sandbox/v1/payments", {"request": by_outcome.request, "outcome": outcome})
+        assert not any("scripted" in text for text in details(sandbox, by_amount.id))
+        assert any(f"scripted to {outcome}" in text for text in details(sandbox, by_outcome.id))
+
+
+def details(sandbox: Sandbox, charge_id: str) -> list[str]:
+    return [event.detail for event in charge_events(sandbox.world, charge_id).events]

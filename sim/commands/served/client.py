@@ -14,7 +14,7 @@ import orjson
 
 from leyden.commands.environment import ADMIN_TOKEN, API_KEY, URL, from_environment
 from leyden.devserver.argument_types import base_url
-from leyden.errors import key_refusal
+from leyden.errors import how_to_start, key_refusal
 from leyden.json_files import shown
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
@@ -172,11 +172,9 @@ class Client:
         try:
             connection.connect()
         except (OSError, UnicodeError) as error:
-            local = base.hostname in ("127.0.0.1", "localhost", "::1") and not base.path
-            port = "" if base.port in (None, 8402) else f" --port {base.port}"
-            start = f"start it with `leyden serve{port}`, or give" if local else "give"
             raise NoConnection(
-                f"no server answers at {self.url} ({_cause(error)}): {start} its URL with --url or {URL[0]}"
+                f"no server answers at {self.url} ({_cause(error)}): {how_to_start(self.url)}give its URL with --url or"
+                f" {URL[0]}"
             ) from None
         try:
             connection.request(method, target, content, {**sent, **(headers or {})})

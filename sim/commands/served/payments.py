@@ -36,7 +36,10 @@ def describe_pay(parser: argparse.ArgumentParser) -> None:
         help="an invoice, an LNURL or a Lightning address, or the id of a Charge or a Static Charge",
     )
     parser.add_argument(
-        "--amount", type=amount, metavar="MSAT", help="the amount, for a Static Charge (default: the least)"
+        "--amount",
+        type=amount,
+        metavar="MSAT",
+        help="the amount (default: that of the invoice and the outcome; of a Static Charge the least)",
     )
     parser.add_argument("--outcome", choices=OUTCOMES, help="how the payment goes (default: settle)")
     parser.add_argument("--delay", type=span_s, metavar="SPAN", help="sandbox time until it arrives, such as 5s")

@@ -94,7 +94,7 @@ def causes_of(url: str, findings: Sequence[Finding]) -> list[Cause]:
     """The causes of all failures and notices, the common ones first and then the worst; each finding has one cause."""
     left = [finding for finding in findings if finding.verdict in (FAIL, NOTICE)]
     causes: list[Cause] = []
-    for common in (_unanswered, _late, _declined, _valid_refused, _all_accepted, _acted_twice, _slow):
+    for common in _COMMON:
         cause = common(url, findings, left)
         if cause is not None and cause.findings:
             causes.append(cause)
@@ -235,6 +235,26 @@ def _late(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cau
     )
 
 
+def _silent_now_and_then(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
+    """Messages without an answer within the time, among others with one."""
+    sent = [finding for finding in findings if finding.exchanges]
+    silent = [finding for finding in sent if any(_is_silent(exchange) for exchange in finding.exchanges)]
+    explained = [finding for finding in left if finding in silent]
+    if not explained or len(silent) == len(sent):
+        return None
+    exchange = next(exchange for exchange in silent[0].exchanges if _is_silent(exchange))
+    limit = seconds(exchange.sent.request.timeout_ms - exchange.sent.request.send_duration_ms)
+    name = silent[0].case.name
+    found = f"it gave no answer within {limit} in {len(silent)} of {len(sent)} checks, first in {name}"
+    alone = f"Look also at what it does with that message alone: --only {name} (only)."
+    return Cause(found, f"{_ANSWER_FIRST} {alone}", explained, is_common=len(explained) > 1)
+
+
+def _is_silent(exchange: Exchange) -> bool:
+    """Whether the message was sent and had no answer within the time."""
+    return exchange.answer.error == "timeout" and not _is_unreachable(exchange)
+
+
 def _declined(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
     declined = [finding for finding in findings if finding.is_declined]
     sent = [finding for finding in findings if finding.exchanges]
@@ -343,3 +363,9 @@ def _slow(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cau
     slow = [finding for finding in left if finding.about == SLOW]
     slowest = max((exchange.answer_ms for finding in slow for exchange in finding.exchanges), default=0)
     return Cause(f"it answers after up to {seconds(slowest)}", _ANSWER_FIRST, slow)
+
+
+# In the order in which they explain findings.
+_COMMON = (
+    _unanswered, _late, _silent_now_and_then, _declined, _valid_refused, _all_accepted, _acted_twice, _slow
+)  # fmt: skip

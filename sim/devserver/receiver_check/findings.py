@@ -191,7 +191,11 @@ def _verdict(case: Case, exchanges: Sequence[Exchange]) -> tuple[str, str, str, 
         return SKIPPED, case.severity, f"not sent: {unsent.error} ({unsent.note})", ""
     statuses = [exchange.answer.status for exchange in exchanges]
     did = _behaviour(exchanges)
-    wrongly = [number for number, exchange in enumerate(exchanges, 1) if _acted_wrongly(exchange, case)]
+    wrongly = [
+        number
+        for number, exchange in enumerate(exchanges, 1)
+        if _acted_wrongly(exchange, case) and not _is_first_answered(exchanges[:number], case)
+    ]
     applied = Counter(exchange.sent.request.delivery_id for exchange in exchanges if exchange.effect == "applied")
     times = max(applied.values(), default=0)
     if times > 1:
@@ -241,7 +245,9 @@ def _behaviour(exchanges: Sequence[Exchange]) -> str:
     summaries = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is not None)
     unanswered = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is None)
     actions = [f"answered {', '.join(summaries)}"] if summaries else []
-    return f"it {' and '.join([*actions, *(f'gave {silence}' for silence in unanswered)])}"
+    silences = [f"gave {silence}" for silence in unanswered]
+    in_order = [*silences, *actions] if exchanges[0].answer.status is None else [*actions, *silences]
+    return f"it {' and '.join(in_order)}"
 
 
 def _is_expected(exchange: Exchange, case: Case) -> bool:
@@ -250,6 +256,16 @@ def _is_expected(exchange: Exchange, case: Case) -> bool:
     if _acted_wrongly(exchange, case):
         return False
     return is_status(4, status) if case.expects in (REJECTED, UNREADABLE) else is_status(2, status)
+
+
+def _is_first_answered(exchanges: Sequence[Exchange], case: Case) -> bool:
+    """Whether the last of these is the first that was answered with a 2xx, of a message that is to be ignored because
+    of the ones before it: what became of those that had no answer is not known."""
+    *before, last = exchanges
+    if case.expects in (REJECTED, UNREADABLE) or not last.sent.must_ignore:
+        return False
+    statuses = [one.answer.status for one in before]
+    return None in statuses and not any(is_status(2, status) for status in statuses)
 
 
 def _acted_wrongly(exchange: Exchange, case: Case) -> bool:

@@ -87,7 +87,8 @@ def report_text(
         f"signed with {report.secret}",
         "",
         *_wrapped(_plain(report.headline), "  "),
-        f"{len(report.findings)} checks: " + ", ".join(f"{count} {words}" for count, words in counts.values() if count),
+        f"{len(report.findings)} {'check' if len(report.findings) == 1 else 'checks'}: "
+        + ", ".join(f"{count} {words}" for count, words in counts.values() if count),
     ]
     for cause in common:
         if cause.found not in report.why:

@@ -233,7 +233,10 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
         rank = (26, sequence, number, 1, place)
         nth = sum((one["at"], one["event"]) == (at, event["event"]) for _, one in happened[:place])
         if event["event"] in _FAULT_WORDS:
-            words, more = f"fault: {fault}", f"{_FAULT_WORDS[event['event']]} callback {number}"
+            does = _FAULT_WORDS[event["event"]]
+            if event["event"] == UNMET and fault in HOLDING_KINDS:
+                does = "had no effect but the delay on"
+            words, more = f"fault: {fault}", f"{does} callback {number}"
             # What changes a message comes before the message, although the journal notes it after its start.
             kind = "callback_started" if event["event"] == APPLIED and fault not in HOLDING_KINDS else event["event"]
             yield Event(

@@ -10,7 +10,7 @@ from leyden.lab.drawings.svg import BAD, GOOD, OPEN, WAIT, sat
 from leyden.lab.drawings.text_metrics import PLAIN, clean
 from leyden.lightning.network.network_tables import htlcs_of
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow
-from leyden.lightning.payer.payment_scripts import part_amount
+from leyden.lightning.payer.payment_scripts import AMOUNTS, amount_to_send, part_amount
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.timestamps import span_in_words
 from leyden.world.world import World
@@ -53,6 +53,15 @@ class Event(NamedTuple):
     noted: Noted | None = None
 
 
+def _scripted(row: PaymentRow, invoice: InvoiceRow | None) -> str:
+    """The outcome that the script of a payment asks for; `settle` for one that an amount of its own replaced."""
+    outcome = "settle" if row["script"] is None else row["script"]["outcome"]
+    if outcome in AMOUNTS and invoice is not None and row["amount_msat"] is not None:
+        asked = amount_to_send(outcome, invoice["amount_msat"], None) if invoice["amount_msat"] > 1 else None
+        return outcome if asked in (None, row["amount_msat"]) else "settle"
+    return outcome
+
+
 def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> Iterator[Event]:
     """The events of one payment. `place` orders payments with events in the same instant."""
     payer, key = short_name(row["payer"]), (PAYER, row["id"])
@@ -62,7 +71,7 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
         durations.setdefault("noted", ("payment_started", row["id"], 0))
         return Event(at, rank, PAYER, PAYER, text, detail, tone, payer, short_text=short_text, **durations)
 
-    outcome = "settle" if row["script"] is None else row["script"]["outcome"]
+    outcome = _scripted(row, invoice)
     starts_at = row.get("starts_at", row["created_at"])
     # One that was cancelled in the instant of its start had not started.
     is_cancelled = row["resolved_at"] is not None and row["outcome"] == "CANCELED" and not row["attempts"]

@@ -9,6 +9,7 @@ from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 
 OUTCOMES = ("settle", "hold", "incomplete", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
+AMOUNTS = ("underpay", "overpay", "overpay_double")  # those that send another amount than the invoice's
 MAX_PARTS = 16
 
 # The outcomes of a payment that never reaches the receiver.
@@ -63,7 +64,7 @@ def amount_to_send(outcome: str, invoice_msat: int | None, given_msat: int | Non
         raise PaymentError("this invoice names no amount: say how much to pay with amount_msat")
     if given_msat is None:
         assert invoice_msat is not None
-        extra = {"underpay": -1, "overpay": max(1, invoice_msat // 2), "overpay_double": invoice_msat + 1}
+        extra = dict(zip(AMOUNTS, (-1, max(1, invoice_msat // 2), invoice_msat + 1), strict=True))
         given_msat = invoice_msat + extra.get(outcome, 0)
     if given_msat < 1:
         raise PaymentError(f"{given_msat} msat cannot be sent: at least 1 msat")
