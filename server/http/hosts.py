@@ -92,8 +92,8 @@ class HostPolicy:
         origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin" and value]
         own = _authority(headers.get(b"host", b"").decode("latin-1"))
         foreign = next((text for text in origins if not self._allows_origin(text, own)), None)
-        site = headers.get(b"sec-fetch-site", b"").lower()
-        is_foreign = foreign is not None or site == b"cross-site" or (site == b"same-site" and not origins)
+        sites = {value.strip().lower() for name, value in scope["headers"] if name == b"sec-fetch-site"}
+        is_foreign = foreign is not None or b"cross-site" in sites or (b"same-site" in sites and not origins)
         if not is_foreign or not self._is_protected(scope["path"]):
             return None
         origin = foreign or next(iter(origins), None)

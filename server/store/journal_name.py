@@ -50,7 +50,7 @@ class JournalName:
     def fault(self, size: int | None = None) -> Fault | None:
         """The fault of the name, or None. The file must have `size` bytes, if it is given."""
         try:
-            found = os.stat(self._path)
+            found = os.lstat(self._path)  # a link is refused at the next start
         except PermissionError:
             return "barred"
         except OSError:
@@ -64,7 +64,7 @@ class JournalName:
     def check(self, size: int | None = None) -> None:
         """Raise `StorageUnavailable` when `fault` finds something."""
         try:  # the usual result without a further call, because this is part of every commit
-            found = os.stat(self._path)
+            found = os.lstat(self._path)  # a link is refused at the next start
             if (found.st_dev, found.st_ino) in self._files and (size is None or found.st_size == size):
                 return
         except OSError:

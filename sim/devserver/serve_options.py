@@ -124,8 +124,8 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
         type=request_count,
         default=3_000,
         metavar="N",
-        help="requests to LNURL without an API key that one address may send in a minute of real time, and all"
-        " addresses five times as many; 0: any number (default: %(default)s)",
+        help="requests to LNURL without an API key that one address may send at once, and again as many in each minute"
+        " of real time; all addresses five times as many; 0: any number (default: %(default)s)",
     )
     serve.add_argument(
         "--admin-token",

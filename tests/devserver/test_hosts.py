@@ -17,7 +17,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.devserver.addresses import ServerAddresses, api_keys
-from leyden.server.errors import LeydenError
+from leyden.server.errors import ForeignOrigin, LeydenError
 from leyden.server.http.hosts import HostPolicy
 from tests.support import browser
 from tests.support.http_servers import handling
@@ -285,3 +285,10 @@ def test_a_random_key_is_kept_with_the_data_for_its_owner_alone(tmp_path: Path) 
     assert stat.S_IMODE((folder / "api-key").stat().st_mode) == 0o600
     with pytest.raises(LeydenError, match=r"api-key: .*give --api-key"):
         api_keys([], str(folder / "api-key"), is_local=False)
+
+
+@pytest.mark.parametrize("values", [(b"cross-site", b"none"), (b"none", b"cross-site"), (b"Cross-Site \t",)])
+def test_each_value_of_a_repeated_header_of_a_browser_counts(values: tuple[bytes, ...]) -> None:
+    headers = [(b"host", b"localhost"), *((b"sec-fetch-site", value) for value in values)]
+    scope = {"type": "http", "method": "POST", "path": "/v0/charges", "headers": headers}
+    assert isinstance(HostPolicy().refusal(scope), ForeignOrigin)

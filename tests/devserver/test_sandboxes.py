@@ -435,6 +435,7 @@ def test_pages_of_other_sites_are_refused_without_a_token_too() -> None:
             ({"origin": "http://evil.example"}, 403),
             ({"sec-fetch-site": "cross-site"}, 403),
             ({"sec-fetch-site": "Cross-Site"}, 403),
+            ({"sec-fetch-site": "cross-site \t"}, 403),
         ):
             for method, path in (("POST", BOXES), ("GET", BOXES), ("DELETE", f"{BOXES}/x")):
                 assert (await server.ask(method, path, headers=headers)).status == status

@@ -104,7 +104,7 @@ def test_a_flush_is_no_claim_while_the_name_does_not_lead_to_the_file(
 def test_a_directory_that_may_not_be_entered_is_named_as_the_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stat = os.stat
+    stat = os.lstat
 
     def refused(path: Any, **options: Any) -> os.stat_result:
         if str(path).endswith(JOURNAL):
@@ -115,7 +115,7 @@ def test_a_directory_that_may_not_be_entered_is_named_as_the_cause(
         charges = store.table("charges")
         charges.put({"id": "a"})
         with monkeypatch.context() as barred:
-            barred.setattr(os, "stat", refused)
+            barred.setattr(os, "lstat", refused)
             with pytest.raises(StorageUnavailable, match="this user may not enter its directory: give the permission"):
                 charges.put({"id": "b"})
         charges.put({"id": "c"})
@@ -174,6 +174,22 @@ def test_another_file_is_never_overwritten(tmp_path: Path) -> None:
         with pytest.raises(StorageUnavailable, match="replaced by another file"):
             attempt()
     assert (tmp_path / JOURNAL).read_bytes() == other
+
+
+def test_a_link_in_the_place_of_the_journal_is_another_file(tmp_path: Path) -> None:
+    """Also one to the journal itself: the next start refuses it."""
+    store = Store.open(tmp_path)
+    charges = store.table("charges")
+    charges.put({"id": "a"})
+    (tmp_path / JOURNAL).rename(tmp_path / "aside")
+    (tmp_path / JOURNAL).symlink_to("aside")
+    with pytest.raises(StorageUnavailable, match="replaced by another file"):
+        charges.put({"id": "b"})
+    (tmp_path / "aside").replace(tmp_path / JOURNAL)
+    charges.put({"id": "c"})
+    store.close()
+    with Store.open(tmp_path) as again:
+        assert [row["id"] for row in again.table("charges")] == ["a", "c"]
 
 
 def test_a_file_that_another_program_made_longer_is_never_written_again(tmp_path: Path) -> None:
