@@ -7,9 +7,12 @@ must not change.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leyden.harness.model.rules import iso
+
+if TYPE_CHECKING:
+    from leyden.harness.model.faults import Fault
 
 
 @dataclass(slots=True, eq=False)
@@ -138,8 +141,9 @@ class Payment:
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One attempt of a delivery. `fault` is the kind of the fault that applied to it, `overtaken` what it releases when
-    it ends: deliveries with the numbers of their attempts, `answer` the text of the reply."""
+    """One attempt of a delivery. `fault` is the kind of the fault that applied to it, `changed_by` the one that changed
+    or dropped its message, and `earlier_secret` the secret before the last rotation. `overtaken` is what it releases
+    when it ends: deliveries with the numbers of their attempts. `answer` is the text of the reply."""
 
     number: int
     due_at: int
@@ -150,6 +154,8 @@ class Attempt:
     error: str | None = None
     latency_ms: int = 0
     fault: str | None = None
+    changed_by: Fault | None = None
+    earlier_secret: str | None = None
     overtaken: list[tuple[Delivery, int]] = field(default_factory=list)
     answer: str = ""
     answer_headers: tuple[tuple[str, str], ...] = ()
@@ -189,11 +195,12 @@ class Delivery:
 class ReceivedRequest:
     """A callback request that a receiver must have got: at which time, of which delivery, as which attempt.
 
-    `new_id` is None but for a duplicate by a fault: whether that has another webhook-id.
+    `fault` is the one that changed the message, or that sent this copy of it. `secrets` are those that sign now.
     """
 
     at: int
     delivery: Delivery
     number: int
-    fault: str | None
-    new_id: bool | None
+    fault: Fault | None
+    is_copy: bool
+    secrets: list[str]

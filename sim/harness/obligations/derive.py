@@ -29,12 +29,14 @@ from leyden.harness.obligations.machine.disks import disk_obligations
 from leyden.harness.obligations.machine.pending import pending_obligations
 from leyden.harness.obligations.machine.refused_commits import refused_commit_obligations
 from leyden.harness.obligations.machine.together import together_obligations
+from leyden.harness.obligations.messages import message_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
 from leyden.harness.obligations.sequences import (
     fault_obligations,
     reply_header_obligations,
     reply_obligations,
+    reply_text_obligations,
     sequence_obligations,
 )
 from leyden.harness.obligations.setups import SHARED, setup_of, start_of
@@ -85,7 +87,9 @@ def _derived() -> Iterator[Obligation]:
         sequence_obligations(),
         reply_obligations(),
         reply_header_obligations(),
+        reply_text_obligations(),
         fault_obligations(),
+        message_obligations(),
         idempotency_obligations(),
         idempotent_field_obligations(),
         change_obligations(),
