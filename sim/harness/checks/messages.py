@@ -1,4 +1,4 @@
-"""Checks of callback messages, also of those that a fault has changed or copied [faults]: the body and every header, and
+"""Checks of callback messages, also of those that a fault has changed or copied [faults]: the body, every header, and
 which body the signature covers. Each function raises `ContractViolation`."""
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from typing import Any
 
 from leyden.harness.checks.responses import same, signature
 from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.model.faults import Fault
-from leyden.harness.model.records import Attempt, Delivery, ReceivedRequest
+from leyden.harness.model.records import Attempt, Delivery, Fault, ReceivedRequest
 from leyden.harness.model.rules import iso
 
 _ID, _STAMP, _SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"

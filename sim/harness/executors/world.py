@@ -7,8 +7,8 @@ from typing import Any
 
 from leyden.harness.checks import responses as checks
 from leyden.harness.model.callbacks import Receiver
-from leyden.harness.model.faults import DEFAULT_WAIT_S, FEWEST, HOLDING, Fault
-from leyden.harness.model.records import Charge, Payment, StaticCharge
+from leyden.harness.model.faults import DEFAULT_WAIT_S, FEWEST, HOLDING
+from leyden.harness.model.records import Charge, Fault, Payment, StaticCharge
 from leyden.harness.model.rules import iso
 from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible

@@ -13,8 +13,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from leyden.harness.model.faults import CONTENT_FAULTS, COPYING, HOLDING, SENDING, Fault, Faults
-from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest
+from leyden.harness.model.faults import CONTENT_FAULTS, COPYING, HOLDING, SENDING, Faults
+from leyden.harness.model.records import Attempt, Charge, Delivery, Fault, ReceivedRequest
 from leyden.harness.model.rules import (
     ATTEMPT_TIMEOUT_MS,
     BACKOFF_MS,

@@ -7,12 +7,21 @@ must not change.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leyden.harness.model.rules import iso
 
-if TYPE_CHECKING:
-    from leyden.harness.model.faults import Fault
+# The default delay of a fault.
+FAULT_DELAYS_MS = {
+    "delay": 3_600_000,
+    "reorder": 3_600_000,
+    "burst": 60_000,
+    "duplicate": 1_000,
+    "duplicate_new_id": 1_000,
+    "redeliver": 86_400_000,
+    "stale_timestamp": 600_000,
+    "future_timestamp": 600_000,
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -189,6 +198,39 @@ class Delivery:
     def is_stopped_by_another(self) -> bool:
         """Whether it is stopped, and the 410 was the answer to another delivery."""
         return self.status == "stopped" and not (self.attempts and self.attempts[-1].status == 410)
+
+
+@dataclass(slots=True, eq=False)
+class Fault:
+    """A fault that applies `left` more times. `until` is the time at which a burst is sent, if it holds a delivery.
+
+    `given_ms` is its `delay`, `value` its `value` and `names` its `headers`; None where they were left out.
+    """
+
+    kind: str
+    left: int
+    event: str | None = None
+    charge: str | None = None
+    attempt: int | None = None
+    until: int | None = None
+    given_ms: int | None = None
+    value: str | None = None
+    names: tuple[str, ...] | None = None
+    id: str | None = None
+
+    @property
+    def delay_ms(self) -> int:
+        """The delay of this fault, by default that of its kind; 0 if it has none."""
+        return FAULT_DELAYS_MS.get(self.kind, 0) if self.given_ms is None else self.given_ms
+
+    def matches(self, delivery: Delivery, number: int) -> bool:
+        """Whether it applies to this attempt."""
+        return (
+            self.left > 0
+            and self.event in (None, delivery.event)
+            and self.attempt in (None, number)
+            and self.charge in (None, delivery.charge.label, getattr(delivery.endpoint, "label", None))
+        )
 
 
 @dataclass(frozen=True, slots=True)

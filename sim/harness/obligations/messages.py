@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from leyden.harness.model.faults import CONTENT_FAULTS, COPYING, FAULT_DELAYS_MS, FEWEST, HOLDING
+from leyden.harness.model.faults import CONTENT_FAULTS, COPYING, FEWEST, HOLDING
+from leyden.harness.model.records import FAULT_DELAYS_MS
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
 
