@@ -14,6 +14,7 @@ from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.hosts import host_obligations
 from leyden.harness.obligations.control.kept import kept_obligations, reseeded_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
+from leyden.harness.obligations.control.options import option_obligations
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
 from leyden.harness.obligations.control.secrets import secret_obligations
@@ -99,6 +100,7 @@ def _derived() -> Iterator[Obligation]:
         durability_obligations(),
         control_list_obligations(),
         control_refusal_obligations(),
+        option_obligations(),
         replay_obligations(),
         kept_obligations(),
         reseeded_obligations(),

@@ -1,0 +1,74 @@
+"""Obligations of the optional parts of requests to the control plane: each class finds a defect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from leyden.devserver.control import copies
+from leyden.devserver.control.callbacks import deliveries
+from leyden.devserver.sandboxes import copies as sandbox_copies
+from leyden.harness.control.documents import control_operations
+from leyden.harness.control.field_checks import field_values, is_allowed
+from leyden.harness.obligations.control.options import option_obligations
+from leyden.harness.obligations.derive import obligation_cases
+from leyden.harness.runs.cases import play
+from leyden.world.stored_snapshots import StoredSnapshots
+from tests.support.deep import deep_or
+from tests.support.obligations import violation_of
+
+
+def test_the_control_plane_is_as_the_document_says() -> None:
+    fields = [one for one in option_obligations() if one.kind.startswith("control-field")]
+    others = [one for one in option_obligations() if one not in fields]
+    for case in obligation_cases([*fields[:: deep_or(bounded=3, full=1)], *others[:: deep_or(bounded=5, full=1)]]):
+        found = play(case)
+        assert (found.violation, found.skipped) == (None, 0), case.name
+
+
+def test_every_field_of_every_body_has_a_value_that_is_refused() -> None:
+    asked = {one.place for one in option_obligations() if one.kind == "control-field-refused"}
+    declared = {f"{one.name} body.{name}" for one in control_operations() for name in one.fields}
+    assert declared
+    assert asked == declared
+
+
+def test_values_are_about_the_bounds_of_a_field() -> None:
+    schema = {"type": ["integer", "null"], "minimum": 3, "maximum": 7}
+    found = [value for value in field_values(schema) if type(value) is int]
+    assert {2, 3, 7, 8} <= {*found}
+    assert not is_allowed(schema, 8)
+    assert is_allowed(schema, None)
+    assert ["x"] * 3 in [*field_values({"type": "array", "maxItems": 2, "items": {"enum": ["x"]}})]
+
+
+def _without_name(original: Any) -> Any:
+    return lambda self, name, *rest: original(self, None, *rest)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "spoilt", "case"),
+    [
+        (StoredSnapshots, "add", _without_name, "names"),
+        (StoredSnapshots, "is_full", lambda original: property(lambda self: len(self._by_id) > 20), "most"),
+        (copies, "_resources", lambda original: lambda found: (
+            {**one, "here": one["there"], "there": one["here"]} for one in original(found)), "diff"),
+        (copies, "MAX_DIFFERENCES", lambda original: 999, "diff"),
+        (sandbox_copies, "reseed_world", lambda original: lambda world, seed: seed and original(world, seed),
+         "reseed 0"),
+        (sandbox_copies, "reseed_world", lambda original: lambda world, seed: original(world, 7), "reseed 1"),
+    ],
+)  # fmt: skip
+def test_snapshots_and_forks(
+    owner: Any, name: str, spoilt: Callable[[Any], Any], case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, spoilt(getattr(owner, name)))
+    assert violation_of("copies", case) is not None
+
+
+def test_a_list_with_the_members_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = deliveries._delivery
+    monkeypatch.setattr(deliveries, "_delivery", lambda row, world, bodies=True: shown(row, world, bodies=True))
+    assert violation_of("list-members") is not None
