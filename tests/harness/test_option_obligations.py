@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,8 +14,11 @@ from leyden.devserver.sandboxes import copies as sandbox_copies
 from leyden.harness.control.documents import control_operations
 from leyden.harness.control.field_checks import field_values, is_allowed
 from leyden.harness.obligations.control.options import option_obligations
-from leyden.harness.obligations.derive import obligation_cases
+from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.runs.cases import play
+from leyden.server.store import storage
+from leyden.server.system.group_commit import GroupCommit
+from leyden.world import components
 from leyden.world.stored_snapshots import StoredSnapshots
 from tests.support.deep import deep_or
 from tests.support.obligations import violation_of
@@ -72,3 +76,31 @@ def test_a_list_with_the_members_that_nobody_asked_for(monkeypatch: pytest.Monke
     shown = deliveries._delivery
     monkeypatch.setattr(deliveries, "_delivery", lambda row, world, bodies=True: shown(row, world, bodies=True))
     assert violation_of("list-members") is not None
+
+
+def test_counts_of_removed_rows_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(components.RemovedHeader, "__call__", _passed_on)
+    assert "Leyden-Removed" in str(violation_of("removed", "Charges, kill"))
+
+
+async def _passed_on(self: Any, scope: Any, receive: Any, send: Any) -> None:
+    await self._app(scope, receive, send)
+
+
+def test_a_half_written_line_that_no_note_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    def loaded(*given: Any) -> Any:
+        return replace(found, note="") if (found := original(*given)).note else found
+
+    original = storage.load
+    monkeypatch.setattr(storage, "load", loaded)
+    chosen = [one for one in all_obligations() if one.kind == "kept" and one.case == "torn"][:1]
+    assert "last line" in str(play(obligation_cases(chosen)[0]).violation)
+
+
+def test_a_refused_sync_that_is_answered_as_if_there_was_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def confirmed(self: Any) -> None:
+        return
+
+    assert violation_of("full-disk", "createCharge, sync", "createCharge") is None
+    monkeypatch.setattr(GroupCommit, "wait_durable", confirmed)
+    assert violation_of("full-disk", "createCharge, sync", "createCharge") is not None
