@@ -16,6 +16,7 @@ from leyden.harness.control.field_checks import field_values, is_allowed
 from leyden.harness.obligations.control.options import option_obligations
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.runs.cases import play
+from leyden.server.http.idempotency import Idempotency
 from leyden.server.store import storage
 from leyden.server.system.group_commit import GroupCommit
 from leyden.world import components
@@ -104,3 +105,17 @@ def test_a_refused_sync_that_is_answered_as_if_there_was_none(monkeypatch: pytes
     assert violation_of("full-disk", "createCharge, sync", "createCharge") is None
     monkeypatch.setattr(GroupCommit, "wait_durable", confirmed)
     assert violation_of("full-disk", "createCharge, sync", "createCharge") is not None
+
+
+def test_a_reset_that_keeps_the_stored_responses(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[Any, Any] = {}
+
+    def remember(self: Idempotency, *given: Any) -> None:
+        original(self, *given)
+        kept[given[:3]] = recall(self, *given[:3])
+
+    original, recall = Idempotency.remember, Idempotency.recall
+    assert violation_of("repeated-after", "reset", "createCharge") is None
+    monkeypatch.setattr(Idempotency, "remember", remember)
+    monkeypatch.setattr(Idempotency, "recall", lambda self, *name: recall(self, *name) or kept.get(name[:3]))
+    assert violation_of("repeated-after", "reset", "createCharge") is not None

@@ -27,6 +27,7 @@ _COSTS: Mapping[str, tuple[float, float]] = {
     "portions-links": (200, 14), "invoices": (140, 0), "stored": (1_200, 0),
     "control-clock": (31, 0), "later": (28, 0), "fault": (18, 0), "message": (18, 0), "events": (30, 0),
     "slots": (35, 0), "control-fields": (20, 1.6), "copies": (200, 0), "unsent": (45, 0),
+    "repeated": (40, 0),
     "apart": (170, 0), "aged": (170, 0), "together": (215, 0), "rates": (35, 0),
     "full-disk": (190, 0), "refused": (90, 0), "reseeded": (250, 0), "removed": (100, 0), "late": (75, 0),
 }  # fmt: skip

@@ -24,6 +24,7 @@ from leyden.harness.control.whole.apart_checks import check_apart
 from leyden.harness.control.whole.copy_checks import check_copies
 from leyden.harness.control.whole.keep_checks import check_keep
 from leyden.harness.control.whole.late_checks import check_late
+from leyden.harness.control.whole.repeated_checks import check_repeated
 from leyden.harness.session.session import Request, Session
 from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.hosted import HostedServer
@@ -87,6 +88,12 @@ def control_copies(session: Session, step: Step) -> None:
     """{"do": "control_copies", "check": "reseed", "count"?: seed, "how"?: "snapshot"}: snapshots and forks
     (`leyden.harness.control.whole.copy_checks`)."""
     check_copies(hosted(session), step)
+
+
+def control_repeated(session: Session, step: Step) -> None:
+    """{"do": "control_repeated", "steps": [step, ...], "refused": [request], "check": "same", "how"?: "fork"}: a
+    request that is repeated with its key (`leyden.harness.control.whole.repeated_checks`)."""
+    check_repeated(new_host(session, step), step)
 
 
 def control_kept(session: Session, step: Step) -> None:

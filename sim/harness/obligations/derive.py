@@ -16,6 +16,7 @@ from leyden.harness.obligations.control.kept import kept_obligations, reseeded_o
 from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.control.options import option_obligations
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
+from leyden.harness.obligations.control.repeated import repeated_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
 from leyden.harness.obligations.control.secrets import secret_obligations
 from leyden.harness.obligations.control.service_faults import service_fault_obligations
@@ -101,6 +102,7 @@ def _derived() -> Iterator[Obligation]:
         control_list_obligations(),
         control_refusal_obligations(),
         option_obligations(),
+        repeated_obligations(),
         replay_obligations(),
         kept_obligations(),
         reseeded_obligations(),

@@ -21,6 +21,7 @@ from leyden.harness.control.store_checks import COMPACTIONS, ENDINGS, POLICIES
 from leyden.harness.control.whole.apart_checks import APART_WAYS
 from leyden.harness.control.whole.copy_checks import COPY_CHECKS
 from leyden.harness.control.whole.late_checks import LATE_WAYS
+from leyden.harness.control.whole.repeated_checks import REPEATED
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.specification import PATCH_SCHEMA
@@ -163,6 +164,11 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "control_copies": {
         "check": {"enum": list(COPY_CHECKS)}, "how?": {"enum": ["snapshot"]},
         "count?": {"type": "integer", "minimum": 0, "maximum": 2**53 - 1},
+    },
+    "control_repeated": {
+        "steps": _STEPS_WITHIN, "refused": {**_STEPS_WITHIN, "minItems": 1, "maxItems": 1},
+        "check": {"enum": list(REPEATED)}, "how?": {"enum": ["fork", "import"]},
+        "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
     },
     "control_kept": {
         "how": {"enum": list(WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
