@@ -7,6 +7,7 @@ from typing import Any
 
 from leyden.harness.control.host import Host, violation
 from leyden.harness.control.state_checks import ORIGIN, compare, compare_values, do
+from leyden.harness.steps import Step
 from leyden.harness.targets.disk import PARTIAL, REFUSED, Disk, Fault
 from leyden.harness.targets.hosted import ENDS
 
@@ -35,9 +36,10 @@ def check_full_disk(make: Callable[[bool], Host], step: Mapping[str, Any]) -> No
     if not disk.failed:
         raise violation(f"{refused['method']} {refused['target']}", "it writes a commit", "nothing is written")
     other.answers = answers
-    again = (refused,)
+    again: tuple[Step, ...] = (refused,)
     if step["how"] == SYNC:
-        do(reference, {**refused, "count": 1})
+        once: Any = {**refused, "count": 1}
+        do(reference, once)
         reference.answers = {label: list(found) for label, found in answers.items()}
         where, again = "after a request whose commit the disk did not confirm", ()
     compare(reference, other, mask, where, filtered=False)

@@ -139,7 +139,10 @@ def fault(session: Session, step: Step) -> None:
         fields.update({name: step[name] for name in ("event", "attempt") if name in step})
         if "delay" in step:
             fields["delay"] = step["delay"] / 1_000
-        fields.update({of: step[name] for of, name in (("value", "value"), ("headers", "names")) if name in step})
+        if "value" in step:
+            fields["value"] = step["value"]
+        if "names" in step:
+            fields["headers"] = step["names"]
         if kind in HOLDING:
             fields["attempt"] = 1  # a later attempt held cannot be distinguished from a longer backoff
         if count < FEWEST.get(kind, 1):

@@ -3,7 +3,7 @@ message, and what goes on after the fault was cleared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -31,15 +31,15 @@ def message_obligations() -> Iterator[Obligation]:
         for case, fields in _options(kind):
             yield _obligation(kind, case, _steps(kind, fields))
         for case, more in _contexts().items():
-            yield _obligation(kind, case, _steps(kind, **{"fields": {}, **more}))
-        yield _obligation(kind, "in an envelope", _steps(kind, {}), overlays=("callback-envelope",))
+            yield _obligation(kind, case, _steps(kind, **more))
+        yield _obligation(kind, "in an envelope", _steps(kind), overlays=("callback-envelope",))
     for kind in (*COPYING, *HOLDING):
         for case, again in _cleared():
             yield _obligation(kind, case, _cleared_steps(kind, again), what="fault-cleared")
 
 
 def _obligation(
-    kind: str, case: str, steps: Sequence[Step], what: str = "fault-message", overlays: tuple[str, ...] = ()
+    kind: str, case: str, steps: Iterable[Step], what: str = "fault-message", overlays: tuple[str, ...] = ()
 ) -> Obligation:
     return Obligation(f"fault {kind}", what, case, _SOURCE, tuple(steps), setup="message-changed", overlays=overlays)
 
@@ -83,7 +83,7 @@ def _contexts() -> Mapping[str, Any]:
 
 def _steps(
     kind: str,
-    fields: Mapping[str, Any],
+    fields: Mapping[str, Any] | None = None,
     *,
     cause: str = "pay",
     body: Mapping[str, Any] | None = None,
@@ -96,7 +96,7 @@ def _steps(
         yield _ROTATE
     yield from before
     yield {"do": "receiver", "host": _HOST, "answers": [*answers]}
-    rule: Any = {"do": "fault", "kind": kind, **fields}
+    rule: Any = {"do": "fault", "kind": kind, **(fields or {})}
     yield rule
     created = {"amount": "1000", "description": "x", "callbackUrl": _URL, "expiresIn": 60, **(body or {})}
     if cause == "child":

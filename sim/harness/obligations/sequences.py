@@ -130,7 +130,9 @@ def reply_text_obligations() -> Iterator[Obligation]:
             {"do": "create_charge", "as": label, "body": {"amount": "1000", "description": "x",
                                                           "callbackUrl": f"http://{host}.localhost/hook"}},
             {"do": "fail", "charge": label},
-            *({"do": "advance", "by": by} for by in (20_000, 700_000, 3_600_000)),
+            {"do": "advance", "by": 20_000},
+            {"do": "advance", "by": 700_000},
+            {"do": "advance", "by": 3_600_000},
         ]  # fmt: skip
         yield Obligation("chargeUpdated", "reply-texts", ", ".join(names), source, tuple(steps), setup="empty")
 
