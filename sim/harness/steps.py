@@ -41,6 +41,8 @@ Step = TypedDict(
         "count": int,
         "event": str,
         "attempt": int,
+        "value": str,  # of a fault: the other content type, the unknown field or the unknown status
+        "names": list[str],  # of the headers that a fault leaves out
         "operation": str,
         "method": str,
         "target": str,

@@ -17,10 +17,8 @@ from standardwebhooks.webhooks import Webhook
 
 from leyden.harness.checks.violations import ContractViolation, difference
 from leyden.harness.constants import CREDENTIAL
-from leyden.harness.model.faults import COPYING
 from leyden.harness.model.model import ANYWHERE, EITHER
-from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest, StaticCharge
-from leyden.harness.model.rules import iso
+from leyden.harness.model.records import Charge, StaticCharge
 from leyden.harness.targets.target import Response
 from leyden.lightning.bolt11.codec import Bolt11, decode
 from leyden.world.config import packaged_contract
@@ -255,47 +253,6 @@ def signature(secrets: Sequence[str], message_id: str, stamp_s: int, body: str) 
 def _signed(secret: str, message_id: str, stamp_s: int, body: str) -> str:
     text: str = _signer(secret).sign(message_id, datetime.fromtimestamp(stamp_s, UTC), body)
     return text
-
-
-# The connection adds these headers, and the name of the sender is its own.
-_OF_THE_SENDER = frozenset({"user-agent", "host", "content-length", "accept", "accept-encoding", "connection"})
-
-
-def headers(observed: Mapping[str, str], delivery: Delivery, attempt: Attempt, body: str, where: str) -> None:
-    """The complete headers of an attempt [callback-signature]."""
-    stamp_s = attempt.at // 1_000
-    wanted = {
-        "content-type": "application/json",
-        "webhook-id": delivery.id,
-        "webhook-timestamp": str(stamp_s),
-        "webhook-signature": signature(attempt.secrets, delivery.id or "", stamp_s, body),
-        "leyden-event": delivery.event,
-        "leyden-attempt": str(attempt.number),
-        "leyden-time": iso(attempt.at),
-    }
-    found = {name.lower(): value for name, value in observed.items()}
-    found = {name: value for name, value in found.items() if name not in _OF_THE_SENDER}
-    same(wanted, found, "callback_contract", "callback-signature", where)
-
-
-def received_request(request: Mapping[str, Any], wanted: ReceivedRequest, where: str) -> None:
-    """A callback as its receiver got it. If a fault has changed it, only its time and its URL are checked."""
-    delivery = wanted.delivery
-    attempt = delivery.attempts[wanted.number - 1]
-    expected = {"at": iso(wanted.at), "url": delivery.url}
-    observed = {"at": request["at"], "url": request["url"]}
-    same(expected, observed, "callback_contract", "callback-delivery", where)
-    if wanted.fault is not None and wanted.fault not in COPYING:
-        return
-    same(delivery.text, request["body"], "callback_contract", "callback-body", f"{where}: body")
-    if wanted.new_id is not None:
-        other = request["headers"].get("webhook-id") != delivery.id
-        if other != wanted.new_id:
-            raise ContractViolation(
-                "callback_contract", "faults", f"{where}: webhook-id", "the webhook-id of a copy", request
-            )
-        return
-    headers(request["headers"], delivery, attempt, request["body"], where)
 
 
 def proof(preimage: Any, payment_hash: str | None, where: str) -> None:

@@ -29,6 +29,7 @@ class ControlOperation(NamedTuple):
     examples: tuple[Any, ...]
     has_body: bool = False
     example_path: str = ""  # with the examples of its parameters
+    fields: Mapping[str, Mapping[str, Any]] = {}  # of the body
 
     @property
     def source(self) -> str:
@@ -122,7 +123,7 @@ def operations_in(document: Mapping[str, Any]) -> Iterator[ControlOperation]:
                 {each["name"]: each for each in given if each["in"] == "query"},
                 media.get("application/json", {}).get("schema", {}), tuple(responses),
                 tuple(each["value"] for each in body.get("examples", {}).values()), "requestBody" in one,
-                example_path,
+                example_path, body.get("schema", {}).get("properties", {}),
             )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ _PLACES = {"first": 0.0, "middle": 0.5, "last": 1.0}
 EVERY = "every"  # in the place of a row: the values of all rows
 PLACES = (*_PLACES, EVERY)
 _MOST_VALUES = 48  # of all rows
-CHECKS = ("pages", "order", "rows", "refused", "filter", "pair", "portions", "changed", "between")
+CHECKS = ("pages", "order", "rows", "refused", "filter", "pair", "portions", "changed", "between", "members")
 _MOST_PAIR_VALUES = 6  # of each of two filters; and as many others
 _PAIRS = 3  # of values
 _MOST_DRAWN = 120  # rows whose values are used
@@ -54,6 +54,8 @@ def check_list(host: Host, step: Mapping[str, Any]) -> None:
             _check_changed(host, of, path, step["steps"])
         case "between":
             _check_between(host, of, path, step)
+        case "members":
+            _check_members(host, of, path, step["kind"])
         case other:
             raise StepImpossible(other)
 
@@ -171,6 +173,37 @@ def _differences(row: Row, details: Row, *, complete: bool) -> Iterator[tuple[st
             yield name, one, value
     if not (row.keys() & details.keys()) or (complete and details.keys() != row.keys()):
         yield "members", sorted(details), sorted(row)
+
+
+def _check_members(host: Host, of: ControlList, path: str, name: str) -> None:
+    """Rows have the members that the document gives a list on request if this parameter is true, and not otherwise."""
+    optional = [*_on_request(of.row, f"`{name}=true`")]
+    if not optional:
+        raise StepImpossible(f"no member of {of.name} is there on request only")
+    for query in ({}, {name: "false"}, {name: "true"}):
+        for row in host.full(of, path, **query):
+            for members in optional:
+                found = [name in one for one in _holders(row, members[:-1]) for name in members[-1:]]
+                if not all(has is (query.get(name) == "true") for has in found):
+                    words = "has" if query.get(name) == "true" else "does not have"
+                    raise violation(with_query(of.name, query), f"a row {words} {'.'.join(members)}", sorted(row))
+
+
+def _on_request(schema: Mapping[str, Any], words: str) -> Iterator[tuple[str, ...]]:
+    for name, one in schema.get("properties", {}).items():
+        text = " ".join(str(one.get("description", "")).split())
+        if words in text and "list has" in text:
+            yield (name,)
+        if "items" in one:
+            yield from ((name, *path) for path in _on_request(one["items"], words))
+
+
+def _holders(row: Row, path: Sequence[str]) -> Iterator[Row]:
+    """The objects at a path of lists in a row."""
+    if not path:
+        yield row
+    for one in row.get(path[0], ()) if path else ():
+        yield from _holders(one, path[1:])
 
 
 # Parameters

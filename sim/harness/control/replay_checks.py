@@ -17,6 +17,7 @@ DELIVERIES = "listDeliveries"
 _PATH = "/sandbox/v1/deliveries/replay"
 _MOST_IDS = 1_000
 _BUILT_IN = ".localhost"
+_UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 
 def check_replay(host: Host, step: Mapping[str, Any]) -> None:
@@ -64,6 +65,33 @@ def check_replay(host: Host, step: Mapping[str, Any]) -> None:
                 _check_scheduled(host, before, set(ids), _later(now, step["delay"]), f"{where}, a millisecond before")
     _check_sent(host, before, chosen, where, alone=not step.get("delay"))
     _check_received(host, received, chosen, where, alone=not step.get("delay"))
+
+
+def check_unsent(host: Host, step: Mapping[str, Any]) -> None:
+    """{"do": "control_unsent", "check": "unknown" or "in flight", "count": n, "every": place, "how"?: "at"}: replay n
+    deliveries by ids, with one between them that is unknown or has an attempt in flight: it is refused with 409, which
+    names this one, and nothing is sent or scheduled."""
+    of = list_named(DELIVERIES)
+    before = host.full(of, bodies="true")
+    ids = [row["id"] for row in before if not _is_in_flight(row)][: step["count"]]
+    wrong = [row["id"] for row in before if _is_in_flight(row)] if step["check"] == "in flight" else [_UNKNOWN]
+    if not ids or not wrong:
+        raise StepImpossible("no delivery can be replayed, or none is in flight")
+    ids.insert(min(step["every"] - 1, len(ids)), wrong[0])
+    body: dict[str, Any] = {"ids": ids}
+    if "how" in step:
+        now = host.read("/sandbox/v1/clock")["now"]
+        body |= {"at": _later(now, 60_000)} if step["how"] == "at" else {"delay": 60}
+    received = _received(host)
+    answer = host.ask("POST", _PATH, body)
+    where = f"replay of {step['count']} ids and one that is {step['check']}"
+    problem = answer.json
+    if answer.status != 409 or wrong[0] not in str([problem.get("detail"), problem.get("errors")]):
+        raise violation(where, f"409, which names {wrong[0]}", f"{answer.status} {str(problem)[:300]}")
+    if (after := _received(host)) != received:
+        raise violation(f"{where}: posts of the inboxes", received, after)
+    if (rows := host.full(of, bodies="true")) != before:
+        raise violation(f"{where}: deliveries", "as before", [row for row in rows if row not in before][:2])
 
 
 def _is_in_flight(row: Row) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -50,6 +50,7 @@ _MAY_DIFFER: Mapping[str, frozenset[str]] = {
 _LNURL = re.compile(r"(?:lightning:)?lnurl1[0-9a-z]+", re.IGNORECASE)
 _URL = re.compile(r"http://localhost(?:/sandboxes/sbx_[0-9a-z]+)?")
 _MOST_ROWS = 6
+_TORN = re.compile(r"\bline\b|\bbytes\b")  # in a note
 _KEY, _REPLACED_KEY = "a key since the snapshot", "a replaced key since the snapshot"
 
 
@@ -73,7 +74,9 @@ def check_kept(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None:
     delay = step.get("delay", 0)
     origin = other
     if how in ENDS:
+        before = other.read("/sandbox/v1")["notes"]
         other.server.restart(how, stopped_ms=delay)
+        _check_notes(other, before, how)
         other.server.pass_time(0)
         other.forget()
     else:
@@ -95,6 +98,14 @@ def check_kept(make: Callable[[bool], Host], step: Mapping[str, Any]) -> None:
         compare(reference, other, mask, f"{where}, and the steps after it")
         if origin is not other:
             compare(reference, origin, of_origin, f"in the sandbox of which there is a copy, {where}")
+
+
+def _check_notes(host: Host, before: Sequence[str], how: str) -> None:
+    """A note says that a half-written last line was dropped (server/README), and there is none when nothing was."""
+    found = [note for note in host.read("/sandbox/v1")["notes"] if note not in before and _TORN.search(note)]
+    if bool(found) is not (how == "torn"):
+        wanted = "one about the last line" if how == "torn" else "none about the last line"
+        raise violation(f"notes after {_WORDS[how]}", wanted, host.read("/sandbox/v1")["notes"])
 
 
 def do(host: Host, one: Step) -> None:

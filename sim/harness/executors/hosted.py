@@ -9,19 +9,22 @@ import orjson
 
 from leyden.errors import MissingExtra
 from leyden.harness.control.clock_checks import check_clock
+from leyden.harness.control.field_checks import check_field
 from leyden.harness.control.host import Host
 from leyden.harness.control.list_checks import check_list
 from leyden.harness.control.pending_checks import check_pending
 from leyden.harness.control.refusal_checks import check_refused
 from leyden.harness.control.refused_commits import check_full_disk
-from leyden.harness.control.replay_checks import check_replay
+from leyden.harness.control.replay_checks import check_replay, check_unsent
 from leyden.harness.control.search_checks import check_counts, check_search
 from leyden.harness.control.secret_checks import check_secrets
 from leyden.harness.control.state_checks import check_kept
 from leyden.harness.control.whole.aged_checks import check_aged
 from leyden.harness.control.whole.apart_checks import check_apart
+from leyden.harness.control.whole.copy_checks import check_copies
 from leyden.harness.control.whole.keep_checks import check_keep
 from leyden.harness.control.whole.late_checks import check_late
+from leyden.harness.control.whole.repeated_checks import check_repeated
 from leyden.harness.session.session import Request, Session
 from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.hosted import HostedServer
@@ -67,6 +70,30 @@ def control_replay(session: Session, step: Step) -> None:
     """{"do": "control_replay", "body": {"status": "delivered"}, "draw"?: [["event", "first", "same"]], "count"?: ids,
     "delay"?: ms}: replay the deliveries that match the body and the draws, or this number of them by their ids."""
     check_replay(hosted(session), step)
+
+
+def control_unsent(session: Session, step: Step) -> None:
+    """{"do": "control_unsent", "check": "unknown", "count": n, "every": place, "how"?: "at"}: a replay by ids that is
+    refused because of one of them."""
+    check_unsent(hosted(session), step)
+
+
+def control_field(session: Session, step: Step) -> None:
+    """{"do": "control_field", "operation": "addFault", "kind": "count", "body": {"kind": "drop", "count": 0}}: a
+    request with a value of a field that the document allows, or not (`leyden.harness.control.field_checks`)."""
+    check_field(hosted(session), step)
+
+
+def control_copies(session: Session, step: Step) -> None:
+    """{"do": "control_copies", "check": "reseed", "count"?: seed, "how"?: "snapshot"}: snapshots and forks
+    (`leyden.harness.control.whole.copy_checks`)."""
+    check_copies(hosted(session), step)
+
+
+def control_repeated(session: Session, step: Step) -> None:
+    """{"do": "control_repeated", "steps": [step, ...], "refused": [request], "check": "same", "how"?: "fork"}: a
+    request that is repeated with its key (`leyden.harness.control.whole.repeated_checks`)."""
+    check_repeated(new_host(session, step), step)
 
 
 def control_kept(session: Session, step: Step) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from leyden.harness.checks import responses as checks
 from leyden.harness.model.callbacks import Receiver
-from leyden.harness.model.faults import DEFAULT_WAIT_S, FEWEST, HOLDING, Fault
-from leyden.harness.model.records import Charge, Payment, StaticCharge
+from leyden.harness.model.faults import DEFAULT_WAIT_S, FEWEST, HOLDING
+from leyden.harness.model.records import Charge, Fault, Payment, StaticCharge
 from leyden.harness.model.rules import iso
 from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible
@@ -124,7 +124,8 @@ def receiver(session: Session, step: Step) -> None:
 
 
 def fault(session: Session, step: Step) -> None:
-    """{"do": "fault", "kind": "drop", "charge"?, "event"?, "attempt"?, "count"?, "operation"?, "delay"?: ms}."""
+    """{"do": "fault", "kind": "drop", "charge"?, "event"?, "attempt"?, "count"?, "operation"?, "delay"?: ms, "value"?,
+    "names"?: [header, ...]}."""
     kind = step["kind"]
     count = step.get("count", FEWEST.get(kind, 1))
     fields: dict[str, Any] = {"kind": kind, "count": count}
@@ -136,19 +137,47 @@ def fault(session: Session, step: Step) -> None:
         if "charge" in step:
             fields["chargeId"] = session.resource(step["charge"]).id
         fields.update({name: step[name] for name in ("event", "attempt") if name in step})
+        if "delay" in step:
+            fields["delay"] = step["delay"] / 1_000
+        if "value" in step:
+            fields["value"] = step["value"]
+        if "names" in step:
+            fields["headers"] = step["names"]
         if kind in HOLDING:
             fields["attempt"] = 1  # a later attempt held cannot be distinguished from a longer backoff
         if count < FEWEST.get(kind, 1):
             response = session.control("POST", "/faults", fields)
             checks.problem(response, 409, "not_possible", "faults", f"{kind} of one message")
             return
-        if kind == "old_secret" and not any(map(session.model.has_earlier_secret, session.model.secrets)):
+        if kind == "old_secret" and not any(map(session.model.earlier_secret, session.model.secrets)):
             response = session.control("POST", "/faults", fields)
             checks.problem(response, 409, "not_possible", "faults", "old_secret before a rotation")
             return
-        found = Fault(kind, count, step.get("event"), step.get("charge"), fields.get("attempt"))
+        names = tuple(step["names"]) if "names" in step else None
+        found = Fault(kind, count, step.get("event"), step.get("charge"), fields.get("attempt"),
+                      given_ms=step.get("delay"), value=step.get("value"), names=names)  # fmt: skip
         session.model.outbox.faults.injected.append(found)
-    session.control_ok("POST", "/faults", {name: value for name, value in fields.items() if value is not None})
+    row = session.control_ok("POST", "/faults", {name: value for name, value in fields.items() if value is not None})
+    if kind != "rate_limit":
+        found.id = row["id"]
+
+
+def clear_faults(session: Session, step: Step) -> None:
+    """{"do": "clear_faults", "count"?: n}: clear all faults of callbacks, or the n-th one that was injected. What they
+    have begun goes on."""
+    outbox = session.model.outbox
+    number = step.get("count")
+    if number is not None and number > len(outbox.faults.injected):
+        raise StepImpossible("there is no such fault")
+    chosen = outbox.faults.injected[slice(number and number - 1, number)]
+    if number is None and session.model.limits:
+        raise StepImpossible("faults that limit requests are not counted here")
+    held = sum(by in chosen or number is None for by in outbox.faults.held.values())
+    copies = sum(by in chosen or number is None for by in outbox.copies)
+    found = session.control_ok("DELETE", f"/faults/{chosen[0].id}" if number else "/faults")
+    outbox.faults.injected = [one for one in outbox.faults.injected if one not in chosen]
+    expected = {"cleared": len(chosen), "held": held, "copies": copies}
+    checks.same(expected, found, "callback_contract", "faults", "faults that are cleared")
 
 
 def rotate(session: Session, step: Step) -> None:

@@ -13,8 +13,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from leyden.harness.model.faults import COPYING, HOLDING, SENDING, Fault, Faults
-from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest
+from leyden.harness.model.faults import CONTENT_FAULTS, COPYING, HOLDING, SENDING, Faults
+from leyden.harness.model.records import Attempt, Charge, Delivery, Fault, ReceivedRequest
 from leyden.harness.model.rules import (
     ATTEMPT_TIMEOUT_MS,
     BACKOFF_MS,
@@ -78,7 +78,7 @@ class Outbox:
         observe_due_time: DueTimeObserver,
         changed: Callable[[Charge], None],
         signing_secrets: Callable[[str], list[str]],
-        has_earlier_secret: Callable[[str], bool],
+        earlier_secret: Callable[[str], str | None],
     ) -> None:
         self._timeline = timeline
         self._interpretation = interpretation
@@ -88,7 +88,8 @@ class Outbox:
         self.backoff_ms = BACKOFF_MS[:1] if interpretation.no_retries else BACKOFF_MS
         self.deliveries: list[Delivery] = []
         self.receivers: dict[str, Receiver] = {}
-        self.faults = Faults(has_earlier_secret)
+        self.faults = Faults(earlier_secret)
+        self.copies: list[Fault] = []  # of the copies that are still to be sent
         self.receivers_reached: dict[str, None] = {}
         self.reached: list[tuple[str, ...]] = []
         self._in_flight = 0
@@ -181,7 +182,9 @@ class Outbox:
             fault = None
         injected = fault or held
         attempt.fault = None if injected is None else injected.kind
+        attempt.earlier_secret = self.faults.earlier_secret(delivery.charge.project)
         is_dropped = fault is not None and fault.kind == "drop"
+        attempt.changed_by = fault if fault is not None and fault.kind in ("drop", *CONTENT_FAULTS) else None
         attempt.overtaken = [] if is_dropped else self.faults.overtaken()
         if is_dropped:
             self.reached.append(("fault", "drop"))
@@ -192,8 +195,7 @@ class Outbox:
             self._send(delivery, attempt, fault, held)
 
     def _send(self, delivery: Delivery, attempt: Attempt, fault: Fault | None, held: Fault | None) -> None:
-        kind = None if fault is None else fault.kind
-        reply, withdrawn = self._reply(delivery, attempt.number, kind), None
+        reply, withdrawn = self._reply(delivery, attempt.number, attempt.changed_by), None
         if fault is not None:
             if reply.error in _NOT_SENT:
                 withdrawn = fault
@@ -203,21 +205,25 @@ class Outbox:
         def withdraw() -> None:
             if withdrawn is not None:  # nothing was sent, so it does not apply
                 withdrawn.left += 1
-                attempt.fault = None if held is None else held.kind
+                attempt.fault, attempt.changed_by = None if held is None else held.kind, None
+                if withdrawn in self.copies:
+                    self.copies.remove(withdrawn)
 
         self._await(delivery, attempt, reply, withdraw)
         if fault is not None and fault.kind in COPYING:
-            number, new_id = attempt.number, fault.kind == "duplicate_new_id"
 
             def send_copy() -> None:
+                if fault in self.copies:
+                    self.copies.remove(fault)
                 if withdrawn is not None and attempt.ended_at is not None:
                     return  # the message was never sent, and neither is a copy of it
                 self._changed(delivery.charge)
-                self._reply(delivery, number, None, new_id)
+                self._reply(delivery, attempt.number, fault, is_copy=True)
 
             if fault.kind == "simultaneous":
                 send_copy()
             else:
+                self.copies.append(fault)
                 self._timeline.schedule(self._timeline.now + fault.delay_ms, CALLBACK, send_copy)
 
     def _release(self, held: list[Delivery]) -> None:
@@ -227,14 +233,15 @@ class Outbox:
                 self._changed(delivery.charge)
                 self._schedule(delivery)
 
-    def _reply(self, delivery: Delivery, number: int, fault: str | None, new_id: bool | None = None) -> Reply:
-        """The receiver's reply to a request, or to a copy of it, and whether the copy has a new id."""
+    def _reply(self, delivery: Delivery, number: int, fault: Fault | None, *, is_copy: bool = False) -> Reply:
+        """The receiver's reply to a request, or to a copy of it."""
         host = host_of(delivery.url)
         receiver = self.receivers.setdefault(host, Receiver())
         reply = receiver.answers.pop(0) if receiver.answers else receiver.always
         seen, is_received = interpret_reply(reply)
         if is_received:
-            receiver.received.append(ReceivedRequest(self._timeline.now, delivery, number, fault, new_id))
+            secrets = self._signing_secrets(delivery.charge.project)
+            receiver.received.append(ReceivedRequest(self._timeline.now, delivery, number, fault, is_copy, secrets))
             self.receivers_reached[host] = None
         return seen
 

@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from leyden.harness.model.records import Delivery
+from leyden.harness.model.records import Delivery, Fault
 
-# The default delay of a fault.
-FAULT_DELAYS_MS = {
-    "delay": 3_600_000,
-    "reorder": 3_600_000,
-    "burst": 60_000,
-    "duplicate": 1_000,
-    "duplicate_new_id": 1_000,
-    "redeliver": 86_400_000,
-}
 DEFAULT_WAIT_S = 30  # in the Retry-After of a `rate_limit` without a delay
 HOLDING = ("delay", "reorder", "burst")  # the delivery is held before it is sent
 FEWEST = {"burst": 2}  # the smallest count of the kinds that need more than one message
@@ -38,47 +28,22 @@ SENDING = ("drop", *COPYING, *CONTENT_FAULTS)
 FAULTS = (*HOLDING, *SENDING)
 
 
-@dataclass(slots=True, eq=False)
-class Fault:
-    """A fault that applies `left` more times. `until` is the time at which a burst is sent, if it holds a delivery."""
-
-    kind: str
-    left: int
-    event: str | None = None
-    charge: str | None = None
-    attempt: int | None = None
-    until: int | None = None
-
-    @property
-    def delay_ms(self) -> int:
-        """The delay of this kind; 0 if it has none."""
-        return FAULT_DELAYS_MS.get(self.kind, 0)
-
-    def matches(self, delivery: Delivery, number: int) -> bool:
-        """Whether it applies to this attempt."""
-        return (
-            self.left > 0
-            and self.event in (None, delivery.event)
-            and self.attempt in (None, number)
-            and self.charge in (None, delivery.charge.label, getattr(delivery.endpoint, "label", None))
-        )
-
-
 class Faults:
     """The injected faults, oldest first, and the deliveries that they hold.
 
-    `has_earlier_secret` tells whether a project's webhook secret was rotated: `old_secret` applies only then.
+    `earlier_secret` is the webhook secret of a project before its last rotation, with which `old_secret` signs; None
+    before the first one.
     """
 
-    def __init__(self, has_earlier_secret: Callable[[str], bool]) -> None:
-        self._has_earlier_secret = has_earlier_secret
+    def __init__(self, earlier_secret: Callable[[str], str | None]) -> None:
+        self.earlier_secret = earlier_secret
         self.injected: list[Fault] = []
         self.held: dict[Delivery, Fault] = {}
 
     def next_match(self, kinds: tuple[str, ...], delivery: Delivery, number: int) -> Fault | None:
         """The oldest fault of these kinds that applies to the attempt; it is counted as applied."""
         for fault in self.injected:
-            if fault.kind == "old_secret" and not self._has_earlier_secret(delivery.charge.project):
+            if fault.kind == "old_secret" and self.earlier_secret(delivery.charge.project) is None:
                 continue
             if fault.kind in kinds and fault.matches(delivery, number):
                 fault.left -= 1

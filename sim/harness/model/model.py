@@ -65,7 +65,7 @@ class Model:
             observe_due_time,
             self._mark_changed,
             self.signing_secrets,
-            self.has_earlier_secret,
+            self.earlier_secret,
         )
         self.ledger = ModelLedger(self.timeline, interpretation, self.outbox, self._mark_changed)
         self.secrets: dict[str, list[tuple[str, int | None]]] = {}
@@ -271,9 +271,9 @@ class Model:
         newest = self.secrets.get(project, [])[:MAX_SIGNING]
         return [secret for secret, until in newest if until is None or self.now < until]
 
-    def has_earlier_secret(self, project: str) -> bool:
-        """Whether the webhook secret of the project was rotated."""
-        return len(self.secrets.get(project, [])) > 1
+    def earlier_secret(self, project: str) -> str | None:
+        """The webhook secret of the project before the last rotation; None if there was none."""
+        return next((secret for secret, _ in self.secrets.get(project, [])[1:]), None)
 
     def retention_ends(self) -> list[int]:
         """The times at which the retention of responses and of rotated secrets ends."""

@@ -11,6 +11,18 @@ from typing import Any
 
 from leyden.harness.model.rules import iso
 
+# The default delay of a fault.
+FAULT_DELAYS_MS = {
+    "delay": 3_600_000,
+    "reorder": 3_600_000,
+    "burst": 60_000,
+    "duplicate": 1_000,
+    "duplicate_new_id": 1_000,
+    "redeliver": 86_400_000,
+    "stale_timestamp": 600_000,
+    "future_timestamp": 600_000,
+}
+
 
 @dataclass(slots=True, eq=False)
 class StaticCharge:
@@ -138,8 +150,9 @@ class Payment:
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One attempt of a delivery. `fault` is the kind of the fault that applied to it, `overtaken` what it releases when
-    it ends: deliveries with the numbers of their attempts, `answer` the text of the reply."""
+    """One attempt of a delivery. `fault` is the kind of the fault that applied to it, `changed_by` the one that changed
+    or dropped its message, and `earlier_secret` the secret before the last rotation. `overtaken` is what it releases
+    when it ends: deliveries with the numbers of their attempts. `answer` is the text of the reply."""
 
     number: int
     due_at: int
@@ -150,6 +163,8 @@ class Attempt:
     error: str | None = None
     latency_ms: int = 0
     fault: str | None = None
+    changed_by: Fault | None = None
+    earlier_secret: str | None = None
     overtaken: list[tuple[Delivery, int]] = field(default_factory=list)
     answer: str = ""
     answer_headers: tuple[tuple[str, str], ...] = ()
@@ -185,15 +200,49 @@ class Delivery:
         return self.status == "stopped" and not (self.attempts and self.attempts[-1].status == 410)
 
 
+@dataclass(slots=True, eq=False)
+class Fault:
+    """A fault that applies `left` more times. `until` is the time at which a burst is sent, if it holds a delivery.
+
+    `given_ms` is its `delay`, `value` its `value` and `names` its `headers`; None where they were left out.
+    """
+
+    kind: str
+    left: int
+    event: str | None = None
+    charge: str | None = None
+    attempt: int | None = None
+    until: int | None = None
+    given_ms: int | None = None
+    value: str | None = None
+    names: tuple[str, ...] | None = None
+    id: str | None = None
+
+    @property
+    def delay_ms(self) -> int:
+        """The delay of this fault, by default that of its kind; 0 if it has none."""
+        return FAULT_DELAYS_MS.get(self.kind, 0) if self.given_ms is None else self.given_ms
+
+    def matches(self, delivery: Delivery, number: int) -> bool:
+        """Whether it applies to this attempt."""
+        return (
+            self.left > 0
+            and self.event in (None, delivery.event)
+            and self.attempt in (None, number)
+            and self.charge in (None, delivery.charge.label, getattr(delivery.endpoint, "label", None))
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
     """A callback request that a receiver must have got: at which time, of which delivery, as which attempt.
 
-    `new_id` is None but for a duplicate by a fault: whether that has another webhook-id.
+    `fault` is the one that changed the message, or that sent this copy of it. `secrets` are those that sign now.
     """
 
     at: int
     delivery: Delivery
     number: int
-    fault: str | None
-    new_id: bool | None
+    fault: Fault | None
+    is_copy: bool
+    secrets: list[str]

@@ -14,7 +14,9 @@ from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.hosts import host_obligations
 from leyden.harness.obligations.control.kept import kept_obligations, reseeded_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
+from leyden.harness.obligations.control.options import option_obligations
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
+from leyden.harness.obligations.control.repeated import repeated_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
 from leyden.harness.obligations.control.secrets import secret_obligations
 from leyden.harness.obligations.control.service_faults import service_fault_obligations
@@ -29,12 +31,14 @@ from leyden.harness.obligations.machine.disks import disk_obligations
 from leyden.harness.obligations.machine.pending import pending_obligations
 from leyden.harness.obligations.machine.refused_commits import refused_commit_obligations
 from leyden.harness.obligations.machine.together import together_obligations
+from leyden.harness.obligations.messages import message_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
 from leyden.harness.obligations.sequences import (
     fault_obligations,
     reply_header_obligations,
     reply_obligations,
+    reply_text_obligations,
     sequence_obligations,
 )
 from leyden.harness.obligations.setups import SHARED, setup_of, start_of
@@ -85,7 +89,9 @@ def _derived() -> Iterator[Obligation]:
         sequence_obligations(),
         reply_obligations(),
         reply_header_obligations(),
+        reply_text_obligations(),
         fault_obligations(),
+        message_obligations(),
         idempotency_obligations(),
         idempotent_field_obligations(),
         change_obligations(),
@@ -95,6 +101,8 @@ def _derived() -> Iterator[Obligation]:
         durability_obligations(),
         control_list_obligations(),
         control_refusal_obligations(),
+        option_obligations(),
+        repeated_obligations(),
         replay_obligations(),
         kept_obligations(),
         reseeded_obligations(),

@@ -112,6 +112,31 @@ def reply_header_obligations() -> Iterator[Obligation]:
         yield Obligation("chargeUpdated", "reply-headers", name, source, tuple(steps), setup="empty")
 
 
+def reply_text_obligations() -> Iterator[Obligation]:
+    """Texts and headers of the answers to four attempts at one delivery: every sequence of two texts, an empty one and
+    no answer, with the same headers, with others each time, and with headers that repeat in another order."""
+    source = "sandbox.openapi.yaml#/components/schemas/Attempt/properties/answer"
+    texts: Mapping[str, Any] = {"a": "first", "b": "second", "empty": "", "none": "timeout"}
+    every = [*product(texts, repeat=4)]
+    for number, names in enumerate(every):
+        host, label, headers = f"w{number}.inbox", f"w{number}", every[-1 - number * 7 % len(every)]
+        answers = [
+            {"status": 500, "body": texts[name], **({"headers": {"X-Reply": other}} if number % 3 else {})}
+            if name != "none" else texts[name]
+            for name, other in zip(names, headers if number % 3 == 1 else names[::-1], strict=True)
+        ]  # fmt: skip
+        steps: list[Step] = [
+            {"do": "receiver", "host": host, "answers": answers},
+            {"do": "create_charge", "as": label, "body": {"amount": "1000", "description": "x",
+                                                          "callbackUrl": f"http://{host}.localhost/hook"}},
+            {"do": "fail", "charge": label},
+            {"do": "advance", "by": 20_000},
+            {"do": "advance", "by": 700_000},
+            {"do": "advance", "by": 3_600_000},
+        ]  # fmt: skip
+        yield Obligation("chargeUpdated", "reply-texts", ", ".join(names), source, tuple(steps), setup="empty")
+
+
 def fault_obligations() -> Iterator[Obligation]:
     """Every kind of fault with every field of a rule and every pair of fields."""
     document = packaged_contract("sandbox").document

@@ -140,6 +140,7 @@ RESTARTED = {"restarted-lists": (*SETUPS["lists"], _AGAIN)}
 SHARED: Mapping[str, int] = {"rows": 60, "lists": 150, "empty": 25, "restarted-lists": 150, "long": 120,
                               "disk": 20, **dict.fromkeys(PORTIONS, 120),
                               **dict.fromkeys(CONTROL_SETUPS, 300), "control-rows": 110, "control-few-rows": 30,
+                              "control-fields": 100,
                               "control-deliveries": 6, "control-network": 60}  # fmt: skip
 
 

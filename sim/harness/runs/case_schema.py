@@ -19,7 +19,9 @@ from leyden.harness.control.search_checks import COUNTS, KINDS
 from leyden.harness.control.state_checks import WAYS
 from leyden.harness.control.store_checks import COMPACTIONS, ENDINGS, POLICIES
 from leyden.harness.control.whole.apart_checks import APART_WAYS
+from leyden.harness.control.whole.copy_checks import COPY_CHECKS
 from leyden.harness.control.whole.late_checks import LATE_WAYS
+from leyden.harness.control.whole.repeated_checks import REPEATED
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.specification import PATCH_SCHEMA
@@ -111,7 +113,9 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "kind": _TEXT, "charge?": _TEXT, "event?": _TEXT, "operation?": _OPERATION, "delay?": _MS,
         "attempt?": {"type": "integer", "minimum": 1, "maximum": 1000},
         "count?": {"type": "integer", "minimum": 1, "maximum": 10**6},
+        "value?": _TEXT, "names?": {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 20},
     },
+    "clear_faults": {"count?": {"type": "integer", "minimum": 1, "maximum": 10**6}},
     "rotate": {},
     "spare_key": {},
     "replay": {"charge": _TEXT, "offset?": _MS, "how?": {"enum": ["delay"]}},
@@ -151,6 +155,20 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "body": _OBJECT, "draw?": _DRAW, "count?": {"type": "integer", "minimum": 1, "maximum": 200},
         "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS}, "how?": {"enum": ["at", "delay"]},
         "every?": {"type": "integer", "minimum": 1, "maximum": 1_000},
+    },
+    "control_unsent": {
+        "check": {"enum": ["unknown", "in flight"]}, "count": {"type": "integer", "minimum": 1, "maximum": 100},
+        "every": {"type": "integer", "minimum": 1, "maximum": 101}, "how?": {"enum": ["at", "delay"]},
+    },
+    "control_field": {"operation": _NAME, "kind": _TEXT, "body": _OBJECT, "target?": _TARGET},
+    "control_copies": {
+        "check": {"enum": list(COPY_CHECKS)}, "how?": {"enum": ["snapshot"]},
+        "count?": {"type": "integer", "minimum": 0, "maximum": 2**53 - 1},
+    },
+    "control_repeated": {
+        "steps": _STEPS_WITHIN, "refused": {**_STEPS_WITHIN, "minItems": 1, "maxItems": 1},
+        "check": {"enum": list(REPEATED)}, "how?": {"enum": ["fork", "import"]},
+        "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
     },
     "control_kept": {
         "how": {"enum": list(WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},

@@ -121,6 +121,9 @@ def _sentence(step: Step) -> str:
         case "fault":
             rest = ", ".join(f"{name} {value}" for name, value in step.items() if name not in {"do", "kind"})
             return f"inject the fault {step['kind']}{f' ({rest})' if rest else ''}"
+        case "clear_faults":
+            which = f"the fault {step['count']}" if "count" in step else "all faults"
+            return f"clear {which} of callbacks"
     words = {**step, "who": who, "body": one_line(step.get("body"), 200)}
     return _SENTENCES[step["do"]].format_map(words) if step["do"] in _SENTENCES else one_line(dict(step))
 

@@ -30,6 +30,7 @@ _NEVER = {
     "wallet": "balances: they may contain more than this run paid",
     "receiver": "retries: only a sandbox has scripted receivers",
     "fault": "faults: only a sandbox can inject them",
+    "clear_faults": "faults: only a sandbox can inject them",
     "replay": "replays of deliveries: only a sandbox has them",
     "follow": "obligations of the documents: their answers depend on everything that the service has",
     "crash": "kills of the service: only a sandbox in process can be killed within a step",

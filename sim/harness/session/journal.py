@@ -37,6 +37,7 @@ IGNORED_KINDS: Mapping[str, str] = {
     "copy_failed": "the copies of a fault are in the inboxes",
     "copy_not_sent": "the copies of a fault are in the inboxes",
     "fault_added": "the request that adds it is compared",
+    "faults_cleared": "the request that clears them is compared",
     "fault_hit": "the attempts and the inboxes show the faults",
     "fault_held": "the attempts and the inboxes show the faults",
     "fault_without_effect": "the attempts and the inboxes show the faults",

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import orjson
 
+from leyden.harness.checks import messages
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest, StaticCharge
@@ -19,8 +20,7 @@ _PAGE = 1_000
 _READ_ONE_BY_ONE = 300
 _LINKS, _FILTERS = 3, 6  # of a run, whose lists are read at its end
 _ENOUGH, _RARE = 40, 1e-10  # retries for a statement about their jitter, and how often it is wrong
-# Members of an attempt that are not compared: texts for people, and what a fault sent; the headers are compared by
-# themselves.
+# Members of an attempt that are not compared: texts for people; headers and what a fault sent are by themselves.
 _NOT_COMPARED = frozenset({"note", "sent", "headers"})
 
 
@@ -214,7 +214,7 @@ def _check_attempts(session: Session, delivery: Delivery, observed: list[dict[st
         checks.same(expected, found, "callback_contract", "callback-delivery", place)
         # What would have gone to a network is signed with the real time.
         if one is not None and not (one.error == "blocked" and session.target.network):
-            checks.headers(row["headers"], delivery, one, delivery.text or "", f"{place}: headers")
+            messages.attempted(row, delivery, one, place)
 
 
 def _attempt(one: Attempt) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def check_received_requests(session: Session, host: str) -> None:
         # Messages about different Charges are independent: after a restart those of one instant have any order.
         received = _in_order_of(due, received)
     for request, one in zip(received, due, strict=True):
-        checks.received_request(request, one, f"{where}, {one.delivery.event} of {one.delivery.charge.label}")
+        messages.received_request(request, one, f"{where}, {one.delivery.event} of {one.delivery.charge.label}")
     session.checked_requests[host] = len(expected)
 
 

@@ -33,7 +33,8 @@ _URL = "http://localhost"
 ENDS = ("close", "kill", "torn", "compact")
 _KEPT_OPTIONS = ("--rate", "--seed", "--start")
 # Of `leyden serve`. Somebody else may have written the case: no option names a file, and none opens the network.
-_OPTIONS = frozenset({"rate", "seed", "start", "keep", "webhook_secret", "overlay", "network", "autopay", "egress"})
+_OPTIONS = frozenset({"rate", "seed", "start", "keep", "webhook_secret", "overlay", "network", "autopay", "egress",
+                      "durability"})  # fmt: skip
 _MOST_ROUNDS, _LONGEST_S = 1_000, 1  # of waits for callbacks that are in flight after a response
 _TORN = b'["00000000",{"charges":[[1'  # of a commit that was never confirmed
 
@@ -168,10 +169,12 @@ class HostedServer:
             if world.clock.rate:
                 self._loop.run_until_complete(catch_up(world))
 
-    def restart(self, how: str = ENDS[0], *, stopped_ms: int = 0, options: Sequence[str] = ()) -> None:
+    def restart(
+        self, how: str = ENDS[0], *, stopped_ms: int = 0, options: Sequence[str] = (), without: Sequence[str] = ()
+    ) -> None:
         """End the server in one of the ways of `ENDS`, let this real time pass, and start a server on the same data. It
-        has the same options, except those that are stored in the data (`--rate`, `--seed`, `--start`), and these
-        `options`."""
+        has the same options, except those that are stored in the data (`--rate`, `--seed`, `--start`) and those of
+        `without`, and these `options`."""
         assert self._data is not None, "the server has no data directory"
         data = self._data
         if how == "compact":
@@ -189,7 +192,7 @@ class HostedServer:
         self._close_stores()
         self._time.ms += stopped_ms
         self._data = data
-        self._options = (*self._without_kept(), *options)
+        self._options = (*self._without_kept(without), *options)
         self._open()
 
     @property
@@ -220,8 +223,9 @@ class HostedServer:
         shutil.copytree(self._data, folder / "data")
         return str(folder)
 
-    def _without_kept(self) -> tuple[str, ...]:
-        kept = {place + more for place, name in enumerate(self._options) if name in _KEPT_OPTIONS for more in (0, 1)}
+    def _without_kept(self, others: Sequence[str] = ()) -> tuple[str, ...]:
+        names = {*_KEPT_OPTIONS, *others}
+        kept = {place + more for place, name in enumerate(self._options) if name in names for more in (0, 1)}
         return tuple(text for place, text in enumerate(self._options) if place not in kept)
 
     def _close_stores(self) -> None:

@@ -3,6 +3,7 @@ without it, and nothing else does."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -26,6 +27,9 @@ KINDS: Mapping[str, tuple[str, frozenset[str], tuple[str, ...]]] = {
 # Rows are removed at the ends of commits, a few at a time.
 _COMMITS = 12
 _INBOX = "shop.inbox"
+_COUNTED = frozenset(shown for shown, _, _ in KINDS.values())  # entries of the journal are removed by each request
+_COUNT = re.compile(r"(\w+)=(\d+)")
+_ASKED = (("GET", "/sandbox/v1"), ("GET", "/v0/wallet"), ("GET", "/v0/unknown"), ("POST", "/v0/charges"))
 SAME = {"reason": None}  # not compared: a payment of a Charge that was removed says that its invoice is unknown
 
 
@@ -44,6 +48,26 @@ def check_keep(make: Callable[[tuple[str, ...]], Host], step: Mapping[str, Any])
         kept.server.restart(step["how"])
         kept.forget()
         _compare(whole, kept, keep, ended, f"with --keep {keep}, after {step['how']} and a start")
+        for again in ("without", "still without"):
+            kept.server.restart(step["how"], without=("--keep",))
+            kept.forget()
+            _compare(whole, kept, keep, ended, f"{again} --keep, after {step['how']} and a start")
+
+
+def _check_header(host: Host, where: str) -> Mapping[str, int]:
+    """Every response has the counts of removed rows in a header, once one is not 0. Returns the counts."""
+    state = host.read("/sandbox/v1")
+    removed: Mapping[str, int] = state.get("removed", {})
+    if "--keep" in host.server.options and (state.get("keep") is None or "removed" not in state):
+        raise violation(f"GET /sandbox/v1 {where}", "the members keep and removed", sorted(state))
+    for method, target in _ASKED:
+        text = host.ask(method, target).headers.get("leyden-removed", "")
+        found = {name: int(count) for name, count in _COUNT.findall(text)}
+        counts = [{name: count for name, count in each.items() if count and name in _COUNTED}
+                  for each in (removed, found)]  # fmt: skip
+        if counts[0] != counts[1]:
+            raise violation(f"{method} {target} {where}: Leyden-Removed", dict(removed), text)
+    return removed
 
 
 def commit(host: Host) -> None:
@@ -64,7 +88,7 @@ def _ends(host: Host) -> dict[tuple[str, str], int]:
 
 
 def _compare(whole: Host, kept: Host, keep: int, ended: Mapping[tuple[str, str], int], where: str) -> None:
-    removed = kept.read("/sandbox/v1")["removed"]
+    removed = _check_header(kept, where)
     for name, (shown, pending, _) in KINDS.items():
         rows = {row["id"]: row for row in whole.rows(name)}
         over = sorted((row for row in rows if rows[row]["status"] not in pending), key=lambda row: ended[name, row])
@@ -79,7 +103,7 @@ def _compare(whole: Host, kept: Host, keep: int, ended: Mapping[tuple[str, str],
             missing, more = [one for one in wanted if one not in found], [one for one in found if one not in wanted]
             words = f"missing: {missing[:3]}; not expected: {more[:3]}"
             raise violation(f"{name} {where}", f"{len(wanted)} rows, as they are without it", words)
-        if removed.get(shown) != len(gone):
+        if removed.get(shown, 0) != len(gone):
             raise violation(f"removed {shown} {where}", len(gone), removed)
         for one in (*gone,)[:4]:
             if name in {CHARGES, STATICS}:

@@ -233,6 +233,7 @@ def _newer(text: str) -> Iterator[tuple[str, int]]:
 # The first step of the cases of a setup.
 CONTROL_SETUPS: Mapping[str, Callable[[], Step]] = {
     "control-empty": lambda: host(()),
+    "control-fields": lambda: host(()),
     "control-rows": lambda: host(rows(120)),
     "control-few-rows": lambda: host(rows(21)),
     "control-deliveries": lambda: host(delivery_rows()),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leyden.harness.control.documents import control_operations
-from leyden.harness.control.refused_commits import FULL
+from leyden.harness.control.refused_commits import FULL, SYNC
 from leyden.harness.obligations.control.kept import EXERCISES, NETWORK, base_steps
 from leyden.harness.obligations.control.setups import PAUSED, advance, charge, pay, send, static
 from leyden.harness.obligations.obligation import Obligation
@@ -21,6 +21,7 @@ _CHARGE = {"amount": "3000", "description": "full", "callbackUrl": "http://full.
 _STATIC = {"minAmount": "1000", "maxAmount": "5000", "description": "full"}
 # Snapshots are kept in memory. A restore is refused without a start after it, which ends the snapshot.
 _WITHOUT = frozenset({"createSnapshot", "deleteSnapshot"})
+_WRITES = tuple(how for how in FULL if how != SYNC)
 _FEW = (static(1, "s0", internalId="till"), charge(1, "c"))
 # The requests of the charge service.
 _REQUESTS: Mapping[str, Step] = {
@@ -48,7 +49,8 @@ def refused_commit_obligations() -> Iterator[Obligation]:
     for place, request in _REQUESTS.items():
         number += 1
         for how in FULL:
-            yield from _pair(place, _FEW, request, (), number, how, setup="refused-changed")
+            options = ("--durability", "always") if how == SYNC else ()
+            yield from _pair(place, _FEW, request, options, number, how, setup="refused-changed")
     for name, exercise in EXERCISES.items():
         steps = exercise()
         if name not in _WITHOUT:
@@ -56,7 +58,7 @@ def refused_commit_obligations() -> Iterator[Obligation]:
             at = _last_of(name, steps)
             before = (*base_steps(), *steps[:at])
             options = NETWORK if "network" in str(steps) else ()
-            yield from _pair(name, before, steps[at], options, number, FULL[number % len(FULL)])
+            yield from _pair(name, before, steps[at], options, number, _WRITES[number % len(_WRITES)])
 
 
 def _last_of(name: str, steps: Sequence[Any]) -> int:
@@ -74,9 +76,11 @@ def _pair(
     place: str, steps: Sequence[Any], refused: Any, options: Sequence[str], number: int, how: str,
     setup: str = "full-disk-changed",
 ) -> Iterator[Obligation]:  # fmt: skip
+    # After a refused sync the next commit writes everything again; until then nothing is confirmed.
+    then = (charge(1, "sure"), *_THEN) if how == SYNC else _THEN
     for end in ("", *(() if "restore" in refused["target"] else (ENDS[number % len(ENDS)],))):
         step: Any = {"do": "control_full_disk", "how": how, "options": [*PAUSED, *options], "steps": [*steps],
-                     "refused": [{**refused, "count": 1}], "then": [*_THEN]}  # fmt: skip
+                     "refused": [{**refused, "count": 1}], "then": [*then]}  # fmt: skip
         if end:
             step["end"] = end
         case = f"{place}, {how}{f', {end}' if end else ''}"
