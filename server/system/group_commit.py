@@ -11,18 +11,24 @@ from leyden.server.ports import CallbackRequest, CallbackResponse, OnResponse
 from leyden.server.store.store import Store
 from leyden.server.system.http_client.transport import HttpTransport, ReportContext
 
+_REWRITE_PAUSE_S = 1.0
+
 
 class GroupCommit:
     """The wait for the disk under policy `always`, for a store opened with `group_commit`.
 
     Flushes run one after another in a worker thread. A caller that arrives during a flush waits for the next one,
     because the running flush may have started before the caller's commit.
+
+    After a flush that failed only a new journal brings to the disk what was committed. The next commit writes it. So
+    does a caller that commits nothing, such as a request that is repeated with its key: at most once a second.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: list[asyncio.Future[None]] = []
         self._flushing: asyncio.Task[None] | None = None
+        self._rewrite_at_s: float | None = None  # on the event loop's clock: after a flush that failed
 
     async def wait_durable(self) -> None:
         """Return when everything committed so far is on the disk.
@@ -33,6 +39,12 @@ class GroupCommit:
         if self._store.depth or not self._store.unsynced:
             return
         loop = asyncio.get_running_loop()
+        if self._rewrite_at_s is not None and loop.time() >= self._rewrite_at_s:
+            self._rewrite_at_s = loop.time() + _REWRITE_PAUSE_S
+            try:
+                self._store.compact()
+            except StorageUnavailable as error:
+                raise _not_confirmed(error) from None
         # One future for each caller: a cancelled caller does not cancel the others.
         waiting = loop.create_future()
         self._waiting.append(waiting)
@@ -51,6 +63,7 @@ class GroupCommit:
                     await loop.run_in_executor(None, self._store.flush)
                 except StorageUnavailable as error:
                     failure = error
+                self._rewrite_at_s = None if failure is None else self._rewrite_at_s or loop.time()
                 for future in waiting:
                     if future.done():
                         continue

@@ -19,6 +19,7 @@ from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
+from leyden.server.system import group_commit
 from leyden.server.system.group_commit import DurableTransport, GroupCommit
 from leyden.world.config import world_config
 from leyden.world.world import World
@@ -232,7 +233,9 @@ class Served:
         self.world = World(config, self.store, control_handlers=control_handlers, wait_durable=sync.wait_durable)
         self.unsynced_when_answered: list[bool] = []
 
-    async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    async def ask(
+        self, method: str, path: str, body: Any = None, *, idempotency_key: str | None = None
+    ) -> tuple[int, Any]:
         raw = b"" if body is None else orjson.dumps(body)
         sent: list[Any] = []
         unread = [{"type": "http.request", "body": raw, "more_body": False}]
@@ -247,6 +250,8 @@ class Served:
 
         path, _, query = path.partition("?")
         headers = [KEY] if body is None else [KEY, (b"content-type", b"application/json")]
+        if idempotency_key is not None:
+            headers.append((b"idempotency-key", idempotency_key.encode()))
         scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "headers": headers}
         await self.world.app({**scope, "query_string": query.encode(), "root_path": ""}, receive, send)
         return sent[0]["status"], orjson.loads(sent[1]["body"])
@@ -322,6 +327,41 @@ def test_when_the_disk_fails_writes_get_507_and_reads_succeed(served: Served, mo
 
     run_scenario(scenario)
     assert served.unsynced_when_answered[-1] is False
+
+
+def test_a_request_that_is_repeated_with_its_key_is_confirmed_when_the_disk_works_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other commit comes, and a repetition makes none: the journal is written anew for it, once a second at most."""
+    monkeypatch.setattr(group_commit, "_REWRITE_PAUSE_S", 0.05)
+    body = {"amount": "2000", "description": "unsure"}
+
+    async def scenario() -> None:
+        with monkeypatch.context() as fault:
+            rewrites = []
+
+            def broken(fd: int) -> None:
+                rewrites.append(fd)
+                raise OSError(errno.EIO, "Input/output error")
+
+            fault.setattr(os, "fsync", broken)
+            for _ in range(4):
+                assert (await served.ask("POST", "/v0/charges", body, idempotency_key="a"))[0] == 507
+            assert (await served.ask("GET", "/v0/charges?limit=1"))[0] == 200
+            assert len(rewrites) <= 3  # the flush, and a new journal for one of the others
+        await asyncio.sleep(0.1)
+        status, answer = await served.ask("POST", "/v0/charges", body, idempotency_key="a")
+        assert status == 200
+        assert not served.store.unsynced
+        _, listed = await served.ask("GET", "/v0/charges")
+        assert [charge["id"] for charge in listed["data"]] == [answer["data"]["id"]]
+
+    run_scenario(scenario)
+    assert served.unsynced_when_answered[-1] is False
+    data = served.store.directory
+    served.store.close()
+    with Store.open(data) as again:
+        assert len(again.table("charges")) == 1
 
 
 def test_under_interval_everything_is_flushed_after_the_interval(
