@@ -9,6 +9,7 @@ imports, is tested by the tests that start Python: `integration/test_served.py`,
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import json
 import os
@@ -79,7 +80,8 @@ class ForkedProcess:
     def send_signal(self, number: signal.Signals) -> None:
         """Send this signal to the process if it runs."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile, and its parent has noticed
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Send SIGTERM to the process if it runs."""
