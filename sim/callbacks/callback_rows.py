@@ -109,7 +109,7 @@ class ReceivedFields(TypedDict):
 
 class PostRow(ReceivedFields):
     """Table `received`, `id` is `<receiver>#<number>`. `acknowledged`: whether the sender got a 2xx response. `copy` is
-    true of what a fault sent besides an attempt, and absent otherwise and in rows of earlier versions."""
+    true of what a fault sent besides an attempt; earlier versions left it out otherwise, or always."""
 
     id: str
     webhook_id: str

@@ -75,9 +75,8 @@ class Posts:
     ) -> None:
         """Add a callback, or a `copy` that a fault sent, and delete the oldest one beyond the limit."""
         webhook_id = got["headers"].get("webhook-id", "")
-        row = {**got, "id": f"{name}#{number}", "webhook_id": webhook_id, "acknowledged": acknowledged}
-        if copy:
-            row["copy"] = True
+        state = {"webhook_id": webhook_id, "acknowledged": acknowledged, "copy": copy}
+        row = {**got, "id": f"{name}#{number}", **state}
         self._rows.put(cast(PostRow, row))
         oldest = number - self.kept
         while self._rows.delete(f"{name}#{oldest}"):  # several, when an earlier start kept more
@@ -94,7 +93,10 @@ class Posts:
         )
 
     def first(self, name: str, webhook_id: str) -> PostRow | None:
-        """The receiver's oldest stored callback with this `webhook-id`, or None."""
+        """The receiver's oldest stored callback with this `webhook-id`, or None; None also for one without an id, which
+        repeats no other."""
+        if not webhook_id:
+            return None
         prefix = f"{name}#"
         return next((row for row in self._rows.find("webhook_id", webhook_id) if row["id"].startswith(prefix)), None)
 
@@ -102,8 +104,9 @@ class Posts:
         """Whether a fault sent this callback besides an attempt. A row of an earlier version does not say so: then it
         is one if an earlier stored callback of the receiver has its `webhook-id` and its attempt."""
         prefix = f"{name}#"
-        if self._rows.existing(f"{prefix}{number}").get("copy"):
-            return True
+        is_copy = self._rows.existing(f"{prefix}{number}").get("copy")
+        if is_copy is not None:
+            return is_copy
         return got.repeated and any(
             row["attempt"] == got.attempt and row["id"].startswith(prefix) and int(row["id"][len(prefix) :]) < number
             for row in self._rows.find("webhook_id", got.webhook_id)

@@ -154,3 +154,19 @@ def test_a_copy_of_the_sandbox_that_is_made_in_flight_counts_as_the_original(
         assert list(sandbox.faults) == list(fork.faults) == list(loaded.faults)
         assert next(iter(sandbox.faults))["hits"] == 0
         assert sandbox.journal_hash == fork.journal_hash == loaded.journal_hash
+
+
+def test_messages_without_an_id_repeat_no_other_and_copies_are_those_of_faults() -> None:
+    with Sandbox(seed=1) as sandbox:
+        sandbox.faults.add("missing_headers", count=3)
+        for number in range(3):
+            charge = sandbox.charges.create(
+                amount=f"{number + 1}000", description="x", callbackUrl="http://s.localhost/"
+            )
+            sandbox.wallet("a").pay(charge)
+        sandbox.run()
+        posts = sandbox.ask("GET", "/sandbox/v1/inboxes/s")["posts"]
+        assert [(one["copy"], "webhook-id" in one["headers"]) for one in posts] == [(False, False)] * 3
+        for one in sandbox.receiver("s").inbox:
+            assert not one.repeated
+            assert not any("the same webhook-id" in text for text in one.verdict)

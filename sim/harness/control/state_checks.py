@@ -268,7 +268,11 @@ def _masked(value: Any, how: str, copied: bool) -> Any:
     """A value without the members that may differ."""
     if isinstance(value, Mapping):
         names = [name for name in value if name not in _MAY_DIFFER[how]]
-        return {name: _masked(value[name], how, copied) for name in names}
+        shown = {name: _masked(value[name], how, copied) for name in names}
+        if how in ENDS and isinstance(shown.get("timeline"), list):
+            # The journal, which has the order within an instant, begins anew with each start.
+            shown["timeline"].sort(key=lambda event: (event["at"], json.dumps(event)))
+        return shown
     if isinstance(value, list):
         return [_masked(one, how, copied) for one in value]
     if copied and isinstance(value, str):
