@@ -240,7 +240,7 @@ def test_a_sandbox_that_is_loaded_from_changed_rows_can_be_used() -> None:
         for sandbox in loaded:
             refusal(lambda: use(sandbox))  # noqa: B023
             used += 1
-    assert used > number // 5
+    assert used > number // 25  # most contradict another row, and are refused
 
 
 COUNTED = (
