@@ -25,7 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = _run(list(given), is_process=is_process)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RuntimeError) as error:
+        # Before Python 3.12 one that comes while a class sets the names of its members is the cause of a RuntimeError.
+        if isinstance(error, RuntimeError) and not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
         status = _interrupted(given)
         # CPython notes an interrupt that leaves an `exec` of a text, as a dataclass has one, and ends the process by
         # SIGINT then, whatever its exit status. Another `exec` clears the note.
