@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -214,3 +217,18 @@ def test_the_same_obligation_with_another_meaning_is_refused() -> None:
     one = Obligation("a", "b", "c", "d", ())
     assert one.id == "a b c"
     assert resolved({"x": {"y": 1}}, {"$ref": "#/x", "z": 2}) == {"y": 1, "z": 2}
+
+
+_DERIVED = "from leyden.harness.obligations.derive import all_obligations; print(all_obligations())"
+
+
+def test_every_process_derives_the_same_obligations() -> None:
+    """A seed of `leyden fuzz` makes the same requests everywhere, whatever the hashes of texts are."""
+
+    def derived(hash_seed: str) -> str:
+        variables = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        return subprocess.run(
+            [sys.executable, "-c", _DERIVED], env=variables, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert derived("0") == derived("1")

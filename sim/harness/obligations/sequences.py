@@ -100,16 +100,21 @@ def reply_header_obligations() -> Iterator[Obligation]:
         host, label = f"h{number}.inbox", f"h{number}"
         answers = [{"status": 500, "headers": dict(headers), "body": f"body {place}" if body else "body"}
                    for place, headers in enumerate(_HEADERS[case])]  # fmt: skip
-        steps: list[Step] = [
-            {"do": "receiver", "host": host, "answers": answers},
-            {"do": "create_charge", "as": label, "body": {"amount": "1000", "description": "x",
-                                                          "callbackUrl": f"http://{host}.localhost/hook"}},
-            {"do": "fail", "charge": label},
-            {"do": "advance", "by": 20_000},
-            {"do": "advance", "by": 700_000},
-        ]  # fmt: skip
+        steps = _retried(host, label, answers)
         name = f"{case}, another body" if body else case
-        yield Obligation("chargeUpdated", "reply-headers", name, source, tuple(steps), setup="empty")
+        yield Obligation("chargeUpdated", "reply-headers", name, source, steps, setup="empty")
+
+
+def _retried(host: str, label: str, answers: list[Any]) -> tuple[Step, ...]:
+    """A Charge whose callback gets these answers: the first attempt, and the next two."""
+    body = {"amount": "1000", "description": "x", "callbackUrl": f"http://{host}.localhost/hook"}
+    return (
+        {"do": "receiver", "host": host, "answers": answers},
+        {"do": "create_charge", "as": label, "body": body},
+        {"do": "fail", "charge": label},
+        {"do": "advance", "by": 20_000},
+        {"do": "advance", "by": 700_000},
+    )
 
 
 def reply_text_obligations() -> Iterator[Obligation]:
@@ -125,16 +130,8 @@ def reply_text_obligations() -> Iterator[Obligation]:
             if name != "none" else texts[name]
             for name, other in zip(names, headers if number % 3 == 1 else names[::-1], strict=True)
         ]  # fmt: skip
-        steps: list[Step] = [
-            {"do": "receiver", "host": host, "answers": answers},
-            {"do": "create_charge", "as": label, "body": {"amount": "1000", "description": "x",
-                                                          "callbackUrl": f"http://{host}.localhost/hook"}},
-            {"do": "fail", "charge": label},
-            {"do": "advance", "by": 20_000},
-            {"do": "advance", "by": 700_000},
-            {"do": "advance", "by": 3_600_000},
-        ]  # fmt: skip
-        yield Obligation("chargeUpdated", "reply-texts", ", ".join(names), source, tuple(steps), setup="empty")
+        steps: tuple[Step, ...] = (*_retried(host, label, answers), {"do": "advance", "by": 3_600_000})
+        yield Obligation("chargeUpdated", "reply-texts", ", ".join(names), source, steps, setup="empty")
 
 
 def fault_obligations() -> Iterator[Obligation]:

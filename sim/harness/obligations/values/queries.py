@@ -39,10 +39,10 @@ def query_obligations() -> Iterator[Obligation]:
             for keyword in keywords_of(schema):
                 if keyword not in _KNOWN:
                     yield Obligation(place, f"keyword:{keyword}", "", source, ())
-            seen: set[str] = set()
+            seen: dict[str, None] = {}  # in order: the first one is valid
             for kind, text in _texts(name, schema):
                 if text not in seen:
-                    seen.add(text)
+                    seen[text] = None
                     yield _query(one, place, kind, shown(text), source, f"{name}={quote(text, safe='')}")
             value = next(iter(seen))
             for kind, query in _forms(name, quote(value, safe="")):
