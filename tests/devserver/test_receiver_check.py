@@ -459,6 +459,10 @@ def test_the_example_of_a_failure_is_the_answer_that_failed() -> None:
     answers = iter([CallbackResponse(status=200, headers={"leyden-effect": "applied"})] * 2)
     finding = checked(lambda post: next(answers), only=["duplicate"]).findings[0]
     assert finding.example is finding.exchanges[1]
+    ignored = [CallbackResponse(status=200, headers={"leyden-effect": word}) for word in ("applied", "ignored")]
+    answers = iter([*ignored, *[CallbackResponse(status=500)] * 3])
+    finding = checked(lambda post: next(answers), only=["at-once"]).findings[0]
+    assert finding.example is finding.exchanges[2]
 
 
 @pytest.mark.parametrize("status", [302, 401, 404, 429, 500, 503])

@@ -116,11 +116,10 @@ class Finding:
         """The exchange that shows what was found: the first with a wrong response, or the first one."""
         acted: set[str] = set()
         for exchange in self.exchanges:
-            message = exchange.sent.request.delivery_id
-            if exchange.is_late or message in acted or not _is_expected(exchange, self.case):
+            applied = {exchange.sent.request.delivery_id} if exchange.effect == "applied" else set()
+            if exchange.is_late or applied & acted or not _is_expected(exchange, self.case):
                 return exchange
-            if exchange.effect == "applied":
-                acted.add(message)
+            acted |= applied
         return self.exchanges[0] if self.exchanges else None
 
     @property
