@@ -8,12 +8,12 @@ from functools import cache
 
 from leyden.errors import ArgumentError
 from leyden.server.contract.types import Operation
+from leyden.text_patterns import ANY_TEXT
 
 _KEY = "idempotency-key"
 # Kinds that change the body, which a response to HEAD does not have.
 _OF_BODY = frozenset({"slow_body", "truncated_body", "unknown_fields"})
 _STALE_READ, _KEY_IN_USE = "stale_read", "key_in_use"
-_ANY, _MANY = "?", "*"  # of a pattern
 _PARAMETER = re.compile(r"\{[^/{}]*\}")
 _ONE_OF_PART, _MORE_OF_PART = "{", "}"  # of a parameter in a path: characters other than a slash
 
@@ -48,7 +48,7 @@ def check_applicable(
 
 def as_pattern(path: str) -> str:
     """The pattern that matches every path of a template: `*` for each parameter, such as `{id}`."""
-    return _PARAMETER.sub(_MANY, path)
+    return _PARAMETER.sub(ANY_TEXT, path)
 
 
 def _methods(operation: Operation) -> list[str]:
@@ -70,33 +70,23 @@ def _listed(values: Iterable[str]) -> str:
 
 
 def _can_match(pattern: str, path: str) -> bool:
-    """Whether some path of the operation matches the pattern of `fnmatch`. A parameter is any text without a slash."""
-    given, template = _tokens_of_pattern(pattern), _tokens_of_path(path)
+    """Whether some path of the operation matches the pattern. A parameter is any text without a slash."""
+    template = _tokens_of_path(path)
 
     @cache
     def common(i: int, j: int) -> bool:
-        if i == len(given) or j == len(template):
-            rest = given[i:] or template[j:]
-            return all(token in (_MANY, _MORE_OF_PART) for token in rest)
-        one, other = given[i], template[j]
-        if one == _MANY:
+        if i == len(pattern) or j == len(template):
+            rest = pattern[i:] or template[j:]
+            return all(token in (ANY_TEXT, _MORE_OF_PART) for token in rest)
+        one, other = pattern[i], template[j]
+        if one == ANY_TEXT:
             return common(i + 1, j) or common(i, j + 1)
         if other == _MORE_OF_PART:
             return common(i, j + 1) or (one != "/" and common(i + 1, j))
-        same = one in (_ANY, other) or (other == _ONE_OF_PART and one != "/")
+        same = one == other or (other == _ONE_OF_PART and one != "/")
         return same and common(i + 1, j + 1)
 
     return common(0, 0)
-
-
-def _tokens_of_pattern(pattern: str) -> tuple[str, ...]:
-    tokens: list[str] = []
-    place = 0
-    while place < len(pattern):
-        end = pattern.find("]", place + 2) if pattern[place] == "[" else -1
-        tokens.append(_ANY if end > 0 else pattern[place])
-        place = max(end, place) + 1
-    return tuple(tokens)
 
 
 def _tokens_of_path(path: str) -> tuple[str, ...]:

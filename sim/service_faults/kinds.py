@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, TypedDict
 
 from leyden.arguments import MAX_TIMES, checked_count, hint, rule_span_ms, seconds, whole_number
@@ -13,6 +12,7 @@ from leyden.server.contract.types import Operation
 from leyden.server.printable import cut, quoted
 from leyden.server.timestamps import to_iso
 from leyden.service_faults.applicable import applies_to, as_pattern, check_applicable
+from leyden.text_patterns import matches_pattern
 
 ERROR, RESET, KEY_IN_USE, STALE_READ = "error", "connection_reset", "key_in_use", "stale_read"
 
@@ -197,7 +197,7 @@ def fits(row: ServiceFaultRow, operation: Operation, method: str, path: str) -> 
         applies_to(row["kind"], operation, method)
         and row["operation"] in (None, operation.operation_id)
         and row["method"] in (None, method)
-        and (row["path"] is None or fnmatchcase(path, row["path"]))
+        and (row["path"] is None or matches_pattern(path, row["path"]))
     )
 
 

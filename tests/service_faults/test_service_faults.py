@@ -156,6 +156,8 @@ def test_the_sandbox_s_own_traffic_and_wallets_are_not_affected(sandbox: Sandbox
         ),
         ({"kind": "error", "path": "/sandbox/v1/*"}, "no operation"),
         ({"kind": "error", "path": "v0/charges"}, "no operation"),
+        ({"kind": "error", "path": "/v0/charge[s]"}, "has a path like /v0/charge[s]: choose one of /v0/charges"),
+        ({"kind": "error", "path": "/v?/charges"}, "no operation of the service has a path like /v?/charges"),
         ({"kind": "error", "path": "/v0/charges/*/*"}, "no operation"),
         ({"kind": "error", "method": "DELETE"}, "the method DELETE: choose one of POST, GET, HEAD, PATCH"),
         ({"kind": "error", "method": "PATCH", "path": "/v0/charges"}, "choose one of /v0/static-charges/*"),
@@ -197,7 +199,7 @@ def test_every_path_that_a_refusal_proposes_can_be_given_and_applies(sandbox: Sa
 
 @pytest.mark.parametrize(
     "path",
-    ["/v0/charges/*", "/v0/*", "*", "/v0/charges/0ceeffd6", "/v0/charge[s]", "/v?/charges", "*/wallet"],
+    ["/v0/charges/*", "/v0/*", "*", "/v0/charges/0ceeffd6", "*/charges", "*/wallet", "/v0/charges/a?b", "/lnurlp/[a]*"],
 )
 def test_a_path_that_a_request_can_have_is_accepted(sandbox: Sandbox, path: str) -> None:
     assert sandbox.service_faults.add("error", path=path)["path"] == path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict
 
 from leyden.arguments import MAX_TIMES, checked_count, rule_span_ms, seconds, shortened, whole_msat
@@ -14,6 +13,7 @@ from leyden.server.charges.rows import ChargeRow
 from leyden.server.money import parse_msat
 from leyden.server.printable import cut, quoted
 from leyden.server.timestamps import to_iso
+from leyden.text_patterns import matches_pattern
 
 NEVER, TWICE = "never", "twice"
 RULE_OUTCOMES = (*OUTCOMES, TWICE, NEVER)
@@ -229,7 +229,7 @@ def payer_resource(row: PayerRow) -> dict[str, Any]:
 
 
 def _fits(pattern: str | None, text: str | None) -> bool:
-    return pattern is None or fnmatchcase(text or "", pattern)
+    return pattern is None or (text is not None and matches_pattern(text, pattern))
 
 
 def _span_ms(name: str, value: str | float | None) -> int | None:
