@@ -357,14 +357,20 @@ def _sent(host: Host, steps: Sequence[Mapping[str, Any]]) -> set[str]:
 def _check_between(host: Host, of: ControlList, path: str, step: Mapping[str, Any]) -> None:
     """Rows appear, change and are removed after the first page. The pages contain each row that existed all the time
     exactly once and in order, no removed row that was not read before, and new rows as the order of the list
-    requires."""
-    size = step.get("count", 3)
+    requires. With a `kind` the last row of the first page is one of these, and `page` has the rows from it on."""
     before = host.full(of, path)
+    cursor = None
+    if "kind" in step:
+        places = [number for number, row in enumerate(before) if row.get("kind") == step["kind"]]
+        if not places:
+            raise StepImpossible(step["kind"])
+        cursor = places[len(places) // 2]
+    size = step.get("count", 3) if cursor is None else cursor + 1
     read: list[Row] = []
     key_of = _event if of.order == "time" else _key
 
     def change() -> None:
-        host.answers["page"] = [dict(row) for row in before]
+        host.answers["page"] = [dict(row) for row in before[cursor:]]
         _sent(host, step["steps"])
 
     read += host.pages(of, path, {"limit": str(size)}, change)

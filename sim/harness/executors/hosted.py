@@ -12,6 +12,7 @@ from leyden.harness.control.clock_checks import check_clock
 from leyden.harness.control.field_checks import check_field
 from leyden.harness.control.host import Host
 from leyden.harness.control.list_checks import check_list
+from leyden.harness.control.payment_checks import check_payments
 from leyden.harness.control.pending_checks import check_pending
 from leyden.harness.control.refusal_checks import check_refused
 from leyden.harness.control.refused_commits import check_full_disk
@@ -163,6 +164,12 @@ def control_secrets(session: Session, step: Step) -> None:
     """{"do": "control_secrets", "options"?, "disk"?, "steps": [step, ...]}: host a server with these options, and check
     after each step which secrets sign and which API keys are valid (`leyden.harness.control.secret_checks`)."""
     check_secrets(new_host(session, step), step)
+
+
+def control_payments(session: Session, step: Step) -> None:
+    """{"do": "control_payments", "options"?, "steps": [step, ...]}: host a server with these options, and compare the
+    payments and the payers after each step (`leyden.harness.control.payment_checks`)."""
+    check_payments(new_host(session, step), step)
 
 
 def control_keep(session: Session, step: Step) -> None:

@@ -54,7 +54,7 @@ def pay_unusually(choices: Choices, model: Model, config: RunConfig) -> Step | N
     amount_msat = charge.amount_msat
     match choices.below(5):
         case 0:
-            step["outcome"] = pick(choices, ("wrong_secret", "underpay", "fail"))
+            step["outcome"] = pick(choices, ("wrong_secret", "underpay", "overpay", "overpay_double", "fail"))
         case 1:
             step["amount"] = pick(choices, (amount_msat - 1, amount_msat + 1, 2 * amount_msat, 2 * amount_msat + 1))
         case 2 | 3:

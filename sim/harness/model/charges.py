@@ -15,6 +15,7 @@ from leyden.harness.model.timeline import EXPIRY, SETTLEMENT, Timeline
 CoverageItem = tuple[str, ...]
 # [scripted-payments]: the 80 blocks of an invoice, without the margin of 18, of ten minutes each.
 HOLD_LIMIT_MS = (80 - 18) * 600_000
+PARTS_LIMIT_MS = 120_000  # within which all parts of a payment must arrive [BOLT 4]
 
 
 def row_name(item: CoverageItem) -> str:
@@ -139,6 +140,9 @@ class ModelLedger:
             payment.held_at = self._timeline.now
             if self.hold_limit_ms is not None:
                 self._timeline.schedule(payment.held_at + self.hold_limit_ms, EXPIRY, lambda: self._give_back(payment))
+        elif payment.outcome == "incomplete":
+            charge.waiting.append(payment)
+            self._timeline.schedule(self._timeline.now + PARTS_LIMIT_MS, EXPIRY, lambda: self._return_parts(charge))
         else:
             self._settle(charge, payment)
 
@@ -193,6 +197,12 @@ class ModelLedger:
             if charge.held is not None:
                 self._resolve(charge.held, "failed")
                 charge.held = None
+            self._return_parts(charge)
+
+    def _return_parts(self, charge: Charge) -> None:
+        """The node returns the parts of payments of which others are missing."""
+        while charge.waiting:
+            self._resolve(charge.waiting.pop(), "failed")
 
     def _give_back(self, payment: Payment) -> None:
         """The node returns a payment that it held for too long [scripted-payments]: the invoice can be paid again."""

@@ -52,6 +52,12 @@ class ExpectedResponse:
     record_body: Callable[[bytes], None] | None = None
 
 
+def amount_of(outcome: str, invoiced: int) -> int:
+    """What a payer sends of an invoice over `invoiced` msat if no amount is given [scripted-payments]."""
+    sent = {"underpay": invoiced - 1, "overpay": invoiced + invoiced // 2, "overpay_double": 2 * invoiced + 1}
+    return sent.get(outcome, invoiced)
+
+
 class Model:
     """The expected state of the service. `observe_due_time` returns the times that the service chooses at random."""
 
@@ -255,9 +261,8 @@ class Model:
 
     def pay(self, label: str, charge: Charge, outcome: str, amount: int | None, delay_ms: int) -> Payment:
         """A payment of an invoice with this outcome [scripted-payments]."""
-        invoiced = charge.amount_msat
         if amount is None:
-            amount = invoiced - 1 if outcome == "underpay" else invoiced
+            amount = amount_of(outcome, charge.amount_msat)
         payment = Payment(label, charge, amount, outcome, self.now)
         self.ledger.send(payment, delay_ms)
         return payment

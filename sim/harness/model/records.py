@@ -79,7 +79,7 @@ class StaticCharge:
 @dataclass(slots=True, eq=False)
 class Charge:
     """A Charge. `invoice` is the state of its invoice at the node: open, held, settled or cancelled. `history` has its
-    events: the time, the trigger, the new state."""
+    events: the time, the trigger, the new state. `waiting` are payments of which a part is missing."""
 
     label: str
     project: str
@@ -94,6 +94,7 @@ class Charge:
     confirmed_at: int | None = None
     invoice: str = "open"
     held: Payment | None = None
+    waiting: list[Payment] = field(default_factory=list)
     id: str | None = None
     request: str | None = None
     payment_hash: str | None = None

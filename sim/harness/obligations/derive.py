@@ -15,6 +15,7 @@ from leyden.harness.obligations.control.hosts import host_obligations
 from leyden.harness.obligations.control.kept import kept_obligations, reseeded_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.control.options import option_obligations
+from leyden.harness.obligations.control.payers import payer_obligations, payment_obligations
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
 from leyden.harness.obligations.control.repeated import repeated_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
@@ -108,6 +109,8 @@ def _derived() -> Iterator[Obligation]:
         reseeded_obligations(),
         keep_obligations(),
         removed_obligations(),
+        payment_obligations(),
+        payer_obligations(),
         secret_obligations(),
         clock_obligations(),
         host_obligations(),

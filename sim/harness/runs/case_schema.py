@@ -202,6 +202,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "control_secrets": {
         "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "disk?": _FLAG, "steps": _STEPS_WITHIN,
     },
+    "control_payments": {"options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "steps": _STEPS_WITHIN},
     "control_keep": {
         "count": {"type": "integer", "minimum": 1, "maximum": 10**6}, "how?": {"enum": [*ENDS]}, "disk?": _FLAG,
         "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "steps": _STEPS_WITHIN,

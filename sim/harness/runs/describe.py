@@ -84,6 +84,9 @@ def _sentence(step: Step) -> str:
         case "control_kept":
             done = "; ".join(_sentence(one) for one in step["steps"])
             return f"compare a server after {step['how']} with one without it: {done}"
+        case "control_payments":
+            done = "; ".join(_sentence(one) for one in step["steps"])
+            return f"compare the payments and the payers after each step: {done}"
         case "control_full_disk":
             return f"refuse this step on a full disk, and repeat it: {_sentence(step['refused'][0])}"
         case "control_late":

@@ -73,6 +73,12 @@ _RUN: Mapping[str, tuple[Step, ...]] = {
     case: (send("POST", "/sandbox/v1/clock/advance", {"to": f"{{page.{place}.at}}"}),)
     for case, place in (("run at the cursor", 2), ("run next", 3), ("run later", 6))
 }
+# What is scheduled at the cursor, or after it, is cancelled before the next page is read: by kind of event.
+_CANCELLED: Mapping[str, str] = {
+    "charge_expiry": "/sandbox/v1/charges/{{page.{}.id}}/fail",
+    "payment_patience": "/sandbox/v1/payments/{{page.{}.id}}/settle",
+    "hold_deadline": "/sandbox/v1/charges/{{page.{}.chargeId}}/fail",
+}
 
 
 def control_list_obligations() -> Iterator[Obligation]:
@@ -202,6 +208,11 @@ def _between(one: ControlList, has_creation: bool, asked: Any) -> Iterator[Oblig
         changes |= {**_CHANGES, **_RUN}
     elif one.name not in {"listAttempts", "listNetworkNodes", "listRequests"}:
         changes |= _CHANGES
+    if one.name == "listDueEvents":
+        for (kind, path), places in product(_CANCELLED.items(), ((0,), (1,), (0, 1), (0, 1, 2, 3))):
+            steps = tuple(send("POST", path.format(place), {} if path.endswith("fail") else None) for place in places)
+            case = f"{kind} {', '.join(map(str, places))}"
+            yield asked("between-pages-cancelled", case, f" query.{AFTER}", check="between", kind=kind, steps=[*steps])
     for case, steps in changes.items():
         kind = "between-pages-run" if case in _RUN else "between-pages"
         yield asked(kind, case, f" query.{AFTER}", check="between", steps=[*steps])
