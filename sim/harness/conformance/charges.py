@@ -91,7 +91,7 @@ def charge_scenarios() -> Scenarios:
                 pay("c1", amount=amount),
                 {"do": "wallet"},
             ]
-    for outcome in ("wrong_secret", "underpay", "fail"):
+    for outcome in ("wrong_secret", "underpay", "overpay", "overpay_double", "fail"):
         found[outcome] = [charge("c1"), pay("c1", outcome=outcome), pay("c1", label="p2")]
     found["API key rotation"] = [{"do": "spare_key"}]
     hold = pay("c1", outcome="hold")
