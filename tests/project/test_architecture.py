@@ -54,7 +54,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.http", "server.docs"),
     ("server.app", "server.service"),
     ("server.system",),
-    ("arguments", "errors", "extras", "json_files", "repr_tables", "rng", "written_files"),
+    ("arguments", "errors", "extras", "json_files", "repr_tables", "rng", "text_patterns", "written_files"),
     ("distributions",),
     ("samples", "http_sandbox.instead"),
     ("http_sandbox.requests",),
