@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from leyden.server.contract.lifecycle_rows import check_functions
 from leyden.server.contract.types import LifecycleRow, LifecycleTable
 from leyden.server.ports import EventJournal
 
@@ -48,6 +49,7 @@ class Lifecycle(Generic[R]):
         put: Callable[[R], Any],
         journal: EventJournal,
     ) -> None:
+        check_functions(table, guards, effects)
         self.table = table
         self._put = put
         self._journal = journal

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from leyden.server.contract.json_pointer import contract_error, suggestion
+from leyden.server.contract.lifecycle_rows import check_functions
 from leyden.server.contract.schemas import always_there
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import (
@@ -202,18 +203,7 @@ def _check_needs(operation: Operation, handler: Handler) -> None:
 
 def _check_rows(contract: Contract, guards: Functions, effects: Functions) -> None:
     for resource, table in contract.lifecycles.items():
-        own_guards, own_effects = _for_resource(guards, resource), _for_resource(effects, resource)
-        for row in table.rows:
-            location = f"lifecycle {resource}, {row.source} {row.trigger}"
-            if row.when is not None and row.when not in own_guards:
-                raise contract_error(
-                    location, f"the guard {row.when!r} has no function" + suggestion(row.when, own_guards)
-                )
-            for effect in row.effects:
-                if effect not in own_effects:
-                    raise contract_error(
-                        location, f"the effect {effect!r} has no function" + suggestion(effect, own_effects)
-                    )
+        check_functions(table, _for_resource(guards, resource), _for_resource(effects, resource))
 
 
 def _for_resource(functions: Functions, resource: str) -> Functions:

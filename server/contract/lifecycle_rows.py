@@ -5,7 +5,7 @@ A table is accepted only if it is total and every row can apply. So the state ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from leyden.server.contract.json_pointer import contract_error, quoted, suggestion
@@ -76,6 +76,17 @@ def compile_lifecycle(
     _check_total(states, triggers, rows, location)
     _check_reachable(states, rows, location)
     return LifecycleTable(resource, tuple(states), triggers, tuple(_row(row) for row in rows))
+
+
+def check_functions(table: LifecycleTable, guards: Collection[str], effects: Collection[str]) -> None:
+    """Every guard and effect of the table has a function. Raises `ContractError` naming the row and the name."""
+    for row in table.rows:
+        location = f"lifecycle {table.resource}, {row.source} {row.trigger}"
+        if row.when is not None and row.when not in guards:
+            raise contract_error(location, f"the guard {row.when!r} has no function" + suggestion(row.when, guards))
+        for effect in row.effects:
+            if effect not in effects:
+                raise contract_error(location, f"the effect {effect!r} has no function" + suggestion(effect, effects))
 
 
 def _check_creation(rows: Sequence[Mapping[str, Any]], location: str) -> None:

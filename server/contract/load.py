@@ -61,18 +61,18 @@ def load_contract(
     else:
         file = default_spec() if spec is None else Path(spec)
         name = file.name
-        document, packaged = _document(file, "spec")
+        document, packaged = _document(file, "spec", name if spec is None else str(spec))
     if not isinstance(document, dict):
         raise contract_error(name or "spec", "is not an OpenAPI document: its root must be a mapping")
     documents = [document_name + _SPEC for document_name in DOCUMENTS]
     extended_name = known_as or (name if name in documents else None)
-    applied: list[str] = []
+    applied: list[Overlay] = []
     for source in overlays:
         overlay = _overlay(source)
         if extended_name is not None and overlay.extends not in (None, extended_name):
             if overlay.extends not in documents:
                 raise ContractError(
-                    f"overlay {overlay.name}: extends names {overlay.extends!r}, which is not a document here"
+                    f"overlay {overlay.source}: extends names {overlay.extends!r}, which is not a document here"
                     + suggestion(str(overlay.extends), documents)
                 )
             continue
@@ -82,7 +82,7 @@ def load_contract(
         if isinstance(spec, Mapping) and not applied:
             document = copied(document)
         apply_overlay(document, overlay)
-        applied.append(overlay.name)
+        applied.append(overlay)
     x_schema = _read(_FOLDER / "extensions.schema.json", "schema of the x- keys")
     checker = checker_hash(x_schema)
     if packaged is not None and not applied and packaged.was_checked(checker):
@@ -92,20 +92,33 @@ def load_contract(
 
     try:
         contract = compile_contract(
-            document, name=name, extensions=Extensions.read(x_schema), overlays=applied, mock_unbound=mock_unbound
+            document,
+            name=name,
+            extensions=Extensions.read(x_schema),
+            mock_unbound=mock_unbound,
+            overlays=[overlay.source for overlay in applied],
         )
     except ContractError as error:
-        if not applied:
-            raise
-        raise ContractError(f"{error}; this is the document after {named_overlays(applied)}") from None
+        problem = _with_path(str(error), spec)
+        if applied:
+            problem += f"; this is the document after {named_overlays([overlay.source for overlay in applied])}"
+        raise ContractError(problem) from None
     if packaged is not None and not applied:
         packaged.keep_checked(checker)
     return contract
 
 
-def named_overlays(names: Sequence[str]) -> str:
-    """The overlays that were applied, for an error about the document after them."""
-    return f"the overlay{'s' * (len(names) > 1)} {', '.join(names)}"
+def named_overlays(sources: Sequence[str]) -> str:
+    """The overlays that were applied, by their paths or names, for an error about the document after them."""
+    return f"the overlay{'s' * (len(sources) > 1)} {', '.join(sources)}"
+
+
+def _with_path(problem: str, spec: object) -> str:
+    """An error that starts with the file name of the spec, with its path as given, unless that is a packaged one."""
+    path = Path("" if spec is None or isinstance(spec, Mapping) else spec)
+    if not path.name or _FOLDER in path.parents:
+        return problem
+    return f"{spec}{problem.removeprefix(path.name)}" if problem.startswith(path.name) else problem
 
 
 def _overlay(source: OverlaySource) -> Overlay:
@@ -116,7 +129,8 @@ def _overlay(source: OverlaySource) -> Overlay:
         title = info.get("title") if isinstance(info, dict) else None
         return read_overlay(source, str(title or "overlay"))
     file = overlay_file(source)
-    return read_overlay(_document(file, "overlay")[0], file.name)
+    named = str(source)
+    return read_overlay(_document(file, "overlay", named)[0], named)
 
 
 def is_overlay_name(source: str | Path) -> bool:
@@ -134,15 +148,15 @@ def overlay_file(source: str | Path) -> Path:
     return _OVERLAYS / f"{source}{_OVERLAY}"
 
 
-def _document(file: Path, noun: str) -> tuple[Any, PackagedDocument | None]:
-    """The content of a file, and its entry in the cache if the file is packaged."""
+def _document(file: Path, noun: str, named: str) -> tuple[Any, PackagedDocument | None]:
+    """The content of a file, which errors call `named`, and its entry in the cache if the file is packaged."""
     data = _read(file, noun)
     if _FOLDER in file.parents:
         packaged = PackagedDocument(file, data)
         return packaged.content, packaged
     from leyden.server.contract.document.yaml_loader import read_yaml
 
-    return read_yaml(data, file.name), None
+    return read_yaml(data, named), None
 
 
 def _read(file: Path, noun: str) -> bytes:

@@ -188,6 +188,7 @@ class LifecycleTable(NamedTuple):
 
 class Contract(NamedTuple):
     """A whole compiled document. `document` is what `/openapi.json` answers (overlays applied).
+    `overlays` are their names, or the paths as given.
 
     With `mock_unbound`, an operation without a handler answers its own example. `open_links` are the links to
     operations that the document does not have: (location, operationId).

@@ -10,7 +10,7 @@ from urllib.parse import quote as percent_encode
 from urllib.parse import urlencode
 
 from leyden.server.contract.types import Contract, Operation
-from leyden.server.docs.fields import Fields
+from leyden.server.docs.fields import Fields, component_of
 from leyden.server.html import Html, coloured, join, json_source, tag
 
 _MAX_DEPTH = 8
@@ -60,7 +60,7 @@ class Examples:
         """An example of a component object: from the example of a response, or made from its schema."""
         return self._found[name] if name in self._found else self.sample({"$ref": f"#/components/schemas/{name}"})
 
-    def sample(self, schema: Mapping[str, Any], depth: int = 0) -> Any:
+    def sample(self, schema: Mapping[str, Any] | bool, depth: int = 0) -> Any:
         """A value made from the schema: its example, its default, or the simplest value of its type."""
         whole = self._fields.resolve(schema)
         if whole.get("examples"):
@@ -96,15 +96,16 @@ class Examples:
         plain: dict[str, Any] = {"integer": schema.get("minimum", 1), "number": 1, "boolean": True, "object": {}}
         return plain.get(kind)
 
-    def _collect(self, schema: Mapping[str, Any], value: Any) -> None:
+    def _collect(self, schema: Mapping[str, Any] | bool, value: Any) -> None:
         """Store the parts of an example by the names of the components that describe them."""
         whole = self._fields.resolve(schema)
         if isinstance(value, dict):
-            if "$ref" in schema:
-                self._found.setdefault(str(schema["$ref"]).rpartition("/")[2], value)
-            for name, inner in whole.get("properties", {}).items():
-                if name in value:
-                    self._collect(inner, value[name])
+            name = component_of(schema)
+            if name is not None:
+                self._found.setdefault(name, value)
+            for key, inner in whole.get("properties", {}).items():
+                if key in value:
+                    self._collect(inner, value[key])
         elif isinstance(value, list) and isinstance(whole.get("items"), Mapping):
             for item in value:
                 self._collect(whole["items"], item)

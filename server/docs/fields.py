@@ -46,14 +46,18 @@ class Fields:
         self._markdown = markdown
         self.linked: dict[str, None] = {}
 
-    def resolve(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The target of a `$ref`, with the keys beside it added. A node without a `$ref` is returned unchanged."""
+    def resolve(self, node: Mapping[str, Any] | bool) -> Mapping[str, Any]:
+        """The target of a `$ref`, with the keys beside it added. A node without a `$ref` is returned unchanged.
+
+        A schema that is a boolean has no keys.
+        """
+        node = _keys(node)
         seen = 0
         while "$ref" in node and seen < _MAX_DEPTH:
             target: Any = self._document
             for step in split_pointer(str(node["$ref"]).removeprefix("#")):
-                target = target.get(step, {})
-            node = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
+                target = target.get(step, {}) if isinstance(target, Mapping) else {}
+            node = {**_keys(target), **{key: value for key, value in node.items() if key != "$ref"}}
             seen += 1
         return node
 
@@ -155,7 +159,8 @@ class Fields:
                 for branch in whole.get(word, ()):
                     yield from self._parts(branch, words, depth + 1)
 
-    def _inner_objects(self, schema: Schema) -> Iterator[tuple[str, Schema]]:
+    def _inner_objects(self, schema: Schema | bool) -> Iterator[tuple[str, Schema]]:
+        schema = _keys(schema)
         if "$ref" in schema:
             return
         if "properties" in schema:
@@ -182,7 +187,7 @@ class Fields:
         )
 
     def _kinds(self, schema: Schema, depth: int) -> Iterator[Html]:
-        name = _component(schema)
+        name = component_of(schema)
         whole = self.resolve(schema)
         if name is not None and "properties" in whole:
             self.linked[name] = None
@@ -211,16 +216,22 @@ def _properties(part: Schema) -> Iterator[tuple[str, Schema]]:
     """The properties that are allowed; one whose schema is `false` is not."""
     for name, inner in part.get("properties", {}).items():
         if inner is not False:
-            yield name, inner if isinstance(inner, Mapping) else {}
+            yield name, _keys(inner)
 
 
-def _component(schema: Schema) -> str | None:
-    reference = schema.get("$ref")
+def _keys(schema: Schema | bool) -> Schema:
+    """The keys of a schema; none of one that is a boolean."""
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def component_of(schema: Schema | bool) -> str | None:
+    """The name of the component that a `$ref` leads to; None without one."""
+    reference = _keys(schema).get("$ref")
     return reference.rpartition("/")[2] if isinstance(reference, str) else None
 
 
 def _title(schema: Schema, whole: Schema) -> str:
-    title: str = whole.get("title") or _component(schema) or ""
+    title: str = whole.get("title") or component_of(schema) or ""
     return title
 
 

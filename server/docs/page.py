@@ -10,7 +10,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from leyden.server.contract.types import Contract, LifecycleTable, Operation
@@ -104,7 +104,7 @@ class _Page:
 
     def _opening(self) -> Html:
         info = self._contract.document.get("info", {})
-        overlays = self._contract.overlays
+        overlays = [PurePath(source).name.removesuffix(".overlay.yaml") for source in self._contract.overlays]
         prose = (
             tag("h1", self._contract.title, id="introduction-title"),
             tag("p", str(info["summary"]), class_="lead") if info.get("summary") else None,

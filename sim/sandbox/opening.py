@@ -15,6 +15,7 @@ from leyden.rng import RandomStreams
 from leyden.sandbox.session import Session, is_recorded
 from leyden.sandbox.time.spans import Instant, Span, instant_ms
 from leyden.server.callbacks.egress import Egress, parse_timeout
+from leyden.server.contract.load import is_overlay_name
 from leyden.server.contract.types import Contract
 from leyden.server.printable import quoted
 from leyden.server.store.store import Store
@@ -111,7 +112,7 @@ def open_session(
             rate=0 if real_clock is None else 1,
             real_clock=real_clock,
         )
-        if spec is not None:
+        if spec is not None or not all(map(is_overlay_name, overlays)):
             try_contract(config.contract, spec)
         world = World(config, store, control_handlers=control_handlers, label=label)
         if real_clock is not None:

@@ -20,29 +20,32 @@ _VERSION = re.compile(r"1\.0\.[0-9]+")
 
 
 class Overlay(NamedTuple):
-    """An overlay that was read. `extends` is the file name of the document it edits, None for any document."""
+    """An overlay that was read. `extends` is the file name of the document it edits, None for any document; `source` is
+    how errors name the overlay: its path as given, or its name."""
 
-    name: str
+    source: str
     extends: str | None
     actions: tuple[Mapping[str, Any], ...]
 
 
-def read_overlay(document: Any, name: str) -> Overlay:
-    """Check an overlay document. Raises `ContractError` naming what does not belong or is missing."""
-    _check_keys(document, _FIELDS, ("overlay", "info", "actions"), name)
+def read_overlay(document: Any, source: str) -> Overlay:
+    """Check an overlay document. `source` is its path as given, or its name.
+
+    Raises `ContractError` naming what does not belong or is missing.
+    """
+    _check_keys(document, _FIELDS, ("overlay", "info", "actions"), source)
     if not _VERSION.fullmatch(document["overlay"]):
-        raise contract_error(name, f"overlay: {document['overlay']!r} is not read; write overlay: 1.0.0")
-    _check_keys(document["info"], dict.fromkeys(_INFO, str), ("title", "version"), f"{name}#/info")
+        raise contract_error(source, f"overlay: {document['overlay']!r} is not read; write overlay: 1.0.0")
+    _check_keys(document["info"], dict.fromkeys(_INFO, str), ("title", "version"), f"{source}#/info")
     if not document["actions"]:
-        raise contract_error(f"{name}#/actions", "is empty; write at least one action")
+        raise contract_error(f"{source}#/actions", "is empty; write at least one action")
     for index, action in enumerate(document["actions"]):
-        location = f"{name}#/actions/{index}"
+        location = f"{source}#/actions/{index}"
         _check_keys(action, _ACTION, ("target",), location)
         if ("update" in action) == bool(action.get("remove")):
             raise contract_error(location, "must have either update or remove: true")
     extends = document.get("extends")
-    title = name.removesuffix(".overlay.yaml")
-    return Overlay(title, extends and extends.rsplit("/", 1)[-1], tuple(document["actions"]))
+    return Overlay(source, extends and extends.rsplit("/", 1)[-1], tuple(document["actions"]))
 
 
 _MOST_SHOWN = 200  # characters of a target in an error
@@ -60,7 +63,7 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
     for index, action in enumerate(overlay.actions):
         target = action["target"]
         shown = target if len(target) <= _MOST_SHOWN else f"{target[:_MOST_SHOWN]} ..."
-        location = f"overlay {overlay.name}, action {index + 1} ({action.get('description') or shown})"
+        location = f"overlay {overlay.source}, action {index + 1} ({action.get('description') or shown})"
         try:
             nodes = find(target, document)
         except JSONPathError as error:

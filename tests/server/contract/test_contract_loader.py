@@ -249,7 +249,7 @@ def test_a_spec_is_read_from_a_file_and_the_file_is_named_in_errors(tmp_path: Pa
     file.write_text(SMALL)
     assert load_contract(file).document == load_contract(str(file)).document == small()
     file.write_text(SMALL.replace("maxLength: 20", "maxLenght: 20"))
-    with pytest.raises(ContractError, match=r"^shop.openapi.yaml#/components/parameters/Retry/schema: unknown key"):
+    with pytest.raises(ContractError, match=rf"^{re.escape(str(file))}#/components/parameters/Retry/schema: unknown"):
         load_contract(file)
 
 
