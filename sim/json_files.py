@@ -159,13 +159,17 @@ def read_text(path: str | Path) -> str:
 
 def warn_of_version(version: object, what: str) -> None:
     """Warn with `VersionWarning` when a file is of another version of Leyden than this one."""
-    if version != VERSION:
-        by = "an earlier Leyden" if version is None else f"Leyden {printable(str(version)[:40])}"
-        warnings.warn(
-            f"{what} was written by {by}, and this is Leyden {VERSION}: results may differ",
-            VersionWarning,
-            stacklevel=3,
-        )
+    note = version_note(version, what)
+    if note is not None:
+        warnings.warn(note, VersionWarning, stacklevel=3)
+
+
+def version_note(version: object, what: str) -> str | None:
+    """That a file is of another version of Leyden than this one, in a sentence; None if it is not."""
+    if version == VERSION:
+        return None
+    by = "an earlier Leyden" if version is None else f"Leyden {printable(str(version)[:40])}"
+    return f"{what} was written by {by}, and this is Leyden {VERSION}: results may differ"
 
 
 def _is_too_deep(text: str) -> bool:

@@ -59,6 +59,7 @@ def _table(options: argparse.Namespace) -> int:
     from leyden.json_files import InputError, read_text
     from leyden.server.contract.load import load_contract
     from leyden.server.docs.tables import (
+        MarkerError,
         all_tables,
         callbacks_table,
         lifecycle_tables,
@@ -86,6 +87,8 @@ def _table(options: argparse.Namespace) -> int:
         write_document(file, text)
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}; check the path") from None
+    except MarkerError as error:
+        raise InputError(f"{file}: {error}") from None
     return 0
 
 

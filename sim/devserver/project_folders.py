@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from leyden.server.errors import StoreError
 from leyden.server.store.journal import JOURNAL_NAME, load
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
@@ -17,10 +18,16 @@ class ProjectFolders:
     """The directories that a server opens for its API keys, and the others below `data`.
 
     `by_key` has one entry for each project, by the first of the given keys that belongs to it: its directory, or None
-    in memory. Raises `StoreError` for a directory that cannot be read.
+    in memory. Raises `StoreError` for a directory that cannot be read, and for
+    that of one sandbox.
     """
 
     def __init__(self, data: str, keys: Sequence[str]) -> None:
+        if data != IN_MEMORY and (Path(data) / JOURNAL_NAME).exists():
+            raise StoreError(
+                f"{data} is the directory of one sandbox, and a server has a directory for each project below its own: "
+                "give another one, or serve this one from Python with Sandbox(data=...).serve()"
+            )
         self._data = data
         self._found = [] if data == IN_MEMORY else _found(Path(data))
         self.by_key: dict[str, Path | None] = {}

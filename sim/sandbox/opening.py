@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from leyden.server.callbacks.egress import Egress, parse_timeout
 from leyden.server.contract.load import is_overlay_name
 from leyden.server.contract.types import Contract
 from leyden.server.printable import quoted
+from leyden.server.store.journal import JOURNAL_NAME
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
 from leyden.world.config import WorldConfig, chosen_network, created_network, read_network, world_config
@@ -30,6 +32,21 @@ from leyden.world.world import World
 if TYPE_CHECKING:
     from leyden.lightning.engine.condition_texts import ConditionOptions
     from leyden.lightning.topology.graph import Graph
+
+
+# The name of the directory of a project below the `--data` of a server.
+_PROJECT = re.compile(r"[0-9a-f]{16}")
+
+
+def _check_directory(data: Path) -> None:
+    """Raise `StoreError` for a directory of a server, which has those of its projects."""
+    found = [] if (data / JOURNAL_NAME).exists() else sorted(data.glob(f"*/{JOURNAL_NAME}"))
+    projects = [journal.parent for journal in found if _PROJECT.fullmatch(journal.parent.name)]
+    if projects:
+        raise StoreError(
+            f"data={str(data)!r} is the directory of a server, and a sandbox has one of its own: give that of a "
+            f"project, such as {str(projects[0])!r}, or another one"
+        )
 
 
 def open_session(
@@ -75,6 +92,8 @@ def open_session(
     check_milliseconds(start, LAST_MS)
     start_ms = None if start is None else checked_start(instant_ms(start, clamp=True), start)
     real_clock = process_clock(clock, start)
+    if data is not None:
+        _check_directory(Path(data))
     store = Store.memory() if data is None else Store.open(Path(data))
     try:
         saved = World.saved(store)

@@ -65,6 +65,14 @@ def test_an_error_of_the_python_api_that_quotes_a_path_is_one_line(tmp_path: Pat
         assert str(refused.value).isprintable()
 
 
+def test_an_error_of_a_page_without_markers_names_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("no marker\n")
+    assert main(["table", "--into", str(page)]) == 2
+    assert capsys.readouterr().err.startswith(f"leyden table: {page}: the marker <!-- leyden:table routes -->")
+    assert page.read_text() == "no marker\n"
+
+
 def test_a_long_text_of_an_error_keeps_its_start_and_its_mend() -> None:
     text = str(LeydenError(f"name={'x' * 100_000} is not possible: give another"))
     assert len(text) < 1_100

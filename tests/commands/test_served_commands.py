@@ -286,6 +286,14 @@ def test_copies_of_a_sandbox(leyden: Leyden, tmp_path: Path) -> None:
     again = fields(lines(leyden, "sandbox", "import", "case.json", "--name", "again"))
     assert lines(leyden, "sandbox", "diff", forked["id"], "--sandbox", again["id"]) == ["no differences"]
     assert "check the path" in refusal(leyden, "sandbox", "import", "nothing.json", status=2)
+    saved = json.loads((tmp_path / "case.json").read_text())
+    (tmp_path / "older.json").write_text(json.dumps({**saved, "leyden": "0.0.1"}))
+    done = leyden("sandbox", "import", "older.json", "--json")
+    note = "the file of this sandbox was written by Leyden 0.0.1, and this is Leyden"
+    assert done.stderr.startswith(f"leyden sandbox import: {note}")
+    older = json.loads(done.stdout)
+    state = leyden("api", "GET", "/sandbox/v1", "--url", older["url"], "--api-key", older["apiKey"])
+    assert [one[: len(note)] for one in json.loads(state.stdout)["notes"]] == [note]
     (tmp_path / "other.json").write_text('{"format": 99}')
     assert "format 99" in refusal(leyden, "sandbox", "import", "other.json", status=2)
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from leyden import Sandbox
+from leyden.__main__ import main
+from leyden.errors import StoreError
 from leyden.server.printable import masked
 from tests.support.served import Client, run_command, started_server
 
@@ -82,3 +87,22 @@ def test_the_webhook_secret_comes_from_the_seed_and_for_further_keys_from_the_ke
     [alone], [first, second], [_, third] = secrets("a"), secrets("b", "c"), secrets("b", "d")
     assert alone == first
     assert len({first, second, third}) == 3
+
+
+def test_the_directory_of_a_sandbox_is_none_of_a_server_and_the_reverse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, server = tmp_path / "own", tmp_path / "server"
+    with Sandbox(data=own) as sandbox:
+        sandbox.charges.create(amount="1000", description="tea")
+    assert main(["serve", "--port", "0", "--data", str(own)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"leyden serve: {own} is the directory of one sandbox")
+    assert sorted(file.name for file in own.iterdir() if file.is_dir()) == []
+    with started_server("--data", str(server)):
+        pass
+    [project] = server.iterdir()
+    with pytest.raises(StoreError, match=f"give that of a project, such as {str(project)!r}"):
+        Sandbox(data=server)
+    with Sandbox(data=project) as sandbox:
+        assert len(sandbox.charges) == 0

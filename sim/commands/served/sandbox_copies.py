@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from copy import copy
 
 import orjson
 
@@ -13,6 +14,7 @@ from leyden.commands.served.fields import whole, without_none
 from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, Table, print_fields, print_raw, utc
 from leyden.commands.served.sandbox_output import (
+    OWN_PATH,
     PATH,
     add_id,
     add_new,
@@ -181,9 +183,12 @@ def _import(options: argparse.Namespace) -> int:
         "ttl": None if options.ttl is None else f"{options.ttl:.3f}s",
         "egress": options.egress,
     }
-    return print_new(
-        options, Client(options)("POST", f"{PATH}/import", raw, query=query, source=source, timeout_s=None)
-    )
+    made = Client(options)("POST", f"{PATH}/import", raw, query=query, source=source, timeout_s=None)
+    of_copy = copy(options)
+    of_copy.url, of_copy.api_key = (orjson.loads(made)[name] for name in ("url", "apiKey"))
+    for note in orjson.loads(Client(of_copy)("GET", OWN_PATH))["notes"]:
+        print(f"leyden sandbox import: {note}", file=sys.stderr)
+    return print_new(options, made)
 
 
 COPIES = (

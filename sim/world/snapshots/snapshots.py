@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from leyden.callbacks.transport import ExternalTransport, RecordedNetwork
 from leyden.errors import ClockError, ForkError
-from leyden.json_files import WRONG_DATA, warn_of_version
+from leyden.json_files import WRONG_DATA, version_note, warn_of_version
 from leyden.server.callbacks.egress import closed_note
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.contract.types import Contract
@@ -187,6 +187,7 @@ def restore_world(
         )
         if not is_own:
             check_timers(world, snapshot)
+        world.notes += filter(None, [version_note(snapshot.get("leyden") or None, "the file of this sandbox")])
         _restore_journal(world, snapshot["journal"])
         _restore_state(world, snapshot)
         if not is_own:
@@ -233,6 +234,7 @@ def return_to(world: World, snapshot: Mapping[str, Any], rate: float) -> None:
         config = replace(world.config, seed=saved["seed"], start_ms=saved["start_ms"], rate=0)
         tables = snapshot["tables"]
         world.rebuild(config, tables if isinstance(tables, Store) else _tables(snapshot))
+        world.notes += filter(None, [version_note(snapshot.get("leyden") or None, "the file of this sandbox")])
         _restore_journal(world, snapshot["journal"])
         _restore_state(world, snapshot)
         if snapshot.get("network") is not None:
