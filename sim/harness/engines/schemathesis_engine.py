@@ -27,7 +27,7 @@ from leyden.harness.generators.generators import START_MS
 from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.rules import Interpretation
 from leyden.harness.runs.cases import Case, CaseResult
-from leyden.harness.session.session import Exchange
+from leyden.harness.session.exchanges import Exchange
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, InProcess, Response, Target
 from leyden.world.config import packaged_contract
 from leyden.world.merged_openapi import merged

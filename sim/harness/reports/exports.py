@@ -13,7 +13,7 @@ from leyden.harness.model.rules import iso
 from leyden.harness.reports.at_target import notebook_at_target, pytest_at_target, runs_at_target
 from leyden.harness.reports.shell_at_target import SHOWN_BY_CURL, shell_at_target
 from leyden.harness.runs.cases import Case, play
-from leyden.harness.session.session import Request
+from leyden.harness.session.exchanges import Request
 from leyden.harness.targets.target import EXTERNAL, SECOND_API_KEY
 from leyden.lab.actions.source_text import comment
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps

@@ -16,7 +16,7 @@ from leyden.harness.runs.describe import describe_step, describe_violation
 from leyden.harness.runs.external import ExternalRun
 from leyden.harness.runs.run import Run
 from leyden.harness.runs.specification import Patch, contract_of, document_hash, patch_to, spec_hash
-from leyden.harness.session.session import Exchange, Request
+from leyden.harness.session.exchanges import Exchange, Request
 from leyden.harness.steps import Step
 from leyden.harness.targets.served import ExternalService, HttpTarget, public_url
 from leyden.harness.targets.target import IN_PROCESS, SERVED, InProcess, Response, Target
