@@ -258,7 +258,7 @@ def play(case: Case, target: Target | None = None, choose: Callable[[Run], Itera
             result.skipped += not run.do(step)
         run.final_checks()
     except ContractViolation as error:
-        result.violation = error
+        result.violation = error.without(target.without_secrets)
         result.revealed = None if run is None else run.last
         if run is not None and run.last is not None and run.last[0] not in run.requests[-1:]:
             result.exchanges.append(Exchange(*run.last, run.model.now))
