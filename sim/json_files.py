@@ -116,8 +116,8 @@ class DocumentKind(NamedTuple):
 
 
 def shown(path: str | Path) -> str:
-    """A path as it is shown in an error."""
-    return printable(str(path))
+    """A path as it is shown in an error; an empty one has quotes."""
+    return printable(str(path)) or "''"
 
 
 class InputError(LeydenError):

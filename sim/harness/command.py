@@ -298,8 +298,9 @@ def _format_of(path: Path, given: str | None) -> str:
 def _check_report(path: Path, form: str) -> None:
     """Raise `HarnessError` if the report cannot be written, before a long run."""
     if form == "markdown":
+        text = read_text(path)
         try:
-            replace_between_markers(read_text(path), "coverage", "")
+            replace_between_markers(text, "coverage", "")
         except LeydenError as error:
             raise HarnessError(f"{path}: {error}") from None
     existed = path.exists()
@@ -317,7 +318,7 @@ def _check_directory(folder: Path) -> None:
     try:
         tempfile.TemporaryDirectory(dir=nearest).cleanup()
     except OSError:
-        where = f"{shown(folder)}: {shown(nearest)}"
+        where = shown(folder) if nearest == folder else f"{shown(folder)}: {shown(nearest)}"
         raise HarnessError(f"{where} is no directory that can be written; choose another for the cases") from None
 
 

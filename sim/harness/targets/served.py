@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,12 +13,15 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
+from leyden.devserver.argument_types import base_url
 from leyden.errors import key_refusal
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
 from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call, load_adapter
 from leyden.harness.targets.secrets import Secrets
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
+from leyden.json_files import InputError
+from leyden.server.printable import printable
 from leyden.server.system.clock import random_seed
 
 
@@ -31,10 +36,10 @@ class HttpTarget:
     restarts = False
     network = True
 
-    def __init__(self, base_url: str, key: str = API_KEY, second_api_key: str = NO_KEY) -> None:
-        self.url = base_url.rstrip("/")
-        self.name = self.base_url = public_url(base_url)
-        self.secrets = Secrets(base_url, (key, second_api_key))
+    def __init__(self, url: str, key: str = API_KEY, second_api_key: str = NO_KEY) -> None:
+        self.name = self.base_url = public_url(url)
+        self.url = url.rstrip("/")
+        self.secrets = Secrets(url, (key, second_api_key))
         self.keys: Mapping[str, str] = {PROJECT: key, SECOND_PROJECT: second_api_key}
         self._client: httpx2.Client | None = None
         self._certificates: ssl.SSLContext | None = None
@@ -151,14 +156,14 @@ class ExternalService(HttpTarget):
 
     def __init__(
         self,
-        base_url: str,
+        url: str,
         key: str,
         second_api_key: str = NO_KEY,
         *,
         adapter: object | None = None,
         adapter_name: str = "",
     ) -> None:
-        super().__init__(base_url, key, second_api_key)
+        super().__init__(url, key, second_api_key)
         self.adapter = adapter
         self.adapter_name = adapter_name
         self._is_known = False
@@ -238,7 +243,17 @@ class ExternalService(HttpTarget):
 
 
 def public_url(url: str) -> str:
-    """A base URL without what may be secret: the user, the query and the fragment."""
+    """A base URL without what may be secret: the user, the query and the fragment. Raises `InputError` for what is no
+    base URL, without these parts of it."""
+    scheme, mark, rest = re.split("[?#]", url, maxsplit=1)[0].partition("://")
+    authority, slash, path = rest.partition("/")
+    user, _, host = authority.rpartition("@")
+    try:
+        base_url(f"{scheme.lower()}{mark}{host}{slash}{path}")
+    except argparse.ArgumentTypeError as error:
+        raise InputError(printable(str(error))) from None
+    if not (user.isascii() and user.isprintable() and " " not in user):
+        raise InputError("the user in the URL has characters that no URL has: encode them, such as %20 for a space")
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
