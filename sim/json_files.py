@@ -101,6 +101,8 @@ class DocumentKind(NamedTuple):
     def content(self, path: str | Path) -> bytes:
         """The bytes of a file, if they are not too many. Raises `error`."""
         try:
+            if not str(path):
+                raise FileNotFoundError
             size = Path(path).stat().st_size
             if size > self.max_bytes:
                 raise self.refusal(str(path), f"it has {size} bytes, and at most {self.max_bytes} are read")
@@ -116,8 +118,8 @@ class DocumentKind(NamedTuple):
 
 
 def shown(path: str | Path) -> str:
-    """A path as it is shown in an error."""
-    return printable(str(path))
+    """A path as it is shown in an error; an empty one has quotes."""
+    return printable(str(path)) or "''"
 
 
 class InputError(LeydenError):

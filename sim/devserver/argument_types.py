@@ -127,11 +127,22 @@ def host_name(text: str) -> str:
 
 
 def endpoint(text: str) -> str:
-    """A complete http or https URL."""
-    if not _is_url(text):
+    """A complete http or https URL, with a host that can be looked up."""
+    if not _is_endpoint(text):
         example = _intended_url(text)
         raise argparse.ArgumentTypeError(f"{cut(text, 80)!r} is not a URL: give the whole URL, such as {example[:100]}")
     return text
+
+
+def _is_endpoint(text: str) -> bool:
+    """Whether this is a URL with an address or a name, also one of other letters than those of ASCII."""
+    if not (_is_url(text) and text.isprintable() and " " not in text):
+        return False
+    name = urlsplit(text).hostname or ""
+    try:
+        return ":" in name or _HOST.fullmatch(name.encode("idna").decode()) is not None
+    except UnicodeError:
+        return False
 
 
 def _intended_url(text: str) -> str:
@@ -139,7 +150,7 @@ def _intended_url(text: str) -> str:
     meant = intended_url(text)
     if meant == f"https://{text.strip()}":  # without a scheme: most likely an endpoint on this machine
         meant = f"http://{text.strip()}" if ":" in text else ""
-    return meant if _is_url(meant) else "http://localhost:3000/hook"
+    return meant if _is_endpoint(meant) else "http://localhost:3000/hook"
 
 
 def _is_url(text: str) -> bool:

@@ -49,7 +49,7 @@ def adapter(options: argparse.Namespace) -> int:
         _write(Path(options.new))
         print(f"{options.new} is written: replace the bodies, and remove the methods that your system cannot have")
         return 0
-    loaded = load_adapter(options.check or options.call)
+    loaded = load_adapter(options.check if options.call is None else options.call)
     if options.call is not None:
         return _call(loaded, options.words)
     if len(options.words) != 1:

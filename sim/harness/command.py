@@ -142,7 +142,7 @@ def _replay_target(case: Case, options: argparse.Namespace) -> Target:
         target = _target_of(case, url, options)
         served = target.specification(case.overlays)
         if served is not None and case.spec_hash != document_hash(served):
-            print(f"leyden replay: {printable(url)} has another specification than the case", file=sys.stderr)
+            print(f"leyden replay: {_shown_url(url)} has another specification than the case", file=sys.stderr)
         return target
     if options.spec is None:
         return InProcess(case.contract())
@@ -151,6 +151,10 @@ def _replay_target(case: Case, options: argparse.Namespace) -> Target:
     if case.spec_hash != document_hash(target.specification(case.overlays)):
         print(f"leyden replay: {options.spec} is another specification than that of the case", file=sys.stderr)
     return target
+
+
+def _shown_url(url: str) -> str:
+    return printable(public_url(url))
 
 
 def _target_of(case: Case, url: str, options: argparse.Namespace) -> Target:
@@ -165,7 +169,7 @@ def _target_of(case: Case, url: str, options: argparse.Namespace) -> Target:
             f" {shlex.quote(name)}, or --adapter {NO_ADAPTER} to replay what needs none"
         )
     keys = {"api_key": options.api_key, "second_api_key": options.second_api_key}
-    print(f"leyden replay: at {printable(url)}", file=sys.stderr)
+    print(f"leyden replay: at {_shown_url(url)}", file=sys.stderr)
     return target_at(case.found_on, url, **keys, adapter=options.adapter or case.adapter)
 
 
@@ -175,7 +179,7 @@ def _without_violation(case: Case, target: Target, url: str | None) -> str:
     if target.kind == case.found_on or case.is_reproduced:
         if url is not None and public_url(url) != case.target:
             found = f"It was found at {printable(case.target)}." if case.target else "It was found in process."
-            return f"The violation does not occur at {printable(public_url(url))}. {found}"
+            return f"The violation does not occur at {_shown_url(url)}. {found}"
         return "The violation does not occur any more."
     where = {"": "elsewhere", SERVED: "on a served Leyden"}.get(case.found_on, f"on {case.found_on}")
     adapter = "" if case.adapter in ("", NO_ADAPTER) else f" --adapter {shlex.quote(printable(case.adapter))}"
@@ -188,7 +192,7 @@ def _without_violation(case: Case, target: Target, url: str | None) -> str:
 def _replay_command(path: Path, case: Case, options: argparse.Namespace) -> str:
     """The command that shows the violation of a case of this run again."""
     if not (case.steps or case.is_reproduced or case.target):  # only its engine has the requests
-        url = [] if options.target is None else [options.target]
+        url = [] if options.target is None else [public_url(options.target)]
         adapter = [] if options.adapter is None else ["--adapter", options.adapter]
         return f"{_fuzz_again(case)} {shlex.join(['--seed', str(options.seed), *url, *adapter])}"
     needs_adapter = not case.is_reproduced and case.adapter not in ("", NO_ADAPTER)
@@ -203,7 +207,7 @@ def _fuzz_again(case: Case) -> str:
 
 def _replay_again(options: argparse.Namespace) -> str:
     """The command that was given, without the API keys."""
-    words = [options.case] if options.target is None else [options.case, options.target]
+    words = [options.case] if options.target is None else [options.case, public_url(options.target)]
     for name in ("adapter", "spec"):
         words += [] if getattr(options, name) is None else [f"--{name}", getattr(options, name)]
     return shlex.join(["leyden", "replay", *words])
@@ -294,8 +298,9 @@ def _format_of(path: Path, given: str | None) -> str:
 def _check_report(path: Path, form: str) -> None:
     """Raise `HarnessError` if the report cannot be written, before a long run."""
     if form == "markdown":
+        text = read_text(path)
         try:
-            replace_between_markers(read_text(path), "coverage", "")
+            replace_between_markers(text, "coverage", "")
         except LeydenError as error:
             raise HarnessError(f"{path}: {error}") from None
     existed = path.exists()
@@ -313,7 +318,7 @@ def _check_directory(folder: Path) -> None:
     try:
         tempfile.TemporaryDirectory(dir=nearest).cleanup()
     except OSError:
-        where = f"{shown(folder)}: {shown(nearest)}"
+        where = shown(folder) if nearest == folder else f"{shown(folder)}: {shown(nearest)}"
         raise HarnessError(f"{where} is no directory that can be written; choose another for the cases") from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ from leyden.world.world import World
 MARKDOWN, CODE = "markdown", "code"
 _MAX_CHARGES = 3  # charges with a timeline of their own
 _MAX_LINES = 60  # of each timeline
+# Punctuation that can have a meaning in Markdown, escaped with a backslash (CommonMark 2.4); not that of sentences.
+_MARKS = re.compile(r"(?![,:.]( |$))[!-,./:-@\[-`{-~]")
 
 _COLUMNS = {
     "charges": ["status", "amount_sat", "description", "created_at", "expires_at", "confirmed_at"],
@@ -42,6 +45,11 @@ class Cell(NamedTuple):
     kind: str
     source: str
     tags: tuple[str, ...] = ()
+
+
+def plain(text: str) -> str:
+    """A line of text for a Markdown cell that shows every character as it is: nothing is HTML, a link or a mark."""
+    return _MARKS.sub(r"\\\g<0>", text)
 
 
 def document(cells: Iterable[Cell]) -> Any:

@@ -67,6 +67,15 @@ class Invariants:
 
     def check(self, operation: str, sent: bytes, response: Response) -> None:
         """Check a response, and then all known Charges. Raises `ContractViolation`."""
+        try:
+            self._check(operation, sent, response)
+        except ContractViolation:
+            raise
+        except (AttributeError, LookupError, TypeError, ValueError) as error:  # by a value of the service
+            expected = "members of the types that the document declares"
+            raise ContractViolation("echo", "envelope", operation, expected, response.json) from error
+
+    def _check(self, operation: str, sent: bytes, response: Response) -> None:
         self.reached["response", operation, str(response.status)] = None
         if response.status >= 400:
             checks.problem(response, response.status, EITHER, "errors", operation)

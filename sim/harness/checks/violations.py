@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from leyden.server.errors import LeydenError
@@ -32,6 +32,12 @@ class ContractViolation(LeydenError):
         self.expected = expected
         self.observed = observed
         super().__init__(f"{where}: expected {one_line(expected)}, observed {one_line(observed)} ({rule_id})")
+
+    def without(self, hide: Callable[[str], str]) -> ContractViolation:
+        """The violation with texts that `hide` makes of those about the service."""
+        values = (self.where, self.expected, self.observed)
+        where, *texts = (hide(value if isinstance(value, str) else repr(value)) for value in values)
+        return ContractViolation(self.check, self.rule_id, where, *texts)
 
     def as_dict(self, limit: int = 300) -> dict[str, str]:
         """The violation as texts of at most `limit` characters, for the `expectation` of a case."""

@@ -13,8 +13,10 @@ from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.engines.shrink import as_found, shrink
 from leyden.harness.reports.results import CampaignReport, FoundViolation
 from leyden.harness.runs.cases import CaseResult
+from leyden.harness.session.exchanges import Exchange, Request
 from leyden.harness.targets.adapter import TargetError
-from leyden.harness.targets.target import Target
+from leyden.harness.targets.served import HttpTarget
+from leyden.harness.targets.target import Response, Target
 from leyden.server.system.stop_signals import is_stopping
 
 _BATCH = 25  # runs of the state machine between two checks of the time
@@ -86,6 +88,7 @@ def _add(report: CampaignReport, engine: str, result: CaseResult, target: Target
     if engine == "conformance":
         report.cases[result.case.name] = result.violation is not None
     if result.violation is not None:
+        result.violation = result.violation.without(target.without_secrets)
         case, shrunk = result.case, result
         try:
             if engine != "schemathesis":  # what it finds has no steps
@@ -97,8 +100,19 @@ def _add(report: CampaignReport, engine: str, result: CaseResult, target: Target
             case = as_found(result, target)
             raise
         finally:
-            exchanges = tuple(shrunk.exchanges or result.exchanges)
+            exchanges = tuple(without_secrets(one, target) for one in shrunk.exchanges or result.exchanges)
             report.add(FoundViolation(engine, case, exchanges, target.base_url if target.network else ""))
+
+
+def without_secrets(exchange: Exchange, target: Target) -> Exchange:
+    """The exchange as reports may show it."""
+    if not isinstance(target, HttpTarget):
+        return exchange
+    (method, path, sent, body), response, at_ms = exchange
+    hidden = target.secrets
+    request = Request(method, hidden.text(path), tuple(hidden.headers(sent)), hidden.body(body))
+    got = dict(hidden.headers(response.headers.items()))
+    return Exchange(request, Response(response.status, got, hidden.body(response.body)), at_ms)
 
 
 def _conformance(config: CampaignConfig, target: Target) -> Iterator[CaseResult]:

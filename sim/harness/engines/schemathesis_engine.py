@@ -27,7 +27,8 @@ from leyden.harness.generators.generators import START_MS
 from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.rules import Interpretation
 from leyden.harness.runs.cases import Case, CaseResult
-from leyden.harness.session.session import Exchange
+from leyden.harness.session.exchanges import Exchange
+from leyden.harness.targets.served import HttpTarget
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, InProcess, Response, Target
 from leyden.world.config import packaged_contract
 from leyden.world.merged_openapi import merged
@@ -89,8 +90,8 @@ class SchemathesisTarget:
         schema = openapi.from_dict(deepcopy(dict(document))).exclude(operation_id=_EXCLUDED)
         if isinstance(self._target, InProcess):
             schema.app = _CurrentApp(self._target)
-        else:
-            schema.config.update(base_url=self._target.name.rstrip("/"))
+        elif isinstance(self._target, HttpTarget):
+            schema.config.update(base_url=self._target.url)
         return schema
 
     def check(self, ctx: Any, response: Any, case: Any) -> None:
@@ -148,7 +149,7 @@ def run_schemathesis(config: CampaignConfig, service: Target) -> Iterator[CaseRe
             with suppress(FlakyStrategyDefinition):
                 test()
         except (AssertionError, BaseExceptionGroup) as error:
-            violation = _violation(error)
+            violation = _violation(error).without(service.without_secrets)
         finally:
             target.close()
         expectation = None if violation is None else violation.as_dict(2_000)

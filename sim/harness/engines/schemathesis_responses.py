@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from leyden.harness.session.session import Request
+from leyden.harness.session.exchanges import Request
 from leyden.harness.targets.target import Response
 
 

@@ -26,7 +26,8 @@ from leyden.harness.control.whole.copy_checks import check_copies
 from leyden.harness.control.whole.keep_checks import check_keep
 from leyden.harness.control.whole.late_checks import check_late
 from leyden.harness.control.whole.repeated_checks import check_repeated
-from leyden.harness.session.session import Request, Session
+from leyden.harness.session.exchanges import Request
+from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.hosted import HostedServer
 from leyden.harness.targets.target import InProcess, Response

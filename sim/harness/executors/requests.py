@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.executors.projects import project_of
 from leyden.harness.model.http import SentRequest
 from leyden.harness.model.records import Charge
 from leyden.harness.session.answers import send
@@ -52,7 +53,7 @@ def fill(session: Session, step: Step) -> None:
     of, label = step["of"], step["as"]
     amounts = {"minAmount": "1000", "maxAmount": "2000"} if of == "statics" else {"amount": "1000"}
     path = "/v0/static-charges" if of == "statics" else "/v0/charges"
-    key = session.target.keys[SECOND_PROJECT if step.get("by") == "second" else PROJECT]
+    key = session.target.keys[project_of(session, step)]
     typed = [("apikey", key), ("Content-Type", "application/json")]
     statics, name = session.model.ledger.static_charges, step.get("static", "")
     changed = (

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from leyden.harness.checks import responses as checks
+from leyden.harness.executors.projects import project_of
 from leyden.harness.executors.world import restart
 from leyden.harness.generators.odd_requests import ODD_REQUESTS
 from leyden.harness.model.dates import instant_of
@@ -15,11 +16,7 @@ from leyden.harness.session.answers import send
 from leyden.harness.session.observe import check_list, check_wallet
 from leyden.harness.session.session import Session, read_operation
 from leyden.harness.steps import Step, StepImpossible
-from leyden.harness.targets.target import PROJECT, SECOND_PROJECT
-
-
-def _project(step: Step) -> str:
-    return SECOND_PROJECT if step.get("by") == "second" else PROJECT
+from leyden.harness.targets.target import PROJECT
 
 
 def create_charge(session: Session, step: Step) -> None:
@@ -33,7 +30,7 @@ def create_static(session: Session, step: Step) -> None:
 
 
 def _create(session: Session, step: Step, kind: str, operation: str, path: str) -> None:
-    project, body, key = _project(step), step["body"], step.get("idempotency_key")
+    project, body, key = project_of(session, step), step["body"], step.get("idempotency_key")
     model = session.model
     expected_response = model.limited(operation) or model.create(kind, step["as"], project, body, key)
     headers = [] if key is None else [("Idempotency-Key", key)]
@@ -45,7 +42,7 @@ def _create(session: Session, step: Step, kind: str, operation: str, path: str) 
 def patch(session: Session, step: Step) -> None:
     """{"do": "patch", "static": "s1", "body": {...}, "by"?}."""
     static = session.static(step["static"])
-    project = _project(step)
+    project = project_of(session, step)
     limited = session.model.limited("updateStaticCharge")
     expected_response = limited or session.model.change_static(static, project, step["body"])
     response = session.request("updateStaticCharge", f"/v0/static-charges/{static.id}", key=project, body=step["body"])
@@ -55,16 +52,16 @@ def patch(session: Session, step: Step) -> None:
 
 def get(session: Session, step: Step) -> None:
     """{"do": "get", "what": "c1", "by"?}: read a resource; with the other project's API key it does not exist."""
-    resource = session.resource(step["what"])
-    if _project(step) == resource.project:
+    resource, project = session.resource(step["what"]), project_of(session, step, only_reads=True)
+    if project == resource.project:
         session.check_resource(resource)
         return
     operation, path = read_operation(resource)
-    response = session.request(operation, path, key=_project(step))
+    response = session.request(operation, path, key=project)
     rule, where = "statuses", f"{resource.label} with the other API key"
     checks.status(response, 404, "isolation", rule, where)
     hidden = checks.problem(response, 404, "not_found", rule, where)
-    unknown = session.request(operation, path[:-1] + ("0" if path[-1] != "0" else "1"), key=_project(step))
+    unknown = session.request(operation, path[:-1] + ("0" if path[-1] != "0" else "1"), key=project)
     missing = checks.problem(unknown, 404, "not_found", rule, f"an unknown id ({operation})")
     for body in (hidden, missing):
         body.pop("request_id")
@@ -74,8 +71,8 @@ def get(session: Session, step: Step) -> None:
 
 def list_(session: Session, step: Step) -> None:
     """{"do": "list", "of": "charges" | "statics" | "children", "static"?, "query": {...}, "by"?, "between"?}: read all
-    pages. `between` is a step after the first page: it creates a Charge or restarts the service."""
-    project, query = _project(step), step.get("query", {})
+    pages. `between` is a step after the first page: it creates a row or restarts the service."""
+    project, query = project_of(session, step), step.get("query", {})
     operation, path = "listCharges", "/v0/charges"
     resources: list[Any] = session.charges_of(project)
     if step["of"] == "statics":
@@ -97,11 +94,13 @@ def list_(session: Session, step: Step) -> None:
             case "createdBefore":
                 resources = [one for one in resources if one.created_at < (instant_of(value) or 0)]
 
+    within = {"create_charge": create_charge, "create_static": create_static, "restart": restart}
+
     def between() -> None:
-        # A new Charge comes before the first page and changes no other page; a cursor survives a restart.
+        # A new row comes before the first page and changes no other page; a cursor survives a restart.
         if "between" in step:
             with suppress(StepImpossible):
-                (restart if step["between"]["do"] == "restart" else create_charge)(session, step["between"])
+                within[step["between"]["do"]](session, step["between"])
 
     check_list(session, operation, path, resources, query, project=project, check="lifecycle", between=between)
     session.reached["policy", "lists", operation] = None
@@ -109,7 +108,7 @@ def list_(session: Session, step: Step) -> None:
 
 def wallet(session: Session, step: Step) -> None:
     """{"do": "wallet", "by"?}: the balance is the sum of the settled payments."""
-    check_wallet(session, _project(step))
+    check_wallet(session, project_of(session, step))
 
 
 def odd(session: Session, step: Step) -> None:

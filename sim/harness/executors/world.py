@@ -195,8 +195,10 @@ def spare_key(session: Session, step: Step) -> None:
     replaced or issued again."""
     rule, where = "api-keys", "the second API key"
     key = session.control_ok("POST", "/api-keys", {})["key"]
+    session.spare_keys[key] = True
     checks.success(session.request("getWallet", "/v0/wallet", key=key), rule, where)
     other = session.control_ok("POST", "/api-keys/rotate", {"replaces": key})["key"]
+    session.spare_keys |= {key: False, other: True}
     checks.problem(session.request("getWallet", "/v0/wallet", key=key), 401, "unauthorized", rule, f"{where}, rotated")
     for path, body in (
         ("/rotate", {"replaces": key}),
@@ -207,7 +209,6 @@ def spare_key(session: Session, step: Step) -> None:
     ):
         response = session.control("POST", f"/api-keys{path}", body)
         checks.problem(response, 409, "not_possible", rule, f"POST /api-keys{path} with {sorted(body)}")
-    session.spare_keys |= {key: False, other: True}
     if isinstance(session.target, InProcess):
         session.target.replaced_key = key
     _check_spare_keys(session)

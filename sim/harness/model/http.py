@@ -276,11 +276,12 @@ class HttpModel:
     def _wallet(
         self, name: str, parameters: Mapping[str, str], values: Mapping[str, str], resource: Resource | None,
         label: str,
-    ) -> WalletAnswer:  # fmt: skip
+    ) -> WalletAnswer | None:  # fmt: skip
         model = self._model
         static = model.named(parameters["user"]) if name == "getLightningAddress" else resource
         if not isinstance(static, StaticCharge):
-            return WalletAnswer()
+            is_elsewhere = name == "getLightningAddress" and model.name_elsewhere(parameters["user"])
+            return None if is_elsewhere else WalletAnswer()
         if name == "verifyPayment":
             wanted = parameters["paymentHash"]
             charge = next((one for one in static.children if one.payment_hash == wanted), None)

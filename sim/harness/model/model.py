@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leyden.harness.model.callbacks import DueTimeObserver, Outbox
-from leyden.harness.model.charges import ModelLedger
+from leyden.harness.model.charges import ModelLedger, row_name
 from leyden.harness.model.records import Charge, Payment, StaticCharge
 from leyden.harness.model.rules import (
     DEFAULT_EXPIRY_S,
@@ -59,10 +59,18 @@ def amount_of(outcome: str, invoiced: int) -> int:
 
 
 class Model:
-    """The expected state of the service. `observe_due_time` returns the times that the service chooses at random."""
+    """The expected state of the service. `observe_due_time` returns the times that the service chooses at random;
+    `name_elsewhere` whether a user name is in use by what this model does not have."""
 
-    def __init__(self, interpretation: Interpretation, start_ms: int, observe_due_time: DueTimeObserver) -> None:
+    def __init__(
+        self,
+        interpretation: Interpretation,
+        start_ms: int,
+        observe_due_time: DueTimeObserver,
+        name_elsewhere: Callable[[str], bool] = lambda user: False,
+    ) -> None:
         self.interpretation = interpretation
+        self.name_elsewhere = name_elsewhere
         self.timeline = Timeline(start_ms)
         self.changed: dict[Charge | StaticCharge, None] = {}
         self.outbox = Outbox(
@@ -86,6 +94,11 @@ class Model:
 
     def _mark_changed(self, resource: Charge | StaticCharge) -> None:
         self.changed[resource] = None
+
+    def last_row(self, resource: str) -> str:
+        """The last row of a lifecycle table that was applied since `reached()` was called."""
+        rows = [item for item in self.ledger.reached if item[:2] == ("row", resource)]
+        return row_name(rows[-1]) if rows else f"the lifecycle table of {resource}"
 
     def reached(self) -> list[tuple[str, ...]]:
         """The coverage items reached since the last call."""
@@ -164,7 +177,8 @@ class Model:
     def _new_static(self, label: str, project: str, body: Body) -> ExpectedResponse:
         identifier = body.get("identifier") or None
         crossed = int(body["minAmount"]) > int(body["maxAmount"])
-        if identifier is not None and self.named(identifier.partition("@")[0]) is not None:
+        user = None if identifier is None else identifier.partition("@")[0]
+        if user is not None and (self.named(user) is not None or self.name_elsewhere(user)):
             if crossed:
                 return ExpectedResponse(409, EITHER, "identifier", ANYWHERE)
             return ExpectedResponse(409, "conflict", "identifier", frozenset({"/identifier"}))

@@ -11,7 +11,7 @@ from pprint import pformat
 from leyden.harness.runs.cases import Case
 from leyden.harness.runs.describe import describe_step
 from leyden.lab.actions.source_text import comment
-from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
+from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps, plain
 from leyden.server.printable import printable
 from leyden.server.version import VERSION
 
@@ -45,7 +45,7 @@ def notebook_at_target(case: Case, title: str) -> str:
     as long as the target has it."""
     report = "\n".join(f"    {printable(line)}".rstrip() for line in case.describe().split("\n"))
     cells = [
-        Cell(MARKDOWN, f"# {title}\n\n{report}"),
+        Cell(MARKDOWN, f"# {plain(title)}\n\n{report}"),
         Cell(
             CODE,
             f"{_ENVIRONMENT}\n{_WRITTEN_BY}\n{_IMPORTS}from leyden.harness.runs.at_target import PrintedRun\n"

@@ -13,10 +13,10 @@ from leyden.harness.model.rules import iso
 from leyden.harness.reports.at_target import notebook_at_target, pytest_at_target, runs_at_target
 from leyden.harness.reports.shell_at_target import SHOWN_BY_CURL, shell_at_target
 from leyden.harness.runs.cases import Case, play
-from leyden.harness.session.session import Request
+from leyden.harness.session.exchanges import Request
 from leyden.harness.targets.target import EXTERNAL, SECOND_API_KEY
 from leyden.lab.actions.source_text import comment
-from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
+from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps, plain
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.version import VERSION
@@ -114,7 +114,7 @@ def as_notebook(case: Case) -> str:
     # Indented, because no text can end an indented block.
     report = "\n".join(f"    {printable(line)}".rstrip() for line in case.describe().split("\n"))
     cells = [
-        Cell(MARKDOWN, f"# {_title(case)}\n\n{report}"),
+        Cell(MARKDOWN, f"# {plain(_title(case))}\n\n{report}"),
         Cell(
             CODE,
             f"{_WRITTEN_BY}\n{_target_code(case)}"

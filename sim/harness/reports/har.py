@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from leyden.harness.model.rules import iso
 from leyden.harness.reports.results import CampaignReport, FoundViolation
-from leyden.harness.session.session import Exchange
+from leyden.harness.session.exchanges import Exchange
 from leyden.server.version import VERSION
 
 _UNKNOWN = -1  # of a size or a time, in HAR

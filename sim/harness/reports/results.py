@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from leyden.harness.reports.coverage import Coverage
 from leyden.harness.runs.cases import Case
-from leyden.harness.session.session import Exchange
+from leyden.harness.session.exchanges import Exchange
 
 
 @dataclass(frozen=True, slots=True)

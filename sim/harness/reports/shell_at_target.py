@@ -16,7 +16,7 @@ from leyden.harness.model.records import Charge
 from leyden.harness.runs.cases import Case
 from leyden.harness.runs.describe import describe_step
 from leyden.harness.runs.run import Run
-from leyden.harness.session.session import Request
+from leyden.harness.session.exchanges import Request
 from leyden.harness.steps import Step
 from leyden.harness.targets.target import SECOND_API_KEY, Headers, InProcess, Response
 from leyden.lab.actions.source_text import comment

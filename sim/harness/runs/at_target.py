@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.runs.cases import Case, CaseError, start_run
 from leyden.harness.steps import Step
 from leyden.harness.targets.served import ExternalService, ServedLeyden, target_at
@@ -38,12 +39,12 @@ class PrintedRun:
 
     def __init__(self, case: Case, target: HttpService) -> None:
         self._run = start_run(target, case)
-        send = target.send
+        send, hide = target.send, target.without_secrets
 
         def printed(method: str, target: str, headers: Headers, body: bytes) -> Response:
             response = send(method, target, headers, body)
             print(method, target, body.decode("utf-8", "replace")[:2_000])
-            print("   ", response.status, response.body.decode("utf-8", "replace")[:2_000])
+            print("   ", response.status, hide(response.body.decode("utf-8", "replace"))[:2_000])
             return response
 
         target.send = printed  # type: ignore[method-assign]
@@ -52,6 +53,9 @@ class PrintedRun:
         """Do a step and check its effects."""
         try:
             done = self._run.do(step)
+        except ContractViolation as error:
+            self._run.target.end()
+            raise error.without(self._run.target.without_secrets) from None
         except Exception:
             self._run.target.end()
             raise
@@ -62,5 +66,7 @@ class PrintedRun:
         """Check everything that this run has created, and close the connection."""
         try:
             self._run.final_checks()
+        except ContractViolation as error:
+            raise error.without(self._run.target.without_secrets) from None
         finally:
             self._run.target.end()

@@ -16,7 +16,7 @@ from leyden.harness.runs.describe import describe_step, describe_violation
 from leyden.harness.runs.external import ExternalRun
 from leyden.harness.runs.run import Run
 from leyden.harness.runs.specification import Patch, contract_of, document_hash, patch_to, spec_hash
-from leyden.harness.session.session import Exchange, Request
+from leyden.harness.session.exchanges import Exchange, Request
 from leyden.harness.steps import Step
 from leyden.harness.targets.served import ExternalService, HttpTarget, public_url
 from leyden.harness.targets.target import IN_PROCESS, SERVED, InProcess, Response, Target
@@ -258,7 +258,7 @@ def play(case: Case, target: Target | None = None, choose: Callable[[Run], Itera
             result.skipped += not run.do(step)
         run.final_checks()
     except ContractViolation as error:
-        result.violation = error
+        result.violation = error.without(target.without_secrets)
         result.revealed = None if run is None else run.last
         if run is not None and run.last is not None and run.last[0] not in run.requests[-1:]:
             result.exchanges.append(Exchange(*run.last, run.model.now))

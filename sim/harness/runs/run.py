@@ -8,14 +8,12 @@ from pathlib import Path
 from traceback import walk_tb
 
 from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.constants import NO_KEY
 from leyden.harness.executors import hosted, lnurl, machine, requests, service, whole, world
 from leyden.harness.model.records import Charge
 from leyden.harness.session.journal import check_journal
 from leyden.harness.session.observe import check_deliveries, check_everything, check_received_requests
 from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible, public_functions
-from leyden.harness.targets.target import SECOND_PROJECT
 
 _HARNESS = Path(__file__).parents[1]
 # An executor does the step of its name, first to the model and then to the service, and compares the results. If what
@@ -33,12 +31,6 @@ class Run(Session):
 
         Raises `ContractViolation`, and `KeyError` for an unknown `do`.
         """
-        if step.get("by") == "second" and not self.target.shared and step["do"] != "get":
-            self.unchecked["steps of a second project: a served Leyden has a sandbox for each API key"] = None
-            return False
-        if step.get("by") == "second" and self.target.keys[SECOND_PROJECT] == NO_KEY:
-            self.unchecked["isolation of projects: give --second-api-key"] = None
-            return False
         self.delivery_cache.clear()
         try:
             self._records = True

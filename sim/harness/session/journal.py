@@ -18,7 +18,6 @@ from leyden.harness.model.records import Delivery, Payment
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import iso
 from leyden.harness.session.session import Session
-from leyden.harness.targets.target import SECOND_PROJECT
 
 # Entries that are not compared, with the reasons. An entry of a kind that is neither here nor compared is a violation.
 IGNORED_KINDS: Mapping[str, str] = {
@@ -104,16 +103,10 @@ _WAIT = ("POST", "/sandbox/v1/deliveries/wait")
 
 def _recorded(session: Session) -> list[list[Any]]:
     """The requests that the journal has: all but reads and waits of the control plane, OPTIONS, and those of no
-    operation; each with the names that its response says were ignored [request-bodies].
-
-    A served Leyden has a sandbox for each API key, so there the requests with the second key are not in this journal.
-    """
+    operation; each with the names that its response says were ignored [request-bodies]."""
     found = []
-    for (method, target, headers, _), status, ignored in session.sent:
+    for (method, target, _, _), status, ignored in session.sent:
         path = unquote(target.partition("?")[0])
-        keys = [value for name, value in headers if name.lower() == "apikey"]
-        if not session.target.shared and session.target.keys[SECOND_PROJECT] in keys:
-            continue
         if path.startswith("/sandbox/"):
             is_recorded = method not in {"GET", "HEAD"} and (method, path) != _WAIT
         else:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
 from leyden.harness.checks import headers
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.model.charges import CoverageItem, row_name
+from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.http import CHALLENGE, known_names, names_in, unused_key
 from leyden.harness.model.model import ExpectedResponse, Model
 from leyden.harness.model.records import Charge, Delivery, Payment, StaticCharge
 from leyden.harness.model.requests import OPERATIONS, Operation
 from leyden.harness.model.rules import Interpretation, has_lone_surrogate, instant, iso
+from leyden.harness.session.elsewhere import OtherSandboxes
+from leyden.harness.session.exchanges import Exchange, Request
 from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response, Target
 
@@ -26,28 +28,11 @@ _BEFORE_FIELDS = frozenset({401, 406, 413, 415, 429})
 _JSON = (("Content-Type", "application/json"),)
 
 
-class Request(NamedTuple):
-    """A request as it is sent."""
-
-    method: str
-    path: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-
-class Exchange(NamedTuple):
-    """A request with its response, and the time of the model, in ms, at which it was sent."""
-
-    request: Request
-    response: Response
-    at_ms: int
-
-
 class Session:
     """A target from its start, and the model. Everything that checks raises `ContractViolation`.
 
-    `sent` has each request with the status of its response, for the journal. `cursors` has the last row of the
-    page that each cursor came with, `cursor` is the latest one. `retry_offsets` has the place of each retry within its
+    `sent` has each request that this sandbox answered, with the status, for the journal. `cursors` has the last row of
+    the page that each cursor came with, `cursor` is the latest one. `retry_offsets` has the place of each retry in its
     bounds, from -1 to 1. `reached` has the coverage items, `unchecked` names what cannot be checked at this target,
     `recorded` has the status and the media type of each response that a repeated request must get again, by its body.
     `requests` are those of the steps, `exchanges` have their responses too. `delivery_cache` is valid for one step;
@@ -62,7 +47,9 @@ class Session:
         self.disk = disk
         self.start_ms = start_ms
         self.spare_keys: dict[str, bool] = {}  # by the key: whether it is valid
-        self.model = Model(Interpretation.of(list(overlays)), start_ms, self.observe_due_time)
+        self.sent: list[tuple[Request, int, str]] = []  # with what the answer says that it ignored
+        self.others = OtherSandboxes(target, self.spare_keys, self.sent)
+        self.model = self._new_model(Interpretation.of(list(overlays)))
         self.reached: dict[CoverageItem, None] = {}
         self.unchecked: dict[str, None] = {}
         self.problems: dict[str, Any] = {}
@@ -71,8 +58,7 @@ class Session:
         self.hashes: dict[str, Charge] = {}
         self.delivery_cache: dict[str, list[Any]] = {}
         self.checked_requests: dict[str, int] = {}
-        self.sent: list[tuple[Request, int, str]] = []  # with what the answer says that it ignored
-        self.requests_seen: dict[str, str] = {}
+        self.requests_seen: dict[tuple[str | None, str], str] = {}
         self.texts: dict[str, str] = {}
         self.retry_offsets: list[float] = []
         self.delivery_ids: dict[str, Charge] = {}
@@ -87,11 +73,12 @@ class Session:
         self.host: Any = None  # the server that the steps host
         if target.controlled:
             self._read_secrets()
+        self.others.find()
 
     def start_again(self) -> None:
         """Note that the target was reset: a new run begins, with the same secrets."""
         self.reached.update(dict.fromkeys(self.model.reached()))
-        former, self.model = self.model, Model(self.model.interpretation, self.start_ms, self.observe_due_time)
+        former, self.model = self.model, self._new_model(self.model.interpretation)
         self._read_secrets()
         checks.same(
             former.secrets[PROJECT],
@@ -104,6 +91,9 @@ class Session:
         for seen in (self.hashes, self.delivery_cache, self.checked_requests, self.sent, self.requests_seen,
                      self.delivery_ids, self.cursors, self.recorded):  # fmt: skip
             seen.clear()
+
+    def _new_model(self, interpretation: Interpretation) -> Model:
+        return Model(interpretation, self.start_ms, self.observe_due_time, self.others.have_name)
 
     # What steps refer to; each raises `StepImpossible` if there is none of this label
 
@@ -199,27 +189,30 @@ class Session:
         if self._records:
             self.requests.append(request)
         self.last = (request, Response(0, {}, b""))
+        is_own = not self.others.answer(path, headers, self.model.ledger.static_charges.values())
         response = self.target.send(method, path, headers, body)
         self.last = (request, response)
-        self.sent.append((request, response.status, response.headers.get("leyden-ignored", "")))
+        if is_own:
+            self.sent.append((request, response.status, response.headers.get("leyden-ignored", "")))
         if self._records:
             self.exchanges.append(Exchange(request, response, self.model.now))
         if response.status >= 400:
-            self._check_problem(request, response)
+            self._check_problem(request, response, is_own)
         return response
 
-    def _check_problem(self, request: Request, response: Response) -> None:
+    def _check_problem(self, request: Request, response: Response, is_own: bool) -> None:
         """Each request has an id of its own, and each code one title [errors]."""
         where = f"{request.method} {request.path[:120]}"
         checks.no_password(response, where)
         body = response.json
         if not isinstance(body, dict) or "request_id" not in body or "idempotent-replayed" in response.headers:
             return
-        name = str(body["request_id"])
-        if name in self.requests_seen:
-            other = f"{name}, which {self.requests_seen[name]} has"
+        name, count = str(body["request_id"]), self.others.count(request.headers, is_own)
+        if (count, name) in self.requests_seen:
+            other = f"{name}, which {self.requests_seen[count, name]} has"
             raise ContractViolation("errors_are_problems", "errors", f"{where}: request_id", "a unique id", other)
-        self.requests_seen[name] = where
+        if count is not None:
+            self.requests_seen[count, name] = where
         self.same_text(str(body.get("code")), str(body.get("title")), f"{where}: title")
 
     def same_text(self, key: str, text: str, where: str) -> None:
@@ -340,7 +333,7 @@ class Session:
         expected = resource.resource()
         if data != expected:
             status_differs = isinstance(data, dict) and data.get("status") != expected["status"]
-            rule = _last_row(self.model, resource) if status_differs else "client-fields"
+            rule = self.model.last_row(type(resource).__name__) if status_differs else "client-fields"
             checks.same(expected, data, "lifecycle" if status_differs else "echo", rule, where)
 
     def delivery_rows(self, charge: Charge) -> list[Any]:
@@ -391,10 +384,3 @@ def read_operation(resource: Charge | StaticCharge) -> tuple[str, str]:
     if isinstance(resource, StaticCharge):
         return "getStaticChargeDetails", f"/v0/static-charges/{resource.id}"
     return "getChargeDetails", f"/v0/charges/{resource.id}"
-
-
-def _last_row(model: Model, resource: Charge | StaticCharge) -> str:
-    """The last row of the lifecycle table that the model applied to a resource of this type."""
-    name = "Charge" if isinstance(resource, Charge) else "StaticCharge"
-    rows = [item for item in model.ledger.reached if item[0] == "row" and item[1] == name]
-    return row_name(rows[-1]) if rows else f"the lifecycle table of {name}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,11 +13,15 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
+from leyden.devserver.argument_types import base_url
 from leyden.errors import key_refusal
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
 from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call, load_adapter
+from leyden.harness.targets.secrets import Secrets
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
+from leyden.json_files import InputError
+from leyden.server.printable import printable
 from leyden.server.system.clock import random_seed
 
 
@@ -30,9 +36,10 @@ class HttpTarget:
     restarts = False
     network = True
 
-    def __init__(self, base_url: str, key: str = API_KEY, second_api_key: str = NO_KEY) -> None:
-        self.name = base_url
-        self.url = self.base_url = base_url.rstrip("/")
+    def __init__(self, url: str, key: str = API_KEY, second_api_key: str = NO_KEY) -> None:
+        self.name = self.base_url = public_url(url)
+        self.url = url.rstrip("/")
+        self.secrets = Secrets(url, (key, second_api_key))
         self.keys: Mapping[str, str] = {PROJECT: key, SECOND_PROJECT: second_api_key}
         self._client: httpx2.Client | None = None
         self._certificates: ssl.SSLContext | None = None
@@ -49,7 +56,7 @@ class HttpTarget:
         try:
             response = self._client.request(method, self.url + target, headers=_encoded(headers), content=body)
         except httpx2.HTTPError as error:
-            raise TargetError(f"{self.url}{target} does not respond: {error}") from None
+            raise self._error(f"{self.base_url}{target} does not respond: {error}") from None
         names_and_values = {name.lower(): value for name, value in response.headers.items()}
         return Response(response.status_code, names_and_values, response.content)
 
@@ -62,8 +69,15 @@ class HttpTarget:
             if key != NO_KEY:
                 response = self.send("GET", "/v0/wallet", [("apikey", key)], b"")
                 if response.status == 401:
-                    raise TargetError(key_refusal(self.url, response.json, options[project]))
+                    raise self._error(key_refusal(self.name, response.json, options[project]))
         self._keys_are_accepted = True
+
+    def without_secrets(self, text: str) -> str:
+        """The text without the secrets of this target."""
+        return self.secrets.text(text)
+
+    def _error(self, text: str) -> TargetError:
+        return TargetError(self.without_secrets(text))
 
     def restart(self, how: str = RESTARTS[0]) -> Sequence[str]:
         """Not possible. Raises `TargetError`."""
@@ -98,11 +112,11 @@ class ServedLeyden(HttpTarget):
         if sorted(state["overlays"]) != sorted(overlays):
             needed, actual = ", ".join(overlays) or "none", ", ".join(state["overlays"]) or "none"
             raise TargetError(
-                f"{self.url} is served with the overlays {actual}, this run needs {needed}: serve it with these"
+                f"{self.name} is served with the overlays {actual}, this run needs {needed}: serve it with these"
                 " (`leyden serve --overlay NAME`), or run with those (`leyden fuzz --overlay NAME`; a case has its own)"
             )
         if state["rate"]:
-            raise TargetError(f"the clock of {self.url} is not paused: use `leyden serve --rate 0`")
+            raise TargetError(f"the clock of {self.name} is not paused: use `leyden serve --rate 0`")
         body = f'{{"seed":{seed},"start":"{iso(start_ms)}"}}'.encode()
         self.base_url = self._state("POST", "/sandbox/v1/reset", headers, body)["publicUrl"]
 
@@ -112,7 +126,7 @@ class ServedLeyden(HttpTarget):
         state = response.json
         if response.status != 200 or not isinstance(state, dict) or not {"overlays", "publicUrl", "rate"} <= set(state):
             raise TargetError(
-                f"{self.url} cannot be reset ({response.status}): give the URL of a served Leyden and its API key, or"
+                f"{self.name} cannot be reset ({response.status}): give the URL of a served Leyden and its API key, or"
                 " --adapter for another implementation"
             )
         return state
@@ -142,14 +156,14 @@ class ExternalService(HttpTarget):
 
     def __init__(
         self,
-        base_url: str,
+        url: str,
         key: str,
         second_api_key: str = NO_KEY,
         *,
         adapter: object | None = None,
         adapter_name: str = "",
     ) -> None:
-        super().__init__(base_url, key, second_api_key)
+        super().__init__(url, key, second_api_key)
         self.adapter = adapter
         self.adapter_name = adapter_name
         self._is_known = False
@@ -180,9 +194,9 @@ class ExternalService(HttpTarget):
                 return
         self.end()
         if all(answer.endswith(("401", "403")) for answer in answers):
-            raise TargetError(key_refusal(self.url, response.json, "--api-key"))
+            raise self._error(key_refusal(self.name, response.json, "--api-key"))
         raise TargetError(
-            f"{self.url} is no charge service: it answers {' and '.join(answers)}, without data; nothing was written:"
+            f"{self.name} is no charge service: it answers {' and '.join(answers)}, without data; nothing was written:"
             " check the URL"
         )
 
@@ -229,7 +243,17 @@ class ExternalService(HttpTarget):
 
 
 def public_url(url: str) -> str:
-    """A base URL without what may be secret: the user, the query and the fragment."""
+    """A base URL without what may be secret: the user, the query and the fragment. Raises `InputError` for what is no
+    base URL, without these parts of it."""
+    scheme, mark, rest = re.split("[?#]", url, maxsplit=1)[0].partition("://")
+    authority, slash, path = rest.partition("/")
+    user, _, host = authority.rpartition("@")
+    try:
+        base_url(f"{scheme.lower()}{mark}{host}{slash}{path}")
+    except argparse.ArgumentTypeError as error:
+        raise InputError(printable(str(error))) from None
+    if not (user.isascii() and user.isprintable() and " " not in user):
+        raise InputError("the user in the URL has characters that no URL has: encode them, such as %20 for a space")
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 

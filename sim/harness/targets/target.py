@@ -99,6 +99,9 @@ class Target(Protocol):
         """Stop the service in one of the ways of `RESTARTS` and start it on its data. Returns the damages of its data
         with which it started all the same, although it must refuse them."""
 
+    def without_secrets(self, text: str) -> str:
+        """The text without API keys and other secrets of the target, for cases and reports."""
+
     def specification(self, overlays: Sequence[str]) -> Mapping[str, Any] | None:
         """The document that the target serves after a start with these overlays; None where it is not known."""
 
@@ -257,6 +260,10 @@ class InProcess:
             if damage is not None:
                 path.write_bytes(whole)
         return False
+
+    def without_secrets(self, text: str) -> str:
+        """The text: a sandbox that lives as long as a run has none."""
+        return text
 
     def new_folder(self) -> str:
         """A directory for what a case hosts beside the sandbox; it is removed at the end of the run."""
