@@ -113,7 +113,7 @@ def named_overlays(sources: Sequence[str]) -> str:
     return f"the overlay{'s' * (len(sources) > 1)} {', '.join(sources)}"
 
 
-def _with_path(problem: str, spec: object) -> str:
+def _with_path(problem: str, spec: Path | str | Mapping[str, Any] | None) -> str:
     """An error that starts with the file name of the spec, with its path as given, unless that is a packaged one."""
     path = Path("" if spec is None or isinstance(spec, Mapping) else spec)
     if not path.name or _FOLDER in path.parents:

@@ -157,17 +157,25 @@ class HitEventRow(TypedDict):
     by: NotRequired[str]
 
 
+class SentRow(TypedDict):
+    """A message that a fault sent: its headers, and its body as a text, with U+FFFD for what is not UTF-8."""
+
+    headers: dict[str, str]
+    body: str
+
+
 class HitRow(TypedDict):
     """Table `fault_hits`, `id` is `<delivery>#<attempt>`: the fault that applied to an attempt, and what was sent
     instead.
 
-    `sent` lists headers and bodies; it is empty when nothing was sent and None when the message was left as it was.
+    `sent` has the messages in their order; it is empty when nothing was sent, and None when the message was left as it
+    was.
     Rows of earlier versions have no `events`.
     """
 
     id: str
     kind: str
-    sent: list[dict[str, Any]] | None
+    sent: list[SentRow] | None
     events: NotRequired[list[HitEventRow]]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
-from leyden.callbacks.callback_rows import HitEventRow, HitRow
+from leyden.callbacks.callback_rows import HitEventRow, HitRow, SentRow
 from leyden.callbacks.fault_kinds import FaultRow
 from leyden.server.ports import Clock
 from leyden.server.store.store import Store
@@ -35,7 +35,7 @@ class FaultHits:
         row = self.row(delivery_id, number)
         return row is not None and row["kind"] == "drop"
 
-    def applied(self, delivery_id: str, number: int, fault: FaultRow, sent: list[dict[str, Any]] | None) -> None:
+    def applied(self, delivery_id: str, number: int, fault: FaultRow, sent: list[SentRow] | None) -> None:
         """A fault applies to an attempt, and `sent` is sent instead, as in `HitRow`. One that delays an attempt may
         come before another one."""
         self.add(delivery_id, number, APPLIED, fault["kind"], sent, fault["id"])
@@ -53,7 +53,7 @@ class FaultHits:
         number: int,
         event: str,
         kind: str,
-        sent: list[dict[str, Any]] | None = None,
+        sent: list[SentRow] | None = None,
         fault_id: str | None = None,
     ) -> None:
         """An event of an attempt, by a fault of this kind."""

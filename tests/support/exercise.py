@@ -42,6 +42,7 @@ def rich_sandbox(network: str = "line:4", data: Path | None = None) -> Sandbox:
     shop.answers([500, Reply(202, delay="4s"), "timeout", 200]).when(503, charge=charges[1].id)
     sandbox.faults.add("drop", charge=charges[2].id)
     sandbox.faults.add("delay", charge=charges[1].id, delay="1h")
+    sandbox.faults.add("unknown_field", attempt=1)
     sandbox.faults.add("duplicate_new_id", attempt=2, count=None, delay="1h")
     sandbox.faults.add("duplicate", count=None, delay="20m")
     sandbox.faults.add("rate_limit", operation="getLightningAddress", count=2)
@@ -84,6 +85,8 @@ def check_response(sandbox: Sandbox, method: str, target: str, body: object = No
     injected = any(name.lower() == b"leyden-fault" for name, _ in response.headers)
     if response.status >= 500 and not injected:
         raise AssertionError(f"{method} {target}: {response.status} {response.body[:300]!r}")
+    if method == "GET" and response.status == 400 and not injected:
+        raise AssertionError(f"{target} is no valid request: {response.body[:300]!r}")
     try:
         return json.loads(response.body)
     except ValueError:
@@ -115,9 +118,11 @@ def _reads(sandbox: Sandbox, quick: bool) -> Iterator[Callable[[], object]]:
 
     for path in (
         "/v0/charges", "/v0/static-charges", "/v0/wallet", "/sandbox/v1", "/sandbox/v1/clock",
-        "/sandbox/v1/payments", "/sandbox/v1/payers", "/sandbox/v1/deliveries?body=true", "/sandbox/v1/inboxes",
+        "/sandbox/v1/payments", "/sandbox/v1/payers", "/sandbox/v1/deliveries?bodies=true", "/sandbox/v1/inboxes",
         "/sandbox/v1/faults", "/sandbox/v1/service-faults", "/sandbox/v1/journal", "/sandbox/v1/webhook-secret",
-        "/sandbox/v1/inboxes/shop", "/sandbox/v1/network/interceptors", "/sandbox/v1/network/nodes/shop",
+        "/sandbox/v1/inboxes/shop", "/sandbox/v1/requests", "/sandbox/v1/clock/due", "/sandbox/v1/search?text=e",
+        "/sandbox/v1/charges", "/sandbox/v1/static-charges", "/sandbox/v1/snapshots", "/sandbox/v1/network/nodes",
+        "/sandbox/v1/network/interceptors", "/sandbox/v1/network/nodes/shop",
         "/sandbox/v1/network/nodes/ana", "/v0/charges?status=completed&limit=2&internalId=1",
     ):  # fmt: skip
         yield ask("GET", path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from copy import deepcopy
 from itertools import permutations
 from typing import Any
@@ -13,11 +14,14 @@ import pytest
 from leyden import Sandbox
 from leyden.errors import ForkError
 from leyden.lightning.payer.payment_scripts import OUTCOMES
+from leyden.world.snapshots.snapshot_schema import SNAPSHOT_SCHEMA
 from tests.support.deep import deep_or, sampled
 from tests.support.exercise import check_response, rich_snapshot, use_by_every_operation
 
 SAVED = {network: rich_snapshot(network) for network in ("direct", "line:4")}
 DELETED = object()
+# The place of an attempt whose message a fault has changed.
+SENT = next(place for place, (_, row) in enumerate(SAVED["direct"]["tables"]["fault_hits"]["rows"]) if row["sent"])
 
 
 def changed(network: str, path: str, value: Any) -> dict[str, Any]:
@@ -90,7 +94,14 @@ CHANGES: list[tuple[str, Any, str]] = [
     ("service_fault_answers/0/state", "x", "state"),
     ("projects/0/webhook_secrets", [], "webhook_secrets"),
     ("late_answers/0/post/url", "http://[", "url"),
-]
+    ("keys/0/ended_at", 1_893_456_000_001, "its project has no key that has not ended"),
+    ("held_back/0/id", "12345678-1234-4234-8234-123456789012", "id is that of no pending row"),
+    ("fault_posts/0/post/body", "\u00ff", "post/body is no UTF-8 text"),
+    *((f"fault_hits/{SENT}/sent/0/{field}", value, field) for field, value in (
+        ("headers", "x"), ("headers", {"webhook-id": None}), ("headers", {"webhook-id": 7}), ("body", 7),
+        ("body", None), ("other", "x"),
+    )),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("network", SAVED)
@@ -114,6 +125,7 @@ def test_a_row_that_does_not_fit_is_refused_with_its_table_and_field(
         ("direct", "streams/ids", 5, "random stream ids"),
         ("direct", "streams/preimages", 1, "random stream preimages"),
         ("direct", "config/project", "other", "config/project"),
+        ("direct", "config/run", 0, "config/run"),
         ("direct", "outbox", {}, "/outbox"),
         ("direct", "journal/hash", "abc", "/journal/hash"),
         ("line:4", "tables/interceptors/rows/0/1/node", 9, "node"),
@@ -145,7 +157,7 @@ def test_a_row_that_does_not_fit_is_refused_with_its_table_and_field(
             "the journal, entry 0 of the list: its number is 1, and 2 comes there",
         ),
         ("direct", "journal/entries/5/0", 7, "the journal, entry 5 of the list: its number is 7, and 6 comes there"),
-        ("direct", "journal/length", 50, "the journal: its length is 50, and it has 102 entries"),
+        ("direct", "journal/length", 50, "the journal: its length is 50, and it has 103 entries"),
         ("direct", "tables/payments/rows/9/0", 900, "the table payments, row 900: next_id of the table is 11"),
         ("direct", "tables/payments/rows/0/0", 4_503_599_627_370_000, "the table payments, row 4503599627370000"),
         ("direct", "clock/sequence", 5, "above clock/sequence 5"),
@@ -218,7 +230,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def test_a_sandbox_with_a_changed_value_is_refused_or_works(network: str, seed: int) -> None:
     rng = random.Random(seed)
     saved = SAVED[network]
-    parts = ("tables", "network", "clock", "outbox", "streams", "journal")
+    parts = ("config", "tables", "network", "clock", "outbox", "streams", "journal")
     found = [place for part in parts for place in places(saved[part], (part,))]
     refused = used = 0
     number = deep_or(bounded=12, full=60)
@@ -340,3 +352,38 @@ def test_a_sandbox_in_the_middle_of_any_payment_is_saved_and_opened(network: str
     for one in (sandbox, opened):
         one.run("2h")
     assert opened.journal_hash == sandbox.journal_hash
+
+
+# Where any value may stand: what a spec echoes from requests, the facts of a journal's entries, which are shown as they
+# are, a spec and a map, which have readers of their own, and tables of another version, which are kept.
+OPEN_PLACES = {
+    "tables/charges/rows/*/1/extra/*", "tables/static_charges/rows/*/1/extra/*", "journal/entries/*/4/*",
+    "config/spec/*", "config/network/*", "tables/*/rows/*/1/*",
+}  # fmt: skip
+
+
+def open_places(schema: Any, place: str = "") -> Iterator[str]:
+    """The places below a schema at which any value is permitted. Members beside the declared ones are not read."""
+    if not isinstance(schema, dict):
+        yield place
+        return
+    branches = [branch for word in ("anyOf", "oneOf") for branch in schema.get(word, ())]
+    for branch in branches:
+        yield from open_places(branch, place)
+    types = schema.get("type", [])
+    if not branches and not types and not {"enum", "const", "pattern"} & {*schema}:
+        yield place
+    if "object" in types:
+        for name, inner in schema.get("properties", {}).items():
+            yield from open_places(inner, f"{place}/{name}".strip("/"))
+        others = schema.get("additionalProperties", True)
+        if isinstance(others, dict) or (others and "properties" not in schema):
+            yield from open_places(others, f"{place}/*".strip("/"))
+    if "array" in types:
+        items = schema.get("items", True)
+        for number, inner in enumerate(items if isinstance(items, list) else [items]):
+            yield from open_places(inner, f"{place}/{number if isinstance(items, list) else '*'}".strip("/"))
+
+
+def test_every_value_of_a_saved_sandbox_has_a_schema() -> None:
+    assert {*open_places(SNAPSHOT_SCHEMA)} == OPEN_PLACES

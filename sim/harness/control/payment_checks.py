@@ -26,7 +26,7 @@ class _Expected:
 
     def __init__(self, host: Host) -> None:
         start_ms = instant(host.read("/sandbox/v1/clock")["now"])
-        self.model = Model(Interpretation(), start_ms, lambda *_: None)
+        self.model = Model(Interpretation(), start_ms, lambda *_: 0)
         self.rules: list[dict[str, Any]] = [dict(row) for row in host.rows("listPayers")]
         self._host = host
         self.payments: dict[str, list[Payment]] = {}

@@ -136,7 +136,7 @@ FIELDS_TOGETHER: Mapping[str, Sequence[str]] = {"AttemptRow": ("fee_msat", "rout
 FIELDS: Mapping[tuple[str, str], Schema] = {
     ("ConfigRow", "seed"): _from(0, MAX_COUNT),
     ("ConfigRow", "given_seed"): _from(0, MAX_COUNT),
-    ("ConfigRow", "run"): COUNTER,
+    ("ConfigRow", "run"): {**COUNTER, "minimum": 1},
     ("ConfigRow", "start_ms"): _from(FIRST_MS, LAST_MS),
     ("ConfigRow", "given_start_ms"): _from(FIRST_MS, LAST_MS),
     ("StateRow", "now"): _from(0, LAST_MS),

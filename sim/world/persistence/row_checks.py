@@ -60,9 +60,12 @@ def check_states(store: Store, contract: Contract) -> None:
 
 def _projects(table: Callable[[str], Rows], contract: Contract | None) -> None:
     projects, keys = table("projects"), table("keys")
+    valid = {row["project"] for row in keys if "ended_at" not in row}
     for row in keys:
         if row["project"] not in projects.by_key:
             keys.refuse(row, f"project is {cut(row['project'], 60)!r}, which the table projects does not have")
+        if row["project"] not in valid:  # a key ends when another one replaces it
+            keys.refuse(row, "ended_at is not null, and its project has no key that has not ended")
     for name in ("charges", "static_charges", "deliveries"):
         rows = table(name)
         for row in rows:
@@ -220,6 +223,19 @@ def _deliveries(table: Callable[[str], Rows], contract: Contract | None) -> None
             deliveries.refuse(row, f"replayed_from is {row['replayed_from']}, and it has {len(attempts)} attempts")
 
 
+def _held_back(table: Callable[[str], Rows], contract: Contract | None) -> None:
+    held_back, deliveries, posts = table("held_back"), table("deliveries"), table("fault_posts")
+    for row in held_back:
+        delivery = deliveries.by_key.get(row["id"])
+        if delivery is None or delivery["status"] != PENDING:
+            held_back.refuse(row, "id is that of no pending row in the table deliveries")
+    for row in posts:
+        try:
+            row["post"]["body"].encode("latin-1").decode()
+        except UnicodeDecodeError:
+            posts.refuse(row, "post/body is no UTF-8 text of which each byte is a character")
+
+
 def _inboxes(table: Callable[[str], Rows], contract: Contract | None) -> None:
     receivers, received = table("receivers"), table("received")
     numbers: dict[str, list[int]] = {}
@@ -309,6 +325,7 @@ _CHECKS: tuple[Callable[[Callable[[str], Rows], Contract | None], None], ...] = 
     _invoices,
     _payments,
     _deliveries,
+    _held_back,
     _inboxes,
     _urls,
     _faults,

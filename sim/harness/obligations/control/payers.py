@@ -26,8 +26,8 @@ _PATTERNS = ("tea", "*", "tea*", "*two", "t*a", "t?a", "t[e]a", "*e*", "a*b", ""
 
 
 def _schema(name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = resolved(control_document(), {"$ref": f"#/components/schemas/{name}"})
-    return found["properties"]
+    found: Mapping[str, Any] = resolved(control_document(), {"$ref": f"#/components/schemas/{name}"})["properties"]
+    return found
 
 
 def payment_obligations() -> Iterator[Obligation]:
