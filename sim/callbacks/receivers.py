@@ -275,11 +275,11 @@ class Receivers:
             self._posts.acknowledge(name, post.headers.get("webhook-id", ""))
         answer = answer_from(reply, name)
         port = urlsplit(post.url).port
-        if port is not None and not answer.note:  # who writes a port may mean a program that listens there
+        if port is not None:  # who writes a port may mean a program that listens there
             own = f"received by Leyden's own receiver {name!r}: names below .localhost lead there, whatever the port"
             if is_allowed_port(port):
                 own = f"{own}; a program on this machine is at http://localhost:{port}"
-            answer = answer._replace(note=own)
+            answer = answer._replace(note="; ".join(filter(None, [answer.note, own])))
         answered(post, answer)
 
 

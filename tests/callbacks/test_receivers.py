@@ -453,7 +453,15 @@ def test_an_inbox_and_a_receiver_have_a_repr(outbox: OutboxFixture, responses: R
         ("http://shop.localhost/paid", 200, ""),
         ("http://shop.localhost:3000/paid", 200, "own receiver 'shop'.*http://localhost:3000"),
         ("https://shop.localhost:8443/paid", 500, "own receiver 'shop'.*http://localhost:8443"),
-        ("http://shop.localhost:3000/paid", "reset", "the receiver 'shop' is set to answer so"),
+        *(
+            ("http://shop.localhost:3000/paid", answer, f"{words}; received by Leyden's own receiver 'shop'")
+            for answer, words in (
+                ("reset", "the receiver 'shop' is set to answer so"),
+                (302, "give the final URL .*"),
+                (410, "asked for no more"),
+                ("huge", "reading stopped after 65536 bytes"),
+            )
+        ),
     ],
 )
 def test_an_answer_of_a_built_in_receiver_to_a_port_says_who_answered(
