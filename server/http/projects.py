@@ -173,6 +173,6 @@ def check_key(key: str) -> None:
     """Raise `ValueError` unless the text can be an API key: 1 to 200 printable ASCII characters, no outer spaces."""
     if not (key.isascii() and key.isprintable() and 1 <= len(key) <= _MAX_KEY_LENGTH and key == key.strip()):
         raise ValueError(
-            f"{cut(key, 40)!r} cannot be an API key: give 1 to {_MAX_KEY_LENGTH} printable ASCII characters, without spaces at the "
-            "ends"
+            f"{cut(key, 40)!r} cannot be an API key: give 1 to {_MAX_KEY_LENGTH} printable ASCII characters, "
+            "without spaces at the ends"
         )

@@ -22,15 +22,15 @@ import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from standardwebhooks.webhooks import Webhook
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from leyden import Sandbox
 from leyden.__main__ import main
 from leyden.commands.catalogue import COMMANDS
 from leyden.commands.receivers import EXAMPLE_SECRET
 from leyden.devserver.multi_tenant import MultiTenantApp
-from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, REPEATED, SERIOUS
-from leyden.devserver.receiver_check.causes import causes_of
+from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, REPEATED, SERIOUS, SEVERITIES
+from leyden.devserver.receiver_check.causes import CONSIDER, causes_of
 from leyden.devserver.receiver_check.check import Report, check_receiver
 from leyden.devserver.receiver_check.findings import SKIPPED, Finding
 from leyden.devserver.receiver_check.report import report_resource, report_text
@@ -432,6 +432,38 @@ def test_an_endpoint_that_is_silent_now_and_then_has_that_one_cause(every: int) 
     [cause] = [cause for cause in report.causes if cause.found.startswith("it gave no answer within 5 s in ")]
     assert {*cause.checks} == fails
     assert cause.fix.startswith("Answer first, work later")
+
+
+def test_the_reason_of_a_grade_is_not_a_cause_of_less_severe_failures() -> None:
+    """It accepts one forgery, and limits the number of requests now and then."""
+    numbers = count(1)
+
+    def reply(post: CallbackRequest) -> CallbackResponse:
+        if next(numbers) in (5, 9, 14):
+            return CallbackResponse(status=429)
+        try:
+            if "webhook-id" in {name.lower() for name in post.headers}:
+                Webhook(EXAMPLE_SECRET).verify(post.body, {name.lower(): text for name, text in post.headers.items()})
+        except (WebhookVerificationError, ValueError):
+            return CallbackResponse(status=400)
+        return reporting(post)
+
+    report = checked(reply)
+    assert (report.grade, report.why.partition(";")[0]) == ("F", "it accepts forged messages (no-headers)")
+    assert report.causes[0].checks == ["no-headers"]
+    assert [cause.severity for cause in report.causes if cause.is_common] == ["serious"]
+
+
+def test_an_endpoint_that_answers_no_forgery_may_never_answer_what_it_refuses() -> None:
+    silent = CallbackResponse(error="timeout", note="no answer within 5 s")
+    sent = count()
+    forged = next(number for number, case in enumerate(CASES) if case.group == FORGED)
+    before = sum(len(one.exchanges) for one in checked(200).findings[:forged])
+    report = checked(lambda post: silent if next(sent) >= before else reporting(post))
+    [cause] = [cause for cause in report.causes if cause.is_common]
+    since = f"it gave no answer since the check {CASES[forged].name}, and no valid message follows"
+    assert cause.found.startswith(since)
+    assert cause.fix.startswith("Answer 4xx to what does not verify")
 
 
 def test_who_did_not_answer_the_first_message_in_time_may_act_on_its_repetition() -> None:
@@ -889,6 +921,12 @@ def test_every_failure_and_remark_has_exactly_one_cause(responses: list[Callback
     )
     assert report.why
     assert report.reaches("F")
+    severities = [[*SEVERITIES, CONSIDER].index(cause.severity) for cause in report.causes]
+    assert severities == sorted(severities), "the first to correct first"
+    worst = [one.case.name for one in report.findings if one.verdict == "fail" and one.severity == "critical"]
+    if worst and not report.count("skipped"):  # the reason is one of what makes the grade
+        found = [cause.found for cause in report.causes if {*cause.checks} & {*worst}]
+        assert worst[0] in report.why or report.why.startswith(tuple(found))
     assert all(cause.found and cause.fix for cause in report.causes)
     assert (report.grade == "A") == (report.count("fail") == report.count("skipped") == 0)
 

@@ -175,7 +175,7 @@ _AFTER = "Check what the body says before you use it, and answer 400 when you ca
 CASES: tuple[Case, ...] = (
     # ------------------------------------------------------------------ valid messages
     Case("completed", VALID, "A Charge was paid", CRITICAL, ACCEPTED, lambda s: [s.request(s.paid())],
-         "Nothing works before this does. Look at the answer: a 4xx usually means another secret, or a signature made "
+         "Look at the answer: a 4xx usually means another secret, or a signature made "
          "over a body that was parsed and printed again."),
     Case("expired", VALID, "A Charge expired", SERIOUS, ACCEPTED, lambda s: [s.request(s.expired())],
          "Take charge.expired too: close the order, answer 200. It has no confirmedAt."),

@@ -91,7 +91,8 @@ class Cause:
 
 
 def causes_of(url: str, findings: Sequence[Finding]) -> list[Cause]:
-    """The causes of all failures and notices, the common ones first and then the worst; each finding has one cause."""
+    """The causes of all failures and notices, the worst first and among these the common ones; each finding has one
+    cause."""
     left = [finding for finding in findings if finding.verdict in (FAIL, NOTICE)]
     causes: list[Cause] = []
     for common in _COMMON:
@@ -101,7 +102,7 @@ def causes_of(url: str, findings: Sequence[Finding]) -> list[Cause]:
             left = [finding for finding in left if finding not in cause.findings]
     causes += _by_fix(left)
     order = [*SEVERITIES, CONSIDER]
-    return sorted(causes, key=lambda cause: (not cause.is_common, order.index(cause.severity)))
+    return sorted(causes, key=lambda cause: (order.index(cause.severity), not cause.is_common))
 
 
 def common_outcome(findings: Sequence[Finding]) -> str:
@@ -138,7 +139,15 @@ def _unanswered(url: str, findings: Sequence[Finding], left: Sequence[Finding]) 
     if len(silent) < len(sent):
         if len(sent) == len(findings):
             return None
-        found = f"it stopped answering at the check {sent[len(sent) - _silent_end(sent)].case.name}: {found}"
+        end = sent[len(sent) - _silent_end(sent) :]
+        if all(finding.case.group in (FORGED, MALFORMED) for finding in end):
+            found = (
+                f"it gave no answer since the check {end[0].case.name}, and no valid message follows that one: it "
+                f"stopped answering, or it never answers what it refuses: {found}"
+            )
+            fix = f"Answer 4xx to what does not verify, so that the sender sees that it was refused. {fix}"
+        else:
+            found = f"it stopped answering at the check {end[0].case.name}: {found}"
     return Cause(found, fix, silent, is_common=True)
 
 

@@ -211,7 +211,8 @@ def _grade(findings: Sequence[Finding], causes: Sequence[Cause]) -> tuple[str | 
     if names[CRITICAL]:
         groups = {f.case.group for f in findings if f.verdict == FAIL and f.severity == CRITICAL}
         actions = ["refuses valid messages"] * (VALID in groups) + ["accepts forged messages"] * (FORGED in groups)
-        return "F", common or f"it {' and '.join(actions)} ({_first_names(names[CRITICAL])})"
+        worst = next((cause.found for cause in causes if cause.is_common and cause.severity == CRITICAL), "")
+        return "F", worst or f"it {' and '.join(actions)} ({_first_names(names[CRITICAL])})"
     if len(names[SERIOUS]) >= _SERIOUS_FOR_D:
         return "D", f"{len(names[SERIOUS])} serious failures ({_first_names(names[SERIOUS])})"
     if names[SERIOUS]:
