@@ -175,7 +175,8 @@ def _classify(request: CallbackRequest, error: Exception, lookup: LookupProgress
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
             return "reset", "the connection was closed before the answer was complete"
         case OSError():
-            return "reset", str(error) or type(error).__name__
+            cause = error.__cause__ if isinstance(error.__cause__, OSError) else error  # of an error of aiohttp
+            return "reset", f"the connection was closed: {_plain(cause)}"
         case aiohttp.ClientResponseError():
             return "protocol", parse_error(error.message)
         case aiohttp.ClientError() | ValueError():

@@ -41,8 +41,10 @@ class Accepting(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def https_receiver(certificate: trustme.LeafCert) -> Iterator[str]:
+def https_receiver(certificate: trustme.LeafCert, *, asks_for_one: bool = False) -> Iterator[str]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if asks_for_one:
+        context.verify_mode = ssl.CERT_REQUIRED
     certificate.configure_cert(context)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Accepting)
     # The handshake is made in the thread of the request, where a refusal is an error that nobody has to see.
@@ -100,3 +102,17 @@ def test_a_certificate_of_another_name_is_refused_without_a_mend_that_does_not_h
         assert (status, error) == (None, "tls")
         assert note.startswith(f"the certificate of {host} is refused: IP address mismatch")
         assert MEND not in note
+
+
+def test_a_receiver_that_demands_a_certificate_closes_the_connection_in_plain_words(
+    authority: trustme.CA, trusted: dict[str, str]
+) -> None:
+    """In TLS 1.3 that shows while the message is sent, or when its response is read."""
+    with https_receiver(authority.issue_cert("127.0.0.1"), asks_for_one=True) as host:
+        for _ in range(3):
+            status, error, note = attempt(host, trusted)
+            assert status is None
+            assert error in {"reset", "tls"}
+            assert "Errno" not in note
+            assert "Can not" not in note
+            assert note
