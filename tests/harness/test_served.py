@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import FlakyStrategyDefinition
 from openapi_spec_validator import validate
 
+from leyden.__main__ import main
 from leyden.harness.conformance import conformance
 from leyden.harness.conformance.conformance import conformance_cases
 from leyden.harness.engines import schemathesis_engine
@@ -92,6 +93,14 @@ class Adapter:
         status, inbox = self._client("GET", "/sandbox/v1/inboxes/inbox?limit=1000")
         posts = inbox["posts"] if status == 200 else []  # it is created by its first request
         return [(post["headers"], post["body"]) for post in posts]
+
+
+@pytest.mark.parametrize("command", ["fuzz", "conformance"])
+def test_equal_api_keys_are_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = ["--api-key", "one", "--second-api-key", "one"]
+    assert main([command, "http://127.0.0.1:9", *keys]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("the second API key is the first one: give the key of another project, or leave it out")
 
 
 def test_another_implementation_is_checked_as_far_as_its_adapter_allows() -> None:

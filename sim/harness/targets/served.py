@@ -28,7 +28,7 @@ from leyden.server.system.clock import random_seed
 class HttpTarget:
     """A target over HTTP, by its base URL. `second_api_key` is that of another project, if there is one.
 
-    `adapter_name` is the name that its adapter was loaded by, if there is one.
+    `adapter_name` is the name that its adapter was loaded by, if there is one. Raises `InputError` for equal keys.
     """
 
     adapter_name = ""
@@ -37,6 +37,8 @@ class HttpTarget:
     network = True
 
     def __init__(self, url: str, key: str = API_KEY, second_api_key: str = NO_KEY) -> None:
+        if key == second_api_key:
+            raise InputError("the second API key is the first one: give the key of another project, or leave it out")
         self.name = self.base_url = public_url(url)
         self.url = url.rstrip("/")
         self.secrets = Secrets(url, (key, second_api_key))
