@@ -145,6 +145,7 @@ class CallbackResponse(NamedTuple):
     `error` is one of `timeout`, `refused`, `reset`, `unresolved`, `tls`, `protocol`, `blocked`, `lost`; `note` explains
     it. `body` is the beginning of the response's body. `latency_ms` is the length of the attempt on the transport's own
     clock. `sent` is false for a request that was never to leave; one that is `blocked` did not leave either.
+    `signed_s` is given with a response that is a recorded one: the signed timestamp of the request that it answered.
     """
 
     status: int | None = None
@@ -154,6 +155,7 @@ class CallbackResponse(NamedTuple):
     note: str = ""
     latency_ms: int = 0
     sent: bool = True
+    signed_s: int | None = None
 
 
 OnResponse = Callable[[CallbackRequest, CallbackResponse], None]

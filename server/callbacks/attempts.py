@@ -51,6 +51,7 @@ class Attempt(NamedTuple):
     timestamp. `secret_count` is the number of secrets that the project had at `at`; those of them that were valid
     signed the attempt. While the attempt is in flight `ended_at` is None; afterwards exactly one of `status` and
     `error` is given. `headers_left_out` counts the headers of the response beyond the limits above.
+    `asked_ms` is the delay that its `Retry-After` asked for, where that counts; rows of earlier versions lack it.
     """
 
     due_at: int
@@ -65,6 +66,7 @@ class Attempt(NamedTuple):
     response_body: str = ""
     response_headers: tuple[tuple[str, str], ...] = ()
     headers_left_out: int = 0
+    asked_ms: int | None = None
 
 
 class AttemptLog:
@@ -89,23 +91,30 @@ class AttemptLog:
         """The text with one more attempt, which was due at `due_at` and starts at `at`."""
         return f"{self._text}[{at - self._created_at},{at - due_at},{timestamp_s - at // 1_000},{secret_count}]\n"
 
-    def record_result(self, at: int, response: CallbackResponse) -> str:
-        """The text after the attempt in flight, the last one, ended at `at` with `response`."""
+    def record_result(self, at: int, response: CallbackResponse, asked_ms: int | None = None) -> str:
+        """The text after the attempt in flight, the last one, ended at `at` with `response`, which asked for a delay of
+        `asked_ms`."""
         text = self._text
-        last = text.rfind("\n", 0, -1) + 2
-        took = at - self._created_at - int(text[last : text.index(",", last)])
+        last = text.rfind("\n", 0, -1) + 1
+        started = orjson.loads(text[last:])
+        if response.signed_s is not None:
+            started[2] = response.signed_s - (self._created_at + started[0]) // 1_000
+        took = at - self._created_at - started[0]
         result = response.status if response.error is None else response.error
         body: str | bool = response.body[:KEPT_BYTES].decode(errors="replace")
         headers: list[str | int] | bool = _kept_headers(response.headers)
-        earlier = text[: last - 1]
+        earlier = text[:last]
         if earlier and (body or headers):
             before = self._decode(earlier)[-1]
             body = body and (body == before.response_body or body)
             headers = headers and (headers == _header_values(before) or headers)
         values: list[Any] = [took, result, response.latency_ms, encodable(response.note), body, headers]
-        while not values[-1] and len(values) > 2:
-            values.pop()
-        return f"{text[:-2]},{orjson.dumps(values)[1:].decode()}\n"
+        if asked_ms is not None:
+            values.append(asked_ms)
+        else:
+            while not values[-1] and len(values) > 2:
+                values.pop()
+        return f"{earlier}{orjson.dumps([*started, *values]).decode()}\n"
 
     def _decode(self, text: str) -> list[Attempt]:
         # JSON escapes the line breaks inside strings, so each line break ends an attempt.
@@ -133,7 +142,7 @@ def delivery_summary(row: DeliveryRow) -> DeliverySummary:
 
 
 def _with_result(attempt: Attempt, values: list[Any], earlier: list[Attempt]) -> Attempt:
-    took, result, latency_ms, note, body, headers = values + [0, "", "", []][len(values) - 2 :]
+    took, result, latency_ms, note, body, headers, asked_ms = values + [0, "", "", [], None][len(values) - 2 :]
     status, error = (None, result) if isinstance(result, str) else (result, None)
     invalid = "" if status is None else invalid_status(status)
     if invalid:
@@ -149,6 +158,7 @@ def _with_result(attempt: Attempt, values: list[Any], earlier: list[Attempt]) ->
         if headers is True
         else tuple(zip(headers[::2], headers[1::2], strict=False)),
         headers_left_out=earlier[-1].headers_left_out if headers is True else headers[-1] if len(headers) % 2 else 0,
+        asked_ms=asked_ms,
     )
 
 

@@ -135,13 +135,13 @@ def next_status(
     response: CallbackResponse,
     rule: DeliveryRule,
     now: int,
-    receiver_time_s: Callable[[str], int],
+    asked_ms: int | None,
     jitter: RandomSource,
 ) -> tuple[str, int | None]:
     """The status after `response`, which the row's last attempt already records, and the instant of the next attempt.
 
-    The delay counts from `now`, the end of the attempt. The attempt is not earlier than a receiver's Retry-After with
-    429 or 503 says, within the bound of the rule; `receiver_time_s` is the clock for a Retry-After date.
+    The delay counts from `now`, the end of the attempt. The next one is not earlier than the receiver's Retry-After
+    asks for (`asked_ms`), within the bound of the rule.
     """
     if response.error == BLOCKED:
         return BLOCKED, None
@@ -155,11 +155,14 @@ def next_status(
         return EXHAUSTED, None
     delay = rule.delays_ms[counted]
     wait = _with_jitter(rule, delay, jitter)
-    if response.status in RETRY_AFTER_STATUSES:
-        retry_after = retry_after_ms(response.headers, receiver_time_s(row["url"]))
-        if retry_after is not None:
-            wait = max(wait, min(retry_after, round(delay * rule.retry_after_times)))
+    if asked_ms is not None:
+        wait = max(wait, min(asked_ms, round(delay * rule.retry_after_times)))
     return PENDING, now + wait
+
+
+def delay_asked_for(response: CallbackResponse, receiver_time_s: int) -> int | None:
+    """`retry_after_ms` of a response whose status gives `Retry-After` a meaning; None for any other."""
+    return retry_after_ms(response.headers, receiver_time_s) if response.status in RETRY_AFTER_STATUSES else None
 
 
 def retry_after_ms(headers: Mapping[str, str], receiver_time_s: int) -> int | None:

@@ -21,6 +21,7 @@ from leyden.server.callbacks.deliveries import (
     STOPPED,
     attempt_headers,
     callback_body,
+    delay_asked_for,
     initial_delay_ms,
     is_in_flight,
     next_status,
@@ -210,11 +211,10 @@ class Outbox:
             return
         self._in_flight.complete(request.delivery_id)
         now = self._clock.now()
-        row: DeliveryRow = {**stored, "attempts": AttemptLog(stored).record_result(now, response)}
+        asked_ms = delay_asked_for(response, self._transport.receiver_time_s(stored["url"]))
+        row: DeliveryRow = {**stored, "attempts": AttemptLog(stored).record_result(now, response, asked_ms)}
         rule = self._rules[row["rule"]].delivery
-        row["status"], row["due_at"] = next_status(
-            row, response, rule, now, self._transport.receiver_time_s, self._jitter
-        )
+        row["status"], row["due_at"] = next_status(row, response, rule, now, asked_ms, self._jitter)
         if row["status"] == PENDING and self._is_disabled(row):
             row["status"], row["due_at"] = STOPPED, None  # another callback got a 410 while this one was in flight
         if response.status == GONE:

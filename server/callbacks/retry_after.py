@@ -22,7 +22,9 @@ def retry_after_note(row: DeliveryRow, number: int, attempts: Sequence[Attempt],
         return ""
     if attempt.status not in RETRY_AFTER_STATUSES:
         return "Retry-After is ignored: it counts with 429 and 503 only"
-    asked_ms = retry_after_ms({NAME: text}, attempt.timestamp_s + attempt.latency_ms // 1_000)
+    asked_ms = attempt.asked_ms
+    if asked_ms is None:  # an invalid one, or a row of an earlier version
+        asked_ms = retry_after_ms({NAME: text}, attempt.timestamp_s + attempt.latency_ms // 1_000)
     if asked_ms is None:
         return f"Retry-After {quoted(cut(text, 60))} is ignored: it is neither a whole number of seconds nor a date"
     if number == len(attempts) and row["status"] != PENDING:

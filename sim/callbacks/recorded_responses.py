@@ -12,7 +12,7 @@ from leyden.server.printable import quoted
 
 
 def recorded_response(
-    *, status: Any, headers: Any, body: Any, error: Any, note: Any, latency_ms: Any
+    *, status: Any, headers: Any, body: Any, error: Any, note: Any, latency_ms: Any, signed_s: Any
 ) -> CallbackResponse:
     """The response with these values; each character of `body` is the byte of that number (Latin-1).
 
@@ -32,6 +32,7 @@ def recorded_response(
         error=None if error is None else checked_text("error", error),
         note=checked_text("note", note),
         latency_ms=whole_number("latency_ms", latency_ms, 0),
+        signed_s=None if signed_s is None else whole_number("signed_s", signed_s, 0),
     )
 
 

@@ -195,8 +195,8 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         fired. `events=10` instead runs one instant after another until at least ten events have run or none is left. A
         server runs all events of an instant together, so more than ten may run.
 
-        Raises `ValueError` for a negative number of events, or for `events` with `until`. A server writes no rows to
-        files (`spill`): `leyden serve --keep` bounds its memory.
+        Raises `ValueError` for a negative number of events, or for `events` with another `until` than `idle`. A server
+        writes no rows to files (`spill`): `leyden serve --keep` bounds its memory.
         """
         if events is None:
             return self._advance({"until": until}) if until in ("idle", "next_event") else self.advance(until)

@@ -358,10 +358,10 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     def script(self) -> str:
         """The Python program that creates this sandbox again, as `sb`, with the same ids, invoices and journal.
 
-        Callbacks that are in flight on the network are waited for. The program gives each callback its recorded
-        response and sends nothing; what its sandbox does after its last line is sent only after `set_egress`, and is
-        blocked before. Raises `ActionLogError`, with the reason, when the action log is incomplete: after a change that
-        the disk refused (507), for example, or when a callback in flight was cancelled.
+        Callbacks that are in flight on the network are waited for. The program gives each attempt its recorded response
+        and signed timestamp and sends nothing; what its sandbox does after its last line is blocked until `set_egress`.
+        Raises `ActionLogError`, with the reason, when the action log is incomplete: after a change that the disk
+        refused (507), for example, or when a callback in flight was cancelled.
         """
         from leyden.lab.actions.script_writer import script_of
 

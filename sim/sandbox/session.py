@@ -173,17 +173,19 @@ class Session:
         note: str = "",
         latency_ms: int = 0,
         time_s: int = 0,
+        signed_s: int | None = None,
         copy: Sequence[Any] | None = None,
     ) -> None:
         """Give an attempt to the network the response that it once had: `sb.session.respond(...)`, for scripts, whose
         egress mode is `recorded`.
 
-        `status` or `error` is the result, `time_s` the receiver's clock in seconds since 1970, `copy` the fault that
-        sent a copy. Raises `UnknownAttempt` when no such attempt waits for a response.
+        `status` or `error` is the result, `time_s` the receiver's clock in seconds since 1970, `signed_s` the attempt's
+        signed timestamp (default: the sandbox's time), `copy` the fault that sent a copy. Raises `UnknownAttempt` when
+        no such attempt waits for a response.
         """
         network, world, wanted = self._network, self.world, recorded_id(delivery_id, attempt, copy)
         given = {"status": status, "error": error, "headers": headers, "body": body}
-        response = recorded_response(**given, note=note, latency_ms=latency_ms)
+        response = recorded_response(**given, note=note, latency_ms=latency_ms, signed_s=signed_s)
         time_s = whole_number("time_s", time_s)
         with world.lock:
             for _ in range(2):

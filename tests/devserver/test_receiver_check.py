@@ -29,7 +29,17 @@ from leyden.__main__ import main
 from leyden.commands.catalogue import COMMANDS
 from leyden.commands.receivers import EXAMPLE_SECRET
 from leyden.devserver.multi_tenant import MultiTenantApp
-from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, REPEATED, SERIOUS, SEVERITIES
+from leyden.devserver.receiver_check.cases import (
+    ACCEPTED,
+    CASES,
+    CRITICAL,
+    FORGED,
+    IGNORED,
+    MINOR,
+    REPEATED,
+    SERIOUS,
+    SEVERITIES,
+)
 from leyden.devserver.receiver_check.causes import CONSIDER, causes_of
 from leyden.devserver.receiver_check.check import Report, check_receiver
 from leyden.devserver.receiver_check.findings import SKIPPED, Finding
@@ -683,7 +693,7 @@ FAILURES: dict[str, tuple[Talk, str, str]] = {
     "redirect": (answering("302 Found", "location: /hook/"), "a redirect to /hook/: redirects are never", "/hook/, as"),
     "404": (answering("404 Not Found"), "it answered 404 to every valid message", "Check the path of the URL, /hook"),
     "401": (answering("401 Unauthorized"), "it answered 401 to every valid message", "another secret"),
-    "410": (answering("410 Gone"), "ends all deliveries for the Charge", "Check the path of the URL"),
+    "410": (answering("410 Gone"), "410 ends all callbacks about the Charge", "Check the path of the URL"),
     "500": (answering("500 Internal Server Error", body=b"KeyError"), "it answered 500 to every", "endpoint's log"),
     "429": (answering("429 Too Many Requests"), "it answered 429 to every valid message: it limits", "Raise the limit"),
     "503": (answering("503 Service Unavailable"), "it answered 503 to every valid message: it was not", "log of the"),
@@ -929,6 +939,25 @@ def test_every_failure_and_remark_has_exactly_one_cause(responses: list[Callback
         assert worst[0] in report.why or report.why.startswith(tuple(found))
     assert all(cause.found and cause.fix for cause in report.causes)
     assert (report.grade == "A") == (report.count("fail") == report.count("skipped") == 0)
+
+
+@pytest.mark.parametrize("refusals", [(400,), (410,), (404, 410)], ids=str)
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_what_is_said_to_follow_from_a_refusal_follows_from_its_status(refusals: tuple[int, ...], place: str) -> None:
+    """Each check is sent alone; the first or the last of its requests are refused, and the others accepted."""
+    for case in CASES:
+        count = len(checked(200, only=[case.name]).findings[0].exchanges)
+        refused = list(refusals)[:count]
+        others = [200] * (count - len(refused))
+        answers = iter([*refused, *others] if place == "first" else [*others, *refused])
+        [finding] = checked(lambda post, answers=answers: CallbackResponse(next(answers)), only=[case.name]).findings
+        if "ends all" not in finding.found and "again" not in finding.found:
+            assert case.expects not in (ACCEPTED, IGNORED), case.name
+            continue
+        is_sent_again = set(refused) != {410}
+        assert ("sent again for three days" in finding.found) == is_sent_again, finding.found
+        assert ("410 ends all callbacks" in finding.found) == (410 in refused), finding.found
+        assert finding.verdict == "fail" or 410 not in refused or case.expects == IGNORED, finding.found
 
 
 def test_slow_answers_within_the_limit_are_one_remark() -> None:

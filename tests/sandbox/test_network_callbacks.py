@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -453,13 +454,15 @@ def test_a_receivers_speed_changes_nothing() -> None:
 
 @pytest.mark.parametrize("served", [False, True])
 def test_a_script_repeats_the_responses_and_posts_nothing(served: bool) -> None:
-    statuses = [500, 410, 200, 500, 200]
+    statuses = [429, 410, 200, 503, 200]
 
-    def answer(got: Got) -> int:
+    def answer(got: Got) -> tuple[int, dict[str, str]]:
         if served and len(statuses) > 3:
             with urlopen(Request(f"{url[0]}/v0/charges", headers={"apikey": "leyden"}), timeout=10) as response:
                 assert response.status == 200
-        return statuses.pop(0)
+        status = statuses.pop(0)
+        after = {429: formatdate(time.time() + 8, usegmt=True), 503: "Thu, 01 Jan 2099 00:00:00 GMT"}.get(status)
+        return status, {"retry-after": after} if after else {}
 
     url: list[str] = []
     with threaded(answer) as hook, Sandbox(egress="loopback") as sandbox:
@@ -483,6 +486,9 @@ def test_a_script_repeats_the_responses_and_posts_nothing(served: bool) -> None:
         again: Sandbox = names["sb"]
         assert again.journal_hash == sandbox.journal_hash
         assert again.now == sandbox.now
+        for one in deliveries(sandbox):
+            path = f"/sandbox/v1/deliveries/{one['id']}"
+            assert again.ask("GET", path) == sandbox.ask("GET", path)  # with the notes and headers of attempts
         assert results(again) == results(sandbox)
         assert (count, len(hook.inbox)) == (5, 5)
 

@@ -32,7 +32,7 @@ class Got(NamedTuple):
         return value
 
 
-Answer = Callable[[Got], int]
+Answer = Callable[[Got], int | tuple[int, dict[str, str]]]
 
 
 class Hook(NamedTuple):
@@ -48,15 +48,18 @@ def ok(got: Got) -> int:
 
 @contextmanager
 def threaded(answer: Answer = ok) -> Iterator[Hook]:
-    """The standard library's server, with a thread for each request. `answer` gives the status."""
+    """The standard library's server, with a thread for each request. `answer` gives the status, and headers or not."""
     inbox: list[Got] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             inbox.append(got := Got({name.lower(): value for name, value in self.headers.items()}, body))
-            self.send_response(answer(got))
-            self.send_header("content-length", "0")
+            given = answer(got)
+            status, headers = (given, {}) if isinstance(given, int) else given
+            self.send_response(status)
+            for name, value in {**headers, "content-length": "0"}.items():
+                self.send_header(name, value)
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:

@@ -224,7 +224,7 @@ CASES: tuple[Case, ...] = (
          "Pass over fields you do not know. A service may add some, and payments must not stop when it does."),
     Case("unknown-status", ADDITIONS, "An unknown status", MINOR, ACCEPTED,
          lambda s: [s.request(s.changed(s.paid(), "charge.refunded", status="refunded"), must_ignore=True)],
-         "Answer 200 and do nothing: refused, it comes for three days. Never take an unknown status for paid."),
+         "Answer 200 and do nothing: any other answer is a failed delivery. Never take an unknown status for paid."),
     Case("unknown-event", ADDITIONS, "An event about something else", MINOR, ACCEPTED,
          lambda s: [s.request(Message(s.new_id(), "wallet.updated", b'{"unit":"msats"}'), must_ignore=True)],
          "Answer 200 to events that are not for you, and do nothing."),

@@ -29,7 +29,9 @@ from leyden.devserver.receiver_check.findings import (
     Finding,
     is_status,
     seconds,
+    what_follows,
 )
+from leyden.server.callbacks.deliveries import GONE
 from leyden.server.callbacks.egress import THEN_REPLAY
 
 CONSIDER = "consider"  # the severity of a cause without a failure
@@ -306,11 +308,8 @@ def _refusal(url: str, exchange: Exchange) -> tuple[str, str]:
         return "", f"Check the path of the URL, {path}. {_KNOWN} {_MAYBE_SECRET}"
     if status == 405:
         return "", f"Check the path of the URL, {path}: it must accept POST."
-    if status == 410:
-        return (
-            ": that ends all deliveries for the Charge",
-            f"Check the path of the URL, {path}. {_KNOWN} {_MAYBE_SECRET}",
-        )
+    if status == GONE:
+        return f": {what_follows([status])}", f"Check the path of the URL, {path}. {_KNOWN} {_MAYBE_SECRET}"
     if status in (401, 403):
         return "", f"{_OTHER_SECRET} If a login or a proxy answers, except the callback's path from it. {_KNOWN}"
     if status in _DECLINED:

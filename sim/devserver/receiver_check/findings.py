@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from leyden.devserver.receiver_check.cases import (
@@ -18,6 +18,7 @@ from leyden.devserver.receiver_check.cases import (
     Case,
 )
 from leyden.devserver.receiver_check.session import TestRequest
+from leyden.server.callbacks.deliveries import GONE
 from leyden.server.ports import CallbackResponse
 
 # A check is `unjudged` when every answer was right, and does not show what the receiver did, or when no answer would be
@@ -178,6 +179,16 @@ def is_status(hundred: int, status: int | None) -> bool:
     return status is not None and status // 100 == hundred
 
 
+def what_follows(statuses: Iterable[int | None]) -> str:
+    """What becomes of the messages that were answered with these statuses, without those of 2xx."""
+    refusals = dict.fromkeys(status for status in statuses if status is not None and not is_status(2, status))
+    again = [str(status) for status in refusals if status != GONE]
+    ends = f"{GONE} ends all callbacks about the Charge to this URL"
+    if GONE not in refusals:
+        return "refused messages are sent again for three days"
+    return f"{ends}; those refused with {' or '.join(again)} are sent again for three days" if again else ends
+
+
 def seconds(span_ms: int) -> str:
     """A span in seconds, with one decimal where it is not whole."""
     return f"{span_ms / 1_000:.1f}".removesuffix(".0") + " s"
@@ -223,11 +234,11 @@ def _verdict(case: Case, exchanges: Sequence[Exchange]) -> tuple[str, str, str, 
         return FAIL, case.severity, did + more, ""
     refused = any(is_status(4, status) for status in statuses)
     if case.expects == ACCEPTED and refused:
-        if case.group == REPEATED and case.together and any(is_status(2, status) for status in statuses):
-            return NOTICE, case.severity, f"{did}: those it refused will be sent again", ""
-        return FAIL, case.severity, f"{did}: refused messages are sent again for three days", ""
+        is_accepted_later = case.together and any(is_status(2, status) for status in statuses) and GONE not in statuses
+        verdict = NOTICE if case.group == REPEATED and is_accepted_later else FAIL
+        return verdict, case.severity, f"{did}: {what_follows(statuses)}", ""
     if case.expects == IGNORED and refused:
-        return NOTICE, case.severity, f"{did}: refused messages are sent again for three days", ""
+        return NOTICE, case.severity, f"{did}: {what_follows(statuses)}", ""
     if case.expects == UNREADABLE and not refused:
         kept = "that is right if the message is kept for a person to look at; otherwise it is lost"
         return NOTICE, case.severity, f"{did}: {kept}", ""

@@ -11,6 +11,7 @@ from leyden.arguments import real_number
 from leyden.errors import ActionLogError, ArgumentError
 from leyden.json_files import MAX_DEPTH, WRONG_DATA
 from leyden.lab.actions.action_schema import SAVED_ACTION_LOG
+from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.printable import printable, quoted
@@ -107,6 +108,7 @@ class ActionLog:
             "note": response.note,
             "latency_ms": response.latency_ms,
             "time_s": time_s,
+            "signed_s": _signed_s(world, request),
         }
         self.add("response", facts)
 
@@ -246,6 +248,14 @@ class ActionRecorder:
         finally:
             world.lock.release()
             interrupts.leave()
+
+
+def _signed_s(world: World, request: CallbackRequest) -> int | None:
+    """The signed timestamp of an attempt; None of a copy, and of one that is kept no more."""
+    row = world.service.outbox.delivery(request.delivery_id)
+    if row is None or request.copied_by is not None:
+        return None
+    return AttemptLog(row).attempts()[request.attempt - 1].timestamp_s
 
 
 def as_json(value: Any, depth: int = 0) -> Any:

@@ -104,6 +104,7 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
         "status": {**_STATUS, "type": ["integer", "null"]},
         "headers": {"type": "object", "additionalProperties": _TEXT}, "body": _TEXT, "error": _TEXT_OR_NULL,
         "note": _TEXT, "latency_ms": _SPAN_MS, "time_s": {"type": "integer", **_NUMBER},
+        "signed_s?": {"type": ["integer", "null"], **_NUMBER},
     },
     "stop": {"traffic": _TEXT},
 }  # fmt: skip

@@ -35,7 +35,8 @@ class TimeMethods:
         traffic do not keep a run from its end.
 
         Returns what fired, in order. An interrupt (Ctrl-C, the stop button of a notebook) ends every move of time
-        between two events. Raises `ValueError` for a negative number of events, or for `events` with `until`.
+        between two events. Raises `ValueError` for a negative number of events, or for `events` with another `until`
+        than `idle`.
 
         With `spill`, a directory, the Charges that have ended go there on the way, some thousands at a time, with their
         payments, attempts and callbacks and the event journal, as Parquet files. They are removed from the sandbox, so

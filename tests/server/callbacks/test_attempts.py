@@ -15,6 +15,7 @@ from leyden.server.ports import CallbackResponse
 from tests.support.outbox_helpers import START
 
 HEADERS = st.dictionaries(st.sampled_from(["date", "server", "x-shop"]), st.text(max_size=20))
+SIGNED = st.none() | st.integers(0, 2 * START // 1_000)  # of a recorded response
 RESPONSES = st.builds(
     CallbackResponse,
     status=st.integers(200, 599),
@@ -23,6 +24,7 @@ RESPONSES = st.builds(
     body=st.one_of(st.just(b""), st.just(b"Internal Server Error"), st.binary(max_size=40)),
     note=st.text(max_size=20),
     latency_ms=st.integers(0, 15_000),
+    signed_s=SIGNED,
 ) | st.builds(
     CallbackResponse,
     status=st.none(),
@@ -31,6 +33,7 @@ RESPONSES = st.builds(
     error=st.sampled_from(["timeout", "reset", "lost"]),
     note=st.text(st.characters(codec=None), max_size=20),
     latency_ms=st.integers(0, 15_000),
+    signed_s=SIGNED,
 )
 
 
@@ -42,36 +45,42 @@ def start(row: Any, at: int = START, due_at: int = START, timestamp_s: int = STA
     return delivery(AttemptLog(row).record_start(at, due_at, timestamp_s, secrets))
 
 
-def end(row: Any, response: CallbackResponse, at: int = START) -> Any:
-    return delivery(AttemptLog(row).record_result(at, response))
+def end(row: Any, response: CallbackResponse, at: int = START, asked_ms: int | None = None) -> Any:
+    return delivery(AttemptLog(row).record_result(at, response, asked_ms))
 
 
 @given(
     st.lists(
         st.tuples(
-            st.integers(0, 10**9), st.integers(0, 10**6), st.integers(-(10**9), 10**9), st.integers(0, 9), RESPONSES
+            st.integers(0, 10**9),
+            st.integers(0, 10**6),
+            st.integers(-(10**9), 10**9),
+            st.integers(0, 9),
+            RESPONSES,
+            st.none() | st.integers(0, 10**13),
         ),
         max_size=6,
     )
 )
 def test_every_attempt_is_read_as_it_was_written(
-    steps: list[tuple[int, int, int, int, CallbackResponse]],
+    steps: list[tuple[int, int, int, int, CallbackResponse, int | None]],
 ) -> None:
     row, expected, now = delivery(), [], START
-    for delay, late, ahead_s, secrets, response in steps:
+    for delay, late, ahead_s, secrets, response, asked_ms in steps:
         due_at, now = now + delay, now + delay + late
         timestamp_s = now // 1_000 + ahead_s
         row = start(row, now, due_at, timestamp_s, secrets)
         in_flight = Attempt(due_at, now, timestamp_s, secrets)
         assert AttemptLog(row).attempts()[-1] == in_flight
         at, now = now, now + response.latency_ms
-        row = end(row, response, now)
+        row = end(row, response, now, asked_ms)
+        timestamp_s = timestamp_s if response.signed_s is None else response.signed_s
         note = re.sub("[\ud800-\udfff]", "\ufffd", response.note)
         body = response.body.decode("utf-8", "replace")
         status, error, latency_ms = response.status, response.error, response.latency_ms
         headers = tuple(response.headers.items())
         ended = Attempt(due_at, at, timestamp_s, secrets, now, status, error, latency_ms, note, body, headers)
-        expected.append(ended)
+        expected.append(ended._replace(asked_ms=asked_ms))
         assert AttemptLog(row).attempts() == expected
         assert AttemptLog(row).attempt_count == len(expected)
 

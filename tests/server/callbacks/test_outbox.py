@@ -25,6 +25,7 @@ from leyden.callbacks.replies import TIMEOUT, Reply
 from leyden.rng import RandomStreams
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import delivery_resource, retry_after_ms
+from leyden.server.callbacks.retry_after import retry_after_note
 from leyden.server.errors import InternalError, StorageUnavailable, StoreError
 from leyden.server.ports import CallbackResponse
 from leyden.server.store.store import Store
@@ -481,6 +482,25 @@ def test_retry_after_counts_only_with_429_and_503(status: int, heeded: bool) -> 
     fixture.enqueue()
     fixture.pass_time("1m")
     assert actual_delays(fixture.row()) == [9_000 if heeded else 5_000]
+
+
+@pytest.mark.parametrize("latency_ms", [0, 5, 1_200])
+@pytest.mark.parametrize("seconds", [0, 1, 2])
+def test_the_note_of_a_retry_after_date_says_the_delay_that_was_kept(seconds: int, latency_ms: int) -> None:
+    """The receiver's clock may come to the next second while the response is on its way, however short that is."""
+    transport = ManualTransport(real_time_s=AT_S)
+    fixture = OutboxFixture(transport=transport, rule=rule(jitter=0.0))
+    fixture.enqueue()
+    fixture.pass_time("1s")
+    transport.real_time_s += seconds
+    date = format_datetime(datetime.fromtimestamp(AT_S + 9, UTC), usegmt=True)
+    transport.answer(status=429, headers={"Retry-After": date}, latency_ms=latency_ms)
+    row = fixture.row()
+    [attempt] = AttemptLog(row).attempts()
+    wait_ms = (row["due_at"] or 0) - (attempt.ended_at or 0)
+    assert wait_ms == (9 - seconds) * 1_000
+    note = retry_after_note(row, 1, [attempt], fixture.rule.delivery)
+    assert note == f"Retry-After asks for {wait_ms // 1_000} s: the next attempt is not earlier"
 
 
 @given(st.text() | st.from_regex(r"[0-9A-Za-z,: +-]{0,40}"))
