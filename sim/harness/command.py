@@ -8,7 +8,8 @@ import shlex
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -37,6 +38,7 @@ from leyden.server.system.clock import system_time_ms
 from leyden.written_files import write_document, write_private
 
 _FINITE = frozenset({"conformance", "obligations"})  # engines that end by themselves
+_MOST_NAMES = 100  # of obligations that were not tested, in the output
 
 
 class HarnessError(LeydenError):
@@ -276,12 +278,22 @@ def _print_report(config: CampaignConfig, report: CampaignReport, options: argpa
     if report.coverage.obligations:
         print(report.coverage.tested())
         untested = report.coverage.untested() if finite or options.require_full_coverage else []
-        print(*(f"  not tested: {printable(name)}\n" for name in untested), sep="", end="")
+        print(*(f"  {printable(line)}\n" for line in _listed(untested)), sep="", end="")
     if missing and (finite or options.require_full_coverage):
         print(f"\nDeclared coverage items that were not reached: {len(missing)}")
         print(*(f"  {TITLES[item[0]]}: {printable(item_name(item))}" for item in missing), sep="\n")
     if report.cut_short or not report.violations:
         print(report.summary())
+
+
+def _listed(untested: Sequence[str]) -> Sequence[str]:
+    """The names of obligations; of many the number for each operation."""
+    if len(untested) <= _MOST_NAMES:
+        return [f"not tested: {name}" for name in untested]
+    words = (name.split() for name in untested)  # the overlay, if there is one, and the operation come first
+    operations = Counter(first[1] if first[0].endswith(":") else first[0] for first in words)
+    counts = [f"not tested: {count:,} of {name}" for name, count in operations.most_common()]
+    return [*counts, "a report names each: --report FILE"]
 
 
 def _format_of(path: Path, given: str | None) -> str:

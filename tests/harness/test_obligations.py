@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from leyden.__main__ import main
 from leyden.harness.constants import ENGINES
 from leyden.harness.engines.campaign import run_campaign
 from leyden.harness.engines.results import CampaignConfig
@@ -232,3 +233,12 @@ def test_every_process_derives_the_same_obligations() -> None:
         ).stdout
 
     assert derived("0") == derived("1")
+
+
+def test_many_obligations_that_were_not_tested_are_counted_by_operation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fuzz", "--engines", "obligations", "--examples", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    counts = [line.split()[2] for line in lines if line.startswith("  not tested: ")]
+    assert sum(int(count.replace(",", "")) for count in counts) == len(all_obligations())
+    assert "  a report names each: --report FILE" in lines
+    assert len(lines) < 400

@@ -203,7 +203,9 @@ class Coverage:
             *top,
         ]
         if self.obligations:
-            parts += [tag("h2", self.tested()), *(tag("p", f"not tested: {name}") for name in self.untested())]
+            untested = self.untested()
+            names = tag("pre", "\n".join(untested))
+            parts += [tag("h2", self.tested()), tag("details", tag("summary", f"{len(untested):,} not tested"), names)]
         for title, rows in self._tables():
             head = tag("tr", *(tag("th", name, scope="col") for name in ("what", *self.runs)))
             body = [
