@@ -1,12 +1,14 @@
-"""Obligations of service faults: which requests a rule with `nth` and `count` applies to, alone and beside others."""
+"""Obligations of service faults: which requests a rule applies to, by its conditions, `nth`, `count` and end, alone and
+beside others."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import groupby, product
 from typing import Any
 
-from leyden.harness.obligations.control.setups import send
+from leyden.harness.obligations.control.setups import host, send
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
 
@@ -14,6 +16,12 @@ _SOURCE = "sandbox.openapi.yaml#/components/schemas/ServiceFaultCreate"
 _RULES = "/sandbox/v1/service-faults"
 _REQUESTS = 8
 _STATUS, _OTHER = 503, 429
+# Requests, and the operation of each.
+_REQUESTED = (("GET", "/v0/wallet", "getWallet"), ("HEAD", "/v0/wallet", "getWallet"),
+              ("GET", "/v0/charges", "listCharges"), ("GET", "/v0/static-charges", "listStaticCharges"),
+              ("HEAD", "/v0/static-charges?limit=1", "listStaticCharges"))  # fmt: skip
+_PATHS = ("/v0/wallet", "/*", "/v0/*", "/*wallet", "/v0/*charges", "/v0/charges", "/v0/charges*", "/*/w*l*t",
+          "/**charges", "/*/wallet", "/v0/static*")  # fmt: skip
 
 
 def service_fault_obligations() -> Iterator[Obligation]:
@@ -34,6 +42,34 @@ def service_fault_obligations() -> Iterator[Obligation]:
         yield _obligation(f"count {first}, then nth {second}", *steps)
     steps = [_rule(_STATUS), _rule(_OTHER)]
     yield _obligation("two rules for one request", *steps, *_asked([_STATUS, _OTHER, 200]))
+    yield from _conditions()
+    for at_s in (0.999, 1, 1.001):
+        until = {"until": "2030-01-01T00:00:01Z", "count": None}
+        later = send("POST", "/sandbox/v1/clock/advance", {"by": at_s})
+        yield _obligation(f"until 1 s, after {at_s} s", _rule(_STATUS, **until), *_asked([_STATUS]), later,
+                          *_asked([_STATUS if at_s < 1 else 200]), hosted=True)  # fmt: skip
+
+
+def _conditions() -> Iterator[Obligation]:
+    """Each path, method and operation, and pairs of these, against requests of which some match."""
+    methods, operations = ("GET", "HEAD"), ("getWallet", "listCharges", "listStaticCharges")
+    given: list[dict[str, str]] = [{"path": path} for path in _PATHS]
+    given += [{"method": method, "path": path} for method, path in product(methods, _PATHS[:5])]
+    given += [{"method": method} for method in methods] + [{"operation": operation} for operation in operations]
+    given += [{"method": method, "operation": operation} for method, operation in product(methods, operations)]
+    for conditions in given:
+        steps = []
+        for method, target, operation in _REQUESTED:
+            shown = {"method": method, "path": target.partition("?")[0], "operation": operation}
+            is_met = all(_like(shown[name], wanted) for name, wanted in conditions.items())
+            steps.append(send(method, target, status=_STATUS if is_met else 200))
+        rule: Any = {"kind": "error", "status": _STATUS, "count": None, **conditions}
+        case = " ".join(f"{name} {text}" for name, text in conditions.items())
+        yield _obligation(case, send("POST", _RULES, rule), *steps)
+
+
+def _like(text: str, pattern: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text) is not None
 
 
 def _rule(status: int, **fields: Any) -> Step:
@@ -46,6 +82,7 @@ def _asked(statuses: list[int]) -> Iterator[Step]:
         yield send("GET", "/v0/wallet", count=len([*group]), status=status)
 
 
-def _obligation(case: str, *steps: Step) -> Obligation:
-    whole = (*steps, send("DELETE", _RULES))
-    return Obligation("service fault", "service-fault", case, _SOURCE, whole, setup="control-empty")
+def _obligation(case: str, *steps: Step, hosted: bool = False) -> Obligation:
+    whole = (*((host(()),) if hosted else ()), *steps, send("DELETE", _RULES))
+    setup = "service-faults-changed" if hosted else "control-empty"
+    return Obligation("service fault", "service-fault", case, _SOURCE, whole, setup=setup)
