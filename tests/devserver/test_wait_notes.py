@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from leyden import Sandbox
-from leyden.devserver.control.callbacks.wait_notes import dead_end
+from leyden.devserver.control.callbacks.dead_ends import dead_end
 from leyden.server.store.tables.row_map import RowMap
 from tests.support.deep import sampled
 from tests.support.served import Client, served_leyden
@@ -42,11 +42,20 @@ def tips(sandbox: Sandbox, **changes: object) -> str:
     return sandbox.static_charges.create(**fields).id
 
 
-def tipped(sandbox: Sandbox, *replies: object, slots: int | None = None, life_s: int = 0, **options: object) -> str:
+def tipped(
+    sandbox: Sandbox,
+    *replies: object,
+    slots: int | None = None,
+    life_s: int = 0,
+    changed: dict | None = None,
+    **options: object,
+) -> str:
     sandbox.receiver("shop").answers(list(replies))
     made = tips(sandbox, allowedSlots=slots, expiresIn=life_s)
     sandbox.wallet("ana").scan(sandbox.static_charges[made], **options)
     sandbox.run("1s")
+    if changed:
+        sandbox.static_charges[made].update(**changed)
     return made
 
 
@@ -54,6 +63,19 @@ def ended(sandbox: Sandbox, static: str) -> str:
     """A Static Charge with a life of one minute, expired."""
     sandbox.advance("61s")
     return static
+
+
+def replayed(sandbox: Sandbox, made: str) -> str:
+    """The resource, whose stopped deliveries were sent again."""
+    assert sandbox.ask("POST", "/sandbox/v1/deliveries/replay", {"status": "stopped"})["replayed"]
+    sandbox.advance("0s")
+    return made
+
+
+def payer_due(sandbox: Sandbox) -> str:
+    """A Charge that a payer will pay before it expires, as it decides in an event that has not run."""
+    sandbox.payers.add(delay="2s")
+    return charge(sandbox, expiresIn=10)
 
 
 def replayed_later(sandbox: Sandbox) -> str:
@@ -170,6 +192,28 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "any, stopped": (lambda it: paid(it, 410) and None, {}, r"^delivery \S+ ended as stopped .*; no delivery is"),
     "any, blocked": (
         lambda it: paid(it, to="http://127.0.0.1:1/a") and None, {}, r"^delivery \S+ ended as blocked .*egress.*; no d"
+    ),
+    "an expired Static Charge without a callbackUrl": (
+        lambda it: ended(it, tips(it, callbackUrl=None, expiresIn=60)), {}, "more callbacks: wait for those of another"
+    ),
+    "a Static Charge whose callbackUrl was taken away": (
+        lambda it: tipped(it, changed={"callbackUrl": None}), {"count": 2}, "^it has no .* no further callback is sent"
+    ),
+    "a payment of a Static Charge without a callbackUrl": (
+        lambda it: requested(it, of=tips(it, callbackUrl=None)), {}, r"another payment of its Static .*\(PATCH \S+\)$"
+    ),
+    "a Static Charge whose stopped callbacks were replayed": (
+        lambda it: replayed(it, tipped(it, 410)), {"count": 2}, r"\(PATCH /v0/static-charges/\S+\)$"
+    ),
+    "a payer that is due": (payer_due, {"event": "charge.expired"}, "^an event is due now: advance the clock by 0s$"),
+    "any, a hold that is due": (
+        lambda it: it.wallet("ana").pay(it.charges[charge(it)], outcome="hold") and None, {}, "^an event is due now: ad"
+    ),
+    "any, more pending ones": (
+        lambda it: paid(it, 500) and None, {"status": "pending", "count": 2}, "^1 delivery is pending, and no Charge is"
+    ),
+    "any, more than pending ones": (
+        lambda it: paid(it, 500) and paid(it, 500) and None, {"status": "any", "count": 4}, "^2 deliveries are pend"
     ),
     "any, not pending": (lambda it: paid(it) and None, {"status": "pending"}, "no delivery is pending, and no Ch"),
 }  # fmt: skip

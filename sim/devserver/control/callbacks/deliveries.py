@@ -7,7 +7,8 @@ from typing import Any
 
 from leyden.callbacks.receivers import is_built_in
 from leyden.devserver.control.body_values import check_charge_id, span_ms
-from leyden.devserver.control.callbacks.wait_notes import dead_end, wait_note
+from leyden.devserver.control.callbacks.dead_ends import dead_end
+from leyden.devserver.control.callbacks.wait_notes import wait_note
 from leyden.devserver.control.pages import Page, created_between, page
 from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource

@@ -129,6 +129,14 @@ def will_be_completed(decision: Decision | None) -> TypeGuard[Decision]:
     return decision is not None and decision.kind == COMPLETES
 
 
+def is_taken(decision: Decision | None) -> bool:
+    """Whether the payment is held, or travels to be held, so that another one that is made now fails."""
+    if decision is None or decision.kind != TRAVELS:
+        return decision is not None and decision.kind == IS_HELD
+    script = decision.payment["script"]
+    return decision.payment["next_part_at"] is None and script is not None and script["outcome"] == _HOLDS
+
+
 def _expiry_events(world: World, charge: ChargeRow) -> set[str | None]:
     """The events of the callback of a Charge's expiry."""
     return {

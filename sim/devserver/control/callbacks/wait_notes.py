@@ -7,10 +7,10 @@ from heapq import heapify, heappop
 from typing import Any, cast
 
 from leyden.callbacks import faults
+from leyden.devserver.control.callbacks.dead_ends import ANY, dead_end, has_ended, of_ended, without_url
 from leyden.devserver.control.callbacks.unpaid_charges import (
-    IS_HELD,
     decision_of,
-    events_of,
+    is_taken,
     maker_of,
     unpaid_note,
     until_text,
@@ -28,99 +28,22 @@ from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
-_ANY = "any"
 _IN_FLIGHT = "in_flight"  # of a payment
-_GIVE_URL = "give it one for its further payments (PATCH /v0/static-charges/{})"
 _READ_AT_ONCE = 100
-_CREATION = "(creation)"  # of a lifecycle row
 _CONDITIONS = {
-    EXHAUSTED: "all its attempts fail",
-    BLOCKED: "its URL leads to an address that is not allowed",
-    STOPPED: "its URL answers 410",
+    EXHAUSTED: "ends as exhausted only if all its attempts fail",
+    BLOCKED: "ends as blocked only if its URL leads to an address that is not allowed",
+    STOPPED: "ends as stopped only if its URL answers 410",
+    PENDING: "is pending only while its attempts fail",
 }
-
-
-def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
-    """Why no more deliveries about the Charge can be in the state waited for, or None while they can."""
-    service, charge_id, status = world.service, wanted.get("chargeId"), wanted["status"]
-    if charge_id is None:
-        return None
-    charge = service.charges.charges.row(charge_id)
-    resource = charge or service.static_charges.static_charges.row(charge_id)
-    if resource is not None and resource["callback_url"] is None and not _may_still_send(world, charge_id):
-        mend = "create it with a callbackUrl" if charge is not None else _GIVE_URL.format(charge_id)
-        return f"it has no callbackUrl, so no callback is sent: {mend}"
-    event, sent = wanted.get("event"), events_of(world, maker_of(charge))
-    if event is not None and event not in sent:
-        about = "a Charge" if charge is not None else "a Static Charge"
-        of_static = " of a Static Charge" if charge is not None and charge["static_charge_id"] is not None else ""
-        return f"{about}{of_static} sends no callback with the event {event}: wait for {' or '.join(sorted(sent))}"
-    if charge is None:
-        return _ended_static_charge(world, wanted)
-    table = service.charges.lifecycle.table
-    is_open = charge["status"] == table.initial
-    if is_open and any("notify" in row.effects and row.source not in (_CREATION, table.initial) for row in table.rows):
-        return None  # a document of the user's own, in which a Charge sends several
-    rows = [row for row in service.outbox.deliveries(charge_id) if event in (None, row["event"])]
-    ended = [row for row in rows if status != _ANY and row["status"] not in (status, PENDING)]
-    if len(rows) - len(ended) + is_open >= wanted["count"]:
-        return None
-    if is_open:  # its end sends the one callback that is left
-        count = len(rows) - len(ended) + 1
-        return f"a Charge sends one callback, when it ends: wait for a count of {count}"
-    if ended:
-        return _of_ended(ended[-1])
-    start = f"the Charge is {charge['status']} and sends no more callbacks"
-    if rows:
-        return f"{start}: wait for a count of {len(rows)}"
-    others = sorted({row["event"] for row in service.outbox.deliveries(charge_id)})
-    if others:
-        return f"{start}, and has none with the event {wanted['event']}: wait for {' or '.join(others)}"
-    return f"{start}, and it sent none: wait for another Charge"
-
-
-def _of_ended(row: DeliveryRow) -> str:
-    """How a delivery ended, and the mend."""
-    start = f"delivery {row['id']} ended as {row['status']} and is not sent again"
-    if row["status"] == BLOCKED:
-        return f"{start}: {AttemptLog(row).attempts()[-1].note}"  # which says what would allow it
-    return f"{start}: replay it to try again"
 
 
 def _of_latest(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
     """How the latest delivery ended, if in another state than the awaited one; otherwise empty."""
     latest = world.service.outbox.rows.page(filters, limit=1)
-    if wanted["status"] in (PENDING, _ANY) or not latest or latest[0]["status"] in (wanted["status"], PENDING):
+    if wanted["status"] in (PENDING, ANY) or not latest or latest[0]["status"] in (wanted["status"], PENDING):
         return ""
-    return f"{_of_ended(cast(DeliveryRow, latest[0]))}; "
-
-
-def _may_still_send(world: World, charge_id: str) -> bool:
-    """Whether a Static Charge without a callbackUrl may have had one before: deliveries or Charges of it are left."""
-    service, initial = world.service, world.service.charges.lifecycle.table.initial
-    return bool(
-        service.outbox.rows.count_with({"endpoint_id": charge_id, "status": PENDING})
-        or service.charges.charges.count_with({"static_charge_id": charge_id, "status": initial})
-    )
-
-
-def _ended_static_charge(world: World, wanted: Mapping[str, Any]) -> str | None:
-    """The reason why no further delivery about a Static Charge can reach the awaited state; None while one still
-    can."""
-    service, charge_id = world.service, wanted["chargeId"]
-    static, statics = service.static_charges.static_charges.existing(charge_id), service.static_charges.lifecycle.table
-    open_charges = {"static_charge_id": charge_id, "status": service.charges.lifecycle.table.initial}
-    if static["status"] not in statics.terminal or service.charges.charges.count_with(open_charges):
-        return None
-    about = {"endpoint_id": charge_id, **({} if wanted.get("event") is None else {"event": wanted["event"]})}
-    states: list[dict[str, Any]] = [{}]
-    if wanted["status"] != _ANY:
-        states = [{"status": status} for status in {wanted["status"], PENDING}]
-    count = sum(service.outbox.rows.count_with({**about, **state}) for state in states)
-    if count >= wanted["count"]:
-        return None
-    start = f"the Static Charge is {static['status']} and sends no more callbacks"
-    return f"{start}: wait for a count of {count}" if count else f"{start}: wait for those of another one"
+    return f"{of_ended(cast(DeliveryRow, latest[0]))}; "
 
 
 async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
@@ -128,18 +51,32 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
     to do next. `filters` are the fields of the rows about the Charge and the event."""
     ended = dead_end(world, wanted)
     if ended is not None:
-        return ended
+        return ended + _removed(world)
     # Pending deliveries bring a match only where they match not yet.
-    if wanted["status"] not in (PENDING, _ANY):
+    if wanted["status"] not in (PENDING, ANY):
         outbox = world.service.outbox
         pending = await _next_pending(world, {**filters, "status": PENDING})
         if world.service.outbox is not outbox:
             return ""  # a reset: the caller says so
         if pending is not None:
             return _of_delivery(world, pending, wanted["status"]) + _only_if(wanted)
-    service, charge_id = world.service, wanted.get("chargeId")
-    if charge_id is None:
-        return _of_latest(world, wanted, filters) + await _of_any(world, wanted.get("event")) + _only_if(wanted)
+    due_ms = world.clock.next_due()
+    if due_ms is not None and due_ms <= world.clock.now():  # it may change all that follows: a payer pays, for example
+        return f"an event is due{_now(world)}"
+    if wanted.get("chargeId") is not None:
+        return await _of_resource(world, wanted) + _removed(world)
+    pending_count = world.service.outbox.rows.count_with({**filters, "status": PENDING})
+    note = await _of_any(world, wanted.get("event"), pending_count)
+    return _of_latest(world, wanted, filters) + note + _only_if(wanted) + _removed(world)
+
+
+def _removed(world: World) -> str:
+    return world.removed.hint() if world.removed.counts()["deliveries"] else ""
+
+
+async def _of_resource(world: World, wanted: Mapping[str, Any]) -> str:
+    """What brings a callback of the Charge or Static Charge of the wait."""
+    service, charge_id = world.service, wanted["chargeId"]
     charge = service.charges.charges.row(charge_id)
     if charge is not None:
         unpaid = unpaid_note(world, charge, wanted.get("event"))
@@ -150,10 +87,10 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
         unpaid = unpaid_note(world, child, wanted.get("event"))
         return _unsendable(world, wanted, child) or unpaid + _only_if(wanted)
     static = service.static_charges.static_charges.existing(charge_id)
-    if static["status"] in service.static_charges.lifecycle.table.terminal:
+    if has_ended(world, static):
         return f"the Static Charge is {static['status']} and takes no payment: create another one"
     if static["callback_url"] is None:
-        return f"it has no callbackUrl, so no further callback is sent: {_GIVE_URL.format(charge_id)}"
+        return without_url(world, charge_id)
     if unsendable := _unsendable(world, wanted, static):
         return unsendable
     if static["status"] == service.static_charges.lifecycle.table.initial:
@@ -165,31 +102,34 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
 def _only_if(wanted: Mapping[str, Any]) -> str:
     """What else has to be, for a callback to end in a state that is not the usual one."""
     condition = _CONDITIONS.get(wanted["status"])
-    return f"; its callback ends as {wanted['status']} only if {condition}" if condition else ""
+    return f"; its callback {condition}" if condition else ""
 
 
 def _unsendable(world: World, wanted: Mapping[str, Any], resource: ChargeRow | StaticChargeRow) -> str:
     """Why no callback of this resource can come to the awaited state, whatever brings one about; empty if it can."""
     url, status = resource["callback_url"], wanted["status"]
-    if url is None or status == _ANY:
+    if url is None or status == ANY:
         return ""
     static_id = resource.get("static_charge_id") or resource["id"]
     name, change = f"Charge {resource['id']}", "create another one with another callbackUrl"
-    if world.service.static_charges.static_charges.row(static_id) is not None:
+    static = world.service.static_charges.static_charges.row(static_id)
+    if static is not None:
         name = f"Static Charge {static_id}"
-        change = f"give its further payments another callbackUrl (PATCH /v0/static-charges/{static_id})"
-    if status != STOPPED and (static_id, url) in world.service.outbox.in_flight.disabled:
-        return (
-            f"{url[:200]} has answered 410, so that no further callback of {name} is sent there: {change}, or replay"
-            " those that were stopped"
-        )
+        if not has_ended(world, static):
+            change = f"give its further payments another callbackUrl (PATCH /v0/static-charges/{static_id})"
+    outbox = world.service.outbox
+    if status != STOPPED and (static_id, url) in outbox.in_flight.disabled:
+        event = {} if wanted.get("event") is None else {"event": wanted["event"]}
+        of = {"resource_id" if static is None else "endpoint_id": static_id, **event}
+        replay = ", or replay those that were stopped" if outbox.rows.count_with({**of, "status": STOPPED}) else ""
+        return f"{url[:200]} has answered 410, so that no further callback of {name} is sent there: {change}{replay}"
     if status != BLOCKED and (forbidden := world.transport.forbidden_note(url)):
         return f"each callback of {name} will be blocked: {forbidden}"
     return ""
 
 
-async def _of_any(world: World, event: str | None) -> str:
-    """What brings a callback with this event, of any Charge, where no delivery is pending."""
+async def _of_any(world: World, event: str | None, pending: int) -> str:
+    """What brings a callback with this event, of any Charge, besides those of `pending` deliveries."""
     charges, initial = world.service.charges.charges, world.service.charges.lifecycle.table.initial
     unpaid = charges.counts("status").get((initial,), 0)
     scheduled = await _first_payment(world, event), await _first_expiry(world, event)
@@ -199,13 +139,17 @@ async def _of_any(world: World, event: str | None) -> str:
     if one is not None:
         decision = decision_of(world, one)
         name, path = f"Charge {one['id']}", f"POST /sandbox/v1/charges/{one['id']}/fail"
-        is_held = decision is not None and decision.kind == IS_HELD
-        pay = "" if is_held else f"pay {name} or another one that has a callbackUrl (POST /sandbox/v1/payments)"
+        pay = (
+            ""
+            if is_taken(decision)
+            else f"pay {name} or another one that has a callbackUrl (POST /sandbox/v1/payments)"
+        )
         now = ways_of(world, maker_of(one), event, pay, "", f"let the invoice of {name} fail ({path})")
         ways = [*filter(None, [now]), *ways]
+    are = "no delivery is" if not pending else "1 delivery is" if pending == 1 else f"{pending} deliveries are"
     if ways:
         have = "1 pending Charge has" if unpaid == 1 else f"{unpaid} pending Charges have"
-        return f"no delivery is pending, and {have} sent none: {', or '.join(ways)}"
+        return f"{are} pending, and {have} sent none: {', or '.join(ways)}"
     start = "and no Charge is pending"
     if unpaid:
         start = "and the 1 pending Charge sends none" if unpaid == 1 else f"and the {unpaid} pending Charges send none"
@@ -217,7 +161,7 @@ async def _of_any(world: World, event: str | None) -> str:
         "advance the clock until it expires",
         "let its invoice fail (POST /sandbox/v1/charges/{id}/fail)",
     )
-    return f"no delivery is pending, {start}: create one with a callbackUrl, then {create}"
+    return f"{are} pending, {start}: create one with a callbackUrl, then {create}"
 
 
 async def _first_payment(world: World, event: str | None) -> tuple[int, str] | None:
@@ -267,8 +211,8 @@ async def _first_expiry(world: World, event: str | None) -> tuple[int, str] | No
 
 
 async def _open_charge(world: World, filters: Mapping[str, Any], event: str | None) -> ChargeRow | None:
-    """The oldest of these Charges that sends callbacks with this event and whose invoice can be paid; one with a held
-    payment, if all have one."""
+    """The oldest of these Charges that sends callbacks with this event and whose invoice can be paid; one whose
+    payment holds it, if all have one."""
     charges, slices, after = world.service.charges.charges, world.slices(), None
     held: ChargeRow | None = None
     while rows := charges.page_up(filters, after, _READ_AT_ONCE):
@@ -277,7 +221,7 @@ async def _open_charge(world: World, filters: Mapping[str, Any], event: str | No
             sends = charge["callback_url"] is not None and ways_of(world, maker_of(charge), event, "yes", "yes", "yes")
             if sends and "closed" not in charge:
                 decision = decision_of(world, charge)
-                if decision is None or decision.kind != IS_HELD:
+                if not is_taken(decision):
                     return charge
                 held = held or charge
         after = rows[-1].doc_id
@@ -330,14 +274,19 @@ def _of_delivery(world: World, row: DeliveryRow, status: str) -> str:
     return f"{what} is in flight: let the receiver at {row['url'][:200]} answer, and wait again"
 
 
+def _now(world: World) -> str:
+    """That an event is due now, and what runs it."""
+    # In process nothing runs what is due on a paused clock before time is moved.
+    waits = world.clock.rate or (world.server is not None and world.server.runs_here())
+    return f" now: advance the clock by 0s{', or wait again' if waits else ''}"
+
+
 def _due(world: World, what: str, due_ms: int) -> str:
     """The event at an instant, and how to move the clock there."""
     clock = world.clock
     left_ms = due_ms - clock.now()
     if left_ms <= 0:
-        # In process nothing runs what is due on a paused clock before time is moved.
-        waits = clock.rate or (world.server is not None and world.server.runs_here())
-        return f"{what} now: advance the clock by 0s{', or wait again' if waits else ''}"
+        return f"{what}{_now(world)}"
     if not clock.rate:
         return f"{what} at {to_iso(due_ms)} and the clock is paused: advance the clock"
     return f"{what} at {to_iso(due_ms)}, in {left_ms / 1_000 / clock.rate:.1f} s: wait again, or advance the clock"

@@ -1,0 +1,124 @@
+"""Why no more deliveries can be in the state that a wait is for: it ends at once then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from leyden.devserver.control.callbacks.unpaid_charges import events_of, maker_of
+from leyden.server.callbacks.attempts import AttemptLog
+from leyden.server.callbacks.deliveries import BLOCKED, PENDING
+from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.charges.rows import StaticChargeRow
+from leyden.world.world import World
+
+ANY = "any"  # the state of a wait for deliveries in any state
+_GIVE_URL = "give it one for its further payments (PATCH /v0/static-charges/{})"
+_CREATION = "(creation)"  # of a lifecycle row
+
+
+def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
+    """Why no more deliveries about the Charge can be in the state waited for, or None while they can."""
+    service, charge_id, status = world.service, wanted.get("chargeId"), wanted["status"]
+    if charge_id is None:
+        return _beyond_keep(world, wanted)
+    charge = service.charges.charges.row(charge_id)
+    static = service.static_charges.static_charges.row(charge_id)
+    if charge is not None and charge["callback_url"] is None:
+        return f"it has no callbackUrl, so no callback is sent: {_other_charge(world, charge['static_charge_id'])}"
+    is_open = static is not None and not has_ended(world, static)
+    if static is not None and is_open and static["callback_url"] is None and not _may_still_send(world, charge_id):
+        return without_url(world, charge_id)
+    event, sent = wanted.get("event"), events_of(world, maker_of(charge))
+    if event is not None and event not in sent:
+        about = "a Charge" if charge is not None else "a Static Charge"
+        of_static = " of a Static Charge" if charge is not None and charge["static_charge_id"] is not None else ""
+        return f"{about}{of_static} sends no callback with the event {event}: wait for {' or '.join(sorted(sent))}"
+    if charge is None:
+        return _ended_static_charge(world, wanted) or _beyond_keep(world, wanted)
+    table = service.charges.lifecycle.table
+    is_open = charge["status"] == table.initial
+    if is_open and any("notify" in row.effects and row.source not in (_CREATION, table.initial) for row in table.rows):
+        return None  # a document of the user's own, in which a Charge sends several
+    rows = [row for row in service.outbox.deliveries(charge_id) if event in (None, row["event"])]
+    ended = [row for row in rows if status != ANY and row["status"] not in (status, PENDING)]
+    if len(rows) - len(ended) + is_open >= wanted["count"]:
+        return None
+    if is_open:  # its end sends the one callback that is left
+        count = len(rows) - len(ended) + 1
+        return f"a Charge sends one callback, when it ends: wait for a count of {count}"
+    if ended:
+        return of_ended(ended[-1])
+    start = f"the Charge is {charge['status']} and sends no more callbacks"
+    if rows:
+        return f"{start}: wait for a count of {len(rows)}"
+    others = sorted({row["event"] for row in service.outbox.deliveries(charge_id)})
+    if others:
+        return f"{start}, and has none with the event {wanted['event']}: wait for {' or '.join(others)}"
+    is_kept = "none is kept that it sent" if world.removed.counts()["deliveries"] else "it sent none"
+    return f"{start}, and {is_kept}: wait for another Charge"
+
+
+def of_ended(row: DeliveryRow) -> str:
+    """How a delivery ended, and the mend."""
+    start = f"delivery {row['id']} ended as {row['status']} and is not sent again"
+    if row["status"] == BLOCKED:
+        return f"{start}: {AttemptLog(row).attempts()[-1].note}"  # which says what would allow it
+    return f"{start}: replay it to try again"
+
+
+def _may_still_send(world: World, charge_id: str) -> bool:
+    """Whether a Static Charge without a callbackUrl may have had one before: deliveries or Charges of it are left."""
+    service, initial = world.service, world.service.charges.lifecycle.table.initial
+    return bool(
+        service.outbox.rows.count_with({"endpoint_id": charge_id, "status": PENDING})
+        or service.charges.charges.count_with({"static_charge_id": charge_id, "status": initial})
+    )
+
+
+def _beyond_keep(world: World, wanted: Mapping[str, Any]) -> str | None:
+    """Why so many deliveries that ended are never there together; None if they may be."""
+    if world.retention is None or wanted["status"] in (PENDING, ANY) or wanted["count"] <= world.retention.keep:
+        return None
+    keep = world.retention.keep
+    return f"--keep {keep} keeps no more than {keep} deliveries that ended: wait for a count of {keep}"
+
+
+def _other_charge(world: World, static_id: str | None) -> str:
+    """How a Charge like one without a callbackUrl gets one; it may be a payment of this Static Charge."""
+    if static_id is None:
+        return "create it with a callbackUrl"
+    static = world.service.static_charges.static_charges.row(static_id)
+    if static is None or has_ended(world, static):
+        return "wait for another Charge"
+    return f"wait for another payment of its Static Charge, and {_GIVE_URL.format(static_id)}"
+
+
+def has_ended(world: World, static: StaticChargeRow) -> bool:
+    """Whether the Static Charge is in a state that it never leaves."""
+    return static["status"] in world.service.static_charges.lifecycle.table.terminal
+
+
+def without_url(world: World, static_id: str) -> str:
+    """That a Static Charge has no callbackUrl, any more or at all, and the mend."""
+    further = "further " if world.service.outbox.rows.count_with({"endpoint_id": static_id}) else ""
+    return f"it has no callbackUrl, so no {further}callback is sent: {_GIVE_URL.format(static_id)}"
+
+
+def _ended_static_charge(world: World, wanted: Mapping[str, Any]) -> str | None:
+    """The reason why no further delivery about a Static Charge can reach the awaited state; None while one still
+    can."""
+    service, charge_id = world.service, wanted["chargeId"]
+    static = service.static_charges.static_charges.existing(charge_id)
+    open_charges = {"static_charge_id": charge_id, "status": service.charges.lifecycle.table.initial}
+    if not has_ended(world, static) or service.charges.charges.count_with(open_charges):
+        return None
+    about = {"endpoint_id": charge_id, **({} if wanted.get("event") is None else {"event": wanted["event"]})}
+    states: list[dict[str, Any]] = [{}]
+    if wanted["status"] != ANY:
+        states = [{"status": status} for status in {wanted["status"], PENDING}]
+    count = sum(service.outbox.rows.count_with({**about, **state}) for state in states)
+    if count >= wanted["count"]:
+        return None
+    start = f"the Static Charge is {static['status']} and sends no more callbacks"
+    return f"{start}: wait for a count of {count}" if count else f"{start}: wait for those of another one"
