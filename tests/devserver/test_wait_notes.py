@@ -441,3 +441,26 @@ def test_the_note_about_many_pending_deliveries_reads_few_of_them(
     note = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 302, **wanted})["note"]
     assert f"the next attempt of delivery {first['id']} is due at {first['dueAt']} and the clock is paused" in note
     assert len(reads) < 20 or wanted == {"event": "charge.completed"}
+
+
+def test_what_is_due_after_the_end_of_the_clock_is_no_way_to_a_callback() -> None:
+    end, later = "2999-12-31T23:59:00Z", "3000-01-01"
+    with Sandbox(seed=1) as sb:
+
+        def note(**wanted: Any) -> str:
+            text: str = sb.ask("POST", "/sandbox/v1/deliveries/wait", {"timeout": 0, **wanted})["note"]
+            return text
+
+        sb.ask("POST", "/sandbox/v1/clock/advance", {"to": end})
+        charge = sb.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
+        sb.wallet("ana").pay(charge, delay="5m")
+        assert later not in note(event="charge.expired")
+        assert "never comes, because the clock ends at 2999-12-31T23:59:59" in note(
+            event="charge.expired", chargeId=charge.id
+        )
+        assert "pay it (POST /sandbox/v1/payments)" in note(chargeId=charge.id)
+        assert later not in note()
+        sb.receiver("shop").always(500)
+        sb.wallet("ben").pay(charge)
+        sb.advance("50s")
+        assert "which never comes, because the clock ends" in note()

@@ -8,6 +8,7 @@ from leyden.lightning.engine.htlc import HELD
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.timestamps import to_iso
+from leyden.world.time.clock import LAST_MS
 from leyden.world.world import World
 
 # What a payment does to the Charge: it is held now, will be held, completes it, or may do so by way of the network.
@@ -26,10 +27,11 @@ class Decision(NamedTuple):
 def decision_of(world: World, charge: ChargeRow) -> Decision | None:
     """The first payment that completes the Charge before it expires, or may do so; None if there is none.
 
-    A payment that its script lets fail, and one that comes when the Charge has expired, decides nothing.
+    A payment that its script lets fail, and one that comes when the Charge has expired, or never, decides nothing.
     """
     rows = world.payments.rows.find("payment_hash", charge["payment_hash"])
-    decisions = [found for row in rows if (found := _decision(world, charge, row)) is not None]
+    found = (_decision(world, charge, row) for row in rows)
+    decisions = [one for one in found if one is not None and not never_comes(one.at_ms)]
     first = min(decisions, key=lambda one: one.at_ms, default=None)
     return None if will_be_completed(first) and _closes_before(world, charge, first.at_ms) else first
 
@@ -75,6 +77,16 @@ def way_of(world: World, decision: Decision, what: str) -> str:
     return f"{until}, the next event of the network over which {name} of {what} travels, and wait again"
 
 
+def never_comes(due_ms: int) -> bool:
+    """Whether an instant is after the end of the clock [clock-range]."""
+    return due_ms > LAST_MS
+
+
+def never_text(what: str) -> str:
+    """That something never comes, because it is due after the end of the clock."""
+    return f"{what} never comes, because the clock ends at {to_iso(LAST_MS)}"
+
+
 def until_text(world: World, due_ms: int) -> str:
     """How the clock gets to an instant."""
     clock = world.clock
@@ -90,7 +102,9 @@ def unpaid_note(world: World, charge: ChargeRow, event: str | None) -> str:
     """What makes an unpaid Charge send a callback with this event."""
     decision = decision_of(world, charge)
     expiry = to_iso(charge["expires_at"])
-    expire = "" if will_be_completed(decision) else f"{until_text(world, charge['expires_at'])}, when it expires"
+    expire = f"{until_text(world, charge['expires_at'])}, when it expires"
+    if will_be_completed(decision) or never_comes(charge["expires_at"]):
+        expire = ""
     if expire and decision is not None and decision.kind == TRAVELS:
         expire += f" if payment {decision.payment['id']} does not complete it before"
     fail = "" if "closed" in charge else f"let its invoice fail (POST /sandbox/v1/charges/{charge['id']}/fail)"
@@ -103,6 +117,8 @@ def unpaid_note(world: World, charge: ChargeRow, event: str | None) -> str:
             f"payment {decision.payment['id']} completes it at {to_iso(decision.at_ms)}, before it expires at {expiry}"
         )
         return f"{about}, and {paid}: wait for {' or '.join(sorted(events_of(world, maker_of(charge)) - {event}))}"
+    if never_comes(charge["expires_at"]) and event in _expiry_events(world, charge):
+        return f"{about}, and {never_text(f'its expiry, {expiry},')}: wait for another event"
     if "closed" in charge:
         return f"{about}, and can no longer be paid: pay another invoice of its Static Charge, if that takes more"
     return f"{about}, and sends none with the event {event}: wait for another event"

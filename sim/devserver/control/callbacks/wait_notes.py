@@ -12,6 +12,8 @@ from leyden.devserver.control.callbacks.unpaid_charges import (
     decision_of,
     is_taken,
     maker_of,
+    never_comes,
+    never_text,
     unpaid_note,
     until_text,
     way_of,
@@ -202,7 +204,8 @@ async def _first_expiry(world: World, event: str | None) -> tuple[int, str] | No
         charge = charges.row(heappop(timers)[4])
         if charge is not None and charge["status"] == initial and charge["callback_url"] is not None:
             sends = ways_of(world, maker_of(charge), event, "", "yes", "")
-            if sends and not will_be_completed(decision_of(world, charge)):
+            is_sure = not never_comes(charge["expires_at"]) and not will_be_completed(decision_of(world, charge))
+            if sends and is_sure:
                 until = until_text(world, charge["expires_at"])
                 return charge["expires_at"], f"{until}, when Charge {charge['id']} expires"
         if slices.is_over():
@@ -287,6 +290,8 @@ def _due(world: World, what: str, due_ms: int) -> str:
     left_ms = due_ms - clock.now()
     if left_ms <= 0:
         return f"{what}{_now(world)}"
+    if never_comes(due_ms):
+        return never_text(f"{what} at {to_iso(due_ms)}, which")
     if not clock.rate:
         return f"{what} at {to_iso(due_ms)} and the clock is paused: advance the clock"
     return f"{what} at {to_iso(due_ms)}, in {left_ms / 1_000 / clock.rate:.1f} s: wait again, or advance the clock"
