@@ -447,7 +447,7 @@ def test_what_is_due_after_the_end_of_the_clock_is_no_way_to_a_callback() -> Non
     end, later = "2999-12-31T23:59:00Z", "3000-01-01"
     with Sandbox(seed=1) as sb:
 
-        def note(**wanted: Any) -> str:
+        def note(**wanted: object) -> str:
             text: str = sb.ask("POST", "/sandbox/v1/deliveries/wait", {"timeout": 0, **wanted})["note"]
             return text
 
