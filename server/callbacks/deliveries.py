@@ -130,6 +130,11 @@ def replayed(row: DeliveryRow, now: int, due_at: int) -> DeliveryRow:
     return {**row, "status": PENDING, "due_at": due_at, "replayed_from": attempts, "replay_orders": orders}
 
 
+def stopped_by_another(row: DeliveryRow, now: int) -> DeliveryRow:
+    """The row after a 410 to another callback, which disabled the endpoint, has ended the delivery at `now`."""
+    return {**row, "status": STOPPED, "due_at": None, "stopped_at": now}
+
+
 def next_status(
     row: DeliveryRow,
     response: CallbackResponse,

@@ -23,7 +23,8 @@ class DeliveryRow(TypedDict):
     `sequence` the place among the resource's callbacks. `due_at` is None while an attempt is in flight and after
     the end. `attempts` is written and read by `AttemptLog`. `replayed_from` is the number of attempts at the last
     replay, `replay_orders` has all replays; rows of earlier versions lack it. `refused` is set when the receiver
-    answered 410, `endpoint_id` when it differs from `resource_id`.
+    answered 410, `endpoint_id` when it differs from `resource_id`. `stopped_at` is the instant at which a 410 to
+    another callback ended the delivery; a replay keeps it, and rows of earlier versions lack it.
     """
 
     id: str
@@ -43,6 +44,7 @@ class DeliveryRow(TypedDict):
     replayed_from: NotRequired[int]
     replay_orders: NotRequired[list[ReplayOrder]]
     refused: NotRequired[bool]
+    stopped_at: NotRequired[int]
 
 
 def endpoint_of(row: DeliveryRow) -> Endpoint:

@@ -18,7 +18,6 @@ from leyden.server.callbacks.deliveries import (
     GONE,
     LOST_IN_RESTART,
     PENDING,
-    STOPPED,
     attempt_headers,
     callback_body,
     delay_asked_for,
@@ -27,6 +26,7 @@ from leyden.server.callbacks.deliveries import (
     next_status,
     replayed,
     result_kind,
+    stopped_by_another,
 )
 from leyden.server.callbacks.delivery_row import DeliveryRow, endpoint_of
 from leyden.server.callbacks.in_flight import InFlight
@@ -123,7 +123,7 @@ class Outbox:
             "url": url,
             "rule": rule.name,
             "event": event,
-            "status": STOPPED if disabled else PENDING,
+            "status": PENDING,
             "sequence": sequence,
             "created_at": at,
             "due_at": None if disabled else at + initial_delay_ms(rule.delivery, self._jitter),
@@ -133,9 +133,10 @@ class Outbox:
         }
         if endpoint_id is not None and endpoint_id != resource_id:
             row["endpoint_id"] = endpoint_id
+        row = stopped_by_another(row, at) if disabled else row
         self._rows.put(row)
         if disabled:
-            self._journal.note("callback_finished", row["id"], resource=resource_id, status=STOPPED, attempts=0)
+            self._journal.note("callback_finished", row["id"], resource=resource_id, status=row["status"], attempts=0)
         elif self._is_next(row):
             self._set_timer(row)
 
@@ -216,7 +217,7 @@ class Outbox:
         rule = self._rules[row["rule"]].delivery
         row["status"], row["due_at"] = next_status(row, response, rule, now, asked_ms, self._jitter)
         if row["status"] == PENDING and self._is_disabled(row):
-            row["status"], row["due_at"] = STOPPED, None  # another callback got a 410 while this one was in flight
+            row = stopped_by_another(row, now)  # the 410 came while this one was in flight
         if response.status == GONE:
             row["refused"] = True
         with self._store.commit():
@@ -267,7 +268,7 @@ class Outbox:
                 pending.append(row)
             for row in pending:
                 if self._is_disabled(row):  # the lost attempt was in flight when the endpoint was disabled
-                    stopped: DeliveryRow = {**row, "status": STOPPED, "due_at": None}
+                    stopped = stopped_by_another(row, now)
                     self._rows.put(stopped)
                     self._finish(stopped)
         for row in sorted(pending, key=lambda row: row["due_at"] or 0):
@@ -377,12 +378,11 @@ class Outbox:
         """Disable the row's endpoint, and stop all its deliveries that are pending and not in flight."""
         endpoint = endpoint_of(row)
         self._in_flight.disable(endpoint)
-        stopped: list[DeliveryRow] = [
-            {**other, "status": STOPPED, "due_at": None}
+        stopped = [
+            stopped_by_another(other, self._clock.now())
             for other in self._rows_of(endpoint[0])
             if endpoint_of(other) == endpoint
-            and other["status"] == PENDING
-            and not is_in_flight(other)
+            and (other["status"] == PENDING and not is_in_flight(other))
             and self._is_disabled(other)
         ]
         for other in stopped:

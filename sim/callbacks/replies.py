@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from leyden.arguments import span_from
 from leyden.callbacks.callback_rows import ReplyRow
 from leyden.errors import ArgumentError
-from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
+from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, Attempt
 from leyden.server.callbacks.deliveries import BLOCKED, status_note
 from leyden.server.callbacks.egress import NO_LOOKUP
 from leyden.server.ports import CallbackResponse
@@ -94,8 +94,9 @@ class Reply:
 ReplySpec = int | str | Reply
 
 
-def never_left(response: CallbackResponse) -> bool:
-    """Whether nothing of the message was sent: there was no connection to send it on."""
+def never_left(response: CallbackResponse | Attempt) -> bool:
+    """Whether nothing of the message was sent, as a response or an attempt says: there was no connection to send it on.
+    A message that a fault has dropped is not meant."""
     if response.error == "timeout":
         return response.note.startswith(NO_LOOKUP)
     return response.error == BLOCKED or response.error in NOT_RECEIVED

@@ -38,7 +38,7 @@ def test_after_a_restart_a_charge_of_a_full_static_charge_has_expired_at_its_own
         assert [(event.at, event.text) for event in charge_events(again.world, other).events] == before
 
 
-def test_a_replay_that_is_blocked_is_not_said_to_be_sent_again() -> None:
+def test_a_replay_that_is_blocked_is_not_said_to_be_sent() -> None:
     sandbox = Sandbox(seed=7, start=START)
     charge = sandbox.charges.create(amount="1000", description="x", callbackUrl="http://127.0.0.1:1/paid")
     sandbox.wallet("ana").pay(charge)
@@ -46,7 +46,7 @@ def test_a_replay_that_is_blocked_is_not_said_to_be_sent_again() -> None:
     sandbox.replay_delivery(sandbox.deliveries.id[0])
     sandbox.run("1s")
     events = charge_events(sandbox.world, charge.id).events
-    assert [event.detail for event in events if event.text == "replay"] == ["the message cannot be sent again: blocked"]
+    assert [event.detail for event in events if event.text == "replay"] == ["the message cannot be sent: blocked"]
 
 
 def test_a_scheduled_expiry_says_whether_the_invoice_can_still_be_paid() -> None:

@@ -355,7 +355,7 @@ def arrows(sandbox: Sandbox, charge_id: str) -> list[str]:
         ("refused", ["--> callback 1: refused"]),
         ("unresolved", []),
         ("reset", ["--> callback 1", "<-- reset"]),
-        ("tls", ["--> callback 1", "<-- tls"]),
+        ("tls", ["--> callback 1: tls"]),
     ],
 )
 def test_an_arrow_is_what_was_sent_or_came_back(answer: int | str, drawn: list[str]) -> None:

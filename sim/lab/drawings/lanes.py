@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import log10
 
-from leyden.lab.drawings.payment_events import CALLBACK, HOPS, NODE, PAYER, SERVICE, Event, Key
+from leyden.lab.drawings.events.payment_events import CALLBACK, HOPS, NODE, PAYER, SERVICE, Event, Key
 from leyden.lab.drawings.svg import MARGIN, NOTE_LINE, OPEN, arrow, clock_time, day, dot, line, notes, rect, text_at
 from leyden.lab.drawings.text_metrics import TextRun, clean, mermaid_text, wrap_runs
 from leyden.repr_tables import left_out

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from leyden.callbacks.faults import TIMER as FAULT
 from leyden.callbacks.receivers import TIMER as RESPONSE
-from leyden.lab.drawings.charge_events import callback_waits, host_of, response_of, rule_of
 from leyden.lab.drawings.drawing import Drawing
+from leyden.lab.drawings.events.callback_events import callback_waits, host_of, response_of, rule_of
+from leyden.lab.drawings.events.payment_events import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Event
 from leyden.lab.drawings.lanes import WIDTH, LaneRows, mermaid_timeline
-from leyden.lab.drawings.payment_events import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Event
 from leyden.lab.drawings.svg import (
     MARGIN,
     OPEN,
@@ -186,7 +186,7 @@ def _attempt_marks(world: World, row: DeliveryRow) -> _Marks:
 
 def _attempt_mark(world: World, attempt: Attempt, *, is_dropped: bool) -> _Mark:
     if attempt.ended_at is None:
-        return _Mark("", "dropped" if is_dropped else "sent", _when(world, attempt.at), WAIT)
+        return _Mark("", "dropped" if is_dropped else "in flight", _when(world, attempt.at), WAIT)
     answer, tone = response_of(attempt)
     return _Mark("", answer, _when(world, attempt.at), tone, hollow=False)
 

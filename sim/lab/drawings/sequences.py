@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from leyden.lab.drawings.charge_events import EVENTS_BEFORE_GAP, ChargeEvents, charge_events
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.payment_events import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Event
+from leyden.lab.drawings.events.payment_events import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Event
 from leyden.lab.drawings.svg import (
     GOOD,
     MARGIN,

@@ -15,7 +15,7 @@ import orjson
 from leyden.lightning.engine.htlc import HELD
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import AttemptLog
-from leyden.server.callbacks.deliveries import PENDING
+from leyden.server.callbacks.deliveries import PENDING, STOPPED
 from leyden.server.charges.lnurl import pay_metadata
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource, envelope, static_charge_resource
@@ -227,7 +227,8 @@ def _held_back(table: Callable[[str], Rows], contract: Contract | None) -> None:
     held_back, deliveries, posts = table("held_back"), table("deliveries"), table("fault_posts")
     for row in held_back:
         delivery = deliveries.by_key.get(row["id"])
-        if delivery is None or delivery["status"] != PENDING:
+        # A 410 to another callback stops one that is held, too; a replay then sends it.
+        if delivery is None or delivery["status"] not in (PENDING, STOPPED):
             held_back.refuse(row, "id is that of no pending row in the table deliveries")
     for row in posts:
         try:

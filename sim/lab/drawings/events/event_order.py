@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from leyden.lab.drawings.payment_events import ARRIVAL, Event
+from leyden.lab.drawings.events.payment_events import ARRIVAL, Event
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import AttemptLog

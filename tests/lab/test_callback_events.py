@@ -1,0 +1,217 @@
+"""What a timeline says about callbacks agrees with the attempts and with the event journal."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.callbacks.replies import Reply
+from leyden.errors import ApiError, UnknownAttempt
+from leyden.lab.drawings import charge_events as drawn
+from leyden.server.callbacks.egress import NO_LOOKUP
+from leyden.server.timestamps import parse_iso
+from leyden.world.event_journal import Entry
+from tests.support.deep import deep_or
+
+START = "2030-01-01T09:00:00Z"
+NETWORK, BUILT_IN = "http://127.0.0.1:3000/paid", "http://shop.localhost/paid"
+NEVER_SENT = ("blocked", "refused", "unresolved", "tls")
+HEARD = ("reset", "protocol")
+NO_ANSWER = f"{NO_LOOKUP[0]}127.0.0.1 had no answer within 5000 ms"
+RESULTS: Sequence[dict[str, Any]] = (
+    *({"status": status} for status in (200, 200, 204, 302, 410, 429, 500, 503)),
+    *({"error": error} for error in (*NEVER_SENT, *HEARD, "timeout")),
+    {"error": "timeout", "note": NO_ANSWER},
+)
+ANSWERS = (200, 200, 410, 429, 500, "timeout", *NEVER_SENT[1:], *HEARD, Reply(200, delay="2s"), Reply(410, delay="5s"))
+FAULTS = ("drop", "delay", "reorder", "burst", "bad_signature")
+# No copy goes out before its message turns out to be one that was never sent.
+MORE: Sequence[dict[str, Sequence[Any]]] = (
+    {"answers": (Reply(error="refused", delay="2s"), Reply(error="tls", delay="1s"))},
+    {"faults": ("duplicate", "duplicate_new_id", "redeliver", "simultaneous")},
+)
+COPIES = frozenset({"copy_started", "copy_answered", "copy_failed", "copy_not_sent"})
+
+
+class Run:
+    """A sandbox in which random things happen. Its responses from the network come in their instant, as on a paused
+    clock, or later, as on a clock that runs."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.folder = folder
+        self.entries: list[Entry] = []  # of the former processes
+        self.sandbox = Sandbox(seed=7, start=START, egress="recorded", data=folder)
+        self.faults = (*FAULTS, *MORE[seed % 2].get("faults", ()))
+        answers = (*ANSWERS, *MORE[seed % 2].get("answers", ()))
+        shop = self.sandbox.receiver("shop")
+        shop.answers([self.random.choice(answers) for _ in range(30)])
+        static = self.sandbox.static_charges.create(
+            minAmount="1000", maxAmount="1000", description="seat", callbackUrl=self.random.choice((NETWORK, BUILT_IN))
+        )
+        self.static = static.id
+
+    def journal(self) -> list[Entry]:
+        return [*self.entries, *self.sandbox.world.journal.entries()]
+
+    def deliveries(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.sandbox.ask("GET", "/sandbox/v1/deliveries?bodies=true&limit=1000")["data"]
+        return found
+
+    def act(self) -> None:
+        match self.random.choice(
+            ("pay", "pay", "pay static", "fault", "fault", "advance", "advance", "replay", "stop")
+        ):
+            case "pay":
+                url = self.random.choice((NETWORK, BUILT_IN))
+                charge = self.sandbox.charges.create(amount="1000", description="x", callbackUrl=url)
+                self.sandbox.wallet("ana").pay(charge)
+            case "pay static":
+                self.sandbox.wallet("bob").scan(self.sandbox.static_charges[self.static], amount=1_000)
+            case "fault":
+                kind = self.random.choice(self.faults)
+                more = (
+                    {}
+                    if kind in ("drop", "simultaneous", "bad_signature")
+                    else {"delay": self.random.choice(("1s", "1m"))}
+                )
+                self.sandbox.faults.add(kind, count=2 if kind == "burst" else self.random.choice((1, 2)), **more)
+            case "replay":
+                if chosen := self.deliveries():
+                    delay = self.random.choice((None, None, "30s"))
+                    with suppress(ApiError):
+                        self.sandbox.replay_delivery(self.random.choice(chosen)["id"], delay=delay)
+            case "stop":
+                self.entries += self.sandbox.world.journal.entries()
+                self.sandbox.close()
+                self.sandbox = Sandbox(data=self.folder, egress="recorded")
+        self.sandbox.advance(self.random.choice(("0s", "0s", "7ms", "1s", "20s", "2m")))
+        if self.random.random() < 0.8:
+            self.respond()
+
+    def respond(self) -> None:
+        """Give responses to what is in flight on the network."""
+        copied = Counter(entry.facts["delivery"] for entry in self.journal() if entry.kind == "copy_started")
+        for delivery in self.deliveries():
+            for attempt in delivery["attempts"]:
+                if delivery["url"] == NETWORK and attempt["answeredAt"] is None:
+                    sent = [one for one in RESULTS if one.get("error") not in NEVER_SENT and one.get("note") is None]
+                    # The copy of a message that was never sent is no copy.
+                    self._respond(delivery["id"], attempt["number"], None, sent if copied[delivery["id"]] else RESULTS)
+        for fault in {entry.subject for entry in self.journal() if entry.kind == "copy_started"}:
+            for delivery in self.deliveries():
+                for attempt in delivery["attempts"]:
+                    for hit in (1, 2):
+                        self._respond(delivery["id"], attempt["number"], [fault, hit], RESULTS)
+
+    def _respond(self, delivery: str, number: int, copy: list[Any] | None, results: Sequence[dict[str, Any]]) -> None:
+        with suppress(UnknownAttempt):
+            result = self.random.choice(results)
+            self.sandbox.session.respond(delivery, number, latency_ms=self.random.choice((0, 20)), copy=copy, **result)
+
+
+def is_never_sent(attempt: dict[str, Any]) -> bool:
+    return attempt["error"] in NEVER_SENT or attempt["note"].startswith(NO_LOOKUP)
+
+
+def _attempt_rows(run: Run, delivery: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The rows of the attempts: the instant, the lane from which they come, and the text with what came back."""
+    rows = []
+    for attempt in delivery["attempts"]:
+        name, at, ended = f"callback {attempt['number']}", attempt["at"], attempt["answeredAt"]
+        result = str(attempt["status"] or attempt["error"])
+        is_heard = attempt["status"] is not None or attempt["error"] in HEARD
+        is_dropped = run.sandbox.world.faults.hits.is_dropped(delivery["id"], attempt["number"])
+        if ended == at:
+            rows.append((at, "service", f"{name} -> {result}" if is_heard else f"{name}: {result}"))
+            continue
+        is_sent = ended is not None and attempt["error"] != "lost" and not is_never_sent(attempt)
+        word = "is dropped by a fault" if is_dropped else "sent" if is_sent else "starts"
+        rows.append((at, "service", f"{name} {word}"))
+        if ended is not None:
+            rows.append((ended, "callback" if is_heard else "service", f"{name}: {result}"))
+    return rows
+
+
+def check(run: Run) -> None:
+    journal = run.journal()
+    for delivery in run.deliveries():
+        events = drawn.charge_events(run.sandbox.world, delivery["chargeId"]).events
+        about = [event for event in events if "callback" in (event.source, event.target) or event.noted is not None]
+        about = [event for event in about if event.noted is not None and event.noted[1] == delivery["id"]]
+        shown = Counter(
+            (event.at, event.source, event.text + (f" -> {event.response.split(' ')[0]}" if event.response else ""))
+            for event in about
+            if event.text.startswith("callback ") and event.text != "callback stopped"
+        )
+        shown = Counter({(at, source, text.split(" · ")[0]): count for (at, source, text), count in shown.items()})
+        expected = Counter((parse_iso(at), lane, text) for at, lane, text in _attempt_rows(run, delivery))
+        assert shown == expected
+
+        mine = [entry for entry in journal if delivery["id"] in (entry.subject, entry.facts.get("delivery"))]
+        assert [entry.at_ms for entry in mine if entry.kind == "callback_started"] == [
+            parse_iso(attempt["at"]) for attempt in delivery["attempts"]
+        ]
+        ends = Counter(
+            (entry.at_ms, str(entry.facts["status"] or entry.facts["error"]))
+            for entry in mine
+            if entry.kind in ("callback_answered", "callback_failed", "callback_not_sent")
+        )
+        in_rows = [one for one in delivery["attempts"] if one["answeredAt"] is not None and one["error"] != "lost"]
+        assert ends == Counter((parse_iso(one["answeredAt"]), str(one["status"] or one["error"])) for one in in_rows)
+        for event in about:
+            assert "after" not in event.detail or "lost" not in event.text
+
+        finished = [entry for entry in mine if entry.kind == "callback_finished"]
+        gone = {parse_iso(one["answeredAt"]) for one in in_rows if one["status"] == 410}
+        stopped = [entry.at_ms for entry in finished if entry.facts["status"] == "stopped" and entry.at_ms not in gone]
+        rows = [event for event in about if event.text in ("callback stopped", "no callback")]
+        assert [event.at for event in rows] == stopped
+        assert {event.detail for event in rows} <= {"another callback to this URL was answered 410"}
+        said = {event.at for event in about if "stopped" in event.text + event.detail + event.response}
+        assert said <= {entry.at_ms for entry in finished if entry.facts["status"] == "stopped"}
+
+        orders = [entry for entry in mine if entry.kind == "callback_replayed"]
+        rows = [event for event in about if event.text in ("replay", "replay is ordered")]
+        assert sorted(event.at for event in rows) == [entry.at_ms for entry in orders]
+        sent = [one for one in in_rows if not is_never_sent(one)]
+        for event in rows:
+            may_be_before = [
+                one for one in delivery["attempts"] if parse_iso(one["at"]) <= event.at and not is_never_sent(one)
+            ]
+            assert may_be_before or "again" not in event.detail
+            later = [one for one in sent if parse_iso(one["at"]) >= event.at]
+            assert later or not event.detail.startswith("the message is sent")
+
+        copies = [entry for entry in mine if entry.kind in COPIES]
+        ends_of_copies = [entry for entry in copies if entry.kind != "copy_started"]
+        shown_copies = [event for event in about if event.text.startswith("copy")]
+        assert sorted(event.at for event in shown_copies) == sorted(entry.at_ms for entry in copies)
+        unsent = [one for one in ends_of_copies if one.facts["error"] in NEVER_SENT or one.facts["note"] == NO_ANSWER]
+        counted = Counter(event.text.split(":")[0] for event in shown_copies)
+        assert counted["copy sent"] == len(ends_of_copies) - len(unsent)
+        assert counted["copy"] == len(ends_of_copies)
+        for event in shown_copies:
+            heard = any(event.text == f"copy: {one.facts['status'] or one.facts['error']}" for one in ends_of_copies)
+            assert heard or not event.text.startswith("copy:")
+            if event.text.startswith("copy: "):
+                assert (event.source == "callback") == (event.text[6:].isdigit() or event.text[6:] in HEARD)
+
+
+@pytest.mark.parametrize("seed", range(deep_or(bounded=4, full=40)))
+def test_the_events_of_callbacks_agree_with_the_attempts_and_the_journal(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawn, "_MAX_EVENTS", 10_000)
+    run = Run(tmp_path, seed)
+    for _ in range(25):
+        run.act()
+        check(run)
+    run.sandbox.close()
