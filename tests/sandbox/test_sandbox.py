@@ -438,3 +438,12 @@ def test_what_a_program_makes_due_in_a_served_sandbox_waits_for_a_request_or_a_r
     assert by_run.status == "completed"
     answer = httpx2.patch(f"{url}/sandbox/v1/clock", headers=headers, json={"rate": 1})
     assert "moves only when it is advanced" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("until", ["next_event", "1s", 5])
+def test_a_number_of_events_ends_a_run_until_idle_and_no_other(sandbox: Sandbox, until: str | int) -> None:
+    for _ in range(3):
+        sandbox.charges.create(amount="1000", description="tea")
+    with pytest.raises(ValueError, match="has two ends"):
+        sandbox.run(until, events=2)
+    assert len(sandbox.run("idle", events=2)) == 2
