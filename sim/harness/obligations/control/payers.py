@@ -147,8 +147,8 @@ def _numbers() -> Iterator[Obligation]:
         "held before it": (_payer(delay=30), charge(1, "c"), pay("c", 1, outcome="hold"), advance("1m")),
         "failed before it": (_payer(delay=30), charge(1, "c"), _FAIL, advance("1m")),
     }  # fmt: skip
-    for case, steps in orders.items():
-        yield _obligation("addPayer", "payer-order", case, steps)
+    for case, ordered in orders.items():
+        yield _obligation("addPayer", "payer-order", case, ordered)
 
 
 def _of_document() -> Iterator[Obligation]:
