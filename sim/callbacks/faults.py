@@ -311,6 +311,7 @@ class Faults:
         of_attempt = [one for one in self._waiting if attempt_of(one["post"]) == (post.delivery_id, post.attempt)]
         for waiting in of_attempt:
             self._waiting.delete(waiting["id"])
+            self._clock.cancel(TIMER, waiting["id"])
         self.hits.withdraw(post.delivery_id, post.attempt)
         if not is_known:
             self._unmet(fault_id, kind, post)

@@ -296,8 +296,10 @@ def test_an_advance_during_another_begins_where_that_ends() -> None:
     in_loop(scenario)
 
 
-def test_a_reset_ends_an_advance() -> None:
+@pytest.mark.parametrize("end", ["reset", "restore"])
+def test_a_reset_or_a_restore_ends_an_advance(end: str) -> None:
     async def scenario(served: ServedInLoop) -> None:
+        await served.ask("POST", "/sandbox/v1/snapshots", status=201)
         for _ in range(150):
             await served.create()
         moving, queued = [
@@ -305,7 +307,7 @@ def test_a_reset_ends_an_advance() -> None:
             for _ in range(2)
         ]
         await asyncio.sleep(0)
-        await served.ask("POST", "/sandbox/v1/reset")
+        await served.ask("POST", f"/sandbox/v1/{end}", {"snapshot": "snapshot-1"} if end == "restore" else None)
         ended = re.fullmatch(
             r"a reset or a restore ended this move of time, after (\d+) of its events: .* move time again",
             (await moving)["detail"],

@@ -102,6 +102,7 @@ def of_the_sandbox(send: Send, bare: Send) -> Provoked:
     yield "ProblemOutcome", send("POST", f"{CONTROL}/payments", json={"request": "x", "outcome": "setle"})
     yield "ProblemNotFound", send("GET", f"{CONTROL}/payments/{NOBODY}")
     yield "ProblemPoint", send("POST", f"{CONTROL}/reset", content=b'{"seed": 8.0}', headers=JSON)
+    yield "ProblemNoSnapshot", send("POST", f"{CONTROL}/restore", json={"snapshot": "snapshot-9"})
     send("POST", f"{CONTROL}/api-keys", json={"key": "second-team"})
     yield "ProblemKeyTaken", send("POST", f"{CONTROL}/api-keys", json={"key": "second-team"})
     charge = charge_of(send, callbackUrl="http://slow.localhost/")
@@ -142,6 +143,8 @@ def of_the_server(send: Send, bare: Send) -> Provoked:
     yield "ProblemNotFound", send("GET", f"{SANDBOXES}/sbx_0000000000000000")
     yield "ProblemOverlay", send("POST", SANDBOXES, json={"overlays": ["stirct"]})
     yield "ProblemPoint", send("POST", SANDBOXES, content=b'{"seed": 8.0}', headers=JSON)
+    created = send("POST", SANDBOXES, json={}).json()["id"]
+    yield "ProblemNoSnapshot", send("POST", f"{SANDBOXES}/{created}/restore", json={"snapshot": "snapshot-9"})
     saved = {**send("GET", f"{CONTROL}/export").json(), "format": 7}
     yield "ProblemFormat", send("POST", f"{SANDBOXES}/import", json=saved)
 

@@ -1,4 +1,4 @@
-"""A reset ends the run before it: its moves of time, its waits, its events and the responses to its callbacks."""
+"""A reset and a restore end the run before: its moves of time, waits, events and the responses to its callbacks."""
 
 from __future__ import annotations
 
@@ -113,8 +113,13 @@ def paid(client: Client, url: str) -> str:
     return charge_id
 
 
+ENDS = {"reset": {"seed": 8}, "restore": {"snapshot": "snapshot-1"}}
+
+
+@pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("body", [{"by": "1h"}, {"to": "2030-01-01T01:00:00Z"}, {"until": "idle"}])
-def test_an_advance_that_waits_for_a_receiver_ends_with_the_reset(client: Client, body: dict[str, str]) -> None:
+def test_an_advance_that_waits_for_a_receiver_ends_with_the_run(client: Client, body: dict[str, str], end: str) -> None:
+    client.ok("POST", "/sandbox/v1/snapshots")
     with held_receiver() as receiver, closing(connection_to(client)) as connection:
         paid(client, receiver.url)
         receiver.wait_asked()
@@ -123,7 +128,7 @@ def test_an_advance_that_waits_for_a_receiver_ends_with_the_reset(client: Client
         connection.request("POST", "/sandbox/v1/clock/advance", json.dumps(body), sent)
         while client("POST", "/sandbox/v1/clock/advance", {"by": 0})[0] != 409:
             pass  # the other one is not waiting yet
-        client.ok("POST", "/sandbox/v1/reset", {"seed": 8})
+        client.ok("POST", f"/sandbox/v1/{end}", ENDS[end])
         response = connection.getresponse()  # before the receiver answers
         status, problem = response.status, json.load(response)
         assert status == 409
@@ -136,12 +141,14 @@ def test_an_advance_that_waits_for_a_receiver_ends_with_the_reset(client: Client
         assert client.ok("GET", f"/v0/charges/{charge_id}")["data"]["status"] == "expired"
 
 
-def test_a_response_to_the_former_run_is_none_to_the_same_attempt_of_the_new_one(client: Client) -> None:
-    """A reset with the same seed repeats the ids, those of the deliveries included."""
+@pytest.mark.parametrize("end", ENDS)
+def test_a_response_to_the_former_run_is_none_to_the_same_attempt_of_the_new_one(client: Client, end: str) -> None:
+    """A reset with the same seed and a restore repeat the ids, those of the deliveries included."""
+    client.ok("POST", "/sandbox/v1/snapshots")
     with held_receiver() as receiver:
         ids = []
         for _ in range(2):
-            client.ok("POST", "/sandbox/v1/reset", {"seed": 8})
+            client.ok("POST", f"/sandbox/v1/{end}", ENDS[end])
             paid(client, receiver.url)
             receiver.wait_asked()
             ids.append(client.ok("GET", "/sandbox/v1/deliveries")["data"][0]["id"])
@@ -154,14 +161,16 @@ def test_a_response_to_the_former_run_is_none_to_the_same_attempt_of_the_new_one
         assert client.ok("GET", "/sandbox/v1/deliveries")["data"][0]["status"] == "delivered"
 
 
-def test_a_move_of_the_sandbox_ends_with_a_reset_by_another_thread() -> None:
+@pytest.mark.parametrize("end", ENDS)
+def test_a_move_of_the_sandbox_ends_with_its_run_by_another_thread(end: str) -> None:
     with Sandbox(seed=7, start=START, egress="loopback") as sandbox, held_receiver() as receiver:
+        sandbox.ask("POST", "/sandbox/v1/snapshots")
         sandbox.charges.create(amount="1000", description="tea", expiresIn=1, callbackUrl=receiver.url)
         sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
         with ThreadPoolExecutor() as pool:
             advance = pool.submit(sandbox.advance, "1h")
             receiver.wait_asked()
-            sandbox.ask("POST", "/sandbox/v1/reset", {"seed": 7})
+            sandbox.ask("POST", f"/sandbox/v1/{end}", ENDS[end])
             charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=1)
             with pytest.raises(ClockError, match=ENDED):
                 advance.result()

@@ -140,6 +140,16 @@ def _attempt_rows(run: Run, delivery: dict[str, Any]) -> list[tuple[str, str, st
     return rows
 
 
+def check_scheduled(run: Run) -> None:
+    """What is scheduled for a Charge is what the clock has due about it."""
+    due = run.sandbox.ask("GET", "/sandbox/v1/clock/due?limit=1000")["data"]
+    assert all(event["chargeId"] for event in due)
+    for charge in run.sandbox.charges:
+        scheduled = drawn.charge_events(run.sandbox.world, charge.id).scheduled
+        of_charge = [event for event in due if event["chargeId"] == charge.id]
+        assert sorted(event.at for event in scheduled) == sorted(parse_iso(event["at"]) for event in of_charge)
+
+
 def check(run: Run) -> None:
     journal = run.journal()
     for delivery in run.deliveries():
@@ -195,6 +205,10 @@ def check(run: Run) -> None:
         shown_copies = [event for event in about if event.text.startswith("copy")]
         assert sorted(event.at for event in shown_copies) == sorted(entry.at_ms for entry in copies)
         unsent = [one for one in ends_of_copies if one.facts["error"] in NEVER_SENT or one.facts["note"] == NO_ANSWER]
+        unmet = [place for place, event in enumerate(events) if "had no effect on" in event.detail]
+        for place, event in enumerate(events):
+            if event.text == "copy is due" and event in shown_copies:
+                assert all(place < one for one in unmet if events[one].at == event.at)
         counted = Counter(event.text.split(":")[0] for event in shown_copies)
         assert counted["copy sent"] == len(ends_of_copies) - len(unsent)
         assert counted["copy"] == len(ends_of_copies)
@@ -214,4 +228,29 @@ def test_the_events_of_callbacks_agree_with_the_attempts_and_the_journal(
     for _ in range(25):
         run.act()
         check(run)
+        check_scheduled(run)
     run.sandbox.close()
+
+
+def test_a_delivery_that_was_held_when_another_one_stopped_it_is_read_again(tmp_path: Path) -> None:
+    with Sandbox(seed=7, start=START, data=tmp_path) as sandbox:
+        sandbox.receiver("shop").answers([410])
+        static = sandbox.static_charges.create(
+            minAmount="1000", maxAmount="1000", description="seat", callbackUrl=BUILT_IN
+        )
+        sandbox.faults.add("delay", delay="1m", count=1)
+        for payer in ("ana", "bob"):
+            sandbox.wallet(payer).scan(static, amount=1_000)
+            sandbox.advance("1s")
+        held = static.charges[0].id
+        [stopped] = [event for event in drawn.charge_events(sandbox.world, held).events if event.text == "no callback"]
+        assert (stopped.at, stopped.detail) == (
+            parse_iso("2030-01-01T09:00:01.000Z"), "another callback to this URL was answered 410"
+        )  # fmt: skip
+    with Sandbox(data=tmp_path) as again:
+        [delivery] = again.ask("GET", f"/sandbox/v1/deliveries?chargeId={held}")["data"]
+        assert delivery["status"] == "stopped"
+        again.replay_delivery(delivery["id"])
+        again.advance("1s")
+        [replay] = [event for event in drawn.charge_events(again.world, held).events if event.text == "replay"]
+        assert replay.detail == "the message is sent"

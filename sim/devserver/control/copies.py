@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from leyden.devserver.control.pages import Page, page
 from leyden.devserver.control.sandbox_state import sandbox_state
-from leyden.errors import ClockError
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import EncodedJson, Request
@@ -18,7 +17,7 @@ from leyden.server.version import VERSION
 from leyden.world.persistence.encoded_state import BATCH
 from leyden.world.ports import Slices
 from leyden.world.snapshots.frozen_state import FrozenState
-from leyden.world.snapshots.snapshots import check_not_waiting, freeze_world, prepared, restore_world, return_to
+from leyden.world.snapshots.snapshots import freeze_world, prepared, restore_world, return_to
 from leyden.world.stored_snapshots import MAX_SNAPSHOTS, StoredSnapshot
 from leyden.world.world import World
 
@@ -66,20 +65,16 @@ class CopyControl:
             raise NotFound(_NO_SNAPSHOT)
         return _shown(snapshot)
 
-    @handles(raises=(SemanticConflict, Conflict), needs=("key", "body.snapshot"), recorded=False)
+    @handles(raises=(SemanticConflict,), needs=("key", "body.snapshot"), recorded=False)
     async def restore_sandbox(self, call: Request) -> dict[str, Any]:
         """Return to a snapshot."""
         world, snapshot = self._world, self._named(call)
         state = await world.run_apart(prepared(world, snapshot.state))
         former = FormerContent(world.store.tables.values())
-        try:
-            with world.lock:
-                check_not_waiting(world)
-                return_to(world, state, snapshot.rate)
-                world.snapshots.returned_to(snapshot)
-                shown = sandbox_state(world, call.project)
-        except ClockError as error:
-            raise Conflict(str(error)) from None
+        with world.lock:
+            return_to(world, state, snapshot.rate)
+            world.snapshots.returned_to(snapshot)
+            shown = sandbox_state(world, call.project)
         slices = world.slices()
         for _ in former.free():
             if slices.is_over():

@@ -50,12 +50,12 @@ class ScheduleControl:
         return {"at": to_iso(at_ms), "kind": kind, "id": key, "chargeId": self._charge_id(key)}
 
     def _charge_id(self, key: str) -> str | None:
-        """The Charge or the Static Charge that the event is about: the key is its id, or that of a callback or of a
-        payment, or the payment hash of its invoice."""
+        """The Charge or the Static Charge that the event is about: the key is its id, that of a callback, of one of its
+        attempts or of the copy of one, or that of a payment, or the payment hash of its invoice."""
         world, service = self._world, self._world.service
         if service.charges.charges.row(key) is not None or service.static_charges.static_charges.row(key) is not None:
             return key
-        delivery = service.outbox.delivery(key)
+        delivery = service.outbox.delivery(key.partition("#")[0])
         if delivery is not None:
             return delivery["resource_id"]
         payment = world.payments.rows.row(key)

@@ -41,7 +41,7 @@ class CopyOperations:
         """Forget a snapshot."""
         return await self._control(call).delete_snapshot(call)
 
-    @handles(raises=(NotFound, SemanticConflict, Conflict), needs=("path.id", "body.snapshot"))
+    @handles(raises=(NotFound, SemanticConflict), needs=("path.id", "body.snapshot"))
     async def restore_sandbox(self, call: Request) -> dict[str, Any]:
         """Return a sandbox to a snapshot."""
         sandbox = self._operations.find(call)

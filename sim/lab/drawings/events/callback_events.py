@@ -130,11 +130,13 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
             if event["event"] == UNMET and fault in HOLDING_KINDS:
                 does = "had no effect but the delay on"
             words, more = f"fault: {fault}", f"{does} callback {number}"
-            # What changes a message comes before the message, although the journal notes it after its start.
+            # What changes a message comes before the message, although the journal notes it after its start; that a
+            # copy had no effect comes after the copy.
+            is_of_copy = event["event"] == UNMET and fault not in HOLDING_KINDS
             kind = "callback_started" if event["event"] == APPLIED and fault not in HOLDING_KINDS else event["event"]
             yield Event(
                 at,
-                (25.5, sequence, number, place),
+                rank if is_of_copy else (25.5, sequence, number, place),
                 CALLBACK,
                 CALLBACK,
                 words,
