@@ -62,8 +62,6 @@ def state_of(world: World) -> dict[str, Any]:
     """The whole state that a directory keeps: all rows but the journal's, the network, time and timers."""
     dumped = dump_world(world)
     network = dict(dumped["network"])
-    for name in ("sessions", "shards", "mission_control"):
-        network[name] = sorted(network[name], key=str)
     network["mission_control"] = [
         [payer, oldest, sorted(bounds)] for payer, oldest, bounds in network["mission_control"]
     ]

@@ -45,12 +45,16 @@ def fork_engine(engine: Engine) -> Engine:
 def dump_network(
     engine: Engine, sessions: Mapping[Any, PaymentSession], mission_control: MissionControl | PayerModel
 ) -> dict[str, Any]:
-    """The state of a network as JSON values, without the graph. Copies the balances."""
+    """The state of a network as JSON values, without the graph. Copies the balances.
+
+    Sessions and shards are in the order of their ids, and payers in that of their nodes: a restored network is written
+    as one that ran on.
+    """
     return {
         **engine_row(engine),
         "balance": engine.balance.copy(),
-        "sessions": [session_row(session) for session in sessions.values()],
-        "shards": [shard_row(shard) for shard in engine.shards.values()],
+        "sessions": [session_row(session) for _, session in sorted(sessions.items())],
+        "shards": [shard_row(shard) for _, shard in sorted(engine.shards.items())],
         "events": [events_row(at_ms, items) for at_ms, items in sorted(engine.queue.events_at.items())],
         "mission_control": mission_control.dump(),
     }

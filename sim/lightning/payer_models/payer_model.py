@@ -133,10 +133,13 @@ class PayerModel(ABC):
         del facts[key]
 
     def dump(self, payers: Iterable[int] | None = None) -> list[list[Any]]:
-        """All facts, or those of these payers, as JSON values: as `MissionControl.dump` does, with 0 as the time."""
+        """All facts, or those of these payers, as JSON values: as `MissionControl.dump` does, with 0 as the time.
+
+        The facts of a payer keep their order: an implementation may add up chances in it.
+        """
         return [
             [payer, 0, [[key, *fact] for key, fact in self._facts[payer].items()]]
-            for payer in (self._facts if payers is None else payers)
+            for payer in sorted(self._facts if payers is None else payers)
             if self._facts.get(payer)
         ]
 

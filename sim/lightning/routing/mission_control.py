@@ -81,10 +81,10 @@ class MissionControl:
         self.changed_payers: set[int] = set()  # payers whose bounds changed in this commit
 
     def dump(self, payers: Iterable[int] | None = None) -> list[list[Any]]:
-        """All bounds, or those of these payers, as JSON values."""
+        """All bounds, or those of these payers, as JSON values, by payer in ascending order."""
         return [
             [payer, self._oldest[payer], [[edge, *bound] for edge, bound in self._bounds[payer].items()]]
-            for payer in (self._bounds if payers is None else payers)
+            for payer in sorted(self._bounds if payers is None else payers)
             if self._bounds.get(payer)
         ]
 
