@@ -101,9 +101,7 @@ class Faults:
         self._faults = cast(TypedTable[FaultRow], store.table("faults"))
         self._waiting = cast(TypedTable[WaitingRow], store.table("fault_posts"))
         self.hits = FaultHits(store, clock)
-        self._holds = Holds(
-            store, clock, journal, self._faults, self.hits, lambda one, when_ms: self._outbox.reschedule(one, when_ms)
-        )
+        self._holds = Holds(store, clock, journal, self._faults, self.hits, lambda: self._outbox)
         clock.on(TIMER, self._on_due)
 
     def connect(self, outbox: Outbox, projects: Projects, charges: TypedTable[ChargeRow]) -> None:

@@ -8,6 +8,8 @@ from typing import Any, cast
 from leyden.callbacks.callback_rows import HeldRow
 from leyden.callbacks.fault_hits import APPLIED, HELD, UNMET, FaultHits, attempt_id
 from leyden.callbacks.fault_kinds import FaultRow, effective, is_spent, with_held, with_idle, with_unsent
+from leyden.server.callbacks.deliveries import PENDING
+from leyden.server.callbacks.outbox import Outbox
 from leyden.server.ports import CallbackRequest, Clock, EventJournal
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -17,8 +19,8 @@ class Holds:
     """The attempts that the faults of one sandbox hold back.
 
     A `delay` has its effect at once. A `reorder` has it when another attempt starts, a `burst` when it holds a second
-    one; an attempt that is sent before that was held without effect, and the journal says so. `reschedule` makes a
-    delivery due.
+    one; an attempt that is sent before that was held without effect, and the journal says so. So was one whose delivery
+    has ended before it, because another callback got a 410. `outbox` has the deliveries.
     """
 
     def __init__(
@@ -28,13 +30,13 @@ class Holds:
         journal: EventJournal,
         faults: TypedTable[FaultRow],
         hits: FaultHits,
-        reschedule: Callable[[str, int], None],
+        outbox: Callable[[], Outbox],
     ) -> None:
         self._clock = clock
         self._journal = journal
         self._faults = faults
         self._hits = hits
-        self._reschedule = reschedule
+        self._outbox = outbox
         self._held = cast(TypedTable[HeldRow], store.table("held_back"))
 
     def __len__(self) -> int:
@@ -107,14 +109,35 @@ class Holds:
                 self._held.put({**row, "overtaken_by": [*row.get("overtaken_by", ()), started]})
 
     def end_of_attempt(self, post: CallbackRequest) -> None:
-        """Release the attempts that this one has overtaken."""
+        """Release the attempts that this one has overtaken, and drop those whose delivery has ended meanwhile."""
         ended = attempt_id(post.delivery_id, post.attempt)
+        for row in list(self._held):
+            if self._status(row["id"]) != PENDING:
+                self._drop(row)
         self.release([row for row in self._held if ended in row.get("overtaken_by", ())])
 
     def release(self, held: Sequence[HeldRow]) -> None:
-        """Make the deliveries of these attempts due."""
+        """Make the deliveries of these attempts due, of which none was removed."""
         for row in held:
-            self._reschedule(row["id"], self._clock.now())
+            if self._status(row["id"]) is not None:
+                self._outbox().reschedule(row["id"], self._clock.now())
+
+    def _drop(self, held: HeldRow) -> None:
+        """The delivery has ended and its attempt was never sent, so it was held without an effect."""
+        self._held.delete(held["id"])
+        fault = self._faults.row(held["fault"])
+        if fault is not None:
+            fault = with_held(fault, -1)
+            is_met = self._hits.has_effect(held["id"], held["attempt"])
+            self._faults.put(with_unsent(fault, 1) if is_met else with_idle(fault, 0, holding=-1))
+        if self._status(held["id"]) is not None:
+            self._hits.add(held["id"], held["attempt"], UNMET, held["kind"])
+        self._note(UNMET, held)
+
+    def _status(self, delivery_id: str) -> str | None:
+        """The status of a delivery, None if it was removed."""
+        row = self._outbox().delivery(delivery_id)
+        return None if row is None else row["status"]
 
     def _apply(self, held: HeldRow, *, was_idle: bool = False) -> None:
         """The fault has an effect on an attempt. A fault that was cleared meanwhile has no count."""

@@ -170,3 +170,34 @@ def test_messages_without_an_id_repeat_no_other_and_copies_are_those_of_faults()
         for one in sandbox.receiver("s").inbox:
             assert not one.repeated
             assert not any("the same webhook-id" in text for text in one.verdict)
+
+
+@pytest.mark.parametrize("kind", HOLDING_KINDS)
+def test_a_message_is_held_no_more_when_its_delivery_is_stopped(kind: str, tmp_path: Path) -> None:
+    """A 410 stops the deliveries of its Static Charge that are pending."""
+
+    def used(data: Path | None = None) -> Sandbox:
+        sandbox = Sandbox(seed=1, start="2030-01-01T00:00:00Z", data=data)
+        sandbox.receiver("shop").answers([410, *[200] * 9])
+        tips = sandbox.static_charges.create(
+            minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=9, callbackUrl=SHOP
+        )
+        sandbox.faults.add(kind, count=2 if kind == "burst" else 1, delay="1h")
+        for amount in (2000, 3000, 4000):
+            sandbox.wallet("ana").scan(tips, amount=amount)
+        sandbox.advance("10s")
+        return sandbox
+
+    sandbox = used()
+    assert {row["status"] for row in sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]} == {"stopped"}
+    hits, used_up, note = shown(sandbox)
+    assert (hits, used_up) == (0, 2 if kind == "burst" else 1)
+    assert "a message that it held was never sent" in note
+    assert "it holds" not in note
+    assert len(sandbox.world.journal.entries(kind="fault_without_effect")) == used_up
+    assert is_repeated(sandbox)
+    assert Sandbox.from_snapshot(sandbox.snapshot()).journal_hash == sandbox.journal_hash
+    used(tmp_path / "kept").close()
+    with Sandbox(data=tmp_path / "kept") as kept:
+        assert kept.ask("GET", "/sandbox/v1")["notes"] == []
+        assert shown(kept)[1:] == (used_up, note)

@@ -95,8 +95,10 @@ CHANGES: list[tuple[str, Any, str]] = [
     ("projects/0/webhook_secrets", [], "webhook_secrets"),
     ("late_answers/0/post/url", "http://[", "url"),
     ("keys/0/ended_at", 1_893_456_000_001, "its project has no key that has not ended"),
-    ("held_back/0/id", "12345678-1234-4234-8234-123456789012", "id is that of no pending row"),
+    ("held_back/0/id", "12345678-1234-4234-8234-123456789012", "id is that of no row in the table deliveries"),
     ("fault_posts/0/post/body", "\u00ff", "post/body is no UTF-8 text"),
+    ("fault_posts/0/post/copied_by", None, "is_copy is True, and post/copied_by None"),
+    ("fault_posts/0/is_copy", False, "is_copy is False, and post/copied_by"),
     *((f"fault_hits/{SENT}/sent/0/{field}", value, field) for field, value in (
         ("headers", "x"), ("headers", {"webhook-id": None}), ("headers", {"webhook-id": 7}), ("body", 7),
         ("body", None), ("other", "x"),

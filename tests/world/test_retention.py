@@ -360,3 +360,34 @@ def test_the_id_of_the_newest_row_is_not_given_again_when_it_was_removed_after_a
         created = kept.charge()["id"]
         assert kept.world.store.table_data("charges").keys[created] == 3
         assert kept.ask("GET", "/sandbox/v1")["removed"]["charges"] == 1
+
+
+def test_a_delivery_that_was_stopped_while_a_fault_held_it_is_removed_like_others() -> None:
+    kept = Kept(Store.memory(), keep=1)
+    kept.ask("PUT", "/sandbox/v1/inboxes/shop/script", {"answers": [410], "always": 200})
+    body = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips", "allowedSlots": 9}
+    tips = kept.ask("POST", "/v0/static-charges", {**body, "callbackUrl": "http://shop.localhost/hook"})["data"]["id"]
+    kept.ask("POST", "/sandbox/v1/faults", {"kind": "reorder", "count": 1})
+    for amount in (2_000, 3_000):
+        request = kept.ask("GET", f"/lnurlp/{tips}/invoice?amount={amount}")["pr"]
+        kept.ask("POST", "/sandbox/v1/payments", {"request": request})
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
+    for _ in range(4):
+        kept.paid()
+    assert kept.rows("held_back") == 0
+
+
+def test_what_former_versions_held_of_a_delivery_that_was_stopped_and_removed_is_dropped() -> None:
+    kept = Kept(Store.memory(), keep=1)
+    for _ in range(4):
+        kept.paid()
+    store = kept.world.store
+    held = {"id": "12345678-1234-4234-8234-123456789012", "attempt": 1, "fault": "x", "kind": "reorder"}
+    with store.commit():
+        store.table("held_back").put({**held, "overtaken_by": []})
+    opened = restore_world(
+        {"leyden": VERSION, **json.loads(json.dumps(dump_world(kept.world)))}, control_handlers=control_handlers
+    )
+    kept.world = opened
+    kept.paid()
+    assert kept.rows("held_back") == 0

@@ -183,6 +183,12 @@ def _deliveries(related: Related) -> Iterator[tuple[Any, ...]]:
         yield row, row, charge, data if isinstance(data, dict) else None
 
 
+def _held(related: Related) -> Iterator[tuple[Any, ...]]:
+    ids = {row["id"] for row in related.rows("deliveries")}
+    for row in related.rows("held_back"):
+        yield row, row, row["id"] in ids
+
+
 def _wallets(related: Related) -> Iterator[tuple[Any, ...]]:
     wallets = {row["id"]: row for row in related.rows("wallets")}
     for project in related.received:
@@ -204,6 +210,7 @@ _SUBJECTS: Mapping[str, tuple[str, Callable[[Related], Iterator[tuple[Any, ...]]
     "payment": ("payments", _payments),
     "attempt": ("payments", _attempts),
     "delivery": ("deliveries", _deliveries),
+    "attempt that is held": ("held_back", _held),
     "wallet": ("wallets", _wallets),
     "node": ("node", _funds),
 }

@@ -15,7 +15,7 @@ import orjson
 from leyden.lightning.engine.htlc import HELD
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import AttemptLog
-from leyden.server.callbacks.deliveries import PENDING, STOPPED
+from leyden.server.callbacks.deliveries import PENDING
 from leyden.server.charges.lnurl import pay_metadata
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource, envelope, static_charge_resource
@@ -223,14 +223,11 @@ def _deliveries(table: Callable[[str], Rows], contract: Contract | None) -> None
             deliveries.refuse(row, f"replayed_from is {row['replayed_from']}, and it has {len(attempts)} attempts")
 
 
-def _held_back(table: Callable[[str], Rows], contract: Contract | None) -> None:
-    held_back, deliveries, posts = table("held_back"), table("deliveries"), table("fault_posts")
-    for row in held_back:
-        delivery = deliveries.by_key.get(row["id"])
-        # A 410 to another callback stops one that is held, too; a replay then sends it.
-        if delivery is None or delivery["status"] not in (PENDING, STOPPED):
-            held_back.refuse(row, "id is that of no pending row in the table deliveries")
+def _fault_posts(table: Callable[[str], Rows], contract: Contract | None) -> None:
+    posts = table("fault_posts")
     for row in posts:
+        if row["is_copy"] != (row["post"]["copied_by"] is not None):
+            posts.refuse(row, f"is_copy is {row['is_copy']}, and post/copied_by {row['post']['copied_by']}")
         try:
             row["post"]["body"].encode("latin-1").decode()
         except UnicodeDecodeError:
@@ -326,7 +323,7 @@ _CHECKS: tuple[Callable[[Callable[[str], Rows], Contract | None], None], ...] = 
     _invoices,
     _payments,
     _deliveries,
-    _held_back,
+    _fault_posts,
     _inboxes,
     _urls,
     _faults,

@@ -157,6 +157,13 @@ SERVICE_RELATIONS: Mapping[str, tuple[Relation, ...]] = {
             "body differs from the Charge {resource_id}",
         ),
     ),
+    "attempt that is held": (
+        Relation(
+            # Former versions kept the row of an attempt whose delivery ended before it.
+            lambda held, is_there, rows: is_there or rows.has_removed_deliveries,
+            "id is that of no row in the table deliveries",
+        ),
+    ),
     "wallet": (
         Relation(
             lambda wallet, received, rows: (
