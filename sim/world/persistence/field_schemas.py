@@ -123,8 +123,10 @@ _PART_STATES = (HELD, SETTLED, FAILED)
 _ATTEMPT_STATES = ("in_flight", WAITING, *_PART_STATES)
 
 _MSAT = {"type": "integer", "minimum": 0, "maximum": ALL_MSAT}
+# The height of a block, or a number of blocks: with ten minutes for each, the last one comes before the year 9999.
+_BLOCKS = _from(0, 100_000_000)
 _HOP = {
-    "type": "array", "items": [_from(0, MAX_COUNT), {"type": "string"}, {"type": "string"}, _MSAT, _from(0, MAX_COUNT)],
+    "type": "array", "items": [_from(0, MAX_COUNT), {"type": "string"}, {"type": "string"}, _MSAT, _BLOCKS],
     "minItems": 5, "maxItems": 5,
 }  # fmt: skip
 _HOP_TIMES = {"type": "array", "items": [INSTANT, or_null(INSTANT)], "minItems": 2, "maxItems": 2}
@@ -189,11 +191,14 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("InvoiceRow", "payment_hash"): _HASH,
     ("InvoiceRow", "payment_secret"): _HASH,
     ("InvoiceRow", "preimage"): _HASH,
+    ("PartRow", "cltv_expiry"): _BLOCKS,
     ("PartRow", "state"): _one_of(*_PART_STATES),
     ("PaymentRow", "id"): _UUID,
     ("PaymentRow", "status"): _one_of("in_flight", HELD, "succeeded", FAILED),
     ("PaymentRow", "payment_hash"): or_null(_HASH),
     ("PaymentRow", "preimage"): or_null(_HASH),
+    ("ScriptRow", "cltv_expiry"): _BLOCKS,
+    ("ScriptRow", "blocks"): _BLOCKS,
     ("ScriptRow", "outcome"): _one_of(*OUTCOMES),
     ("ScriptRow", "failure"): _one_of(*FAILURES),
     ("ScriptRow", "payment_secret"): _HASH,
