@@ -15,7 +15,6 @@ from leyden.harness.control.list_checks import check_list
 from leyden.harness.control.payment_checks import check_payments
 from leyden.harness.control.pending_checks import check_pending
 from leyden.harness.control.refusal_checks import check_refused
-from leyden.harness.control.refused_commits import check_full_disk
 from leyden.harness.control.replay_checks import check_replay, check_unsent
 from leyden.harness.control.search_checks import check_counts, check_search
 from leyden.harness.control.secret_checks import check_secrets
@@ -25,6 +24,7 @@ from leyden.harness.control.whole.apart_checks import check_apart
 from leyden.harness.control.whole.copy_checks import check_copies
 from leyden.harness.control.whole.keep_checks import check_keep
 from leyden.harness.control.whole.late_checks import check_late
+from leyden.harness.control.whole.refused_commits import check_full_disk
 from leyden.harness.control.whole.repeated_checks import check_repeated
 from leyden.harness.session.exchanges import Request
 from leyden.harness.session.session import Session
@@ -138,7 +138,7 @@ def control_pending(session: Session, step: Step) -> None:
 def control_full_disk(session: Session, step: Step) -> None:
     """{"do": "control_full_disk", "how": "refused", "options"?, "steps": [step, ...], "refused": [step], "end"?:
     "kill", "then": [step, ...]}: a request whose commit the disk refuses
-    (`leyden.harness.control.refused_commits`)."""
+    (`leyden.harness.control.whole.refused_commits`)."""
     started: list[Host] = []
 
     def make(disk: bool) -> Host:

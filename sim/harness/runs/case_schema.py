@@ -14,13 +14,13 @@ from leyden.harness.control.list_checks import CHECKS as LIST_CHECKS
 from leyden.harness.control.list_checks import PLACES
 from leyden.harness.control.pending_checks import PENDING_WAYS
 from leyden.harness.control.refusal_checks import MISTAKES
-from leyden.harness.control.refused_commits import FULL
 from leyden.harness.control.search_checks import COUNTS, KINDS
 from leyden.harness.control.state_checks import WAYS
 from leyden.harness.control.store_checks import COMPACTIONS, ENDINGS, POLICIES
 from leyden.harness.control.whole.apart_checks import APART_WAYS
 from leyden.harness.control.whole.copy_checks import COPY_CHECKS
 from leyden.harness.control.whole.late_checks import LATE_WAYS
+from leyden.harness.control.whole.refused_commits import FULL
 from leyden.harness.control.whole.repeated_checks import REPEATED
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS

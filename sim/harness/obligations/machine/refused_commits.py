@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leyden.harness.control.documents import control_operations
-from leyden.harness.control.refused_commits import FULL, SYNC
+from leyden.harness.control.whole.refused_commits import FULL, SYNC
 from leyden.harness.obligations.control.kept import EXERCISES, NETWORK, base_steps
 from leyden.harness.obligations.control.setups import PAUSED, advance, charge, pay, send, static
 from leyden.harness.obligations.obligation import Obligation
