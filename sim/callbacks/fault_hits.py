@@ -7,6 +7,9 @@ from typing import cast
 
 from leyden.callbacks.callback_rows import HitEventRow, HitRow, SentRow
 from leyden.callbacks.fault_kinds import FaultRow
+from leyden.callbacks.replies import never_left
+from leyden.server.callbacks.attempts import AttemptLog
+from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.ports import Clock
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -95,6 +98,13 @@ class FaultHits:
         events = row.get("events", ()) if row is not None else ()
         return any((one["event"], one["fault"]) == (UNMET, kind) for one in events)
 
+    def is_copied(self, delivery_id: str, number: int) -> bool:
+        """Whether a copy of an attempt has been started, and is not known to have had no effect."""
+        row = self.row(delivery_id, number)
+        events = row.get("events", ()) if row is not None else ()
+        is_started = any(one["event"] not in (APPLIED, HELD, UNMET) for one in events)
+        return row is not None and is_started and not self.is_unmet(delivery_id, number, row["kind"])
+
     def copied(self, delivery_id: str, number: int, event: str, answer: str = "") -> None:
         """An event of the copy of an attempt. No effect when the row was removed meanwhile."""
         row = self.row(delivery_id, number)
@@ -122,3 +132,10 @@ class FaultHits:
 def attempt_id(delivery_id: str, number: int) -> str:
     """The id of the row of an attempt."""
     return f"{delivery_id}#{number}"
+
+
+def original_never_left(delivery: DeliveryRow | None, number: int) -> bool:
+    """Whether attempt `number` of a delivery, of which a copy was made, has ended without being sent. `delivery` is
+    None when its row was removed."""
+    attempt = None if delivery is None else AttemptLog(delivery).attempts()[number - 1]
+    return attempt is not None and attempt.ended_at is not None and never_left(attempt)

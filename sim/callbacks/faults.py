@@ -15,7 +15,7 @@ from leyden.callbacks.callback_rows import (
     request_id,
     unpacked,
 )
-from leyden.callbacks.fault_hits import DROPPED, UNMET, FaultHits
+from leyden.callbacks.fault_hits import DROPPED, UNMET, FaultHits, original_never_left
 from leyden.callbacks.fault_kinds import (
     CARRYING_KINDS,
     HOLDING_KINDS,
@@ -222,7 +222,10 @@ class Faults:
         if post.copied_by is None:
             if never_left(response):
                 for kind, fault_id in self.hits.applying(post.delivery_id, post.attempt):
-                    (self._holds.not_sent if kind in _HOLDING else self._withdraw)(kind, fault_id, post)
+                    if kind in _HOLDING:
+                        self._holds.not_sent(kind, fault_id, post)
+                    elif not self.hits.is_copied(post.delivery_id, post.attempt):
+                        self._withdraw(kind, fault_id, post)
             self._outbox.on_response(post, response)
             if len(self._holds):
                 self._holds.end_of_attempt(post)
@@ -238,6 +241,8 @@ class Faults:
             if (fault := self._faults.row(fault_id)) is not None:
                 self._faults.put(with_unsent(fault, 1))
             self._unmet(fault_id, hit["kind"], post)
+            if original_never_left(self._outbox.delivery(post.delivery_id), post.attempt):
+                self._withdraw(hit["kind"], fault_id, post)
 
     @property
     def open_attempts(self) -> frozenset[tuple[str, int]]:
@@ -300,7 +305,8 @@ class Faults:
 
     def _withdraw(self, kind: str, fault_id: str, post: CallbackRequest) -> None:
         """A changed or copied message was never sent: its fault has not applied, and applies to a later one. A copy
-        that is still to be sent is not sent."""
+        that is still to be sent is not sent. After a copy was sent the fault has applied, whatever became of the
+        message itself."""
         fault = self._faults.row(fault_id)
         is_known = self.hits.is_unmet(post.delivery_id, post.attempt, kind)
         if fault is not None:  # else it was cleared meanwhile

@@ -858,6 +858,39 @@ def test_a_changed_or_copied_message_without_a_connection_is_no_hit(kind: str, w
     assert next(iter(sandbox.faults))["hits"] == 1
 
 
+@pytest.mark.parametrize("kind", sorted(set(CARRYING_KINDS) - {"drop"}))
+def test_a_copy_that_was_sent_is_a_hit_although_its_message_never_left(kind: str) -> None:
+    sandbox = Sandbox(seed=7)
+    sandbox.receiver("shop").answers([Reply(error="refused", delay="9s"), 200, 200])
+    fault = sandbox.faults.add(kind, count=1, delay=None if kind == "simultaneous" else "1s")
+    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("20s")
+    assert len(sandbox.receiver("shop").inbox) >= 1
+    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+    assert [attempt["fault"] for attempt in delivery["attempts"]][:1] == [kind]
+    [row] = sandbox.faults
+    assert (row["hits"], row["used"]) == (1, 1)
+    assert sandbox.world.journal.entries(kind="fault_without_effect") == []
+    timeline = str(charge.timeline())
+    assert "copy sent" in timeline
+    assert f"fault: {fault['kind']}" in timeline
+
+
+@pytest.mark.parametrize("kind", sorted(set(CARRYING_KINDS) - {"drop"}))
+@pytest.mark.parametrize("order", [("3s", "9s"), ("9s", "3s")])
+def test_a_message_and_its_copy_of_which_neither_was_sent_are_no_hit(kind: str, order: tuple[str, str]) -> None:
+    sandbox = Sandbox(seed=7)
+    sandbox.receiver("shop").answers([*(Reply(error="refused", delay=delay) for delay in order), 200, 200])
+    sandbox.faults.add(kind, count=1, delay=None if kind == "simultaneous" else "1s")
+    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("11s")
+    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+    assert delivery["attempts"][0]["fault"] is None
+    assert next(iter(sandbox.faults))["hits"] == 0
+
+
 def test_a_changed_message_whose_name_is_not_looked_up_in_time_is_no_hit() -> None:
     sandbox = Sandbox(seed=7, egress="recorded")
     sandbox.faults.add("bad_signature")

@@ -195,30 +195,35 @@ class Outbox:
             self._send(delivery, attempt, fault, held)
 
     def _send(self, delivery: Delivery, attempt: Attempt, fault: Fault | None, held: Fault | None) -> None:
-        reply, withdrawn = self._reply(delivery, attempt.number, attempt.changed_by), None
-        if fault is not None:
-            if reply.error in _NOT_SENT:
-                withdrawn = fault
-            else:
-                self.reached.append(("fault", fault.kind))
+        reply = self._reply(delivery, attempt.number, attempt.changed_by)
+        is_unsent = reply.error in _NOT_SENT
+        if fault is not None and not is_unsent:
+            self.reached.append(("fault", fault.kind))
+        started, unsent = {"message"}, set[str]()
 
-        def withdraw() -> None:
-            if withdrawn is not None:  # nothing was sent, so it does not apply
-                withdrawn.left += 1
+        def end_unsent(what: str) -> None:
+            """The message, or its copy, was never sent. A fault of which nothing was sent does not apply."""
+            unsent.add(what)
+            if fault is not None and unsent == started:
+                fault.left += 1
                 attempt.fault, attempt.changed_by = None if held is None else held.kind, None
-                if withdrawn in self.copies:
-                    self.copies.remove(withdrawn)
+                if fault in self.copies:
+                    self.copies.remove(fault)
 
-        self._await(delivery, attempt, reply, withdraw)
+        self._await(delivery, attempt, reply, lambda: end_unsent("message") if is_unsent else None)
         if fault is not None and fault.kind in COPYING:
 
             def send_copy() -> None:
                 if fault in self.copies:
                     self.copies.remove(fault)
-                if withdrawn is not None and attempt.ended_at is not None:
+                if "message" in unsent:
                     return  # the message was never sent, and neither is a copy of it
+                started.add("copy")
                 self._changed(delivery.charge)
-                self._reply(delivery, attempt.number, fault, is_copy=True)
+                answer = self._reply(delivery, attempt.number, fault, is_copy=True)
+                if answer.error in _NOT_SENT:
+                    ends_at = self._timeline.now + answer.latency_ms
+                    self._timeline.schedule(ends_at, CALLBACK, lambda: end_unsent("copy"))
 
             if fault.kind == "simultaneous":
                 send_copy()
