@@ -27,6 +27,10 @@ PRIVATE_NETWORK = "private-network"
 UNRESOLVED = "unresolved"
 # How the note of a timeout begins when the name of the receiver had no address yet.
 NO_LOOKUP = ("the look-up of the name ", "the name ")
+# How the note of a timeout begins when there was no connection yet, by whether it is one of TLS.
+NO_CONNECTION = ("no connection", "no TLS connection")
+# How the note of a reset begins when the receiver closed the connection before the request was written to it.
+NOTHING_WRITTEN = "the receiver closed the connection at once"
 
 # A part of the note of a blocked attempt in Python: another policy alone sends nothing again.
 THEN_REPLAY = " and replay this delivery"

@@ -12,7 +12,7 @@ from leyden.callbacks.callback_rows import ReplyRow
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, Attempt
 from leyden.server.callbacks.deliveries import BLOCKED, status_note
-from leyden.server.callbacks.egress import NO_LOOKUP
+from leyden.server.callbacks.egress import NO_CONNECTION, NO_LOOKUP, NOTHING_WRITTEN
 from leyden.server.ports import CallbackResponse
 from leyden.server.printable import cut, quoted
 from leyden.server.timestamps import span_in_words
@@ -98,7 +98,9 @@ def never_left(response: CallbackResponse | Attempt) -> bool:
     """Whether nothing of the message was sent, as a response or an attempt says: there was no connection to send it on.
     A message that a fault has dropped is not meant."""
     if response.error == "timeout":
-        return response.note.startswith(NO_LOOKUP)
+        return response.note.startswith((*NO_LOOKUP, *NO_CONNECTION))
+    if response.error == RESET:
+        return response.note.startswith(NOTHING_WRITTEN)
     return response.error == BLOCKED or response.error in NOT_RECEIVED
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import lru_cache, partial
 from math import inf
 from typing import Any, cast
@@ -17,6 +17,7 @@ from aiohttp.streams import StreamReader
 from yarl import URL
 
 from leyden.server.ports import CallbackRequest
+from leyden.server.system.http_client.name_lookup import PROGRESS, AttemptProgress
 
 # Headers that aiohttp adds by default: a receiver gets exactly the headers of the `CallbackRequest`, plus host,
 # content-length, and "connection: close" (RFC 9112, 9.6: of a client that keeps no connection).
@@ -90,7 +91,12 @@ class ReceiverClient:
 
 
 class _Protocol(ResponseHandler):
-    """A connection with bounds on informational responses (1xx). Bytes after a complete response are ignored.
+    """A connection that reads a response after it has sent the request, with bounds on informational responses (1xx).
+    Bytes after a complete response are ignored.
+
+    aiohttp reads a response as it arrives, and closes the connection at its end. A receiver that answers a new
+    connection at once would then get nothing of a request that is recorded as answered: what arrives before the request
+    is written is kept until then.
 
     A receiver may send any number of informational responses before its response, and aiohttp reads them all. It
     refuses a response that is followed by other bytes if they come in the same packet. This class reads each head by
@@ -102,11 +108,45 @@ class _Protocol(ResponseHandler):
     _head_end = b""  # the last bytes of an unfinished head
     _body: StreamReader | None = None  # of the response that is not informational
     _after_head = 0  # bytes
+    _early = b""  # what arrived before the request was written
+    _early_end = False
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._progress = PROGRESS.get(AttemptProgress())
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The request can be written."""
+        self._progress.is_connected = True
+        super().connection_made(cast("asyncio.BaseTransport", _FirstWrite(cast("asyncio.Transport", transport), self)))
+
+    def request_written(self, transport: asyncio.Transport) -> None:
+        """The first part of the request was written to this transport: what arrived before is read now."""
+        self.transport = transport
+        self._progress.is_sent = True
+        if self._early or self._early_end:
+            self._loop.call_soon(self._read_early)
+
+    def _read_early(self) -> None:
+        early, self._early = self._early, b""
+        if early:
+            self.data_received(early)
+        if self._early_end and self.transport is not None:
+            self.transport.close()
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]  # aiohttp's has no result
+        """The receiver sends no more."""
+        super().eof_received()
+        if self._progress.is_sent or self.transport is None or self.transport.get_extra_info("sslcontext") is not None:
+            return None
+        self._early_end = True
+        return True  # the connection stays open for writing; with TLS that is not possible
 
     def data_received(self, data: bytes) -> None:
         """Read what arrived."""
-        if self._parser is None:
-            return super().data_received(data)  # before the request was sent: it is kept, and comes here again
+        if not self._progress.is_sent or self._early:
+            self._early += data
+            return
         while self._body is None and self.exception() is None:
             end = _END_OF_HEAD.search(self._head_end + data)
             if end is None:
@@ -120,7 +160,7 @@ class _Protocol(ResponseHandler):
             super().data_received(data)
             if self._after_head > MAX_BODY_BYTES_RECEIVED and self.exception() is None:
                 self._fail(_TOO_LONG)
-        return None
+        return
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
         """End the request with an error, even if its head was read and it has no body."""
@@ -148,6 +188,27 @@ class _Protocol(ResponseHandler):
         if self.transport is not None:
             self.transport.close()
         self.set_exception(HttpProcessingError(message=why))
+
+
+class _FirstWrite:
+    """A transport up to its first write, of which it tells its connection."""
+
+    def __init__(self, transport: asyncio.Transport, protocol: _Protocol) -> None:
+        self._transport = transport
+        self._protocol = protocol
+
+    def write(self, data: bytes) -> None:
+        """As of the transport."""
+        self._transport.write(data)
+        self._protocol.request_written(self._transport)
+
+    def writelines(self, data: Iterable[bytes]) -> None:
+        """As of the transport."""
+        self._transport.writelines(data)
+        self._protocol.request_written(self._transport)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class _Connector(aiohttp.TCPConnector):

@@ -37,15 +37,17 @@ class LookupState(Enum):
     WAITING = "waiting"
 
 
-class LookupProgress:
-    """The progress of the look-up of one attempt, for the note of its timeout."""
+class AttemptProgress:
+    """How far one attempt came, for the note of its failure."""
 
     state = LookupState.NONE
     earlier = 0  # look-ups of the sandbox that had no answer when this one had to wait
+    is_connected = False  # of https: the TLS handshake is complete
+    is_sent = False  # at least the head of the request is written to the connection
 
 
 # Of the present attempt. aiohttp looks a name up in a task of its own, which has the context of the attempt.
-PROGRESS: ContextVar[LookupProgress] = ContextVar("leyden_lookup_progress")
+PROGRESS: ContextVar[AttemptProgress] = ContextVar("leyden_attempt_progress")
 
 
 class LookupSlots:
@@ -114,7 +116,7 @@ class NameLookup:
             return await self._answer("localhost", _ask_local)
         if host in self._running:
             return await asyncio.shield(self._running[host])
-        progress = PROGRESS.get(LookupProgress())
+        progress = PROGRESS.get(AttemptProgress())
         progress.state = LookupState.QUEUED
         progress.earlier = self.asked
         async with self._turn:

@@ -17,14 +17,14 @@ from yarl import URL
 
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, invalid_status
 from leyden.server.callbacks.deliveries import status_note
-from leyden.server.callbacks.egress import NO_LOOKUP, UNRESOLVED
+from leyden.server.callbacks.egress import NO_CONNECTION, NO_LOOKUP, NOTHING_WRITTEN, UNRESOLVED
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.printable import encodable
 from leyden.server.system.http_client.client import ReceiverClient, parse_error
 from leyden.server.system.http_client.name_lookup import (
     PROGRESS,
-    LookupProgress,
+    AttemptProgress,
     LookupState,
     NameLookup,
     TooManyLookups,
@@ -66,7 +66,7 @@ class Session:
     async def send(self, request: CallbackRequest) -> CallbackResponse:
         """Make the attempt. A network error is returned as a response with `error`, not raised."""
         start = time.perf_counter()
-        progress = LookupProgress()
+        progress = AttemptProgress()
         PROGRESS.set(progress)
         try:
             return await self._send(request, start)
@@ -152,14 +152,15 @@ def _parse_target(text: str) -> Target:
     return Target(url.with_host(address), host, port, address, host_header=url.raw_authority)
 
 
-def _classify(request: CallbackRequest, error: Exception, lookup: LookupProgress) -> tuple[str, str]:
+def _classify(request: CallbackRequest, error: Exception, progress: AttemptProgress) -> tuple[str, str]:
     """The error code of a network error, and its explanation. Any other error is raised again."""
+    is_tls = request.url.startswith("https:")
     match error:
-        case TimeoutError() if lookup.state is not LookupState.NONE:
-            return "timeout", _lookup_note(request, lookup)
-        case aiohttp.ConnectionTimeoutError():
-            kind = "TLS connection" if request.url.startswith("https:") else "connection"
-            return "timeout", f"no {kind} within {request.connect_timeout_ms} ms"
+        case TimeoutError() if progress.state is not LookupState.NONE:
+            return "timeout", _lookup_note(request, progress)
+        case TimeoutError() if not progress.is_connected:
+            limit_ms = min(request.connect_timeout_ms, request.timeout_ms)
+            return "timeout", f"{NO_CONNECTION[is_tls]} within {limit_ms} ms"
         case TimeoutError():
             return "timeout", f"no complete answer within {request.timeout_ms} ms"
         case aiohttp.ClientConnectorDNSError():
@@ -168,10 +169,14 @@ def _classify(request: CallbackRequest, error: Exception, lookup: LookupProgress
             return "unresolved", str(error)
         case aiohttp.ClientConnectorCertificateError():
             return "tls", _certificate_note(error)
-        case aiohttp.ClientSSLError():
+        case aiohttp.ClientConnectorError() if isinstance(error, aiohttp.ClientSSLError) or (
+            is_tls and isinstance(error.os_error, ConnectionResetError | ConnectionAbortedError | BrokenPipeError)
+        ):  # a connection that was refused has another error: this one was made, and closed in the handshake
             return "tls", f"no TLS connection to {error.host}:{error.port}: {_plain(error.os_error)}"
         case aiohttp.ClientConnectorError():
             return "refused", f"no connection to {error.host}:{error.port}: {_plain(error.os_error)}"
+        case aiohttp.ServerDisconnectedError() | OSError() if not progress.is_sent:
+            return "reset", f"{NOTHING_WRITTEN}, and nothing was sent"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
             return "reset", "the connection was closed before the answer was complete"
         case OSError():
@@ -192,13 +197,13 @@ def _certificate_note(error: aiohttp.ClientConnectorCertificateError) -> str:
     return note
 
 
-def _lookup_note(request: CallbackRequest, lookup: LookupProgress) -> str:
+def _lookup_note(request: CallbackRequest, progress: AttemptProgress) -> str:
     """The note of a timeout before the receiver's name had an address."""
     host = URL(request.url, encoded=True).host
     limit_ms = min(request.connect_timeout_ms, request.timeout_ms)
-    if lookup.state is LookupState.WAITING:
+    if progress.state is LookupState.WAITING:
         return f"{NO_LOOKUP[0]}{host} had no answer within {limit_ms} ms"
-    earlier = "1 earlier look-up" if lookup.earlier == 1 else f"{lookup.earlier} earlier look-ups"
+    earlier = "1 earlier look-up" if progress.earlier == 1 else f"{progress.earlier} earlier look-ups"
     return f"{NO_LOOKUP[1]}{host} was not looked up: {earlier} had no answer within {limit_ms} ms"
 
 

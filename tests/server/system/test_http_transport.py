@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import queue
 import socket
+import struct
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,8 +18,10 @@ from aiohttp.helpers import calculate_timeout_when
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leyden.callbacks.replies import never_left
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.system.event_loop import new_event_loop
 from leyden.server.system.http_client.client import client_timeout
 from leyden.server.system.http_client.transport import HttpTransport
 from tests.support.transport_helpers import BODY, HEADERS, OK, Shop, Talk, http_transport, opened, send, sockets_watched
@@ -298,6 +303,100 @@ def test_a_receiver_that_accepts_and_is_silent_is_named_by_the_connection_that_i
             assert (answer.error, answer.note) == ("timeout", "no TLS connection within 80 ms")
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_missing_connection_is_named_when_the_whole_attempt_may_take_no_longer(scheme: str) -> None:
+    # The backlog of this listener is full after two connections that nobody accepts; a TLS handshake never begins.
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        address = listener.getsockname()
+        waiting = [socket.socket() for _ in range(4 if scheme == "http" else 0)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(address)
+
+        async def scenario() -> None:
+            async with http_transport() as transport:
+                answer = await send(transport, f"{scheme}://127.0.0.1:{address[1]}/", timeout_ms=80)
+                kind = "no TLS connection" if scheme == "https" else "no connection"
+                assert (answer.error, answer.note) == ("timeout", f"{kind} within 80 ms")
+                assert never_left(answer)
+
+        asyncio.run(scenario())
+        for one in waiting:
+            one.close()
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, new_event_loop])
+@pytest.mark.parametrize("half_closed", [False, True])
+@pytest.mark.parametrize("response", [OK, b"HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n", b"no HTTP\r\n\r\n"])
+def test_a_receiver_that_answers_before_it_reads_gets_the_whole_request(
+    loop: Callable[[], asyncio.AbstractEventLoop], half_closed: bool, response: bytes
+) -> None:
+    received: queue.Queue[bytes] = queue.Queue()
+
+    def serve(listener: socket.socket) -> None:
+        for _ in range(10):
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(response)
+                if half_closed:
+                    connection.shutdown(socket.SHUT_WR)
+                whole = b""
+                while part := connection.recv(65_536):
+                    whole += part
+                received.put(whole)
+
+    async def scenario(port: int) -> list[CallbackResponse]:
+        async with http_transport() as one:
+            return [await send(one, f"http://127.0.0.1:{port}/") for _ in range(10)]
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        with asyncio.Runner(loop_factory=loop) as runner:
+            answers = runner.run(scenario(listener.getsockname()[1]))
+        thread.join(5)
+    status = int(response.split()[1]) if response.startswith(b"HTTP") else None
+    assert [answer.status for answer in answers] == [status] * 10
+    assert [received.get_nowait().partition(b"\r\n\r\n")[2] for _ in answers] == [BODY] * 10
+
+
+def test_a_receiver_that_resets_a_new_connection_has_got_nothing_or_a_message_that_was_written() -> None:
+    def serve(listener: socket.socket) -> None:
+        for _ in range(20):
+            connection, _ = listener.accept()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+
+    async def scenario(port: int) -> list[CallbackResponse]:
+        async with http_transport() as one:
+            return [await send(one, f"http://127.0.0.1:{port}/") for _ in range(20)]
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        answers = asyncio.run(scenario(listener.getsockname()[1]))
+    assert {answer.error for answer in answers} <= {"refused", "reset"}
+    for answer in answers:
+        assert never_left(answer) == (answer.error == "refused" or answer.note.endswith("nothing was sent"))
+
+
+def test_a_connection_that_is_reset_in_the_tls_handshake_is_a_tls_error() -> None:
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        connection.recv(1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+    async def scenario(port: int) -> None:
+        async with http_transport() as one:
+            answer = await send(one, f"https://127.0.0.1:{port}/")
+            assert answer.error == "tls"
+            assert answer.note == f"no TLS connection to 127.0.0.1:{port}: connection reset by peer"
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        asyncio.run(scenario(listener.getsockname()[1]))
 
 
 def test_plain_http_on_a_tls_port_is_a_tls_error() -> None:
