@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from leyden.callbacks.callback_rows import HitEventRow, HitRow, SentRow
-from leyden.callbacks.fault_kinds import FaultRow
+from leyden.callbacks.fault_kinds import HOLDING_KINDS, FaultRow
 from leyden.callbacks.replies import never_left
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.delivery_row import DeliveryRow
@@ -66,19 +66,25 @@ class FaultHits:
             events[-1]["by"] = fault_id
         self._rows.put({"id": attempt_id(delivery_id, number), "kind": kind, "sent": sent, "events": events})
 
-    def withdraw(self, delivery_id: str, number: int) -> None:
-        """The last fault that applied to an attempt had no effect. One that delayed the attempt before had one."""
+    def withdraw(self, delivery_id: str, number: int, kind: str) -> None:
+        """The fault of this kind that applied to an attempt had no effect. One that delayed the attempt before had one.
+        What is known of a copy that was started is kept."""
         row = self._rows.existing(attempt_id(delivery_id, number))
-        events = row.get("events", [])
-        last = max((place for place, event in enumerate(events) if event["event"] == APPLIED), default=len(events))
-        events = [
-            one for one in [*events[:last], *events[last + 1 :]] if (one["event"], one["fault"]) != (UNMET, row["kind"])
-        ]
-        faults = [event["fault"] for event in events if event["event"] in (APPLIED, HELD, UNMET)]
-        if faults:
-            self._rows.put({**row, "kind": faults[-1], "sent": None, "events": events})
+        events = [one for one in row.get("events", ()) if (one["event"], one["fault"]) != (APPLIED, kind)]
+        if not any(map(_is_of_copy, events)):
+            events = [one for one in events if (one["event"], one["fault"]) != (UNMET, kind)]
+        met = [one["fault"] for one in events if _is_met(one)]
+        if events:
+            self._rows.put({**row, "kind": met[-1] if met else row["kind"], "sent": None, "events": events})
         else:
             self._rows.delete(row["id"])
+
+    def shown(self, delivery_id: str, number: int) -> HitRow | None:
+        """The row of a fault that applied to an attempt or held it, or None."""
+        row = self.row(delivery_id, number)
+        events = row.get("events") if row is not None else None
+        is_met = events is None or any(map(_is_met, events))
+        return row if is_met else None
 
     def has_effect(self, delivery_id: str, number: int) -> bool:
         """Whether the fault that holds an attempt has an effect on it."""
@@ -90,7 +96,7 @@ class FaultHits:
         """The kind of the fault that held the attempt, and met no other, or None."""
         row = None if self.has_effect(delivery_id, number) else self.row(delivery_id, number)
         events = row.get("events", ()) if row is not None else ()
-        return next((event["fault"] for event in events if event["event"] == UNMET), None)
+        return next((one["fault"] for one in events if one["event"] == UNMET and one["fault"] in HOLDING_KINDS), None)
 
     def is_unmet(self, delivery_id: str, number: int, kind: str) -> bool:
         """Whether a fault of this kind is known to have had no effect on an attempt."""
@@ -98,19 +104,24 @@ class FaultHits:
         events = row.get("events", ()) if row is not None else ()
         return any((one["event"], one["fault"]) == (UNMET, kind) for one in events)
 
-    def is_copied(self, delivery_id: str, number: int) -> bool:
-        """Whether a copy of an attempt has been started, and is not known to have had no effect."""
+    def is_copied(self, delivery_id: str, number: int, kind: str) -> bool:
+        """Whether a copy of an attempt has been started by a fault of this kind, and is not known to have had no
+        effect."""
         row = self.row(delivery_id, number)
         events = row.get("events", ()) if row is not None else ()
-        is_started = any(one["event"] not in (APPLIED, HELD, UNMET) for one in events)
-        return row is not None and is_started and not self.is_unmet(delivery_id, number, row["kind"])
+        return any(map(_is_of_copy, events)) and not self.is_unmet(delivery_id, number, kind)
 
-    def copied(self, delivery_id: str, number: int, event: str, answer: str = "") -> None:
-        """An event of the copy of an attempt. No effect when the row was removed meanwhile."""
+    def copied(self, delivery_id: str, number: int, event: str, fault_id: str, answer: str = "") -> str | None:
+        """An event of the copy that a fault sent of an attempt. The kind of the fault; None, and no effect, when the
+        row was removed meanwhile."""
         row = self.row(delivery_id, number)
-        if row is not None:
-            events = [*row.get("events", ()), self._event(event, row["kind"], answer)]
-            self._rows.put({**row, "events": events})
+        if row is None:
+            return None
+        # A row of an earlier version has no ids of faults.
+        kinds = [kind for kind, applied_id in self.applying(delivery_id, number) if applied_id == fault_id]
+        kind = kinds[0] if kinds else row["kind"]
+        self._rows.put({**row, "events": [*row.get("events", ()), self._event(event, kind, answer)]})
+        return kind
 
     def events(self, delivery_id: str, attempts: list[int]) -> Iterator[tuple[int, HitEventRow]]:
         """The events of a delivery, each with the number of its attempt. `attempts` are the instants of its attempts:
@@ -132,6 +143,15 @@ class FaultHits:
 def attempt_id(delivery_id: str, number: int) -> str:
     """The id of the row of an attempt."""
     return f"{delivery_id}#{number}"
+
+
+def _is_of_copy(event: HitEventRow) -> bool:
+    return event["event"] not in (APPLIED, HELD, UNMET)
+
+
+def _is_met(event: HitEventRow) -> bool:
+    """Whether a fault had an effect on the attempt: it was applied or held, even if nothing else came of it."""
+    return event["event"] in (APPLIED, HELD) or (event["event"] == UNMET and event["fault"] in HOLDING_KINDS)
 
 
 def original_never_left(delivery: DeliveryRow | None, number: int) -> bool:

@@ -224,7 +224,7 @@ class Faults:
                 for kind, fault_id in self.hits.applying(post.delivery_id, post.attempt):
                     if kind in _HOLDING:
                         self._holds.not_sent(kind, fault_id, post)
-                    elif not self.hits.is_copied(post.delivery_id, post.attempt):
+                    elif not self.hits.is_copied(post.delivery_id, post.attempt, kind):
                         self._withdraw(kind, fault_id, post)
             self._outbox.on_response(post, response)
             if len(self._holds):
@@ -232,17 +232,17 @@ class Faults:
             return
         fault_id, _ = post.copied_by
         event = result_kind(response, _COPY_KINDS)
-        self.hits.copied(post.delivery_id, post.attempt, event, str(response.status or response.error or ""))
+        answer = str(response.status or response.error or "")
+        kind = self.hits.copied(post.delivery_id, post.attempt, event, fault_id, answer)
         facts = {"status": response.status, "error": response.error, "note": response.note}
         self._journal.note(event, fault_id, delivery=post.delivery_id, **facts)
-        hit = self.hits.row(post.delivery_id, post.attempt)
-        if never_left(response) and hit is not None:
-            self.hits.add(post.delivery_id, post.attempt, UNMET, hit["kind"])
+        if never_left(response) and kind is not None:
+            self.hits.add(post.delivery_id, post.attempt, UNMET, kind)
             if (fault := self._faults.row(fault_id)) is not None:
                 self._faults.put(with_unsent(fault, 1))
-            self._unmet(fault_id, hit["kind"], post)
+            self._unmet(fault_id, kind, post)
             if original_never_left(self._outbox.delivery(post.delivery_id), post.attempt):
-                self._withdraw(hit["kind"], fault_id, post)
+                self._withdraw(kind, fault_id, post)
 
     @property
     def open_attempts(self) -> frozenset[tuple[str, int]]:
@@ -316,7 +316,7 @@ class Faults:
         for waiting in of_attempt:
             self._waiting.delete(waiting["id"])
             self._clock.cancel(TIMER, waiting["id"])
-        self.hits.withdraw(post.delivery_id, post.attempt)
+        self.hits.withdraw(post.delivery_id, post.attempt, kind)
         if not is_known:
             self._unmet(fault_id, kind, post)
 
@@ -380,7 +380,7 @@ class Faults:
 
     def _send_copy(self, copy: CallbackRequest) -> None:
         assert copy.copied_by is not None
-        self.hits.copied(copy.delivery_id, copy.attempt, COPY_STARTED)
+        self.hits.copied(copy.delivery_id, copy.attempt, COPY_STARTED, copy.copied_by[0])
         self._journal.note(
             COPY_STARTED,
             copy.copied_by[0],

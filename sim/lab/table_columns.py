@@ -118,8 +118,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "event": "the name of the event",
         "attempt": "the number of the attempt, from 1",
         "due_at": "for when it was scheduled",
-        "at": "when it began; nothing was sent if it was blocked, refused, unresolved or tls, if there was no connection "
-        "or it was closed at once, as the note then says, or if a fault dropped it",
+        "at": "when it began; nothing was sent if it was blocked, refused, unresolved or tls, if there was no "
+        "connection or it was closed at once, as the note then says, or if a fault dropped it",
         "answered_at": "when it ended; missing in flight",
         "http_status": "the status of the response; missing without one",
         "error": "why there was no response; missing with one",

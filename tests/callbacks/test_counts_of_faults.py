@@ -67,6 +67,9 @@ def test_a_message_that_was_never_sent_has_no_copy_and_is_no_hit(kind: str, erro
     [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
     assert shown(sandbox) == (1, 1, "")
     sandbox.session.respond(delivery["id"], 1, error=error)
+    if kind == "simultaneous":  # its copy has started with the message, and may be sent
+        assert shown(sandbox) == (1, 1, "")
+        sandbox.session.respond(delivery["id"], 1, error=error, copy=[next(iter(sandbox.faults))["id"], 1])
     assert shown(sandbox) == (0, 0, "")
     [unmet] = sandbox.world.journal.entries(kind="fault_without_effect")
     assert (unmet.facts["fault"], unmet.facts["attempt"]) == (kind, 1)
