@@ -11,9 +11,9 @@ import numpy as np
 
 from leyden.lightning.engine.outage_times import OutageTimes
 from leyden.lightning.failure_codes import FailureCode
-from leyden.lightning.topology.generate import normal
 from leyden.lightning.topology.graph import Flags
 from leyden.lightning.topology.liquidity import LND_SCALE_SAT
+from leyden.lightning.topology.scale_free import normal
 
 FIRST_HEIGHT = 800_000
 # Bitcoin adjusts the difficulty every 2,016 blocks, so that these take two weeks.

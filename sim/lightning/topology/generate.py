@@ -8,35 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from leyden.arguments import NETWORK_FORMS
 from leyden.errors import GraphError
 from leyden.lightning.topology.graph import Graph, Ints, assemble
 from leyden.lightning.topology.liquidity import LND_SCALE_SAT, UNIFORM, balances
+from leyden.lightning.topology.scale_free import Ends, Floats, capacities, scale_free
 from leyden.server.printable import quoted
-
-Floats = npt.NDArray[np.float64]
-Ends = tuple[Ints, Ints]
 
 MAX_NODES = 100_000
 
-# Log-normal: the median, and a sigma between those of the snapshot's quantiles (1.96 to 2.17). Few channels are larger
-# than 2**24 sat, the former limit of BOLT 2. Below 20,000 sat a channel is hardly worth its transaction.
-_CAPACITY_MEDIAN_SAT, _CAPACITY_SIGMA = 800_000, 2.0
-_CAPACITY_LEAST_SAT, _CAPACITY_MOST_SAT = 20_000, 2**24
-
-# The correlation of a channel's capacity with the degree of its smaller node: payments then succeed as often as on the
-# real network.
-_BY_DEGREE = 0.6
-
-# Quantiles of the number of channels of a node, and of its proportional fee.
-_DEGREE = (
-    (0.0, 0.35, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 1.0),
-    (1, 1, 2, 6, 16, 30, 66, 196, 280, 520, 1_227),
-)
+# Quantiles of the proportional fee.
 _PPM = ((0.0, 0.67, 0.75, 0.90, 0.95, 0.99, 1.0), (1, 1, 10, 300, 1_000, 4_000, 4_000))
-_SNAPSHOT_NODES = 6_006
 
 
 def generate(what: str, seed: int, liquidity: str = UNIFORM, scale_sat: float = LND_SCALE_SAT) -> Graph:
@@ -54,33 +37,6 @@ def generate(what: str, seed: int, liquidity: str = UNIFORM, scale_sat: float = 
     rng = np.random.default_rng(seed)
     a, b = SHAPES[shape](nodes, rng)
     return _with_channels(nodes, a, b, rng, shape, (liquidity, scale_sat))
-
-
-def _scale_free(nodes: int, rng: np.random.Generator) -> Ends:
-    """A few large nodes and many with one or two channels; each connects to others in proportion to their weight."""
-    at, values = _DEGREE
-    shares = (np.arange(nodes) + 0.5) / nodes
-    wanted = np.exp(np.interp(shares, at, np.log(values)))[::-1]
-    # The largest node has channels to a fifth of the snapshot's nodes, and to the same share of a smaller network.
-    wanted = np.minimum(wanted, max(3.0, values[-1] / _SNAPSHOT_NODES * nodes)) if nodes < _SNAPSHOT_NODES else wanted
-    weight = np.cumsum(wanted)
-    newer = np.arange(1, nodes)
-    # Each node, the largest first, connects to an earlier one: the graph is connected.
-    older = np.searchsorted(weight, rng.random(nodes - 1) * weight[newer - 1], side="right")
-    older = np.minimum(older, newer - 1)
-    channels = max(nodes - 1, round(float(wanted.sum()) / 2))
-    left = np.maximum(wanted - np.bincount(newer, minlength=nodes) - np.bincount(older, minlength=nodes), 0)
-    keys = np.sort(older * nodes + newer)
-    reach = np.cumsum(left)
-    for _ in range(50):
-        missing = channels - len(keys)
-        if missing <= 0 or reach[-1] <= 0:
-            break
-        drawn = np.searchsorted(reach, rng.random((2, missing + 8)) * reach[-1], side="right").clip(max=nodes - 1)
-        low, high = drawn.min(axis=0), drawn.max(axis=0)
-        fresh = np.setdiff1d((low * nodes + high)[low != high], keys)
-        keys = np.sort(np.concatenate([keys, fresh[: max(missing, 0)]]))
-    return (keys // nodes).astype(np.int64), (keys % nodes).astype(np.int64)
 
 
 def _hub(nodes: int, rng: np.random.Generator) -> Ends:
@@ -104,7 +60,7 @@ def _star(nodes: int, rng: np.random.Generator) -> Ends:
 
 
 SHAPES: dict[str, Callable[[int, np.random.Generator], Ends]] = {
-    "scale-free": _scale_free,
+    "scale-free": scale_free,
     "hub": _hub,
     "line": _line,
     "star": _star,
@@ -120,12 +76,7 @@ def _with_channels(
     """A graph of these channels, with random capacities, balances and policies."""
     channels, edges = len(a), 2 * len(a)
     degree = np.bincount(a, minlength=nodes) + np.bincount(b, minlength=nodes)
-    sizes = _CAPACITY_MEDIAN_SAT * np.exp(_CAPACITY_SIGMA * normal(channels, rng))
-    # Small nodes have small channels: the capacities drawn are assigned partly by the degree of the smaller node.
-    by_degree = np.argsort(np.argsort(np.minimum(degree[a], degree[b]) + rng.random(channels))) / channels - 0.5
-    score = _BY_DEGREE * by_degree * 12**0.5 + (1 - _BY_DEGREE**2) ** 0.5 * normal(channels, rng)
-    sizes = np.sort(sizes)[np.argsort(np.argsort(score))]
-    capacity = np.clip(sizes, _CAPACITY_LEAST_SAT, _CAPACITY_MOST_SAT).astype(np.int64) * 1_000
+    capacity = capacities(a, b, degree, rng, is_scale_free=shape == "scale-free")
     reserve = capacity // 100
     local = balances(capacity, rng.random(channels), *liquidity)
     at, values = _PPM
@@ -151,9 +102,3 @@ def _picked(drawn: Floats, upto: tuple[float, ...], values: tuple[int, ...]) -> 
     places = np.searchsorted(upto, drawn, side="right").clip(max=len(values) - 1)
     picked: Ints = np.array(values, dtype=np.int64)[places]
     return picked
-
-
-def normal(count: int, rng: np.random.Generator) -> Floats:
-    """Normally distributed numbers (Box and Muller): uniform ones stay the same from one numpy to the next."""
-    drawn: Floats = np.sqrt(-2.0 * np.log(1.0 - rng.random(count))) * np.cos(2.0 * np.pi * rng.random(count))
-    return drawn
