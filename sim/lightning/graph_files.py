@@ -19,7 +19,7 @@ from pathlib import Path
 
 from leyden.errors import GraphError
 from leyden.json_files import shown
-from leyden.lightning.engine.condition_texts import network_conditions
+from leyden.lightning.engine.condition_texts import check_for_graph, network_conditions
 from leyden.lightning.topology.graph import Graph
 from leyden.lightning.topology.import_graph import GRAPH, NODES, import_graph
 from leyden.lightning.topology.placement import SHOP_PLACES
@@ -46,6 +46,7 @@ def read_graph(text: str) -> Graph:
         given[name.strip()] = value.strip()
     conditions = ",".join(options)
     network_conditions(conditions)
+    check_for_graph(conditions)
     files = [found["path"], *([given["nodes"]] if "nodes" in given else [])]
     graph, digest = _read(*((path, *_state(path)) for path in files), shop=given.get("shop"))
     if given.get("sha256", digest) != digest:
