@@ -16,6 +16,7 @@ import numpy as np
 from leyden.lightning.engine_factory import engine_for
 from leyden.lightning.payer.payment_session import SUCCEEDED, PaymentSession, PaymentSessions
 from leyden.lightning.topology.graph import Graph
+from leyden.world.config import read_network
 from tests.support.set_receiver import finish, receive_sets
 
 AMOUNTS_SAT = (1_000, 10_000, 100_000, 1_000_000)
@@ -54,7 +55,8 @@ def main() -> None:
     print("| seed |", " | ".join(f"{amount:,} sat" for amount in AMOUNTS_SAT), "|")
     print("|---" * (1 + len(AMOUNTS_SAT)) + "|")
     for seed in options.seeds:
-        network = f"{options.network},{options.conditions}"
+        text = f"{options.network},{options.conditions}"
+        network = read_network(text, text) or text
         found = [success(network, seed, amount, options.payments) for amount in AMOUNTS_SAT]
         print(f"| {seed} |", " | ".join(f"{share:.3f}" for share in found), "|", flush=True)
 

@@ -14,10 +14,11 @@ latency_sigma      the standard deviation of its logarithm, 0 to 3 (0.6)
 slow               the share of nodes that are slow, 0 to 1 (0.1)
 slow_factor        how many times longer a message to a slow node takes, 1 to 1000 (8)
 stuck              the probability that an HTLC gets stuck at a hop, 0 to 1 (0.001)
-stuck_time         how long it is stuck on average (3h). If that is longer than the HTLC may live, the channel is force
-                   closed: with these values in one of about 100,000 attempts over two channels or more. Before the
-                   last node 83 blocks are left, nearly 14 hours: e**(-13.8/3) of one in a thousand; earlier there are
-                   more
+stuck_time         how long it is stuck on average (3h), exponentially distributed: no measurement of such times was
+                   found, only reports of single ones, from minutes to the expiry. If it is longer than the HTLC may
+                   live, the channel is force closed: with these values in one of about 100,000 attempts over two
+                   channels or more. Before the last node 83 blocks are left, nearly 14 hours: e**(-13.8/3) of one in a
+                   thousand; earlier there are more
 block_time         the mean time between blocks (10m)
 liquidity          how channels are divided between their sides at the start: uniform, or bimodal as LND's estimator
                    assumes (`leyden.lightning.topology.liquidity`). A graph whose channels have balances keeps them
