@@ -179,6 +179,35 @@ def test_payers_learn_of_the_channel_that_they_named() -> None:
     assert 4 not in known
 
 
+def test_a_rollback_gives_back_what_the_other_channel_carried() -> None:
+    engine = engine_with(middle(50_000), middle(900_000))
+    route = engine.policies.route([0, 2, 6], AMOUNT)
+    shard = engine.send(None, 0, route, engine.block_height() + 200)
+    before = list(engine.balance), list(engine.slots), list(engine.in_flight)
+    engine.begin()
+    while shard.hop < 1:
+        engine.run(engine.next_event_ms() or 0)
+    assert shard.taken == [0, 4, 6]
+    engine.rollback()
+    assert shard.taken == [0, 2, 6]
+    assert (engine.balance, engine.slots, engine.in_flight) == before
+    audit(engine)
+    while (due := engine.next_event_ms()) is not None:
+        engine.run(due)
+    assert (shard.settled, shard.taken) == (True, [0, 4, 6])
+    audit(engine)
+
+
+def test_an_interceptor_of_a_channel_acts_on_what_was_named_for_it() -> None:
+    for channel, code in ((1, FailureCode.TEMPORARY_NODE_FAILURE), (2, None)):
+        with Sandbox(seed=3, network=from_edges(PAIR, shop="shop"), conditions="ideal") as sandbox:
+            charge = sandbox.charges.create(amount=str(AMOUNT), description="tea", expiresIn=7_200)
+            sandbox.network.intercept("fail", channel=channel, code=FailureCode.TEMPORARY_NODE_FAILURE)
+            payment = sandbox.wallet("ana").pay(charge)
+            sandbox.advance("1m")
+            assert payment.row["attempts"][0]["code"] == code
+
+
 # What is kept
 
 

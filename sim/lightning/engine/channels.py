@@ -107,7 +107,8 @@ class Channels(UndoLog):
         the payer named cannot carry the amount, has too little on the node's side or no slot left. The policy of the
         named channel decides on the fee and the time lock; the other one must be open, enabled and within its own
         limits. Of several it is the one that has least to send, as in LDK, and of these the one with the lowest number.
-        A named channel that is closed or disabled fails, and so does the payer's own.
+        A named channel that is closed or disabled fails, and so does the payer's own. An interceptor of a channel acts
+        on what was named for it.
         """
         policies = self.policies
         found = [
