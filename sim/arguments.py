@@ -38,7 +38,7 @@ _LONGEST_RULE_MS = 366 * 86_400_000
 NETWORK_FORMS = (
     "give direct, or scale-free:N, hub:N, line:N or star:N for N nodes, after which conditions may follow, such as "
     "star:12,ideal; Sandbox and leyden serve also take a file that LND or Core Lightning printed, such as graph.json, "
-    "and Sandbox a Graph"
+    "or files of CLoTH, such as channels.csv,edges=edges.csv, and Sandbox a Graph"
 )
 _MAX_LABEL, _MAX_HOST = 63, 253
 _SECONDS = range(10**9, 10**10)  # from 2001 to 2286 as seconds, the first four months of 1970 as milliseconds

@@ -149,8 +149,9 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
         "--network",
         metavar="WHAT",
         help="how payments are made: direct, or over a simulated network such as scale-free:400, hub:50, line:4 or"
-        " star:12, or over that of a file that LND or Core Lightning printed, such as graph.json,shop=ACINQ; conditions"
-        " may follow, such as star:12,ideal or star:12,liquidity=bimodal,shop=random,payer=lnd (default: direct, or"
+        " star:12, or over that of a file that LND or Core Lightning printed, such as graph.json,shop=ACINQ, or of"
+        " CLoTH, channels.csv,edges=edges.csv; conditions may follow, such as star:12,ideal or"
+        " star:12,liquidity=bimodal,shop=random,payer=lnd (default: direct, or"
         " the network of --data)",
     )
     serve.add_argument(

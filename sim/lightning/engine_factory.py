@@ -14,11 +14,13 @@ import numpy as np
 from leyden.errors import GraphError
 from leyden.lightning.engine.condition_texts import (
     ConditionOptions,
+    check_for_graph,
     condition_text,
     liquidity_function,
     network_conditions,
 )
 from leyden.lightning.engine.engine import Engine
+from leyden.lightning.engine.network_conditions import NetworkConditions
 from leyden.lightning.payer.network_snapshot import fork_engine
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.payer.routed_payments import RoutedPayments
@@ -26,6 +28,7 @@ from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import Graph
 from leyden.lightning.topology.liquidity import UNIFORM, with_function, with_liquidity
 from leyden.lightning.topology.placement import shop_of
+from leyden.lightning.topology.policies import FEES_2021
 
 
 def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], bytes]) -> tuple[Engine, int]:
@@ -34,7 +37,7 @@ def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], byte
     if isinstance(network, str):
         what, _, options = network.partition(",")
         conditions = network_conditions(options)
-        graph = generate(what, seed, conditions.liquidity or UNIFORM, conditions.liquidity_scale_sat)
+        graph = _generated(what, seed, conditions, conditions.liquidity or UNIFORM)
     else:
         conditions = network_conditions(network.conditions)
         rng = np.random.default_rng(seed)
@@ -45,13 +48,27 @@ def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], byte
     return Engine(graph, start_ms, secret, conditions=conditions, shop=shop, trace=True), shop
 
 
+def _generated(what: str, seed: int, conditions: NetworkConditions, liquidity: str) -> Graph:
+    return generate(
+        what,
+        seed,
+        liquidity,
+        conditions.liquidity_scale_sat,
+        parallel_share=conditions.parallel_share,
+        fees=conditions.fees or FEES_2021,
+    )
+
+
 def with_conditions(network: str | Graph | None, options: ConditionOptions) -> str | Graph:
     """A network in these conditions, instead of those that it names. Raises `GraphError`, also for payments that are
     direct."""
     text = condition_text(options)
     if network is None or network == "direct":
         raise GraphError(f"conditions={options!r:.60} needs a network: give network='scale-free:400', or leave it out")
-    return f"{network.partition(',')[0]},{text}" if isinstance(network, str) else replace(network, conditions=text)
+    if isinstance(network, str):
+        return f"{network.partition(',')[0]},{text}"
+    check_for_graph(text, network.conditions)
+    return replace(network, conditions=text)
 
 
 def with_liquidity_function(
@@ -64,7 +81,8 @@ def with_liquidity_function(
         return network
     if isinstance(network, str):
         what, _, conditions = network.partition(",")
-        network = replace(generate(what, int.from_bytes(secret("graph"), "big")), conditions=conditions)
+        seed = int.from_bytes(secret("graph"), "big")
+        network = replace(_generated(what, seed, network_conditions(conditions), UNIFORM), conditions=conditions)
     return with_function(network, np.random.default_rng(int.from_bytes(secret("liquidity"), "big")), function)
 
 

@@ -70,11 +70,11 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     instant, with its own seed, start and network; `StoreError` is raised when others are given.
     `spec` is a path to another `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths. `network`
     is the depth of the Lightning network: `direct` (the default) puts every payer one hop from the node;
-    `scale-free:400`, `hub:50`, `line:4`, `star:12`, a file that LND or Core Lightning printed (`graph.json,shop=ACINQ`,
-    see `leyden.lightning.graph_files`) or a `leyden.lightning.topology.graph.Graph` route every payment over
-    channels, and need the extra `network`. Their `conditions` (`"ideal"`, `"realistic"`, `"uptime=0.9,outage=2h"`
-    or a mapping) are described in `leyden.lightning.engine.condition_texts`: a function among them, for `liquidity`,
-    is called once, here, and the sandbox then has no `script`.
+    `scale-free:400`, `hub:50`, `line:4`, `star:12`, a file that LND or Core Lightning printed (`graph.json,shop=ACINQ`)
+    or files of CLoTH (see `leyden.lightning.graph_files`) or a `leyden.lightning.topology.graph.Graph` route every
+    payment over channels, and need the extra `network`. Their `conditions` (`"ideal"`, `"realistic"`,
+    `"uptime=0.9,outage=2h"` or a mapping) are described in `leyden.lightning.engine.condition_texts`: a function among
+    them, for `liquidity`, is called once, here, and the sandbox then has no `script`.
 
     `egress` says where callbacks may go besides the built-in receivers at `<name>.localhost`: `none` (the default)
     nowhere, `loopback` to 127.0.0.0/8 and ::1 (the default of a served sandbox), `public` to public addresses;

@@ -28,7 +28,7 @@ HEALTH_PATH, READY_PATH = "/healthz", "/readyz"
 SERVER_DOCUMENT_PATH, SERVER_DOCS_PATH = "/sandbox/v1/server/openapi.json", "/sandbox/v1/server/docs"
 _SERVER_PATHS = (HEALTH_PATH, READY_PATH, SERVER_DOCUMENT_PATH, SERVER_DOCS_PATH)
 _PARAMETER = re.compile(r"\{[^/]*?\}")
-_GRAPH_FILE = re.compile(r"[^,]*\.json\Z|.*?\.json,", re.DOTALL | re.IGNORECASE)
+_GRAPH_FILE = re.compile(r"[^,]*\.(?:json|csv)\Z|.*?\.(?:json|csv),", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,9 @@ def where_is(path: str) -> str | None:
 
 
 def read_network(network: str | Graph | None, named: str) -> str | Graph | None:
-    """The graph that a text names by a file, such as `graph.json`; any other network unchanged. `named` is how the
-    caller gave it. Raises `GraphError` for a file that is no graph, `MissingExtra` without the extra `network`."""
+    """The graph that a text names by a file, such as `graph.json` or `channels.csv`; any other network unchanged.
+    `named` is how the caller gave it. Raises `GraphError` for a file that is no graph, `MissingExtra` without the extra
+    `network`."""
     if not isinstance(network, str) or not _GRAPH_FILE.match(network):
         return network
     require(named, "scipy", "network")

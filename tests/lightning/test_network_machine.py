@@ -29,6 +29,8 @@ START = "2030-01-01T09:00:00Z"
 # Here channels are force closed: HTLCs are stuck for longer than they live, and nodes are away for days.
 ROUGH = "star:6,stuck=0.2,stuck_time=40h,uptime=0.8,outage=20h"
 BUSY = "star:6,background=2,spending=0.5,swap=0.4"
+# Here nodes forward over other channels than payers chose, and some are disabled.
+SEVERAL = "scale-free:30,parallel=0.3,fees=2024,liquidity=bimodal"
 
 
 class _Rollback(Exception):
@@ -42,7 +44,7 @@ class PaymentsInASandbox(RuleBasedStateMachine):
     folder: Path | None = None
 
     @initialize(
-        depth=st.sampled_from(["direct", "scale-free:30", "star:6", "line:4", ROUGH, BUSY]),
+        depth=st.sampled_from(["direct", "scale-free:30", "star:6", "line:4", ROUGH, BUSY, SEVERAL]),
         kept=st.booleans(),
         seed=st.integers(0, 9),
     )

@@ -10,7 +10,7 @@ def audit(engine: Engine) -> None:
     in_flight, slots = [0] * len(engine.in_flight), [0] * len(engine.slots)
     for shard in engine.shards.values():
         for hop in range(shard.hop + 1):
-            edge = shard.edges[hop]
+            edge = shard.taken[hop]
             in_flight[edge >> 1] += shard.amounts[hop]
             slots[edge] += 1
     assert in_flight == engine.in_flight

@@ -1,10 +1,11 @@
 """What payers as in LND, LDK and Core Lightning make of the same networks, beside this simulation's own.
 
     python -m tests.support.payer_figures [--nodes 1000] [--seeds 10] [--conditions ideal] [--seconds 600]
+    python -m tests.support.payer_figures --network channels.csv,edges=edges.csv [--conditions ideal,liquidity=uniform]
 
 In each network wallets of the default placement pay the shop's node an amount, one after the other, three minutes
 apart. The networks, the wallets and the latencies are the same for all payers. A row whose time is up has fewer
-payments than the others.
+payments than the others. In a network of files the shop's node has 10 to 50 channels, too, another for each seed.
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from statistics import median
 from typing import NamedTuple
+
+import numpy as np
 
 from leyden.lightning.engine_factory import engine_for
 from leyden.lightning.payer.payment_session import SUCCEEDED, PaymentSession, PaymentSessions
 from leyden.lightning.payer.wallet_nodes import wallet_nodes
 from leyden.lightning.routing.payer_names import PAYER_NAMES
+from leyden.lightning.topology.graph import Graph
+from leyden.world.config import read_network
 from tests.support.set_receiver import fail_incomplete_sets, receive_sets
 
 AMOUNTS_SAT = (10_000, 100_000, 1_000_000)
@@ -37,7 +43,16 @@ class Paid(NamedTuple):
     seconds: float
 
 
-def payments_of(network: str, seed: int, amount_sat: int) -> Iterator[Paid]:
+def network_of(text: str, seed: int) -> str | Graph:
+    """The network of a text; that of files with another shop for each seed."""
+    graph = read_network(text, text)
+    if isinstance(graph, str) or graph is None:
+        return text
+    fit = np.flatnonzero((graph.degree >= 10) & (graph.degree <= 50))
+    return replace(graph, shop=int(fit[np.random.default_rng(seed).integers(len(fit))]))
+
+
+def payments_of(network: str | Graph, seed: int, amount_sat: int) -> Iterator[Paid]:
     """Payments in one network, by wallets of different nodes."""
     engine, shop = engine_for(network, START_MS, lambda name: sha256(f"{seed} {name}".encode()).digest())
     wallets = wallet_nodes(engine, shop)
@@ -68,13 +83,13 @@ def payments_of(network: str, seed: int, amount_sat: int) -> Iterator[Paid]:
         )
 
 
-def row_of(payer: str, nodes: int, seeds: int, conditions: str, amount_sat: int, until: float) -> str:
+def row_of(payer: str, network: str, seeds: int, amount_sat: int, until: float) -> str:
     """One row of the table; no network is started after the instant `until` of the process's clock."""
     paid: list[Paid] = []
     for seed in range(seeds):
         if paid and time.monotonic() > until:
             break
-        paid += payments_of(f"scale-free:{nodes},{conditions},payer={payer}", seed, amount_sat)
+        paid += payments_of(network_of(f"{network},payer={payer}", seed), seed, amount_sat)
     good = [each for each in paid if each.succeeded]
     return (
         f"| {payer} | {amount_sat:,} | {len(paid)} | {len(good) / len(paid):.2f} | "
@@ -90,6 +105,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=1_000)
+    parser.add_argument("--network", help="instead of scale-free with this many nodes")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--conditions", default="ideal")
     parser.add_argument("--amounts", nargs="*", type=int, default=AMOUNTS_SAT, metavar="SAT")
@@ -100,9 +116,10 @@ def main() -> None:
     print("|---" * 9 + "|")
     rows = [(payer, amount) for amount in options.amounts for payer in options.payers]
     start = time.monotonic()
+    network = f"{options.network or f'scale-free:{options.nodes}'},{options.conditions}"
     for number, (payer, amount_sat) in enumerate(rows, 1):
         until = start + options.seconds * number / len(rows)
-        print(row_of(payer, options.nodes, options.seeds, options.conditions, amount_sat, until), flush=True)
+        print(row_of(payer, network, options.seeds, amount_sat, until), flush=True)
 
 
 if __name__ == "__main__":

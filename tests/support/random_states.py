@@ -25,7 +25,8 @@ from leyden.world.world import World
 START_MS = 1_893_456_000_000
 NETWORKS = (
     "direct", "direct", "direct", "line:4", "hub:8", "scale-free:20", "scale-free:20,payer=lnd",
-    "scale-free:20,payer=cln", "scale-free:20,payer=ldk", "scale-free:20,realistic", "star:6,background=100",
+    "scale-free:20,payer=cln", "scale-free:20,payer=ldk", "scale-free:20,realistic",
+    "scale-free:20,parallel=0.3,fees=2024", "star:6,background=100",
 )  # fmt: skip
 OVERLAYS = (
     "count-on-settle", "payable-at-expiry", "reserve-on-issue", "magic-amounts", "callback-envelope", "no-retries",

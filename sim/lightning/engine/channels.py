@@ -10,6 +10,7 @@ from leyden.lightning.engine.event_queue import EventQueue
 from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
 from leyden.lightning.engine.network_conditions import NetworkConditions, SampledConditions
 from leyden.lightning.engine.on_chain import ForceClose
+from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.routing.pathfinding import EdgePolicies, Router
 from leyden.lightning.topology.graph import Graph
 from leyden.lightning.undo_log import UndoLog
@@ -83,6 +84,40 @@ class Channels(UndoLog):
         if self.policies.disabled[edge] or self.slots[edge] >= MAX_ACCEPTED_HTLCS:
             return 0
         return self.balance[edge] - self.reserve[edge >> 1]
+
+    def liquidity_failure(self, edge: int, amount: int, channel: str) -> tuple[int, str] | None:
+        """The failure code and the reason if an edge cannot carry an amount now, `channel` being its name; None if it
+        can."""
+        most, held, kept = self.policies.htlc_max_msat[edge], self.balance[edge], self.reserve[edge >> 1]
+        if amount > most:
+            why = f"carries at most {most} msat"
+        elif amount > held - kept:
+            reserved = f", {kept} of them its reserve," if amount <= held else ""
+            why = f"had {held} msat{reserved} for {amount}"
+        elif self.slots[edge] >= MAX_ACCEPTED_HTLCS:
+            why = f"had {MAX_ACCEPTED_HTLCS} HTLCs in flight"
+        else:
+            return None
+        return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} {why}"
+
+    def other_edge(self, edge: int, amount: int) -> int | None:
+        """The edge of another channel between the same nodes that can carry an amount now, if there is one.
+
+        BOLT 4, "Non-strict Forwarding": a node may forward over any channel to the peer. Here it does if the one that
+        the payer named cannot carry the amount, has too little on the node's side or no slot left. The policy of the
+        named channel decides on the fee and the time lock; the other one must be open, enabled and within its own
+        limits. Of several it is the one that has least to send, as in LDK, and of these the one with the lowest number.
+        A named channel that is closed or disabled fails, and so does the payer's own. An interceptor of a channel acts
+        on what was named for it.
+        """
+        policies = self.policies
+        found = [
+            (rest, other)
+            for other in policies.parallel(edge)
+            if (rest := self.spendable_msat(other)) >= amount
+            and policies.htlc_min_msat[other] <= amount <= policies.htlc_max_msat[other]
+        ]
+        return min(found)[1] if found else None
 
     def out_edges(self, node: int) -> list[int]:
         """The edges that start at a node, those of closed channels included; read only."""

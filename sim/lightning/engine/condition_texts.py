@@ -14,10 +14,11 @@ latency_sigma      the standard deviation of its logarithm, 0 to 3 (0.6)
 slow               the share of nodes that are slow, 0 to 1 (0.1)
 slow_factor        how many times longer a message to a slow node takes, 1 to 1000 (8)
 stuck              the probability that an HTLC gets stuck at a hop, 0 to 1 (0.001)
-stuck_time         how long it is stuck on average (3h). If that is longer than the HTLC may live, the channel is force
-                   closed: with these values in one of about 100,000 attempts over two channels or more. Before the
-                   last node 83 blocks are left, nearly 14 hours: e**(-13.8/3) of one in a thousand; earlier there are
-                   more
+stuck_time         how long it is stuck on average (3h), exponentially distributed: no measurement of such times was
+                   found, only reports of single ones, from minutes to the expiry. If it is longer than the HTLC may
+                   live, the channel is force closed: with these values in one of about 100,000 attempts over two
+                   channels or more. Before the last node 83 blocks are left, nearly 14 hours: e**(-13.8/3) of one in a
+                   thousand; earlier there are more
 block_time         the mean time between blocks (10m)
 liquidity          how channels are divided between their sides at the start: uniform, or bimodal as LND's estimator
                    assumes (`leyden.lightning.topology.liquidity`). A graph whose channels have balances keeps them
@@ -41,6 +42,11 @@ spending           the share of what the shop was paid that it spends at the end
 swap               the shop swaps out at the end of an hour if it can receive less than this share of its capacity, 0 to
                    0.5, and can then receive half of it (0)
 liquidity_scale    of bimodal: the sat by which the density of a side's balance falls to 1/e, 1 to 10**12 (300000)
+parallel           of a scale-free network: the share of channels that are further ones between two nodes, 0 to 0.5 (0;
+                   in the snapshot after which these networks are made it is 0.11). A node forwards over any channel to
+                   the same peer that has enough (`leyden.lightning.engine.channels.Channels.other_edge`)
+fees               of a generated network: the fees, limits and disabled channels of a year, 2021 or 2024 (2021); the
+                   sources, and what is assumed, are in `leyden.lightning.topology.policies`
 
 In brackets: the value in realistic conditions. They are assumptions, not measurements of the public network.
 """
@@ -60,6 +66,7 @@ from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
 from leyden.lightning.routing.payer_names import LEYDEN, PAYER_NAMES
 from leyden.lightning.topology.liquidity import SHAPES, LiquidityFunction
 from leyden.lightning.topology.placement import FUNDED, PAYER_PLACES, SHOP_PLACES
+from leyden.lightning.topology.policies import FEES, FEES_2021
 from leyden.server.printable import cut, quoted
 from leyden.server.spelling import closest
 
@@ -115,11 +122,24 @@ def liquidity_function(options: ConditionOptions) -> LiquidityFunction | None:
     return functions.get("liquidity")
 
 
+def check_for_graph(options: str, former: str = "") -> None:
+    """Raise `GraphError` for conditions that only a generated network can have, unless they are among the `former`
+    ones, with which it was generated: a graph has its channels already."""
+    for part in options.split(","):
+        if part.strip().partition("=")[0] in _OF_GENERATED and part not in former.split(","):
+            raise GraphError(
+                f"conditions: {quoted(part.strip(), 60)} is of generated networks, and this one has its channels and"
+                " policies: leave it out"
+            )
+
+
 def described(conditions: NetworkConditions) -> str:
-    """The conditions as a text that has every value."""
+    """The conditions as a text that has every value; those of generated networks alone only if they differ from the
+    default."""
     names = {field: name for name, (field, _) in _READERS.items()}
     values = {one.name: getattr(conditions, one.name) for one in fields(conditions)}
     values |= {field: values[field] or default for field, default in (("payers", FUNDED), ("payer", LEYDEN))}
+    values["parallel_share"] = values["parallel_share"] or ""
     return ", ".join(f"{names[field]}={_value(field, value)}" for field, value in values.items() if value != "")
 
 
@@ -173,6 +193,12 @@ def _payer(name: str, text: str) -> str:
     return "" if text == LEYDEN else text
 
 
+def _fees(name: str, text: str) -> str:
+    if text not in FEES:
+        raise GraphError(f"conditions: {name}={cut(text, 40)!r} is none: give {' or '.join(FEES)}")
+    return "" if text == FEES_2021 else text
+
+
 def _offline_code(name: str, text: str) -> int:
     if text not in _OFFLINE_CODES:
         raise GraphError(f"conditions: {name}={cut(text, 40)!r} is none: give {' or '.join(_OFFLINE_CODES)}")
@@ -206,11 +232,16 @@ _READERS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "payers": ("payers", _payers),
     "payer": ("payer", _payer),
     "liquidity_scale": ("liquidity_scale_sat", _number("1", "1000000000000")),
+    "parallel": ("parallel_share", _number("0", "0.5")),
+    "fees": ("fees", _fees),
     "background": ("background_per_hour", _number("0", "1000000")),
     "background_amount": ("background_amount_sat", _number("1", "1000000000")),
     "spending": ("spending_share", _number("0", "1")),
     "swap": ("swap_share", _number("0", "0.5")),
 }
+
+
+_OF_GENERATED = ("parallel", "fees")
 
 
 def _shown(name: str, value: Any) -> str:

@@ -140,7 +140,7 @@ class Engine(Channels):
             for shard in events:
                 if shard.phase == FORWARD:
                     # The node at `hop` has the HTLC and offers it on its next edge; the receiver decides.
-                    edges, hop = shard.edges, shard.hop + 1
+                    edges, hop = shard.taken, shard.hop + 1
                     if special:
                         self.record_object(shard)
                     if (
@@ -172,6 +172,9 @@ class Engine(Channels):
                         if failure is not None:
                             self._resolve(shard, hop, False, *failure)
                             continue
+                        if shard.taken[hop] != edge:
+                            edges, edge = shard.taken, shard.taken[hop]
+                            channel, remaining = edge >> 1, balance[edge] - amount
                     if special:
                         if recording:
                             self.record_channel(edge)
@@ -189,7 +192,7 @@ class Engine(Channels):
                         continue
                 else:
                     # The result reaches the source of edge `hop`: its HTLC is fulfilled or failed.
-                    edges, hop = shard.edges, shard.hop
+                    edges, hop = shard.taken, shard.hop
                     if special:
                         self.record_object(shard)
                     # Who pays is online, and a node before the receiver was when it sent this, an instant before.
@@ -247,9 +250,10 @@ class Engine(Channels):
                 queue.record(now, events)
 
     def _forwarding_failure(self, shard: Shard, hop: int) -> tuple[int, str] | None:
-        """The failure code and the reason with which the source of edge `hop` refuses; None when it forwards.
+        """The failure code and the reason with which the source of edge `hop` refuses; None when it forwards, perhaps
+        over another channel to the same peer.
 
-        The payer (hop 0) is not bound by its own policy.
+        The payer (hop 0) is not bound by its own policy, and sends over the channel that it chose.
         """
         policies, names = self.policies, self.graph.names
         edge, amount = shard.edges[hop], shard.amounts[hop]
@@ -266,15 +270,11 @@ class Engine(Channels):
             return failure
         if not self.conditions.is_up(policies.target[edge], self.now):
             return self.conditions.parameters.offline_code, f"{target} was offline"
-        most, held, kept = policies.htlc_max_msat[edge], self.balance[edge], self.reserve[edge >> 1]
-        if amount > most:
-            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} carries at most {most} msat"
-        if amount > held - kept:
-            reserved = f", {kept} of them its reserve," if amount <= held else ""
-            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} had {held} msat{reserved} for {amount}"
-        if self.slots[edge] >= MAX_ACCEPTED_HTLCS:
-            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} had {MAX_ACCEPTED_HTLCS} HTLCs in flight"
-        return None
+        failure = self.liquidity_failure(edge, amount, channel)
+        if failure is not None and hop and (other := self.other_edge(edge, amount)) is not None:
+            shard.taken = [*shard.taken[:hop], other, *shard.taken[hop + 1 :]]
+            return None
+        return failure
 
     # Nodes that are offline
 
@@ -290,7 +290,7 @@ class Engine(Channels):
         BOLT 2, "Message Retransmission": what the peer has not received is sent again when it is back. If it is not
         back in time, the channel is force closed and the HTLC resolved on the chain, which every node watches.
         """
-        status, edge, is_forward = shard.status, shard.edges[hop], shard.phase == FORWARD
+        status, edge, is_forward = shard.status, shard.taken[hop], shard.phase == FORWARD
         if status == ON_CHAIN:
             shard.status = ""
             return False

@@ -11,9 +11,9 @@ import numpy as np
 
 from leyden.lightning.engine.outage_times import OutageTimes
 from leyden.lightning.failure_codes import FailureCode
-from leyden.lightning.topology.generate import normal
 from leyden.lightning.topology.graph import Flags
 from leyden.lightning.topology.liquidity import LND_SCALE_SAT
+from leyden.lightning.topology.scale_free import normal
 
 FIRST_HEIGHT = 800_000
 # Bitcoin adjusts the difficulty every 2,016 blocks, so that these take two weeks.
@@ -47,7 +47,8 @@ class NetworkConditions:
     are drawn, with its scale (empty: uniform, and only for a graph that has none). `shop` and `payers` say where these
     are, as in `leyden.lightning.topology.placement` (empty: where they are by default). `payer` is the implementation
     after which payers work, as in `leyden.lightning.payer_models` (empty: this simulation's own). Background traffic is
-    in `leyden.lightning.payer.background_traffic`.
+    in `leyden.lightning.payer.background_traffic`. `parallel_share` and `fees` are of generated graphs, as in
+    `leyden.lightning.topology.generate` (0 and empty: no parallel channels, and the fees of 2021).
     """
 
     hop_median_ms: float = 120.0
@@ -66,6 +67,8 @@ class NetworkConditions:
     shop: str = ""
     payers: str = ""
     payer: str = ""
+    parallel_share: float = 0.0
+    fees: str = ""
     background_per_hour: float = 0.0
     background_amount_sat: float = 50_000.0
     spending_share: float = 0.0

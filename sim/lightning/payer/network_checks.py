@@ -49,6 +49,11 @@ def check_saved(engine: Engine, saved: Mapping[str, Any]) -> None:
             raise StoreError(f"{where}: owner is {cut(row['owner'], 60)!r}, which is no session")
         if any(edge not in edges for edge in row["edges"]):
             raise StoreError(f"{where}: edges has one that is on no channel, and {there}")
+        taken, ends = row.get("taken", row["edges"]), (engine.policies.source, engine.policies.target)
+        if any(edge not in edges for edge in taken) or [[end[edge] for edge in taken] for end in ends] != [
+            [end[edge] for edge in row["edges"]] for end in ends
+        ]:
+            raise StoreError(f"{where}: taken has edges that do not join the same nodes as edges, and {there}")
         hops = len(row["edges"])
         if not (1 <= hops == len(row["amounts"]) == len(row["cltv_offsets"]) and -1 <= row["hop"] < hops):
             raise StoreError(f"{where}: it has {hops} edges, and other numbers of amounts, cltv_offsets or hops")

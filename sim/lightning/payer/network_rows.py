@@ -33,7 +33,7 @@ class SessionRow(TypedDict):
 
 
 class ShardRow(TypedDict):
-    """A shard in flight: the fields of `Shard`; `owner` is the id of its session."""
+    """A shard in flight: the fields of `Shard`; `owner` is the id of its session. Without `taken` it is `edges`."""
 
     amounts: list[int]
     cltv_offsets: list[int]
@@ -50,6 +50,7 @@ class ShardRow(TypedDict):
     reporter_hop: int
     settled: bool | None
     status: str
+    taken: NotRequired[list[int]]
     times: list[tuple[int, int | None]]
 
 

@@ -22,7 +22,7 @@ from leyden.lightning.undo_log import UndoLog
 
 # What is stored as it is: not references and sets. The hint is found again.
 _SESSION_FIELDS = tuple(name for name in PaymentSession.__slots__ if name not in ("hint", "policy_retries"))
-_SHARD_FIELDS = tuple(name for name in Shard.__slots__ if name not in ("checked_policies", "owner", "times"))
+_SHARD_FIELDS = tuple(name for name in Shard.__slots__ if name not in ("checked_policies", "owner", "taken", "times"))
 
 
 def fork_engine(engine: Engine) -> Engine:
@@ -88,6 +88,7 @@ def shard_row(shard: Shard) -> dict[str, Any]:
         **{name: getattr(shard, name) for name in _SHARD_FIELDS},
         "owner": shard.owner.id,
         "times": [list(times) for times in shard.times],
+        **({"taken": shard.taken} if shard.taken != shard.edges else {}),
     }
 
 
@@ -134,11 +135,12 @@ def restore_network(
         shard = Shard(row["id"], sessions[row["owner"]], row["number"], row["latency_seed"], route, row["final_expiry"])
         for name in _SHARD_FIELDS:
             setattr(shard, name, row[name])
+        shard.taken = row.get("taken", shard.edges)
         shard.times = tuple((offered, resolved) for offered, resolved in row["times"])
         engine.shards[shard.id] = shard
         for hop in range(shard.hop + 1):
-            engine.in_flight[shard.edges[hop] >> 1] += shard.amounts[hop]
-            engine.slots[shard.edges[hop]] += 1
+            engine.in_flight[shard.taken[hop] >> 1] += shard.amounts[hop]
+            engine.slots[shard.taken[hop]] += 1
     for at_ms, items in saved["events"]:
         for _, number in items:
             engine.queue.push(at_ms, engine.shards[number])

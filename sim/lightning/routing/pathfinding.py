@@ -27,6 +27,7 @@ _MAX_SEARCHES = 12
 _MAX_STEPS = 40  # beyond that a tree from the payer is cheaper
 _ALMOST = 1 - 1e-9  # products of fractions are not exact
 _NO_BOUND = 10**18
+_NO_EDGES: list[int] = []
 
 
 def hop_fee(amount_msat: int, base_msat: int, ppm: int) -> int:
@@ -49,7 +50,9 @@ class Route(NamedTuple):
 class EdgePolicies:
     """The policies of every edge as lists, whose items are read much faster than those of arrays."""
 
-    __slots__ = ("base_msat", "cltv_delta", "disabled", "htlc_max_msat", "htlc_min_msat", "ppm", "source", "target")
+    __slots__ = (
+        "_parallel", "base_msat", "cltv_delta", "disabled", "htlc_max_msat", "htlc_min_msat", "ppm", "source", "target",
+    )  # fmt: skip
 
     def __init__(self, graph: Graph) -> None:
         self.source: list[int] = graph.source.tolist()
@@ -61,6 +64,21 @@ class EdgePolicies:
         # The capacity of a channel is public.
         self.htlc_max_msat: list[int] = np.minimum(graph.htlc_max_msat, np.repeat(graph.capacity_msat, 2)).tolist()
         self.disabled: list[bool] = graph.disabled.tolist()
+        self._parallel: dict[int, list[int]] | None = None  # found when it is first needed
+
+    def parallel(self, edge: int) -> list[int]:
+        """The other edges from the same node to the same, those of closed channels included; read only."""
+        if self._parallel is None:
+            edges: dict[tuple[int, int], list[int]] = {}
+            for number, ends in enumerate(zip(self.source, self.target, strict=True)):
+                edges.setdefault(ends, []).append(number)
+            self._parallel = {
+                one: [other for other in same if other != one]
+                for same in edges.values()
+                if len(same) > 1
+                for one in same
+            }
+        return self._parallel.get(edge, _NO_EDGES)
 
     def route(self, edges: Sequence[int], amount_msat: int) -> Route:
         """The route over these edges with which `amount_msat` arrives; policies are not checked.

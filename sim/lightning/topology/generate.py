@@ -1,6 +1,6 @@
 """Generated graphs: `scale-free:400`, `hub:50`, `line:4`, `star:12`; the same for the same seed.
 
-Sizes, fees and deltas follow a public snapshot of about 2021 (6,006 nodes, 30,457 channels).
+Sizes and policies follow a public snapshot of about 2021 (6,006 nodes, 30,457 channels).
 """
 
 from __future__ import annotations
@@ -8,41 +8,32 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from leyden.arguments import NETWORK_FORMS
 from leyden.errors import GraphError
-from leyden.lightning.topology.graph import Graph, Ints, assemble
+from leyden.lightning.topology.graph import Graph, assemble
 from leyden.lightning.topology.liquidity import LND_SCALE_SAT, UNIFORM, balances
+from leyden.lightning.topology.policies import FEES_2021, FEES_2024, policies_of_2021, policies_of_2024
+from leyden.lightning.topology.scale_free import Ends, capacities, scale_free, with_parallel
 from leyden.server.printable import quoted
-
-Floats = npt.NDArray[np.float64]
-Ends = tuple[Ints, Ints]
 
 MAX_NODES = 100_000
 
-# Log-normal: the median, and a sigma between those of the snapshot's quantiles (1.96 to 2.17). Few channels are larger
-# than 2**24 sat, the former limit of BOLT 2. Below 20,000 sat a channel is hardly worth its transaction.
-_CAPACITY_MEDIAN_SAT, _CAPACITY_SIGMA = 800_000, 2.0
-_CAPACITY_LEAST_SAT, _CAPACITY_MOST_SAT = 20_000, 2**24
 
-# The correlation of a channel's capacity with the degree of its smaller node: payments then succeed as often as on the
-# real network.
-_BY_DEGREE = 0.6
-
-# Quantiles of the number of channels of a node, and of its proportional fee.
-_DEGREE = (
-    (0.0, 0.35, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 1.0),
-    (1, 1, 2, 6, 16, 30, 66, 196, 280, 520, 1_227),
-)
-_PPM = ((0.0, 0.67, 0.75, 0.90, 0.95, 0.99, 1.0), (1, 1, 10, 300, 1_000, 4_000, 4_000))
-_SNAPSHOT_NODES = 6_006
-
-
-def generate(what: str, seed: int, liquidity: str = UNIFORM, scale_sat: float = LND_SCALE_SAT) -> Graph:
+def generate(
+    what: str,
+    seed: int,
+    liquidity: str = UNIFORM,
+    scale_sat: float = LND_SCALE_SAT,
+    *,
+    parallel_share: float = 0.0,
+    fees: str = FEES_2021,
+) -> Graph:
     """The graph that `what` describes: a shape, a colon and the number of nodes. Raises `GraphError`.
 
-    `liquidity` and its scale are as in `leyden.lightning.topology.liquidity`; they change the balances alone.
+    `liquidity` and its scale are as in `leyden.lightning.topology.liquidity`; they change the balances alone. `fees`
+    are as in `leyden.lightning.topology.policies`; they change the policies alone. `parallel_share` is the share of
+    further channels between two nodes that have one, of scale-free graphs.
     """
     shape, _, size = what.partition(":")
     if shape not in SHAPES or not (size.isascii() and size.isdigit()):
@@ -51,36 +42,26 @@ def generate(what: str, seed: int, liquidity: str = UNIFORM, scale_sat: float = 
     least = LEAST_NODES.get(shape, 2)
     if not least <= nodes <= MAX_NODES:
         raise GraphError(f"network={quoted(what)}: {shape} has {least} to {MAX_NODES} nodes")
+    if parallel_share and shape != SCALE_FREE:
+        raise GraphError(f"conditions: parallel is of {SCALE_FREE} networks: leave it out for {quoted(what)}")
     rng = np.random.default_rng(seed)
     a, b = SHAPES[shape](nodes, rng)
-    return _with_channels(nodes, a, b, rng, shape, (liquidity, scale_sat))
-
-
-def _scale_free(nodes: int, rng: np.random.Generator) -> Ends:
-    """A few large nodes and many with one or two channels; each connects to others in proportion to their weight."""
-    at, values = _DEGREE
-    shares = (np.arange(nodes) + 0.5) / nodes
-    wanted = np.exp(np.interp(shares, at, np.log(values)))[::-1]
-    # The largest node has channels to a fifth of the snapshot's nodes, and to the same share of a smaller network.
-    wanted = np.minimum(wanted, max(3.0, values[-1] / _SNAPSHOT_NODES * nodes)) if nodes < _SNAPSHOT_NODES else wanted
-    weight = np.cumsum(wanted)
-    newer = np.arange(1, nodes)
-    # Each node, the largest first, connects to an earlier one: the graph is connected.
-    older = np.searchsorted(weight, rng.random(nodes - 1) * weight[newer - 1], side="right")
-    older = np.minimum(older, newer - 1)
-    channels = max(nodes - 1, round(float(wanted.sum()) / 2))
-    left = np.maximum(wanted - np.bincount(newer, minlength=nodes) - np.bincount(older, minlength=nodes), 0)
-    keys = np.sort(older * nodes + newer)
-    reach = np.cumsum(left)
-    for _ in range(50):
-        missing = channels - len(keys)
-        if missing <= 0 or reach[-1] <= 0:
-            break
-        drawn = np.searchsorted(reach, rng.random((2, missing + 8)) * reach[-1], side="right").clip(max=nodes - 1)
-        low, high = drawn.min(axis=0), drawn.max(axis=0)
-        fresh = np.setdiff1d((low * nodes + high)[low != high], keys)
-        keys = np.sort(np.concatenate([keys, fresh[: max(missing, 0)]]))
-    return (keys // nodes).astype(np.int64), (keys % nodes).astype(np.int64)
+    if parallel_share:
+        a, b = with_parallel(a, b, parallel_share, np.random.default_rng([seed, _PARALLEL_STREAM]))
+    degree = np.bincount(a, minlength=nodes) + np.bincount(b, minlength=nodes)
+    capacity = capacities(a, b, degree, rng, is_scale_free=shape == SCALE_FREE)
+    local = balances(capacity, rng.random(len(capacity)), liquidity, scale_sat)
+    policies = policies_of_2021(capacity, rng)
+    if shape == SCALE_FREE:
+        # A shop that is set up to receive: at least ten channels, but not a hub.
+        fit = np.flatnonzero((degree >= 10) & (degree <= 50))
+        fit = fit if len(fit) else np.argsort(degree)[-1:]
+        shop = int(fit[int(rng.random() * len(fit))])
+    else:
+        shop = nodes - 1
+    if fees == FEES_2024:
+        policies = policies_of_2024(capacity, policies, np.random.default_rng([seed, _FEES_STREAM]))
+    return assemble([f"n{number}" for number in range(nodes)], a, b, capacity, local, policies, shop=shop)
 
 
 def _hub(nodes: int, rng: np.random.Generator) -> Ends:
@@ -103,57 +84,14 @@ def _star(nodes: int, rng: np.random.Generator) -> Ends:
     return np.zeros(nodes - 1, dtype=np.int64), np.arange(1, nodes)
 
 
+SCALE_FREE = "scale-free"
 SHAPES: dict[str, Callable[[int, np.random.Generator], Ends]] = {
-    "scale-free": _scale_free,
+    SCALE_FREE: scale_free,
     "hub": _hub,
     "line": _line,
     "star": _star,
 }
+LEAST_NODES = {SCALE_FREE: 10, "hub": 6}  # of the others: 2
 
-
-LEAST_NODES = {"scale-free": 10, "hub": 6}  # of the others: 2
-
-
-def _with_channels(
-    nodes: int, a: Ints, b: Ints, rng: np.random.Generator, shape: str, liquidity: tuple[str, float]
-) -> Graph:
-    """A graph of these channels, with random capacities, balances and policies."""
-    channels, edges = len(a), 2 * len(a)
-    degree = np.bincount(a, minlength=nodes) + np.bincount(b, minlength=nodes)
-    sizes = _CAPACITY_MEDIAN_SAT * np.exp(_CAPACITY_SIGMA * normal(channels, rng))
-    # Small nodes have small channels: the capacities drawn are assigned partly by the degree of the smaller node.
-    by_degree = np.argsort(np.argsort(np.minimum(degree[a], degree[b]) + rng.random(channels))) / channels - 0.5
-    score = _BY_DEGREE * by_degree * 12**0.5 + (1 - _BY_DEGREE**2) ** 0.5 * normal(channels, rng)
-    sizes = np.sort(sizes)[np.argsort(np.argsort(score))]
-    capacity = np.clip(sizes, _CAPACITY_LEAST_SAT, _CAPACITY_MOST_SAT).astype(np.int64) * 1_000
-    reserve = capacity // 100
-    local = balances(capacity, rng.random(channels), *liquidity)
-    at, values = _PPM
-    policies: list[Ints] = [
-        _picked(rng.random(edges), (0.58, 0.74, 0.83, 0.90, 0.96, 1.0), (1_000, 1, 0, 100, 500, 5_000)),
-        np.interp(rng.random(edges), at, values).astype(np.int64),
-        _picked(rng.random(edges), (0.55, 0.84, 1.0), (40, 144, 80)),
-        _picked(rng.random(edges), (0.83, 0.97, 1.0), (1_000, 1, 10_000)),
-        np.repeat(capacity - reserve, 2),
-        np.zeros(edges, dtype=np.int64),
-    ]
-    if shape == "scale-free":
-        # A shop that is set up to receive: at least ten channels, but not a hub.
-        fit = np.flatnonzero((degree >= 10) & (degree <= 50))
-        fit = fit if len(fit) else np.argsort(degree)[-1:]
-        shop = int(fit[int(rng.random() * len(fit))])
-    else:
-        shop = nodes - 1
-    return assemble([f"n{number}" for number in range(nodes)], a, b, capacity, local, policies, shop=shop)
-
-
-def _picked(drawn: Floats, upto: tuple[float, ...], values: tuple[int, ...]) -> Ints:
-    places = np.searchsorted(upto, drawn, side="right").clip(max=len(values) - 1)
-    picked: Ints = np.array(values, dtype=np.int64)[places]
-    return picked
-
-
-def normal(count: int, rng: np.random.Generator) -> Floats:
-    """Normally distributed numbers (Box and Muller): uniform ones stay the same from one numpy to the next."""
-    drawn: Floats = np.sqrt(-2.0 * np.log(1.0 - rng.random(count))) * np.cos(2.0 * np.pi * rng.random(count))
-    return drawn
+# What is drawn beside the graph, so that it is the same without.
+_PARALLEL_STREAM, _FEES_STREAM = 1, 2

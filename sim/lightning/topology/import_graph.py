@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jsonschema_rs import Draft202012Validator
@@ -108,7 +108,7 @@ def import_graph(
         rows = [_of_lnd(edge, dropped) for edge in document["edges"]]
     else:
         rows = _of_cln(document["channels"], dropped)
-    found = _connected(sorted((row for row in rows if row is not None), key=lambda row: row[:3]), dropped)
+    found = connected(sorted((row for row in rows if row is not None), key=lambda row: row[:3]), dropped)
     if not found:
         raise GraphError(f"no channel of this file can be used: {dict(dropped) or 'it is empty'}")
     keys = sorted({end for row in found for end in row[1:3]})
@@ -125,7 +125,7 @@ def import_graph(
         capacity,
         balances(capacity, np.random.default_rng(seed).random(len(capacity)), UNIFORM, LND_SCALE_SAT),
         [np.array([side[place] for side in sides], dtype=np.int64) for place in range(6)],
-        shop=None if shop is None else _shop(shop, keys, names, aliases),
+        shop=None if shop is None else shop_number(shop, keys, names, aliases),
         is_drawn=True,
         keys=keys,
         left_out="; ".join(f"{count} x {why}" for why, count in sorted(dropped.items())),
@@ -155,7 +155,8 @@ def _names(keys: Sequence[str], aliases: Mapping[str, str]) -> list[str]:
     return [name if name == key or taken[name] == 1 else key for name, key in zip(wanted, keys, strict=True)]
 
 
-def _shop(shop: str, keys: Sequence[str], names: Sequence[str], aliases: Mapping[str, str]) -> int:
+def shop_number(shop: str, keys: Sequence[str], names: Sequence[str], aliases: Mapping[str, str]) -> int:
+    """The number of the node with this key, name or alias. Raises `GraphError` for one of none or of several."""
     for known in (keys, names, [aliases.get(key) for key in keys]):
         found = [number for number, name in enumerate(known) if name == shop]
         if len(found) == 1:
@@ -170,10 +171,12 @@ def _shop(shop: str, keys: Sequence[str], names: Sequence[str], aliases: Mapping
 
 
 _Row = tuple[str, str, str, int, _Policy, _Policy]
+_R = TypeVar("_R", bound=tuple[Any, ...])
 
 
-def _connected(rows: list[_Row], dropped: Counter[str]) -> list[_Row]:
-    """The channels of the largest connected part: no payment goes from one part to another."""
+def connected(rows: list[_R], dropped: Counter[str]) -> list[_R]:
+    """The channels of the largest connected part: no payment goes from one part to another. A row is a channel with its
+    name and both ends; `dropped` counts those that are left out."""
     numbers: dict[str, int] = {}
     # The lowest allowed scipy takes no other indices than those of 32 bits here.
     ends = np.array(
