@@ -18,6 +18,7 @@ _BEHIND_MS = 5_000  # less than that is the time in which a busy machine starts 
 _LONG_STOP_MS = 86_400_000
 _MAX_NOTES = 100
 _MEND = "leyden serve --start now sets it to the system clock"
+_RESET = "a reset with the start now begins at the system clock"
 _NETWORK_STAYS = "the state of a simulated network cannot go back"
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
 
@@ -52,19 +53,32 @@ def _behind_text(world: World) -> str | None:
         return None
     return (
         f"the sandbox's clock is {span_text(behind_ms)} behind the system clock: an expiresAt may be in the past for a"
-        " client; POST /sandbox/v1/clock/advance moves it, and a reset with the start now begins at the system clock;"
-        f" {_MEND}"
+        f" client{_forward_mends(world)}"
     )
 
 
-def change_text(change_ms: int) -> str:
-    """The effect of a change of the system clock during the run."""
+def change_text(world: World, change_ms: int) -> str:
+    """The effect of a change of the system clock during the run, and what sets the sandbox's clock to it."""
     direction = "forward" if change_ms > 0 else "back"
-    mend = _MEND if change_ms > 0 else f"{_MEND} when what was created after that has ended"
+    mends = _forward_mends(world) if change_ms > 0 else _back_mends(world)
     return (
-        f"the system clock was set {direction} by {span_text(abs(change_ms))}: a clock that runs does not follow it;"
-        f" {mend}"
+        f"the system clock was set {direction} by {span_text(abs(change_ms))}: a clock that runs does not follow"
+        f" it{mends}"
     )
+
+
+def _forward_mends(world: World) -> str:
+    """What brings a clock that is behind to the system clock, each after a semicolon."""
+    mends = [f"POST /sandbox/v1/clock/advance moves it, and {_RESET}"] if world.config.control is not None else []
+    return "".join(f"; {mend}" for mend in [*mends, *([_MEND] if world.can_start_now else [])])
+
+
+def _back_mends(world: World) -> str:
+    """What brings a clock that is ahead to the system clock, each after a semicolon."""
+    mends = [_RESET] if world.config.control is not None else []
+    if world.can_start_now and world.config.network == "direct":
+        mends.append(f"{_MEND} when what was created after that has ended")
+    return "".join(f"; {mend}" for mend in mends)
 
 
 def opened_texts(

@@ -201,6 +201,8 @@ def _world_for_key(
     try:
         saved = World.saved(store)
         world = _open_world(store, saved, options, clock, key, index, public_url, egress)
+        # Without a directory it would begin another sandbox; a server that was started with it gives no such advice.
+        world.can_start_now = store.is_durable and options.start != NOW
         if saved is not None:
             if options.start == NOW:
                 with errors_of_directory(store):

@@ -135,7 +135,7 @@ def _control_paths(paths: Json, schemas: Json) -> Json:
     ends = {"type": "string", "enum": ["settle", "hold"], "default": "settle"}
     steps = {"until": {"type": "string", "enum": ["next_event"]}}
     plain = {"plain": {"$ref": "#/components/examples/SandboxPaymentOrderPlain"}}
-    step = {"step": {"summary": "To the next event", "value": {"until": "next_event"}}}
+    step = {"step": {"summary": "Through the next instant at which an event is due", "value": {"until": "next_event"}}}
     for path, schema, examples in (
         ("/sandbox/v1/payments", {**order, "properties": {"request": texts, "outcome": ends}}, plain),
         ("/sandbox/v1/clock/advance", {**advance, "properties": steps}, step),

@@ -80,6 +80,7 @@ class World:
         self.store = store
         self.notes = [*store.notes]  # about the directory: what was mended at the start
         self.start_at_ms: int | None = None  # to which a server moves a paused clock at its start
+        self.can_start_now = False  # whether a restart of its server with `--start now` sets its clock
         self.control_handlers = control_handlers
         self.server: HostServer | None = None
         self.snapshots = StoredSnapshots()
@@ -360,8 +361,7 @@ class World:
             with self.store.commit():
                 self._components.state.write()
         except StorageUnavailable:
-            saved = self.saved(self.store)
-            if saved is not None and not self.clock.rate:
+            if (saved := self.saved(self.store)) is not None and not self.clock.rate:
                 self.clock.set_back(saved["now"])
             raise
 

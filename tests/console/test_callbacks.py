@@ -29,7 +29,7 @@ def test_an_inbox_is_scripted_to_fail_and_the_message_is_sent_again(console: Con
     console.says("inbox answers 200 from now on.")
     console.open(f"charges/{charge}")
     console.shows("attempt 1: 500", DETAIL)
-    console.click("next event")
+    console.click("next instant")
     console.shows("attempt 2: 200", DETAIL)
     console.click("Send again", DETAIL)
     console.shows("attempt 3: 200", DETAIL)

@@ -132,7 +132,7 @@ def test_time_advances_by_the_duration_chosen(console: ConsolePage) -> None:
     console.click("+1 h")
     console.shows("expires in 30:00", DETAIL)
     console.says("Time moved: +1 h. It is 2030-01-01 10:00:00.")
-    console.click("next event")
+    console.click("next instant")
     console.statuses("expired")
     console.until("document.getElementById('now').textContent === '2030-01-01 10:30:00'")
 

@@ -17,7 +17,7 @@ def test_the_clock_is_advanced(console: ConsolePage, sandbox: Sandbox) -> None:
     console.fill("advance-by", by="30s")
     console.click("Advance", "document.getElementById('advance-by')")
     console.says("It is 2030-01-01 09:00:30. 0 events were processed.")
-    console.click("To the next event")
+    console.click("Through the next instant")
     console.says("It is 2030-01-01 09:01:00. One event was processed.")
     console.fill("advance-to", to="tomorrow")
     console.click("Advance", "document.getElementById('advance-to')")

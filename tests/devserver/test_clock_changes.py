@@ -14,9 +14,12 @@ import pytest
 from leyden import Sandbox
 from leyden.devserver.clock_changes import change_text, note, opened_texts, span_text
 from leyden.errors import ApiError
+from leyden.server.store.store import Store
 from leyden.server.system import clock as system_clock
 from leyden.server.system.clock import ServerClock
 from leyden.server.timestamps import parse_iso, to_iso
+from leyden.world.config import world_config
+from leyden.world.world import World
 from tests.support.deep import deep, deep_except, with_deep
 from tests.support.forked import forked_leyden
 from tests.support.hosted import Hosted, in_server
@@ -206,7 +209,7 @@ def test_a_reset_removes_the_notes_of_the_former_run_and_says_how_far_the_clock_
         await server.ok("PATCH", "/sandbox/v1/clock", {"rate": 1}, key="leyden")
         assert await notes() == []
         server.now_ms += 7_200_000
-        note(server.first, change_text(7_200_000))
+        note(server.first, change_text(server.first, 7_200_000))
         assert ["the system clock was set forward by 2 hours" in text for text in await notes()] == [True]
         shown = await server.ok("POST", "/sandbox/v1/reset", key="leyden")
         assert shown["now"] == shown["start"]
@@ -253,6 +256,70 @@ def test_a_created_sandbox_starts_and_restarts_at_the_system_clock() -> None:
             assert shown["start"] == to_iso(server.now_ms)
 
     in_server(scenario)
+
+
+START_NOW = "leyden serve --start now sets it to the system clock"
+RESET = "a reset with the start now begins at the system clock"
+
+
+def test_the_notes_of_a_created_sandbox_give_only_mends_that_it_has() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create(start="2029-01-01T00:00:00Z", rate=1)
+        key = box["apiKey"]
+        server.first.can_start_now = True
+        for world in (server.world(box), server.first):
+            for change_ms in (7_200_000, -7_200_000):
+                text = change_text(world, change_ms)
+                assert RESET in text
+                assert (START_NOW in text) == (world is server.first)
+        note(server.world(box), change_text(server.world(box), 7_200_000))
+        changed, behind = (await server.ok("GET", "/sandbox/v1", key=key))["notes"]
+        for text in (changed, behind):
+            assert text.endswith(f"; POST /sandbox/v1/clock/advance moves it, and {RESET}")
+        await server.ok("POST", "/sandbox/v1/clock/advance", {"to": to_iso(server.now_ms)}, key=key)
+        shown = await server.ok("GET", "/sandbox/v1", key=key)
+        assert (shown["now"], shown["notes"]) == (to_iso(server.now_ms), [changed])
+        shown = await server.ok("POST", "/sandbox/v1/reset", {"start": "now"}, key=key)
+        assert (shown["now"], shown["notes"]) == (to_iso(server.now_ms), [])
+
+    in_server(scenario)
+
+
+OPTIONS: list[tuple[list[str], bool]] = [
+    (["--start", "2024-01-01T00:00:00Z"], True),
+    (["--start", "2024-01-01T00:00:00Z", "--data", ":memory:"], False),
+    (["--start", "now"], False),
+]
+
+
+@pytest.mark.parametrize(("options", "can_start_now"), with_deep(OPTIONS, OPTIONS[2]))
+def test_the_start_now_is_a_mend_of_a_directory_that_was_started_without_it(
+    tmp_path: Path, options: list[str], can_start_now: bool
+) -> None:
+    with served(tmp_path, -7_200_000, *options) as (client, offset, _):
+        offset.write_text("0")
+        deadline = time.monotonic() + 20
+        notes: list[str] = []
+        while not any("system clock was set" in text for text in notes):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+            notes = client.ok("GET", "/sandbox/v1")["notes"]
+        for text in notes:
+            assert RESET in text
+            assert (START_NOW in text) == can_start_now
+        assert client.ok("POST", "/sandbox/v1/reset", {"start": "now"})["notes"] == []
+
+
+def test_a_sandbox_without_control_or_over_a_network_gets_no_mend_that_it_lacks() -> None:
+    def world(**options: Any) -> World:
+        return World(world_config(seed=1, start_ms=0, rate=1, real_clock=lambda: 7_200_000, **options), Store.memory())
+
+    plain, network = world(control=False), world(network="line:3")
+    network.can_start_now = True
+    for change_ms in (7_200_000, -7_200_000):
+        assert change_text(plain, change_ms).endswith("a clock that runs does not follow it")
+    assert START_NOW in change_text(network, 7_200_000)
+    assert START_NOW not in change_text(network, -7_200_000)
 
 
 def test_a_sandbox_in_python_has_no_system_clock_to_start_at(sandbox: Sandbox) -> None:

@@ -57,3 +57,38 @@ def test_a_payment_request_in_a_reason_is_cut_with_a_sign() -> None:
 
     assert reason("x" * 60).startswith(f"'{'x' * 60}' is neither a BOLT11 invoice")
     assert reason("x" * 61).startswith(f"'{'x' * 57}...' is neither a BOLT11 invoice")
+
+
+@pytest.mark.parametrize("network", ["direct", "star:6"])
+@pytest.mark.parametrize("of_static", [False, True])
+@pytest.mark.parametrize("mend", ["settle that payment", "of a new Charge", "of a Static Charge that is active"])
+def test_what_helps_when_another_payment_of_the_invoice_is_held(network: str, of_static: bool, mend: str) -> None:
+    hook = "http://shop.localhost/hook"
+    with Sandbox(seed=7, network=network) as sandbox:
+        static = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="x", callbackUrl=hook)
+
+        def new_charge() -> Any:
+            if not of_static and mend != "of a Static Charge that is active":
+                return sandbox.charges.create(amount="1000", description="x", callbackUrl=hook)
+            sandbox.ask("GET", f"/lnurlp/{static.id}/invoice?amount=1000")
+            return next(one for one in static.charges if one.status == "pending" and one.id not in known)
+
+        known: set[str] = set()
+        charge = new_charge()
+        known.add(charge.id)
+        held, second = sandbox.wallet("ana").pay(charge, outcome="hold"), None
+        sandbox.advance("30s")
+        second = sandbox.wallet("ben").pay(charge)
+        sandbox.advance("30s")
+        assert (held.status, second.status) == ("held", "failed")
+        reason = second.reason
+        assert "another payment of this invoice is held since" in reason
+        assert mend in reason
+        assert "cancel" not in reason
+        if mend == "settle that payment":
+            held.settle()
+        else:
+            charge = new_charge()
+            sandbox.wallet("ben").pay(charge)
+        sandbox.advance("30s")
+        assert charge.status == "completed"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from tests.support.deep import deep_or
 from tests.support.served import served_leyden
 
 HOOKS = ["http://shop.localhost/hook", "http://shop.localhost/other"]
+NETWORK = "http://127.0.0.1:1/hook"  # nothing may be sent there
 PAYMENTS = "/sandbox/v1/payments"
 WAIT = "/sandbox/v1/deliveries/wait"
 
@@ -55,7 +58,10 @@ def change(sandbox: Sandbox, draw: random.Random) -> None:
 
 
 def add_payer(sandbox: Sandbox, draw: random.Random) -> None:
-    sandbox.payers.add(delay=draw.choice(["0s", "2s"]), outcome=draw.choice(["settle", "hold"]), count=2)
+    times = draw.choice([{}, {"delay": "0s"}, {"delay": "2s"}, {"before_expiry": "2s"}, {"after_expiry": "1s"}])
+    outcome = draw.choice(["settle", "settle", "hold", "twice", "fail"])
+    condition = draw.choice([{}, {}, {"amount": "21000"}, {"description": "*"}, {"share": 0.5}])
+    sandbox.payers.add(**times, **condition, outcome=outcome, count=draw.choice([None, 1, 2]))
 
 
 def answer(sandbox: Sandbox, draw: random.Random) -> None:
@@ -86,11 +92,11 @@ def drawn_wait(sandbox: Sandbox, draw: random.Random) -> dict[str, object]:
     """A wait that is not reached at once by the default of its count."""
     ids = [one.id for one in (*sandbox.charges, *sandbox.static_charges)]
     wanted: dict[str, object] = {
-        "status": draw.choice(["delivered"] * 6 + ["any", "pending", "stopped", "exhausted"]),
+        "status": draw.choice(["delivered"] * 6 + ["any", "pending", "stopped", "exhausted", "blocked"]),
         "count": draw.choice([1, 1, 2, 3]),
     }
     if draw.random() < 0.4:
-        wanted["event"] = draw.choice(["charge.completed", "charge.expired"])
+        wanted["event"] = draw.choice(["charge.completed", "charge.expired", "charge.error"])
     return wanted if draw.random() < 0.4 else {**wanted, "chargeId": draw.choice(ids)}
 
 
@@ -107,30 +113,73 @@ def check_claims(sandbox: Sandbox, wanted: dict[str, object], note: str) -> None
         assert bool(found[1]) == bool(rows), note
 
 
+def obey(sandbox: Sandbox, note: str) -> None:
+    """Let the built-in receiver answer as the callback needs it to end in the awaited status."""
+    if (found := re.search(r"; its callback (?:is pending|ends as \w+) only (?:if|while) ([^;]+)", note)) is not None:
+        answers = {"its attempts fail": 500, "all its attempts fail": 500, "its URL answers 410": 410}
+        if "address" not in found[1]:
+            sandbox.receiver("shop").always(answers.get(found[1], 200))
+
+
+def do_with_new(sandbox: Sandbox, wanted: dict[str, object], note: str, draw: random.Random) -> None:
+    """Create a Charge as the note says, and do one of its ways with it: it comes to the end that the way names."""
+    mend = re.split(r"; (?:its callback|--keep)", note)[0].rpartition(": ")[2]
+    *before, create, ways = mend.split(", then ") if "unless" not in mend else [*mend.split(", then ", 1)]
+    for step in before:
+        paths = re.findall(r"\(DELETE (\S+)\)", step)
+        assert paths, note
+        for path in paths:
+            sandbox.ask("DELETE", path)
+    life = re.search(r"expiresIn of (\d+) at most", create)
+    made = sandbox.charges.create(
+        amount="22000" if "does not match" in create else "21000",
+        description="tea",
+        callbackUrl=NETWORK if wanted["status"] == "blocked" else HOOKS[0],
+        expiresIn=int(life[1]) if life else 60,
+    )
+    sandbox.advance("0s")  # a payer may pay it by itself
+    step = draw.choice(ways.split(", or "))
+
+    def settle_held() -> None:
+        [held] = [one for one in sandbox.ask("GET", PAYMENTS)["data"] if (one["request"], one["status"]) == of_made]
+        sandbox.ask("POST", f"{PAYMENTS}/{held['id']}/settle")
+
+    of_made, end = (made.request, "held"), "completed"
+    if step.startswith("pay it"):
+        paid = sandbox.wallet("bob").pay(made)
+        sandbox.advance("0s")
+        if "unless payer" in step and made.status != "completed":
+            settle_held()
+        assert made.status == "completed", f"{note}: {paid}"
+    elif step.startswith("settle the payment"):
+        settle_held()
+    elif step == "advance the clock until it expires":
+        end = "expired"
+        sandbox.advance("61s")
+    elif "let its invoice fail" in step:
+        end = "error"
+        sandbox.ask("POST", f"/sandbox/v1/charges/{made.id}/fail")
+    else:
+        assert re.fullmatch(r"payer \S+ pays it at once", step), note
+    assert made.status == end, note
+
+
 def done(sandbox: Sandbox, wanted: dict[str, object], note: str, draw: random.Random) -> dict[str, object] | None:
     """Do one way of the note, and check what it says of it. The wait that follows; None if there is none."""
+    obey(sandbox, note)
     mend = re.split(r"; (?:its callback|--keep)", note)[0].rpartition(": ")[2]
-    way = mend if mend.startswith("create one") else draw.choice(mend.split(", or "))
+    if mend.startswith(("create one with", "delete ")):
+        do_with_new(sandbox, wanted, note, draw)
+        return wanted
+    way = draw.choice(mend.split(", or "))
     about = wanted.get("chargeId")
     if (found := re.match(r"wait for (charge\.\w+)", way)) is not None:
         return {**wanted, "event": found[1]}
     if (found := re.search(r"wait for a count of (\d+)", way)) is not None:
         assert int(found[1]) < int(str(wanted["count"])), note
         return {**wanted, "count": int(found[1])}
-    if re.search(r"another (Charge|one$)|create (it|another|one)|pay another invoice|wait for another", way):
-        if not way.startswith("create one"):
-            return None
-        made = sandbox.charges.create(amount="21000", description="tea", callbackUrl=HOOKS[0], expiresIn=60)
-        sandbox.advance("0s")  # a payer may pay it by itself
-        step = draw.choice(way.partition("then ")[2].split(", or "))
-        if step.startswith("pay"):
-            sandbox.wallet("bob").pay(made)
-            sandbox.advance("0s")
-            assert made.status == "completed" or sandbox.payers, note
-        else:
-            assert step == "advance the clock until it expires", note
-            sandbox.advance("61s")
-        return wanted
+    if re.search(r"another (Charge|one$)|create (it|another)|pay another invoice|wait for another", way):
+        return None
     moved = re.search(r"advance the clock(?: to (\S+Z)| by 0s|(?=$|,))", way)
     if moved is not None:
         due = re.search(r"due at (\S+Z)|ends at (\S+Z)", note)
@@ -156,7 +205,8 @@ def done(sandbox: Sandbox, wanted: dict[str, object], note: str, draw: random.Ra
         paid = sandbox.ask("GET", f"{PAYMENTS}/{made_payment.id}")
         assert paid["status"] in ("succeeded", "held"), f"{note}: {paid}"
     elif (found := re.search(r"\(PATCH (\S+)\)", way)) is not None:
-        fields = {"allowedSlots": None} if "allowedSlots" in way else {"callbackUrl": HOOKS[0] + f"/{draw.random()}"}
+        url = NETWORK if wanted["status"] == "blocked" else f"{HOOKS[0]}/{draw.random()}"
+        fields = {"allowedSlots": None} if "allowedSlots" in way else {"callbackUrl": url}
         sandbox.ask("PATCH", found[1], fields)
     elif "replay those that were stopped" in way:
         body = {"status": "stopped", **({"chargeId": about} if about else {})}
@@ -174,7 +224,7 @@ def test_what_the_notes_of_a_wait_promise_happens(seed: int) -> None:
     with drawn_state(draw) as sandbox:
         wanted: dict[str, object] | None = drawn_wait(sandbox, draw)
         notes: list[str] = []
-        for _ in range(12):
+        for _ in range(60):
             if wanted is None:
                 break
             waited = sandbox.ask("POST", WAIT, wanted)
@@ -186,7 +236,89 @@ def test_what_the_notes_of_a_wait_promise_happens(seed: int) -> None:
             wanted = done(sandbox, wanted, notes[-1], draw)
             assert (sandbox.journal_hash, sandbox.now, wanted) != before, f"nothing changed: {notes[-1]}"
         else:
-            assert wanted["status"] != "delivered", notes
+            pytest.fail(f"what the notes say does not help: {wanted}, {notes}")
+
+
+PAYERS: dict[str, list[dict[str, object]]] = {
+    "at once": [{}],
+    "later": [{"delay": "2s"}],
+    "twice": [{"outcome": "twice"}],
+    "before the expiry": [{"before_expiry": "2s"}],
+    "after the expiry": [{"after_expiry": "1s"}],
+    "held at once": [{"outcome": "hold"}],
+    "held later": [{"outcome": "hold", "delay": "2s"}],
+    "too little": [{"outcome": "underpay"}],
+    "never, before one at once": [{"outcome": "never"}, {}],
+    "of an amount": [{"amount": "21000"}],
+    "held, of an amount": [{"amount": "21000", "outcome": "hold"}, {}],
+    "of any description": [{"description": "*", "delay": "2s"}],
+    "of a share": [{"share": 0.5}, {"share": 0.5, "outcome": "hold"}],
+    "once": [{"count": 1}, {"outcome": "hold"}],
+    "many": [{"amount": "21000", "delay": f"{number}s"} for number in range(1, 6)],
+}
+
+
+@pytest.mark.parametrize("event", [None, "charge.completed", "charge.expired", "charge.error"])
+@pytest.mark.parametrize("payers", [*PAYERS, "of the document", "of the document, later", "of its amount"])
+def test_a_charge_still_to_be_created_comes_to_its_callback_whatever_the_payers_do(
+    payers: str, event: str | None, tmp_path: Path
+) -> None:
+    of_document = {
+        "of the document": {"outcome": "settle"},
+        "of the document, later": {"delay": "2s"},
+        "of its amount": {"amount": "21000"},
+    }
+    contents = {
+        "overlay": "1.0.0",
+        "info": {"title": "payers", "version": "1"},
+        "actions": [{"target": "$", "update": {"x-payers": [of_document.get(payers)]}}],
+    }
+    overlay = tmp_path / "payers.json"
+    overlay.write_text(json.dumps(contents))
+    for seed in range(6):
+        with Sandbox(seed=1, overlays=[str(overlay)] if payers in of_document else ()) as sandbox:
+            for payer in PAYERS.get(payers, []):
+                sandbox.payers.add(**payer)
+            wanted: dict[str, object] | None = {
+                "status": "delivered",
+                "count": 1,
+                **({"event": event} if event else {}),
+            }
+            notes: list[str] = []
+            while wanted is not None and not (waited := sandbox.ask("POST", WAIT, wanted))["reached"]:
+                notes.append(waited["note"])
+                assert len(notes) < 4, notes
+                wanted = done(sandbox, wanted, notes[-1], random.Random(seed))
+            assert wanted is not None, notes
+
+
+@pytest.mark.parametrize("status", ["delivered", "stopped", "exhausted", "pending", "blocked"])
+@pytest.mark.parametrize("former", [200, 410])
+@pytest.mark.parametrize("of_any", [False, True])
+def test_what_a_delivery_that_ended_otherwise_needs_is_said(status: str, former: int, of_any: bool) -> None:
+    with Sandbox(seed=1) as sandbox:
+        sandbox.receiver("shop").always(former)
+        charge = sandbox.charges.create(amount="21000", description="tea", callbackUrl=HOOKS[0])
+        sandbox.wallet("ana").pay(charge)
+        sandbox.advance("0s")
+        [row] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+        if row["status"] == status:
+            return
+        wanted: dict[str, object] = {"status": status, "count": 1} | ({} if of_any else {"chargeId": charge.id})
+        note = sandbox.ask("POST", WAIT, wanted)["note"]
+        if status == "blocked":  # nothing on a built-in receiver is blocked
+            assert "replay" not in note, note
+            assert note.endswith("wait for another Charge") or of_any, note
+            return
+        if not of_any or status != "pending":  # it is one of the ways
+            assert f"delivery {row['id']} ended as {row['status']} and is not sent again: replay it" in note
+        assert re.search(rf"; its callback (ends as {status} only if|is {status} only while) ", note), note
+        obey(sandbox, note)
+        sandbox.ask("POST", f"/sandbox/v1/deliveries/{row['id']}/replay")
+        sandbox.advance("0s")
+        sandbox.run("60d")
+        shown = sandbox.ask("GET", f"/sandbox/v1/deliveries/{row['id']}")
+        assert shown["status"] == status or (status == "pending" and len(shown["attempts"]) > 2)
 
 
 def test_with_a_bound_a_wait_asks_for_no_more_than_what_is_kept() -> None:

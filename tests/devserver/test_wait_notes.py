@@ -129,6 +129,18 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "delivered, not exhausted": (paid, {"status": "exhausted"}, "ended as delivered and is not sent again: replay it"),
     "delivered, not pending": (paid, {"status": "pending"}, "ended as delivered and is not sent again: replay it"),
     "stopped": (lambda it: paid(it, 410), {}, "ended as stopped and is not sent again: replay it"),
+    "stopped, its condition": (lambda it: paid(it, 410), {}, "replay .*; its callback ends as delivered only if .*2xx"),
+    "delivered, not stopped": (paid, {"status": "stopped"}, "replay .*; its callback ends as stopped only if .* 410$"),
+    "delivered, not blocked": (
+        paid, {"status": "blocked"}, "ended as delivered and .* never blocked, .*: wait for another Charge$"
+    ),
+    "unpaid, not blocked": (
+        charge, {"status": "blocked"}, "^no callback of Charge .* is blocked, .*: create another one with another"
+    ),
+    "a Static Charge, not blocked": (
+        tips, {"status": "blocked"}, r"^no callback of Static Charge \S+ is blocked, .*: give .*\(PATCH \S+\)$"
+    ),
+    "an unpaid Static Charge, not delivered": (tips, {"status": "stopped"}, "pay it .*; its callback ends as stopped"),
     "a retry": (lambda it: paid(it, 500), {}, r"next attempt of delivery \S+ is due at 2030-\S+ and .*paused"),
     "a replay at a time": (replayed_later, {}, r"attempt of delivery \S+ is due at 2030-01-01T11"),
     "a receiver's timeout": (lambda it: paid(it, "timeout"), {}, r"attempt 1 of \S+ \S+ ends at 2030-"),
@@ -242,8 +254,13 @@ def test_a_wait_that_nothing_can_end_is_answered_at_once(sandbox: Sandbox, state
     assert dead_end(sandbox.world, {**body, "chargeId": tips(sandbox), "event": None}) is None
 
 
-@pytest.mark.parametrize("status", ["exhausted", "blocked", "stopped"])
-@pytest.mark.parametrize("about", ["the Charge", "any Charge"])
+@pytest.mark.parametrize(
+    ("status", "about"),
+    [
+        ("exhausted", "the Charge"), ("stopped", "the Charge"),
+        ("exhausted", "any Charge"), ("stopped", "any Charge"), ("blocked", "any Charge"),
+    ],
+)  # fmt: skip
 def test_a_note_does_not_promise_an_unusual_end(sandbox: Sandbox, status: str, about: str) -> None:
     made = charge(sandbox)
     sandbox.wallet("ana").pay(sandbox.charges[made], delay="20s")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import urllib.request
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -55,6 +56,22 @@ def test_just_before_and_just_after_the_expiry(sandbox: Sandbox, offset: str, st
     charge = sandbox.charges.create(**GOOD, expiresIn=60)
     sandbox.advance_to(charge.expires_at, offset=offset)
     assert charge.status == status
+
+
+def test_the_next_event_is_all_that_is_due_at_the_next_instant_however_time_is_moved(tmp_path: Path) -> None:
+    def two() -> Sandbox:
+        sandbox = Sandbox(seed=7, start="2030-01-01T09:00:00Z")
+        for _ in range(2):
+            sandbox.charges.create(**GOOD, expiresIn=10, callbackUrl="http://shop.localhost/hook")
+        return sandbox
+
+    plain, spilled, asked = two(), two(), two()
+    assert len(asked.ask("GET", "/sandbox/v1/clock/due")["data"]) == 2
+    assert asked.ask("POST", "/sandbox/v1/clock/advance", {"until": "next_event"})["count"] == 4
+    assert len(plain.run("next_event")) == 4
+    spilled.run("next_event", spill=tmp_path)
+    assert plain.journal_hash == spilled.journal_hash
+    assert [one.status for one in plain.charges] == ["expired", "expired"]
 
 
 def test_running_to_the_next_event_and_for_a_span(sandbox: Sandbox) -> None:

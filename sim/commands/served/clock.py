@@ -27,7 +27,11 @@ def describe_advance(parser: argparse.ArgumentParser) -> None:
     how_far.add_argument("--by", dest="by_option", type=span_s, metavar="SPAN", help="the same")
     how_far.add_argument("--to", metavar="TIME", help="to this time, such as 2030-01-01T12:00:00Z")
     how_far.add_argument(
-        "--next-event", dest="until", action="store_const", const="next_event", help="to the next event that is due"
+        "--next-event",
+        dest="until",
+        action="store_const",
+        const="next_event",
+        help="through the next instant at which an event is due: all of its events run",
     )
     how_far.add_argument("--idle", dest="until", action="store_const", const="idle", help="until no event is scheduled")
     add_connection(parser, _advance)

@@ -172,11 +172,11 @@ class EventRunner:
     def _note_clock_change(self) -> None:
         change_ms = 0 if self._clock_change_ms is None else self._clock_change_ms()
         worlds = [world for world in self._registry if world.clock.rate] if change_ms else []
-        if worlds:
-            text = change_text(change_ms)
+        texts = {world: change_text(world, change_ms) for world in worlds}
+        for text in dict.fromkeys(texts.values()):
             log.warning("%s", text)
-            for world in worlds:
-                note(world, text)
+        for world, text in texts.items():
+            note(world, text)
 
 
 async def _start_at(world: World, instant_ms: int) -> None:

@@ -77,7 +77,8 @@ def explain(why: str, row: Mapping[str, Any] | None, htlc: Htlc, now_ms: int, *,
         case "settled", {"settled_at": at}:
             return f"the invoice was already paid at {to_iso(at)}: an invoice is paid once, {NEW_INVOICE}"
         case "accepted", {"accepted_at": at}:
-            return f"another payment of this invoice is held since {to_iso(at)}: settle or cancel that one"
+            held = f"another payment of this invoice is held since {to_iso(at)}: an invoice is paid once"
+            return f"{held}, settle that payment, or {NEW_INVOICE}"
         case "expired", {"expires_at": end, "payable_until_ms": until} if now_ms <= until:
             return (
                 f"the invoice expired at {to_iso(end)}, after the payments that had arrived by then, and this came "

@@ -335,7 +335,7 @@ class Invoices:
         margin, first = self.policy.hold_margin_blocks, min(part["cltv_expiry"] for part in _held(row))
         reason = (
             f"the payment was held until {margin} blocks before block {first}, at which its first part expires, and "
-            "returned: settle or cancel a held payment sooner"
+            "returned: settle a held payment sooner"
         )
         self._fail_set({**row, "state": "OPEN", "accepted_at": None}, "held_too_long", reason)
 

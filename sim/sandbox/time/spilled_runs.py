@@ -32,8 +32,10 @@ def run_spilling(sandbox: _Movable, until: Span, events: int | None, directory: 
     try:
         if events is not None:
             _run_events(sandbox, event_count(until, events), writer.write_ended)
-        elif until in ("idle", "next_event"):
-            _run_events(sandbox, 1 if until == "next_event" else None, writer.write_ended)
+        elif until == "next_event":
+            sandbox.run("next_event")
+        elif until == "idle":
+            _run_events(sandbox, None, writer.write_ended)
         else:
             _advance(sandbox, parse_duration(until), writer)
         writer.write_ended()

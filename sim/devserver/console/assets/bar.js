@@ -9,7 +9,7 @@ import { Copy, Outcome, Popover } from "./parts.js";
 import { html, store, useEffect, useState, useStore } from "./ui.js";
 
 const RATES = [[0, "paused"], [1, "real time"], [60, "a minute a second"], [3_600, "an hour a second"]];
-const MOVES = [["+1 min", { by: "1m" }], ["+1 h", { by: "1h" }], ["+1 day", { by: "1d" }], ["next event", { until: "next_event" }]];
+const MOVES = [["+1 min", { by: "1m" }], ["+1 h", { by: "1h" }], ["+1 day", { by: "1d" }], ["next instant", { until: "next_event" }]];
 const FOLLOW_MS = 1_000;
 
 /** What the last action of the bar said; `Notices` shows it above the panel. */

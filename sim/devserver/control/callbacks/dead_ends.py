@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from leyden.callbacks.receivers import is_built_in
 from leyden.devserver.control.callbacks.unpaid_charges import events_of, maker_of
 from leyden.server.callbacks.attempts import AttemptLog
-from leyden.server.callbacks.deliveries import BLOCKED, PENDING
+from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.rows import StaticChargeRow
 from leyden.world.world import World
 
 ANY = "any"  # the state of a wait for deliveries in any state
 _GIVE_URL = "give it one for its further payments (PATCH /v0/static-charges/{})"
+_CONDITIONS = {
+    DELIVERED: "ends as delivered only if its URL answers with a 2xx status",
+    EXHAUSTED: "ends as exhausted only if all its attempts fail",
+    BLOCKED: "ends as blocked only if its URL leads to an address that is not allowed",
+    STOPPED: "ends as stopped only if its URL answers 410",
+    PENDING: "is pending only while its attempts fail",
+}
 _CREATION = "(creation)"  # of a lifecycle row
 
 
@@ -48,7 +56,7 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
         count = len(rows) - len(ended) + 1
         return f"a Charge sends one callback, when it ends: wait for a count of {count}"
     if ended:
-        return of_ended(ended[-1])
+        return of_ended(world, ended[-1], status)
     start = f"the Charge is {charge['status']} and sends no more callbacks"
     if rows:
         return f"{start}: wait for a count of {len(rows)}"
@@ -59,12 +67,22 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
     return f"{start}, and {is_kept}: wait for another Charge"
 
 
-def of_ended(row: DeliveryRow) -> str:
-    """How a delivery ended, and the mend."""
+def of_ended(world: World, row: DeliveryRow, status: str) -> str:
+    """How a delivery ended, and what can bring it to the awaited status."""
     start = f"delivery {row['id']} ended as {row['status']} and is not sent again"
     if row["status"] == BLOCKED:
         return f"{start}: {AttemptLog(row).attempts()[-1].note}"  # which says what would allow it
-    return f"{start}: replay it to try again"
+    if status == BLOCKED and is_built_in(row["url"]):
+        return f"{start}, and never blocked, because its URL is a built-in receiver: wait for another Charge"
+    if not world.service.outbox.has_rule(row):
+        return f"{start}, because its callback is not in the spec: wait for another Charge"
+    return f"{start}: replay it to try again{condition_of(status)}"
+
+
+def condition_of(status: str) -> str:
+    """What has to be for a callback to be in this status; empty for any."""
+    condition = _CONDITIONS.get(status)
+    return f"; its callback {condition}" if condition else ""
 
 
 def _may_still_send(world: World, charge_id: str) -> bool:

@@ -7,7 +7,16 @@ from heapq import heapify, heappop
 from typing import Any, cast
 
 from leyden.callbacks import faults
-from leyden.devserver.control.callbacks.dead_ends import ANY, dead_end, has_ended, of_ended, without_url
+from leyden.callbacks.receivers import is_built_in
+from leyden.devserver.control.callbacks.dead_ends import (
+    ANY,
+    condition_of,
+    dead_end,
+    has_ended,
+    of_ended,
+    without_url,
+)
+from leyden.devserver.control.callbacks.new_charges import creation_text
 from leyden.devserver.control.callbacks.unpaid_charges import (
     decision_of,
     is_taken,
@@ -22,7 +31,7 @@ from leyden.devserver.control.callbacks.unpaid_charges import (
 )
 from leyden.lightning.engine.htlc import HELD
 from leyden.server.callbacks.attempts import AttemptLog
-from leyden.server.callbacks.deliveries import BLOCKED, EXHAUSTED, PENDING, STOPPED, is_in_flight
+from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, PENDING, STOPPED, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import TIMER
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
@@ -32,12 +41,6 @@ from leyden.world.world import World
 
 _IN_FLIGHT = "in_flight"  # of a payment
 _READ_AT_ONCE = 100
-_CONDITIONS = {
-    EXHAUSTED: "ends as exhausted only if all its attempts fail",
-    BLOCKED: "ends as blocked only if its URL leads to an address that is not allowed",
-    STOPPED: "ends as stopped only if its URL answers 410",
-    PENDING: "is pending only while its attempts fail",
-}
 
 
 def _of_latest(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
@@ -45,7 +48,8 @@ def _of_latest(world: World, wanted: Mapping[str, Any], filters: Mapping[str, An
     latest = world.service.outbox.rows.page(filters, limit=1)
     if wanted["status"] in (PENDING, ANY) or not latest or latest[0]["status"] in (wanted["status"], PENDING):
         return ""
-    return f"{of_ended(cast(DeliveryRow, latest[0]))}; "
+    ended = of_ended(world, cast(DeliveryRow, latest[0]), wanted["status"])
+    return f"{ended.removesuffix(_only_if(wanted))}; "  # the end of the note has it
 
 
 async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
@@ -85,26 +89,25 @@ async def _of_resource(world: World, wanted: Mapping[str, Any]) -> str:
         return _unsendable(world, wanted, charge) or unpaid + _only_if(wanted)
     initial = service.charges.lifecycle.table.initial
     child = await _open_charge(world, {"static_charge_id": charge_id, "status": initial}, wanted.get("event"))
-    if child is not None:
-        unpaid = unpaid_note(world, child, wanted.get("event"))
-        return _unsendable(world, wanted, child) or unpaid + _only_if(wanted)
+    unsendable = "" if child is None else _unsendable(world, wanted, child)
+    if child is not None and not unsendable:
+        return unpaid_note(world, child, wanted.get("event")) + _only_if(wanted)
     static = service.static_charges.static_charges.existing(charge_id)
     if has_ended(world, static):
-        return f"the Static Charge is {static['status']} and takes no payment: create another one"
+        return unsendable or f"the Static Charge is {static['status']} and takes no payment: create another one"
     if static["callback_url"] is None:
         return without_url(world, charge_id)
     if unsendable := _unsendable(world, wanted, static):
         return unsendable
     if static["status"] == service.static_charges.lifecycle.table.initial:
-        return "no payment of the Static Charge is open: pay it (POST /sandbox/v1/payments)"
+        return f"no payment of the Static Charge is open: pay it (POST /sandbox/v1/payments){_only_if(wanted)}"
     change = f"raise its allowedSlots (PATCH /v0/static-charges/{charge_id})"
     return f"the Static Charge is {static['status']} and takes no payment: {change}, or create another one"
 
 
 def _only_if(wanted: Mapping[str, Any]) -> str:
     """What else has to be, for a callback to end in a state that is not the usual one."""
-    condition = _CONDITIONS.get(wanted["status"])
-    return f"; its callback {condition}" if condition else ""
+    return "" if wanted["status"] == DELIVERED else condition_of(wanted["status"])
 
 
 def _unsendable(world: World, wanted: Mapping[str, Any], resource: ChargeRow | StaticChargeRow) -> str:
@@ -119,12 +122,17 @@ def _unsendable(world: World, wanted: Mapping[str, Any], resource: ChargeRow | S
         name = f"Static Charge {static_id}"
         if not has_ended(world, static):
             change = f"give its further payments another callbackUrl (PATCH /v0/static-charges/{static_id})"
+            if wanted["chargeId"] != static_id:
+                change = f"wait for another payment of it, and {change}"
     outbox = world.service.outbox
     if status != STOPPED and (static_id, url) in outbox.in_flight.disabled:
         event = {} if wanted.get("event") is None else {"event": wanted["event"]}
         of = {"resource_id" if static is None else "endpoint_id": static_id, **event}
         replay = ", or replay those that were stopped" if outbox.rows.count_with({**of, "status": STOPPED}) else ""
         return f"{url[:200]} has answered 410, so that no further callback of {name} is sent there: {change}{replay}"
+    if status == BLOCKED and is_built_in(url):
+        why = "only an address that is not allowed is, and its URL is a built-in receiver"
+        return f"no callback of {name} is blocked, because {why}: {change}"
     if status != BLOCKED and (forbidden := world.transport.forbidden_note(url)):
         return f"each callback of {name} will be blocked: {forbidden}"
     return ""
@@ -155,15 +163,7 @@ async def _of_any(world: World, event: str | None, pending: int) -> str:
     start = "and no Charge is pending"
     if unpaid:
         start = "and the 1 pending Charge sends none" if unpaid == 1 else f"and the {unpaid} pending Charges send none"
-    create = ways_of(
-        world,
-        "createCharge",
-        event,
-        "pay it (POST /sandbox/v1/payments)",
-        "advance the clock until it expires",
-        "let its invoice fail (POST /sandbox/v1/charges/{id}/fail)",
-    )
-    return f"{are} pending, {start}: create one with a callbackUrl, then {create}"
+    return f"{are} pending, {start}: {creation_text(world, event)}"
 
 
 async def _first_payment(world: World, event: str | None) -> tuple[int, str] | None:

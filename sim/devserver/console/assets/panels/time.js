@@ -42,7 +42,7 @@ function Moves({ world }) {
       <form class="form" id="advance-to" onSubmit=${move}><${Field} label="Advance to" name="to" placeholder=${world?.now ?? "2030-01-01T10:00:00Z"} required problem=${problem} /><div class="field"><button disabled=${action.busy}>Advance</button></div></form>
       <form class="form" id="rate-of" onSubmit=${rate}><${Field} label="Rate: seconds per second, 0 pauses" name="rate" defaultValue=${world?.rate ?? ""} key=${world?.rate} required problem=${problem} /><div class="field"><button disabled=${action.busy}>Set</button></div></form>
     </div>
-    <div class="row"><button type="button" disabled=${action.busy} onClick=${() => advance({ until: "next_event" })}>To the next event</button>
+    <div class="row"><button type="button" disabled=${action.busy} onClick=${() => advance({ until: "next_event" })}>Through the next instant</button>
       <button type="button" disabled=${action.busy} onClick=${() => advance({ until: "idle" })}>Until nothing is due</button></div>
     <${Outcome} of=${action} />`;
 }
