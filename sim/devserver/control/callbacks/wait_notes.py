@@ -33,7 +33,7 @@ from leyden.world.world import World
 _IN_FLIGHT = "in_flight"  # of a payment
 _READ_AT_ONCE = 100
 _CONDITIONS = {
-    EXHAUSTED: "ends as exhausted only if all its attempts fail",
+    EXHAUSTED: "ends as exhausted only if all attempts that remain fail",
     BLOCKED: "ends as blocked only if its URL leads to an address that is not allowed",
     STOPPED: "ends as stopped only if its URL answers 410",
     PENDING: "is pending only while its attempts fail",
