@@ -223,6 +223,7 @@ class Faults:
             if never_left(response):
                 for kind, fault_id in self.hits.applying(post.delivery_id, post.attempt):
                     (self._holds.not_sent if kind in _HOLDING else self._withdraw)(kind, fault_id, post)
+            self.hits.signed(post)
             self._outbox.on_response(post, response)
             if len(self._holds):
                 self._holds.end_of_attempt(post)
