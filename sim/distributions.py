@@ -31,6 +31,7 @@ from typing import Any
 
 from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, shortened, whole_number
 from leyden.errors import ArgumentError, DistributionError
+from leyden.repr_tables import counted
 from leyden.rng import RandomStream
 from leyden.server.printable import quoted
 from leyden.server.timestamps import duration_near
@@ -57,17 +58,16 @@ _MAX_PEOPLE = 100_000  # of unequal weight
 _CALL = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL)
 _NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e\+?[0-9]+)?)(sat|msat)?")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_FORMS = {
+_FORMS = {  # what may be left out is in brackets
     "uniform": "uniform(low, high)",
     "exp": "exp(mean)",
-    "lognorm": "lognorm(median, spread)",
+    "lognorm": "lognorm(median[, spread])",
     "normal": "normal(mean, deviation)",
-    "pareto": "pareto(least, shape, most)",
+    "pareto": "pareto(least, shape[, most])",
     "weibull": "weibull(scale, shape)",
-    "choice": "choice(a:3, b:1)",
+    "choice": "choice(a:3, b)",
     "clip": "clip(lognorm(median), least, most)",
 }
-_OPTIONAL = {"lognorm", "pareto"}  # whose last value may be left out
 _NAMES = ", ".join(_FORMS.values())
 
 
@@ -120,7 +120,7 @@ def payer_distribution(value: int | str | Sequence[str] | Mapping[str, float]) -
 
 def _zipf(parts: list[str], text: str) -> Distribution:
     if len(parts) not in (1, 2):
-        raise DistributionError(f"payers: {quoted(text)} has {len(parts)} values: write zipf(number, exponent)")
+        raise DistributionError(_wrong_number("payers", text, len(parts), "zipf(number[, exponent])"))
     number = _read(parts[0], "payers", lambda digits: whole_number("number", _digits(digits), 1, _MAX_PEOPLE))
     exponent = _read(parts[1], "payers", _shape) if len(parts) == 2 else 1.0
     sums = list(accumulate(place**-exponent for place in range(1, number + 1)))
@@ -258,8 +258,8 @@ def _distribution(value: DistributionText, name: str, read: Reader) -> Distribut
         return _choice(parts, text, name, read)
     form = _FORMS[kind]
     most = form.count(",") + 1
-    if len(parts) != most and not (kind in _OPTIONAL and len(parts) == most - 1):
-        raise DistributionError(f"{name}: {quoted(text)} has {len(parts)} values: write {form}")
+    if not most - form.count("[") <= len(parts) <= most:
+        raise DistributionError(_wrong_number(name, text, len(parts), form))
     if kind == "clip":
         return _clip(parts, text, name, read)
     first = _read(parts[0], name, read)
@@ -273,6 +273,11 @@ def _distribution(value: DistributionText, name: str, read: Reader) -> Distribut
             f"{name}: {quoted(text)} goes from {parts[0]} down to {parts[1]}: write uniform({parts[1]}, {parts[0]})"
         )
     return [kind, first, second]
+
+
+def _wrong_number(name: str, text: str, number: int, form: str) -> str:
+    optional = ", where what is in brackets may be left out" if "[" in form else ""
+    return f"{name}: {quoted(text)} has {counted(number, 'value')}: write {form}{optional}"
 
 
 def _clip(parts: list[str], text: str, name: str, read: Reader) -> Distribution:

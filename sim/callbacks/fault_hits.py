@@ -10,7 +10,7 @@ from leyden.callbacks.fault_kinds import HOLDING_KINDS, FaultRow
 from leyden.callbacks.replies import never_left
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.server.ports import Clock
+from leyden.server.ports import CallbackRequest, Clock
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
@@ -42,6 +42,14 @@ class FaultHits:
         """A fault applies to an attempt, and `sent` is sent instead, as in `HitRow`. One that delays an attempt may
         come before another one."""
         self.add(delivery_id, number, APPLIED, fault["kind"], sent, fault["id"])
+
+    def signed(self, post: CallbackRequest) -> None:
+        """This message was sent. That of a recorded attempt gets its timestamp and its signature with the response."""
+        row = self.row(post.delivery_id, post.attempt) if len(self._rows) else None
+        if row is not None and row["sent"]:
+            first, *more = row["sent"]
+            if first["headers"] != post.headers:
+                self._rows.put({**row, "sent": [{**first, "headers": dict(post.headers)}, *more]})
 
     def applying(self, delivery_id: str, number: int) -> list[tuple[str, str]]:
         """The faults that applied to an attempt, the last one first, by their kinds and ids. Those of rows of an

@@ -226,6 +226,7 @@ class Faults:
                         self._holds.not_sent(kind, fault_id, post)
                     elif not self.hits.is_copied(post.delivery_id, post.attempt, kind):
                         self._withdraw(kind, fault_id, post)
+            self.hits.signed(post)
             self._outbox.on_response(post, response)
             if len(self._holds):
                 self._holds.end_of_attempt(post)
@@ -381,13 +382,8 @@ class Faults:
     def _send_copy(self, copy: CallbackRequest) -> None:
         assert copy.copied_by is not None
         self.hits.copied(copy.delivery_id, copy.attempt, COPY_STARTED, copy.copied_by[0])
-        self._journal.note(
-            COPY_STARTED,
-            copy.copied_by[0],
-            delivery=copy.delivery_id,
-            headers=dict(copy.headers),
-            **_real_time(copy.url),
-        )
+        facts: dict[str, Any] = {"delivery": copy.delivery_id, "headers": dict(copy.headers), **_real_time(copy.url)}
+        self._journal.note(COPY_STARTED, copy.copied_by[0], **facts)
         self._transport.post(copy, self.on_response)
 
 

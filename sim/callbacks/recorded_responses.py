@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leyden.arguments import checked_text, whole_number
+from leyden.callbacks.mutations import SIGNATURE, STAMP
 from leyden.errors import ArgumentError, UnknownAttempt
 from leyden.server.ports import CallbackResponse
 from leyden.server.printable import quoted
@@ -34,6 +35,16 @@ def recorded_response(
         latency_ms=whole_number("latency_ms", latency_ms, 0),
         signed_s=None if signed_s is None else whole_number("signed_s", signed_s, 0),
     )
+
+
+def recorded_headers(signed: Any) -> dict[str, str]:
+    """The headers in which the recorded request differs from that of a script's sandbox. Raises `ArgumentError` for
+    others, and for values that no header has."""
+    if signed is None:
+        return {}
+    if not isinstance(signed, Mapping) or not {*signed} <= {STAMP, SIGNATURE}:
+        raise ArgumentError(f"signed={quoted(signed, 60)} are no such headers: give a dict of {STAMP} and {SIGNATURE}")
+    return {name: checked_text("signed", signed[name]) for name in signed}
 
 
 def recorded_id(delivery_id: Any, attempt: Any, copy: Any) -> str:

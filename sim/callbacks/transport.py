@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import count
+from types import MappingProxyType
 from typing import Protocol
 
 from leyden.callbacks.callback_rows import request_id
@@ -59,16 +60,18 @@ class RecordedNetwork:
         """Keep the request until it gets its response."""
         self._waiting[request_id(request)] = request, responded
 
-    def respond(self, wanted: str, response: CallbackResponse, time_s: int) -> bool:
+    def respond(
+        self, wanted: str, response: CallbackResponse, time_s: int, signed: Mapping[str, str] = MappingProxyType({})
+    ) -> bool:
         """Report the response to the request with this `request_id`, at `time_s` on the receiver's clock; whether there
-        is such a request."""
+        is such a request. `signed` are headers that the recorded request had in place of those of this one."""
         request, responded = self._waiting.pop(wanted, (None, None))
         if request is None or responded is None:
             return False
         self._response_time_s = time_s
         try:
             with self._response_context():
-                responded(request, response)
+                responded(request._replace(headers={**request.headers, **signed}) if signed else request, response)
         finally:
             self._response_time_s = None
         return True

@@ -12,7 +12,7 @@ import orjson
 
 from leyden.arguments import checked_list, checked_text, has_infinite_number, refuse_copy, whole_number
 from leyden.callbacks.receivers import is_built_in
-from leyden.callbacks.recorded_responses import recorded_id, recorded_response, unknown_attempt
+from leyden.callbacks.recorded_responses import recorded_headers, recorded_id, recorded_response, unknown_attempt
 from leyden.callbacks.transport import RecordedNetwork
 from leyden.errors import ArgumentError, ClosedError, Problem, ResponseLost, StorageUnavailable, problem_document
 from leyden.lab.actions.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, ActionRecorder
@@ -174,22 +174,23 @@ class Session:
         latency_ms: int = 0,
         time_s: int = 0,
         signed_s: int | None = None,
+        signed: Mapping[str, str] | None = None,
         copy: Sequence[Any] | None = None,
     ) -> None:
         """Give an attempt to the network the response that it once had: `sb.session.respond(...)`, for scripts, whose
         egress mode is `recorded`.
 
         `status` or `error` is the result, `time_s` the receiver's clock in seconds since 1970, `signed_s` the attempt's
-        signed timestamp (default: the sandbox's time), `copy` the fault that sent a copy. Raises `UnknownAttempt` when
-        no such attempt waits for a response.
+        signed timestamp and `signed` these headers of a message that a fault changed (default: those of the sandbox's
+        time), `copy` the fault that sent a copy. Raises `UnknownAttempt` when no such attempt waits for a response.
         """
         network, world, wanted = self._network, self.world, recorded_id(delivery_id, attempt, copy)
         given = {"status": status, "error": error, "headers": headers, "body": body}
         response = recorded_response(**given, note=note, latency_ms=latency_ms, signed_s=signed_s)
-        time_s = whole_number("time_s", time_s)
+        time_s, changed = whole_number("time_s", time_s), recorded_headers(signed)
         with world.lock:
             for _ in range(2):
-                if isinstance(network, RecordedNetwork) and network.respond(wanted, response, time_s):
+                if isinstance(network, RecordedNetwork) and network.respond(wanted, response, time_s, changed):
                     return
                 world.catch_up()  # it may be due now
         raise unknown_attempt(delivery_id, attempt, is_recorded=isinstance(network, RecordedNetwork))

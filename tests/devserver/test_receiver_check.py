@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
+import hmac
 import html
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from html.parser import HTMLParser
 from itertools import count, cycle
@@ -40,7 +43,8 @@ from leyden.devserver.receiver_check.cases import (
     SERIOUS,
     SEVERITIES,
 )
-from leyden.devserver.receiver_check.causes import CONSIDER, causes_of
+from leyden.devserver.receiver_check.cause import CONSIDER
+from leyden.devserver.receiver_check.causes import causes_of
 from leyden.devserver.receiver_check.check import Report, check_receiver
 from leyden.devserver.receiver_check.findings import SKIPPED, Finding
 from leyden.devserver.receiver_check.report import report_resource, report_text
@@ -686,6 +690,137 @@ def test_a_pipeline_can_require_the_full_check(tmp_path: Path, capsys: pytest.Ca
 # One cause is reported once
 
 
+FORGERIES = [case.name for case in CASES if case.group == FORGED]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An endpoint that is right but for the mistakes that are chosen: a transport's `reply`, without its effect."""
+
+    verifies: bool = True
+    crashes: bool = False  # without the header webhook-id
+    skips_unsigned: bool = False
+    compares_beginnings: bool = False
+    checks_time: bool = True
+    tolerance_s: int = 300
+    prints_again: bool = False
+    compares_header: bool = False
+    key: bytes = base64.b64decode(EXAMPLE_SECRET.removeprefix("whsec_"))
+    refusal: int = 401
+    again: int = 200
+    effects: bool = False
+    acted: set[str] = field(default_factory=set)
+
+    def __call__(self, post: CallbackRequest) -> CallbackResponse:
+        headers = {name.lower(): text for name, text in post.headers.items()}
+        if self.crashes and "webhook-id" not in headers:
+            return CallbackResponse(status=500)
+        if self.verifies and not self._is_right(headers, post.body):
+            return self._answer(self.refusal, "ignored")
+        try:
+            body = json.loads(post.body)
+            charge, status = str(body["id"]), body["status"]
+        except (ValueError, TypeError):
+            return self._answer(400, "ignored")
+        except KeyError:
+            return self._answer(200, "ignored")
+        if status not in ("completed", "expired", "error"):
+            return self._answer(200 if isinstance(status, str) else 400, "ignored")
+        if not self.acted.isdisjoint((charge, headers.get("webhook-id", charge))):
+            return self._answer(200 if status != "completed" else self.again, "ignored")
+        self.acted.update((charge, headers.get("webhook-id", charge)))
+        return self._answer(200, "applied")
+
+    def _answer(self, status: int, effect: str) -> CallbackResponse:
+        return CallbackResponse(status=status, headers={"leyden-effect": effect} if self.effects else {})
+
+    def _is_right(self, headers: dict[str, str], body: bytes) -> bool:
+        given = headers.get("webhook-signature", "")
+        if self.skips_unsigned and not given:
+            return True
+        stamp = headers.get("webhook-timestamp", "")
+        if self.checks_time and not (stamp.isdigit() and abs(int(stamp) - time.time()) <= self.tolerance_s):
+            return False
+        if self.prints_again:
+            try:
+                body = json.dumps(json.loads(body), separators=(",", ":")).encode()
+            except ValueError:
+                return False
+        signed = f"{headers.get('webhook-id', '')}.{stamp}.".encode() + body
+        right = "v1," + base64.b64encode(hmac.new(self.key, signed, hashlib.sha256).digest()).decode()
+        parts = [given] if self.compares_header else given.split(" ")
+        return any(right.startswith(part) if self.compares_beginnings else part == right for part in parts)
+
+
+# Endpoints with one mistake, and the checks that it fails; a mistake is one cause.
+MISTAKES: dict[str, tuple[Endpoint, str, set[str]]] = {
+    "verifies nothing": (Endpoint(verifies=False), "Verify the signature before you look", set(FORGERIES)),
+    "verifies nothing and crashes": (
+        Endpoint(verifies=False, crashes=True), "Verify the signature before you look", set(FORGERIES)
+    ),
+    "verifies nothing, and says so": (
+        Endpoint(verifies=False, crashes=True, effects=True), "Verify the signature before you look", set(FORGERIES)
+    ),
+    "drops forgeries with 200": (
+        Endpoint(refusal=200, effects=True), "It does not act on these messages", set(FORGERIES)
+    ),
+    "skips unsigned messages": (
+        Endpoint(skips_unsigned=True), "A message without webhook-signature is not authenticated",
+        {"no-signature", "no-headers", "empty-signature"},
+    ),
+    "compares beginnings": (
+        Endpoint(compares_beginnings=True, checks_time=False), "Compare whole signatures",
+        {"cut-signature", "no-signature", "no-headers", "empty-signature"},
+    ),
+    "never looks at the time": (
+        Endpoint(checks_time=False), "compare it with your own clock", {"stale", "future", "not-a-time"}
+    ),
+    "allows one minute": (
+        Endpoint(tolerance_s=60), "Allow five minutes' difference", {"clock-behind", "clock-ahead"}
+    ),
+    "prints the JSON again": (
+        Endpoint(prints_again=True), "do not parse and print them again", {"spelled-otherwise", "unicode", "large"}
+    ),
+    "compares the header as a whole": (
+        Endpoint(compares_header=True), "one right part is enough", {"two-signatures", "other-versions"}
+    ),
+    "refuses what it has acted on": (
+        Endpoint(again=409), "do nothing and answer 200. The keys are",
+        {"duplicate", "a-day-later", "another-id", "at-once"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_once(mistake: str) -> None:
+    endpoint, fix, names = MISTAKES[mistake]
+    report = checked(replace(endpoint, acted=set()))
+    [cause] = [cause for cause in report.causes if fix in cause.fix]
+    assert set(cause.checks) & {finding.case.name for finding in report.findings} >= names & failing(report)
+    also = {name for other in report.causes if other is not cause for name in other.checks}
+    assert not also & names
+    allowed = {"stale", "future", "not-a-time"} if mistake == "compares beginnings" else set()
+    assert failing(report) <= names | allowed
+    assert len(failing(report)) > 1
+
+
+def test_an_empty_secret_is_the_cause_of_every_refusal() -> None:
+    report = checked(Endpoint(key=b""), only=["completed", "expired", "empty-secret", "bad-signature"])
+    [cause] = report.causes
+    assert cause.checks == ["completed", "expired", "empty-secret"]
+    assert cause.found.endswith("and accepts what an empty secret signs: its own secret is empty")
+    assert cause.fix.startswith("Refuse to start without a secret")
+
+
+def test_mistakes_that_are_not_the_same_are_named_beside_one_another() -> None:
+    report = checked(Endpoint(skips_unsigned=True, tolerance_s=7_200, compares_header=True))
+    assert sorted(sorted(cause.checks) for cause in report.causes if cause.severity != CONSIDER) == [
+        ["empty-signature", "no-headers", "no-signature"],
+        ["future", "stale"],
+        ["other-versions", "two-signatures"],
+    ]
+
+
 HTML = answering("200 OK", "content-type: text/html", body=b"<!doctype html><title>Shop</title>")
 FAILURES: dict[str, tuple[Talk, str, str]] = {
     "slow": (answering("200 OK", after_s=1.5), "it answers too late: 200 after ", "Answer first, work later"),
@@ -702,7 +837,6 @@ FAILURES: dict[str, tuple[Talk, str, str]] = {
     "always 200": (answering("200 OK"), "it answered 200 to every forged message", "Verify the signature"),
 }
 SCREENFUL = 40
-FORGERIES = [case.name for case in CASES if case.group == FORGED]
 
 
 @pytest.mark.parametrize(

@@ -307,8 +307,12 @@ def test_the_forms_of_a_distribution_of_amounts(value: Any, distribution: list[A
     [
         (span_distribution, "lognorm(45q)", "'45q' is not a duration"),
         (span_distribution, "logn(45s)", "no distribution 'logn'"),
-        (span_distribution, "lognorm()", "write lognorm(median, spread)"),
-        (span_distribution, "lognorm(1s, 2, 3)", "write lognorm(median, spread)"),
+        (
+            span_distribution,
+            "lognorm()",
+            "'lognorm()' has 0 values: write lognorm(median[, spread]), where what is in brackets may be",
+        ),
+        (span_distribution, "lognorm(1s, 2, 3)", "has 3 values: write lognorm(median[, spread])"),
         (span_distribution, "lognorm(1s, -1)", "0 or more"),
         (span_distribution, "lognorm(1s, nan)", "0 or more"),
         (span_distribution, "uniform(5s, 1s)", "write uniform(1s, 5s)"),

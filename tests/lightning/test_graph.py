@@ -37,7 +37,7 @@ def test_a_dumped_graph_is_loaded_as_it_was(shape):
         ("names", [1, 2, 3, 4], "/names"),
         ("names", ["a", "b", "c", "\ud800"], r"the node '\\ud800' has half a character, a surrogate"),
         ("keys", ["a", "b", "c", "\udfff"], "half a character, a surrogate"),
-        ("source", [0], "source has 1 values"),
+        ("source", [0], "source has 1 value for 3 channels"),
         ("source", [[0]] * 6, "/source"),
         ("source", [10**30] * 6, "/source"),
         ("source", [0, 1, 1, 2, 2, 2], "joins two"),

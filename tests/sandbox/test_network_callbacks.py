@@ -21,6 +21,7 @@ from standardwebhooks.webhooks import Webhook
 from leyden import Sandbox
 from leyden.callbacks.fault_kinds import KINDS as FAULTS
 from leyden.callbacks.fault_kinds import RATE_LIMIT
+from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.errors import ActionLogError, ArgumentError, ClosedError, UnknownAttempt
 from leyden.http_sandbox import HttpSandbox, create_sandbox
 from leyden.pytest_plugin import LiveServer
@@ -543,6 +544,25 @@ def test_the_journal_hash_does_not_depend_on_the_real_time_of_changed_callbacks_
         assert len(signed - {None}) == 2  # the entries have them
 
 
+@pytest.mark.parametrize("kind", sampled(sorted(CONTENT_KINDS), 5))
+def test_a_scripts_sandbox_has_the_changed_messages_as_they_were_sent(hook: Hook, kind: str) -> None:
+    """To the byte: timestamp, signature, and what the fault has changed."""
+    with Sandbox(seed=4, egress="loopback") as sandbox:
+        if kind == "old_secret":
+            sandbox.ask("POST", "/sandbox/v1/webhook-secret/rotate")
+        sandbox.faults.add(kind)
+        paid(sandbox, hook.url)
+        sandbox.run()
+        [got] = hook.inbox
+        again = repeated(sandbox)
+        assert repeated(again).script() == again.script() == sandbox.script()
+        of_run, of_script = (deliveries(one) for one in (sandbox, again))
+        [sent] = of_script[0]["attempts"][0]["sent"]
+        assert sent["body"].encode() == got.body
+        assert sent["headers"].items() <= got.headers.items()
+        assert of_script == of_run
+
+
 def test_what_a_scripts_sandbox_does_after_the_recording_is_blocked() -> None:
     statuses = [500]
     with threaded(lambda got: statuses.pop(0)) as hook, Sandbox(egress="loopback") as sandbox:
@@ -653,6 +673,9 @@ def test_a_recorded_response_belongs_to_an_attempt() -> None:
         ({"status": 200, "note": 5}, "note=5"),
         ({"status": 200, "copy": 5}, "copy=5"),
         ({"status": 200, "attempt": 0}, "attempt=0"),
+        ({"status": 200, "signed": "x"}, "signed='x' are no such headers"),
+        ({"status": 200, "signed": {"host": "x"}}, "give a dict of webhook-timestamp and webhook-signature"),
+        ({"status": 200, "signed": {"webhook-timestamp": 5}}, "signed=5"),
         ({"status": 200, "delivery_id": None}, "delivery_id=None"),
     ],
 )

@@ -169,7 +169,12 @@ ONCE = (
     "when it is there already, do nothing and answer 200."
 )
 VERIFY_FIRST = "Verify the signature before you look at the body, and answer 401 when none of its parts is right."
-_CLOCK = "Compare webhook-timestamp with your own clock, and refuse what is more than five minutes off, either way."
+CLOCK = (
+    "Read webhook-timestamp as whole seconds, compare it with your own clock, and refuse what is more than five "
+    "minutes off, either way."
+)
+_DIFFERENCE = "Allow five minutes' difference in either direction, as Standard Webhooks says: clocks are wrong."
+_COVERS = "The signature covers id.timestamp.body, not the body alone: else old messages return as new ones."
 _AFTER = "Check what the body says before you use it, and answer 400 when you cannot use it; log it, and do not crash."
 
 CASES: tuple[Case, ...] = (
@@ -204,14 +209,14 @@ CASES: tuple[Case, ...] = (
          "Compare the media type without its parameters."),
     Case("clock-behind", VALID, "Our clock is four minutes behind yours", MINOR, ACCEPTED,
          lambda s: [s.request(s.paid(), timestamp=s.now_s - 240)],
-         "Allow five minutes' difference, as Standard Webhooks says: networks are slow and clocks are wrong."),
+         _DIFFERENCE),
     Case("clock-ahead", VALID, "Our clock is four minutes ahead of yours", MINOR, ACCEPTED,
          lambda s: [s.request(s.paid(), timestamp=s.now_s + 240)],
-         "Allow five minutes' difference in either direction."),
+         _DIFFERENCE),
     Case("two-signatures", VALID, "Two signatures, and yours is the second", SERIOUS, ACCEPTED,
          lambda s: [s.request(s.paid(), secrets=[s.unknown_secret, s.secret])],
-         "webhook-signature is a list with spaces between: one right part is enough. While a secret is changed, old "
-         "and new sign."),
+         "webhook-signature is a list with spaces between: one right part is enough, whatever the other parts are. "
+         "While a secret is changed, old and new sign."),
     Case("other-versions", VALID, "Signatures of unknown versions beside the right one", SERIOUS, ACCEPTED,
          _other_versions,
          "Pass over the parts of webhook-signature that do not begin with v1, and go on with the next."),
@@ -260,10 +265,9 @@ CASES: tuple[Case, ...] = (
     Case("changed-body", FORGED, "The amount was changed after signing", CRITICAL, REJECTED, _changed_body,
          f"{VERIFY_FIRST} {VERIFY_BYTES}"),
     Case("changed-id", FORGED, "The webhook-id was changed after signing", CRITICAL, REJECTED, _changed_id,
-         "The signature covers id.timestamp.body, not the body alone: else old messages return under new ids."),
+         _COVERS),
     Case("changed-timestamp", FORGED, "A message of yesterday under today's timestamp", CRITICAL, REJECTED,
-         _changed_timestamp,
-         "The signature covers id.timestamp.body, not the body alone: else old messages can be made new."),
+         _changed_timestamp, _COVERS),
     Case("no-signature", FORGED, "The signature is missing", CRITICAL, REJECTED,
          lambda s: [s.request(s.paid(), drop=["webhook-signature"])],
          "A message without webhook-signature is not authenticated: answer 401 before you read the body."),
@@ -274,13 +278,14 @@ CASES: tuple[Case, ...] = (
          lambda s: [s.request(s.paid(), signature="")],
          "An empty list of signatures has no right one: require at least one that matches."),
     Case("cut-signature", FORGED, "Only the first letters of the signature", CRITICAL, REJECTED, _cut_signature,
-         "Compare whole signatures, in constant time (hmac.compare_digest, crypto.timingSafeEqual)."),
+         "Compare whole signatures, in constant time (hmac.compare_digest, crypto.timingSafeEqual). The beginning of "
+         "a signature, an empty one and a missing one are none: answer 401."),
     Case("unknown-version", FORGED, "The only signature is of an unknown version", SERIOUS, REJECTED, _only_unknown,
          "Count v1 parts only. You cannot know what a v2 signature covers."),
     Case("stale", FORGED, "A message of an hour ago, correctly signed", SERIOUS, REJECTED,
-         lambda s: [s.request(s.paid(), timestamp=s.now_s - 3_600)], _CLOCK),
+         lambda s: [s.request(s.paid(), timestamp=s.now_s - 3_600)], CLOCK),
     Case("future", FORGED, "A message from an hour ahead, correctly signed", SERIOUS, REJECTED,
-         lambda s: [s.request(s.paid(), timestamp=s.now_s + 3_600)], _CLOCK),
+         lambda s: [s.request(s.paid(), timestamp=s.now_s + 3_600)], CLOCK),
     Case("not-a-time", FORGED, "A timestamp that is not a number", SERIOUS, REJECTED,
          lambda s: [s.request(s.paid(), timestamp="yesterday")],
          "Read webhook-timestamp as whole seconds, and answer 400 when it is anything else."),

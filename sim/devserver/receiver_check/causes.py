@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 from leyden.devserver.receiver_check.cases import (
@@ -14,12 +13,11 @@ from leyden.devserver.receiver_check.cases import (
     SEVERITIES,
     VALID,
     VERIFY_BYTES,
-    VERIFY_FIRST,
 )
+from leyden.devserver.receiver_check.cause import CONSIDER, Cause
 from leyden.devserver.receiver_check.findings import (
     ACTED,
     BLOCKED,
-    EFFECT,
     FAIL,
     NOTICE,
     SKIPPED,
@@ -31,10 +29,9 @@ from leyden.devserver.receiver_check.findings import (
     seconds,
     what_follows,
 )
+from leyden.devserver.receiver_check.signature_causes import corrected_by, is_accepted, nothing_verified
 from leyden.server.callbacks.deliveries import GONE
 from leyden.server.callbacks.egress import THEN_REPLAY
-
-CONSIDER = "consider"  # the severity of a cause without a failure
 
 _ANSWER_FIRST = (
     "Answer first, work later: store the message, answer 200, and do the work afterwards. A callback that is not "
@@ -64,32 +61,12 @@ _DECLINED = {
     ),
 }
 
+_KEYS = "The keys are webhook-id and the Charge's id, and paid is final."
+# The checks in which it must answer 2xx to what it has acted on already.
+_AGAIN = frozenset({"duplicate", "a-day-later", "another-id", "at-once"})
+_EMPTY_SECRET = "empty-secret"  # the check whose messages an endpoint without a secret of its own accepts
+
 _MAYBE_SECRET = "If it answers so to a wrong signature, give its secret with --secret (secret)."
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why checks fail: what the receiver does, how to correct it, and the findings that this explains.
-
-    `is_common`: it explains the whole result, so it is the first thing to correct. `severity` is the worst of its
-    failures, or `consider` if no check fails.
-    """
-
-    found: str
-    fix: str
-    findings: Sequence[Finding]
-    is_common: bool = False
-
-    @property
-    def severity(self) -> str:
-        """The worst severity of its failures, or `consider`."""
-        failed = [finding.severity for finding in self.findings if finding.verdict == FAIL]
-        return min(failed, key=SEVERITIES.index, default=CONSIDER)
-
-    @property
-    def checks(self) -> list[str]:
-        """The names of the checks that it explains."""
-        return [finding.case.name for finding in self.findings]
 
 
 def causes_of(url: str, findings: Sequence[Finding]) -> list[Cause]:
@@ -118,7 +95,7 @@ def common_outcome(findings: Sequence[Finding]) -> str:
 def _by_fix(findings: Sequence[Finding]) -> Iterator[Cause]:
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
-        groups.setdefault((finding.verdict, finding.case.fix), []).append(finding)
+        groups.setdefault((finding.verdict, corrected_by(finding, findings)), []).append(finding)
     for (_, fix), members in groups.items():
         yield Cause("; ".join(dict.fromkeys(finding.found for finding in members)), fix, members)
 
@@ -292,6 +269,9 @@ def _valid_refused(url: str, findings: Sequence[Finding], left: Sequence[Finding
     found = f"it answered {outcome} to every valid message"
     more, fix = _refusal(url, exchange)
     explained = [finding for finding in left if finding.outcomes == {outcome}]
+    if empty := [one for one in left if one.case.name == _EMPTY_SECRET and is_accepted(one) and not one.is_right]:
+        found, more = f"{found}, and accepts what an empty secret signs", ": its own secret is empty"
+        fix, explained = empty[0].case.fix, [*explained, *empty]
     return Cause(found + more, fix, explained, is_common=True)
 
 
@@ -322,39 +302,6 @@ def _refusal(url: str, exchange: Exchange) -> tuple[str, str]:
     return "", f"{_OTHER_SECRET} Otherwise look at the body of its answer. {_KNOWN}"
 
 
-def _all_accepted(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
-    forged = [finding for finding in findings if finding.case.group == FORGED and finding.exchanges]
-    answers = [exchange.answer for finding in forged for exchange in finding.exchanges]
-    if len(forged) < 2 or not all(is_status(2, answer.status) for answer in answers):
-        return None
-    explained = [
-        finding
-        for finding in left
-        if finding in forged or (finding.case.group == MALFORMED and finding.verdict == NOTICE)
-    ]
-    page = any("html" in answer.headers.get("content-type", "") for answer in answers)
-    statuses = " and ".join(dict.fromkeys(str(answer.status) for answer in answers))
-    is_every = len(forged) == sum(finding.case.group == FORGED for finding in findings)
-    messages = "every forged message" if is_every else f"each of the {len(forged)} forged messages that were sent"
-    found = f"it answered {statuses} to {messages}{', with an HTML page' if page else ''}"
-    more, fix = _acceptance([exchange.effect for finding in forged for exchange in finding.exchanges])
-    if page:
-        fix = f"A page for people answers at {urlsplit(url).path or '/'}: check the path of the URL. Then: {fix}"
-    return Cause(found + more, fix, explained, is_common=True)
-
-
-def _acceptance(effects: Sequence[str]) -> tuple[str, str]:
-    """The meaning of a 2xx to every forged message, given the reported effects, and the correction."""
-    if all(effect == "applied" for effect in effects):
-        return f": it verifies nothing, as its {EFFECT} says", VERIFY_FIRST
-    if all(effect == "ignored" for effect in effects):
-        return "", (
-            f"Answer 4xx to what does not verify. It does not act on these messages, as its {EFFECT} says, but the "
-            "sender cannot see that: to the sender they count as accepted."
-        )
-    return "", f"Answer 4xx to what does not verify. {VERIFY_FIRST}"
-
-
 def _acted_twice(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
     # Unique keys do not correct the rest: a first message may be one to ignore, too.
     acted = [finding for finding in left if finding.about == ACTED and finding.case.group == REPEATED]
@@ -362,8 +309,27 @@ def _acted_twice(url: str, findings: Sequence[Finding], left: Sequence[Finding])
         return None
     return Cause(
         "it acted again on messages that it must ignore, as its leyden-effect says",
-        f"{ONCE} The keys are webhook-id and the Charge's id, and paid is final.",
+        f"{ONCE} {_KEYS}",
         acted,
+    )
+
+
+def _refused_again(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
+    """Messages about what it has acted on already are refused, and so they are sent again."""
+    refused = [finding for finding in left if finding.case.name in _AGAIN and _refuses_the_last(finding)]
+    if len(refused) < 2:
+        return None
+    statuses = dict.fromkeys(
+        str(one.answer.status) for finding in refused for one in finding.exchanges if is_status(4, one.answer.status)
+    )
+    found = f"it answered {' and '.join(statuses)} to messages about what it has acted on already"
+    return Cause(f"{found}: {what_follows(map(int, statuses))}", f"{ONCE} {_KEYS}", refused)
+
+
+def _refuses_the_last(finding: Finding) -> bool:
+    statuses = [exchange.answer.status for exchange in finding.exchanges]
+    return (
+        not finding.about and any(is_status(2, one) for one in statuses) and any(is_status(4, one) for one in statuses)
     )
 
 
@@ -375,5 +341,6 @@ def _slow(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cau
 
 # In the order in which they explain findings.
 _COMMON = (
-    _unanswered, _late, _silent_now_and_then, _declined, _valid_refused, _all_accepted, _acted_twice, _slow
+    _unanswered, _late, _silent_now_and_then, _declined, _valid_refused, nothing_verified, _acted_twice,
+    _refused_again, _slow
 )  # fmt: skip

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from leyden.arguments import hint
 from leyden.devserver.awaited_delivery import deliver, deliver_together
 from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, SERIOUS, VALID, Case
-from leyden.devserver.receiver_check.causes import Cause, causes_of, common_outcome
+from leyden.devserver.receiver_check.cause import Cause
+from leyden.devserver.receiver_check.causes import causes_of, common_outcome
 from leyden.devserver.receiver_check.findings import (
     BLOCKED,
     EFFECT,

@@ -8,7 +8,7 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Any
 
-from leyden.devserver.receiver_check.causes import Cause
+from leyden.devserver.receiver_check.cause import Cause
 from leyden.devserver.receiver_check.check import Report
 from leyden.devserver.receiver_check.findings import FAIL, NOTICE, PASS, SKIPPED, UNJUDGED, VERDICTS, Exchange, Finding
 from leyden.devserver.receiver_check.report_html import report_html

@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 from leyden.arguments import real_number
+from leyden.callbacks.mutations import SIGNATURE, STAMP
 from leyden.errors import ActionLogError, ArgumentError
 from leyden.json_files import MAX_DEPTH, WRONG_DATA
 from leyden.lab.actions.action_schema import SAVED_ACTION_LOG
@@ -110,6 +111,9 @@ class ActionLog:
             "time_s": time_s,
             "signed_s": _signed_s(world, request),
         }
+        hit = None if request.copied_by is not None else world.faults.hits.row(request.delivery_id, request.attempt)
+        if hit is not None and hit["sent"]:
+            facts["signed"] = {name: request.headers[name] for name in (STAMP, SIGNATURE) if name in request.headers}
         self.add("response", facts)
 
     def catch_up(self, world: World) -> list[Fired]:

@@ -9,6 +9,7 @@ from jsonschema_rs import Draft202012Validator
 
 from leyden.arguments import ALL_MSAT, MAX_COUNT, MAX_SPAN_MS
 from leyden.callbacks.fault_kinds import FaultSpec
+from leyden.callbacks.mutations import SIGNATURE, STAMP
 from leyden.callbacks.replies import REPLY_SCHEMA, WORDS
 from leyden.errors import ForkError
 from leyden.json_files import DocumentKind
@@ -105,6 +106,7 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
         "headers": {"type": "object", "additionalProperties": _TEXT}, "body": _TEXT, "error": _TEXT_OR_NULL,
         "note": _TEXT, "latency_ms": _SPAN_MS, "time_s": {"type": "integer", **_NUMBER},
         "signed_s?": {"type": ["integer", "null"], **_NUMBER},
+        "signed?": {"type": "object", "properties": {STAMP: _TEXT, SIGNATURE: _TEXT}, "additionalProperties": False},
     },
     "stop": {"traffic": _TEXT},
 }  # fmt: skip

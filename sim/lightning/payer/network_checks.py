@@ -14,6 +14,7 @@ from leyden.lightning.payer.payment_scripts import MAX_PARTS
 from leyden.lightning.payer.payment_session import PaymentSession
 from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
+from leyden.repr_tables import counted
 from leyden.server.errors import StoreError
 from leyden.server.printable import cut
 
@@ -69,7 +70,7 @@ def check_saved(engine: Engine, saved: Mapping[str, Any]) -> None:
         if any(edge not in edges for edge in balance):
             raise StoreError(f"network/balance has a channel that does not exist: {there}")
     elif len(balance) != edge_count:
-        raise StoreError(f"network/balance has {len(balance)} values, and {there}")
+        raise StoreError(f"network/balance has {counted(len(balance), 'value')}, and {there}")
 
 
 def check_closed(engine: Engine, saved: Mapping[str, Any]) -> None:

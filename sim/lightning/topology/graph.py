@@ -13,6 +13,7 @@ from jsonschema_rs import Draft4Validator
 from leyden.arguments import ALL_MSAT
 from leyden.errors import GraphError
 from leyden.json_files import DocumentKind
+from leyden.repr_tables import counted
 from leyden.server.printable import quoted
 
 Ints = npt.NDArray[np.int64]
@@ -75,7 +76,9 @@ class Graph:
         for name in _COLUMNS:
             column, entries = getattr(self, name), channels if name == "capacity_msat" else 2 * channels
             if column.shape != (entries,):
-                raise GraphError(f"{name} has {len(column)} values for {channels} channels: give {entries}")
+                raise GraphError(
+                    f"{name} has {counted(len(column), 'value')} for {counted(channels, 'channel')}: give {entries}"
+                )
             if ((column < 0) | (column > ALL_MSAT)).any():
                 raise GraphError(f"{name} has a value that is below 0, or more msat than all bitcoins: correct it")
         ends = np.concatenate([self.source, self.target])
@@ -88,7 +91,9 @@ class Graph:
         if len(set(self.names)) != nodes:
             raise GraphError("two nodes have one name: give each node a name of its own")
         if self.keys and (len(self.keys) != nodes or len(set(self.keys)) != nodes):
-            raise GraphError(f"keys has {len(self.keys)} values for {nodes} nodes: give each node a key of its own")
+            raise GraphError(
+                f"keys has {counted(len(self.keys), 'value')} for {nodes} nodes: give each node a key of its own"
+            )
         if self.shop is not None and self.shop not in range(nodes):
             raise GraphError(f"shop is {self.shop}: give the number of one of the {nodes} nodes, from 0")
 

@@ -17,7 +17,7 @@ ANY = "any"  # the state of a wait for deliveries in any state
 _GIVE_URL = "give it one for its further payments (PATCH /v0/static-charges/{})"
 _CONDITIONS = {
     DELIVERED: "ends as delivered only if its URL answers with a 2xx status",
-    EXHAUSTED: "ends as exhausted only if all its attempts fail",
+    EXHAUSTED: "ends as exhausted only if all attempts that remain fail",
     BLOCKED: "ends as blocked only if its URL leads to an address that is not allowed",
     STOPPED: "ends as stopped only if its URL answers 410",
     PENDING: "is pending only while its attempts fail",
