@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 from jsonschema_rs import Draft4Validator, Draft202012Validator
 
 from leyden.server.errors import LeydenError
+from leyden.server.pipes import read_file
 from leyden.server.printable import cut, printable
 from leyden.server.version import VERSION
 
@@ -106,8 +107,7 @@ class DocumentKind(NamedTuple):
             size = Path(path).stat().st_size
             if size > self.max_bytes:
                 raise self.refusal(str(path), f"it has {size} bytes, and at most {self.max_bytes} are read")
-            with Path(path).open("rb") as file:
-                data = file.read(self.max_bytes + 1)  # a device or a pipe has no size
+            data = read_file(path, self.max_bytes + 1)  # a device or a pipe has no size
         except FileNotFoundError:
             raise self.error(f"{shown(path)} does not exist: give the path of a {self.name} file") from None
         except (OSError, ValueError) as error:  # ValueError: a path with a null byte
@@ -131,8 +131,7 @@ class InputError(LeydenError):
 def read_bytes(path: str | Path) -> bytes:
     """The bytes of a file, at most `MAX_FILE_BYTES`. Raises `InputError` with one line."""
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)  # a device or a pipe has no size, and perhaps no end
+        data = read_file(path, MAX_FILE_BYTES + 1)
     except OSError as problem:
         raise InputError(f"{shown(path)}: {problem.strerror}; check the path") from None
     if len(data) > MAX_FILE_BYTES:

@@ -11,8 +11,11 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+
+from leyden.server.pipes import open_to_write
 
 # A directory or a mount that does not permit another file, and a rename onto a file that was mounted by itself.
 _NO_OTHER_FILE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -31,16 +34,59 @@ def write_document(path: str | Path, text: str) -> None:
     _write(path, text, None)
 
 
+def check_file(path: str | Path) -> None:
+    """Raise `OSError` if a file cannot be written there, before what takes long. Nothing is changed, and a pipe is not
+    opened: its reader would see an end."""
+    target = os.path.realpath(path)
+    try:
+        former = os.stat(path)
+    except FileNotFoundError:
+        with _made(_new_file(os.path.dirname(target), 0o600)):
+            return
+    if stat.S_ISDIR(former.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def check_directory(path: str | Path) -> None:
+    """Raise `OSError` if there is no directory in which files can be written and none can be made, before what takes
+    long. Nothing is changed."""
+    made: list[Path] = []
+    try:
+        for place in reversed((Path(path), *Path(path).parents)):
+            if not place.exists():
+                place.mkdir()
+                made.append(place)
+        with _made(_new_file(str(path), 0o600)):
+            pass
+    finally:
+        for place in reversed(made):
+            with contextlib.suppress(OSError):  # another program may have put a file there
+                place.rmdir()
+
+
+@contextlib.contextmanager
+def _made(file: tuple[int, str]) -> Iterator[None]:
+    """A new file that is removed at the end."""
+    descriptor, path = file
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+        os.unlink(path)
+
+
 def _write(path: str | Path, text: str, mode: int | None) -> None:
     """`mode` None: the mode that the file has, or that of a new file."""
     data = text.encode("utf-8")
     target = os.path.realpath(path)  # a link stays a link
     try:
-        former: os.stat_result | None = os.stat(target)
+        former: os.stat_result | None = os.stat(path)  # of a pipe of this process, a link with no target
     except FileNotFoundError:
         former = None
     if former is not None and not stat.S_ISREG(former.st_mode):
-        with open(path, "wb") as file:  # a terminal or a pipe; a directory raises
+        with open_to_write(path) as file:  # a directory raises
             file.write(data)
         return
     if former is not None and not os.access(target, os.W_OK):

@@ -12,6 +12,7 @@ from leyden.server.contract.document.parse_cache import PackagedDocument, checke
 from leyden.server.contract.json_pointer import contract_error, suggestion
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
+from leyden.server.pipes import read_file
 
 if TYPE_CHECKING:
     from leyden.server.contract.document.overlay import Overlay
@@ -161,8 +162,7 @@ def _document(file: Path, noun: str, named: str) -> tuple[Any, PackagedDocument 
 
 def _read(file: Path, noun: str) -> bytes:
     try:
-        with file.open("rb") as opened:
-            data = opened.read(_MAX_BYTES + 1)  # a device or a pipe has no size, and perhaps no end
+        data = read_file(file, _MAX_BYTES + 1)
     except OSError as error:
         raise ContractError(f"{file}: cannot read this {noun} ({error.strerror or error}); check the path") from None
     if len(data) > _MAX_BYTES:

@@ -198,6 +198,14 @@ def create_private(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
+def has_journal(directory: Path) -> bool:
+    """Whether a directory has a journal. Raises `StoreError` for a place where no directory can be, or be read."""
+    try:
+        return (directory / JOURNAL_NAME).exists()
+    except OSError as error:
+        raise StoreError(f"{directory} cannot be used ({error.strerror}): choose another place") from None
+
+
 def make_directory(directory: Path) -> None:
     """Make a directory that only this user can enter, and those above it likewise, unless they exist. Raises
     `StoreError`."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from leyden.server.errors import StoreError
-from leyden.server.store.journal import JOURNAL_NAME, load
+from leyden.server.store.journal import JOURNAL_NAME, has_journal, load
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
@@ -23,7 +23,7 @@ class ProjectFolders:
     """
 
     def __init__(self, data: str, keys: Sequence[str]) -> None:
-        if data != IN_MEMORY and (Path(data) / JOURNAL_NAME).exists():
+        if data != IN_MEMORY and has_journal(Path(data)):
             raise StoreError(
                 f"{data} is the directory of one sandbox, and a server has a directory for each project below its own: "
                 "give another one, or serve this one from Python with Sandbox(data=...).serve()"

@@ -8,7 +8,8 @@ from html import escape
 from pathlib import Path
 
 from leyden.json_files import InputError
-from leyden.written_files import write_private
+from leyden.json_files import shown as shown_path
+from leyden.written_files import check_file, write_private
 
 _STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 
@@ -73,6 +74,16 @@ def shown(text: str) -> str:
     return escape("".join(char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}" for char in text))
 
 
+def check_report(place: str | None) -> None:
+    """Raise `InputError` if a report cannot be written there, before the checks run."""
+    if place in (None, "-"):
+        return
+    try:
+        check_file(place)
+    except OSError as error:
+        raise _unwritable(place, error) from None
+
+
 def write_report(place: str | None, text: str) -> None:
     """Write a report to a file that only its owner may read, or print it for `-`. Raises `InputError`."""
     if place is None:
@@ -83,4 +94,8 @@ def write_report(place: str | None, text: str) -> None:
     try:
         write_private(place, text)  # it has requests with valid signatures, or the output of a program
     except OSError as error:
-        raise InputError(f"{place}: {error.strerror}; choose another file for the report") from None
+        raise _unwritable(place, error) from None
+
+
+def _unwritable(place: str, error: OSError) -> InputError:
+    return InputError(f"{shown_path(place)}: {error.strerror}; choose another file for the report")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -35,7 +33,7 @@ from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.system.clock import system_time_ms
-from leyden.written_files import write_document, write_private
+from leyden.written_files import check_directory, check_file, write_document, write_private
 
 _FINITE = frozenset({"conformance", "obligations"})  # engines that end by themselves
 _MOST_NAMES = 100  # of obligations that were not tested, in the output
@@ -171,8 +169,9 @@ def _target_of(case: Case, url: str, options: argparse.Namespace) -> Target:
             f" {shlex.quote(name)}, or --adapter {NO_ADAPTER} to replay what needs none"
         )
     keys = {"api_key": options.api_key, "second_api_key": options.second_api_key}
+    target = target_at(case.found_on, url, **keys, adapter=options.adapter or case.adapter)
     print(f"leyden replay: at {_shown_url(url)}", file=sys.stderr)
-    return target_at(case.found_on, url, **keys, adapter=options.adapter or case.adapter)
+    return target
 
 
 def _without_violation(case: Case, target: Target, url: str | None) -> str:
@@ -315,23 +314,20 @@ def _check_report(path: Path, form: str) -> None:
             replace_between_markers(text, "coverage", "")
         except LeydenError as error:
             raise HarnessError(f"{path}: {error}") from None
-    existed = path.exists()
     try:
-        path.open("ab").close()
+        check_file(path)
     except OSError as error:
-        raise HarnessError(f"{path}: {error.strerror}; check the path") from None
-    if not existed:
-        path.unlink()
+        raise HarnessError(f"{shown(path)}: {error.strerror}; check the path") from None
 
 
 def _check_directory(folder: Path) -> None:
     """Raise `HarnessError` if the directory cannot be created, before a long run."""
-    nearest = next(each for each in (folder, *folder.absolute().parents) if os.path.lexists(each))
     try:
-        tempfile.TemporaryDirectory(dir=nearest).cleanup()
-    except OSError:
-        where = shown(folder) if nearest == folder else f"{shown(folder)}: {shown(nearest)}"
-        raise HarnessError(f"{where} is no directory that can be written; choose another for the cases") from None
+        check_directory(folder)
+    except OSError as error:
+        raise HarnessError(
+            f"{shown(folder)} is no directory that can be written ({error.strerror}); choose another for the cases"
+        ) from None
 
 
 def _rendered(report: CampaignReport, file: Path, form: str) -> str:

@@ -41,10 +41,10 @@ def _describe_init(init: argparse.ArgumentParser) -> None:
 
 def _init(options: argparse.Namespace) -> int:
     folder = Path(options.folder)
-    existing = [name for name in FILES if (folder / name).exists()]
-    if existing:
-        raise QaError(f"{folder / existing[0]} exists: move it away, or choose another directory")
     try:
+        existing = [name for name in FILES if (folder / name).exists()]
+        if existing:
+            raise QaError(f"{folder / existing[0]} exists: move it away, or choose another directory")
         folder.mkdir(parents=True, exist_ok=True)
         for name in FILES:
             (folder / name).write_text(files("leyden.qa").joinpath(name).read_text("utf-8"), encoding="utf-8")

@@ -19,7 +19,7 @@ from leyden.server.callbacks.egress import Egress, parse_timeout
 from leyden.server.contract.load import is_overlay_name
 from leyden.server.contract.types import Contract
 from leyden.server.printable import quoted
-from leyden.server.store.journal import JOURNAL_NAME
+from leyden.server.store.journal import JOURNAL_NAME, has_journal
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
 from leyden.world.config import WorldConfig, chosen_network, created_network, read_network, world_config
@@ -40,7 +40,7 @@ _PROJECT = re.compile(r"[0-9a-f]{16}")
 
 def _check_directory(data: Path) -> None:
     """Raise `StoreError` for a directory of a server, which has those of its projects."""
-    found = [] if (data / JOURNAL_NAME).exists() else sorted(data.glob(f"*/{JOURNAL_NAME}"))
+    found = [] if has_journal(data) else sorted(data.glob(f"*/{JOURNAL_NAME}"))
     projects = [journal.parent for journal in found if _PROJECT.fullmatch(journal.parent.name)]
     if projects:
         raise StoreError(

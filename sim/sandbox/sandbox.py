@@ -44,7 +44,7 @@ from leyden.server.contract.types import Contract
 from leyden.server.version import VERSION
 from leyden.world.loopback import LoopbackResponse
 from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
-from leyden.world.snapshots.snapshots import dump_world, fork_world, restore_world
+from leyden.world.snapshots.snapshots import dump_world, fork_world, restore_world, savable
 from leyden.world.stored_snapshots import position_of
 from leyden.world.world import World
 from leyden.written_files import write_private
@@ -335,13 +335,13 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         return self
 
     def save(self, path: str | Path) -> Path:
-        """Write a snapshot to a JSON file, for `Sandbox.load`. Raises `ForkError`.
+        """Write a snapshot to a JSON file, for `Sandbox.load`. Raises `ForkError`, also for a sandbox of a directory in
+        which somebody changed a row: `load` would refuse the file. The error names the row.
 
-        The file has the API keys and the webhook secrets, so only its owner may read it (0600).
-        """
+        The file has the API keys and the webhook secrets, so only its owner may read it (0600)."""
         path = checked_path("path", path)
         with self.session.progress.shown("save"):
-            text = json.dumps(self.snapshot()) + "\n"
+            text = json.dumps(savable(self.world, self.snapshot())) + "\n"
             try:
                 write_private(path, text)
             except OSError as error:

@@ -78,7 +78,6 @@ class World:
         self.public_url = public_url
         self.external_transport = external_transport
         self.store = store
-        self.notes = [*store.notes]  # about the directory: what was mended at the start
         self.start_at_ms: int | None = None  # to which a server moves a paused clock at its start
         self.can_start_now = False  # whether a restart of its server with `--start now` sets its clock
         self.control_handlers = control_handlers
@@ -103,7 +102,8 @@ class World:
         )
         with gc_paused(), errors_of_directory(store):  # a timer and a callback for every open row: all of them stay
             upgrade(store)
-            self.notes += check_directory(store, config.contract)
+            self.contradictions = check_directory(store, config.contract)  # with which no file of it could be loaded
+            self.notes = [*store.notes, *self.contradictions]  # about the directory: what was mended at the start, too
             self._install(build(config, self._environment, fork_of=None if fork_of is None else fork_of.payments))
             self._resume()
         self._register()

@@ -33,6 +33,7 @@ LAYERS: list[tuple[str, ...]] = [
         "server.ports",
         "server.html",
         "server.printable",
+        "server.pipes",
         "server.spelling",
         "server.one_at_a_time",
     ),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 
 import orjson
@@ -24,7 +26,7 @@ from leyden.commands.served.sandbox_output import (
     sandbox_path,
 )
 from leyden.json_files import STANDARD_INPUT, InputError, read_bytes, shown
-from leyden.written_files import write_private
+from leyden.written_files import check_file, write_private
 
 _SNAPSHOTS = (
     Column("id", lambda row: row["id"]),
@@ -160,18 +162,29 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    raw = Client(options)("GET", f"{sandbox_path(options)}/export", what=sandbox_named(options), timeout_s=None)
+    client = Client(options)
+    if options.file != "-":
+        with _errors_of(options.file):
+            check_file(options.file)
+    raw = client("GET", f"{sandbox_path(options)}/export", what=sandbox_named(options), timeout_s=None)
     if options.file == "-":
         print_raw(raw)
         return 0
-    try:
+    with _errors_of(options.file):
         write_private(options.file, raw.decode() + "\n")  # it has the keys and the secrets of the sandbox
-    except OSError as error:
-        raise InputError(f"{shown(options.file)}: {error.strerror}; choose another file") from None
     print(
         f"{shown(options.file)}: {len(raw) + 1:,} bytes, with the API keys and secrets of the sandbox", file=sys.stderr
     )
     return 0
+
+
+@contextmanager
+def _errors_of(file: str) -> Iterator[None]:
+    """While a file is written, or may be: an error of the system is an `InputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{shown(file)}: {error.strerror}; choose another file") from None
 
 
 def _import(options: argparse.Namespace) -> int:

@@ -44,12 +44,14 @@ def client_check(options: argparse.Namespace) -> int:
     from leyden.devserver.client_check.check import check_client
     from leyden.devserver.client_check.report import report_resource, report_text
     from leyden.devserver.client_check.report_html import report_html
-    from leyden.devserver.report_page import write_report
+    from leyden.devserver.report_page import check_report, write_report
     from leyden.json_files import InputError
 
     command = options.command_line[1:] if options.command_line[:1] == ["--"] else options.command_line
     if not command:
         raise InputError("there is no command to run: write leyden client-check -- COMMAND")
+    for place in (options.json, options.html):
+        check_report(place)
     report = check_client(command, only=options.only, limit_s=options.limit)
     if "-" not in (options.json, options.html):
         print(report_text(report), end="")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from leyden.devserver.control.pages import Page, page
 from leyden.devserver.control.sandbox_state import sandbox_state
+from leyden.errors import ForkError
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import EncodedJson, Request
@@ -17,7 +19,7 @@ from leyden.server.version import VERSION
 from leyden.world.persistence.encoded_state import BATCH
 from leyden.world.ports import Slices
 from leyden.world.snapshots.frozen_state import FrozenState
-from leyden.world.snapshots.snapshots import freeze_world, prepared, restore_world, return_to
+from leyden.world.snapshots.snapshots import CONTRADICTIONS, freeze_world, prepared, restore_world, return_to, savable
 from leyden.world.stored_snapshots import MAX_SNAPSHOTS, StoredSnapshot
 from leyden.world.world import World
 
@@ -45,7 +47,7 @@ class CopyControl:
         await self._hash_journal(slices)
         _check_room(world)
         with world.lock:
-            state, rate = frozen_state(world), world.clock.rate
+            state, rate = frozen_state(world, stays_here=True), world.clock.rate
         content = await state.encoded(slices)
         _check_room(world)  # another request may have made one meanwhile
         now_ms, journal_hash = state.clock["now"], state.journal.hash
@@ -104,6 +106,8 @@ class CopyControl:
         slices = self._world.slices()
         await self._hash_journal(slices)
         state = frozen_state(self._world)
+        if self._world.contradictions:
+            await self._world.run_apart(partial(_check_savable, self._world, state.detach()))
         return EncodedJson(state.outline(), await state.encoded(slices))
 
     # Used by the operations of the server, too
@@ -111,7 +115,7 @@ class CopyControl:
     def state_to_fork(self, call: Request) -> tuple[ReadState, float]:
         """The state from which the body forks, and the rate of its clock."""
         if call.body.get("snapshot") is None:
-            return frozen_state(self._world).detach().restorable, self._world.clock.rate
+            return frozen_state(self._world, stays_here=True).detach().restorable, self._world.clock.rate
         snapshot = self._named(call)
         return snapshot.state, snapshot.rate
 
@@ -150,9 +154,10 @@ class CopyControl:
         return snapshot
 
 
-def frozen_state(world: World) -> FrozenState:
+def frozen_state(world: World, *, stays_here: bool = False) -> FrozenState:
     """The state of a world as `Sandbox.save` writes it, as it is at this moment, without an action log: a server
-    records none. Raises `Conflict` between two states."""
+    records none. One that `stays_here`, in this process, is not checked when it is restored. Raises `Conflict` between
+    two states."""
     with world.lock:
         with world.exclusive():
             """Events that are due on a live clock run first."""
@@ -161,7 +166,16 @@ def frozen_state(world: World) -> FrozenState:
                 "this sandbox is between two states: time is moved in it, or a callback is in flight to the network;"
                 " wait until that has ended, then copy the sandbox"
             )
-        return freeze_world(world, leyden=VERSION)
+        more = {CONTRADICTIONS: world.contradictions} if stays_here and world.contradictions else {}
+        return freeze_world(world, leyden=VERSION, **more)
+
+
+def _check_savable(world: World, state: FrozenState) -> None:
+    """Raise `Conflict` for a state whose file could not be loaded."""
+    try:
+        savable(world, state.values())
+    except ForkError as error:
+        raise Conflict(str(error)) from None
 
 
 def _check_room(world: World) -> None:

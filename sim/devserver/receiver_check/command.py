@@ -10,7 +10,7 @@ from leyden.devserver.receiver_check.check import Report, check_receiver
 from leyden.devserver.receiver_check.report import report_resource, report_text
 from leyden.devserver.receiver_check.report_html import report_html
 from leyden.devserver.receiver_check.session import KnownIds
-from leyden.devserver.report_page import write_report
+from leyden.devserver.report_page import check_report, write_report
 from leyden.server.callbacks.egress import Egress
 from leyden.server.system.event_loop import run_until_stopped
 from leyden.server.system.http_client.transport import HttpTransport
@@ -25,6 +25,8 @@ def receiver_check(options: argparse.Namespace) -> int:
     Returns 0 if it reaches the wanted grade, 1 if not, and 3 if nothing could be sent or, with `--require-complete`,
     if something was not checked. Raises `LeydenError` when the check cannot be made, or a report cannot be written.
     """
+    for place in (options.json, options.html):
+        check_report(place)
     report = run_until_stopped(_run_check(options))
     if "-" not in (options.json, options.html):
         print(report_text(report), end="")

@@ -8,6 +8,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 
 from leyden.json_files import InputError
 from leyden.server.errors import LeydenError
+from leyden.server.pipes import read_file
 from leyden.server.printable import printable
 
 NO_ADAPTER = "none"
@@ -204,9 +206,17 @@ def _imported(name: str) -> ModuleType:
     return import_module(name)
 
 
+class _Program(SourceFileLoader):
+    """Reads a module as other files are read: who waits for a named pipe is told so."""
+
+    def get_data(self, path: str) -> bytes:
+        """The bytes of the file. Raises `OSError`."""
+        return read_file(path, -1)
+
+
 def _module_of_file(place: str) -> ModuleType:
     path = Path(place)
-    spec = spec_from_file_location(path.stem, path)
+    spec = spec_from_file_location(path.stem, path, loader=_Program(path.stem, str(path)))
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)

@@ -18,6 +18,7 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.printable import printable
 from leyden.server.store.store import Store
+from leyden.world.persistence.field_schemas import COUNTER
 from leyden.world.persistence.row_checks import check_references, check_states
 from leyden.world.persistence.row_schemas import row_schemas
 from leyden.world.persistence.table_rows import RowError
@@ -25,6 +26,7 @@ from leyden.world.persistence.table_rows import RowError
 MEND = "restore the directory from a copy, or use a new one"
 WORLD_ROWS = ("config", "state")  # the seed and the network, and the time: every world writes them
 OWN_TABLES = ("world", "network")  # rows about the world itself, which are checked when it is opened
+_HIGHEST_ID: int = COUNTER["maximum"]  # as of a saved sandbox
 _ANY_ROW = Draft4Validator({"type": "object"})
 ALWAYS_CHECKED_ROWS = 2_000  # in about forty milliseconds
 
@@ -56,7 +58,8 @@ def is_trusted(store: Store) -> bool:
 
 
 def check_directory(store: Store, contract: Contract) -> list[str]:
-    """Notes about rows that contradict one another: such a directory is opened, for what it accepted is not lost.
+    """Notes about rows that contradict one another: such a directory is opened, for what it accepted is not lost. A
+    file of its sandbox could not be loaded, so none is written (`snapshots.savable`).
 
     Raise `StoreError`, with the file and the line, for a row that no world writes, unless the store is in memory or
     trusted, for a directory without the rows of its world, and for a row that the contract does not permit (in a
@@ -97,6 +100,8 @@ def _validators() -> Mapping[str, Draft4Validator]:
 
 def _check_table(store: Store, name: str, validator: Draft4Validator) -> None:
     for doc_id, row in store.table_data(name).rows.items():
+        if doc_id > _HIGHEST_ID:
+            raise RowError(name, doc_id, row, f"its number is above {_HIGHEST_ID}, which no world gives a row")
         try:
             if validator.is_valid(row):
                 orjson.dumps(row)  # a field of any type, and a table of another version, may have any number

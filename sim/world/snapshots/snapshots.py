@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from leyden.lightning.payer.routed_payments import RoutedPayments
 
 FORMAT = 2
+CONTRADICTIONS = "contradictions"  # `World.contradictions`: a member of states that stay in this process
 
 
 def check_not_waiting(world: World) -> None:
@@ -80,6 +81,7 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
         )
         fork.journal.continue_from(world.journal)
         fork.snapshots = world.snapshots.copy()
+        fork.contradictions = world.contradictions
         fork.removed.continue_from(world.removed)
         _restore_state(fork, _state(world, world.clock.snapshot()))
         if world.engine is not None:
@@ -107,7 +109,27 @@ def dump_world(world: World) -> dict[str, Any]:
     return freeze_world(world).values()
 
 
-def freeze_world(world: World, **more: str) -> FrozenState:
+def savable(world: World, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The state that `dump_world` wrote of a world, for a file.
+
+    Raises `ForkError`, which names the row, for a file that `restore_world` would refuse. Only a sandbox whose
+    directory was opened with contradictions, or a copy of one, can have such a state, so no other one is checked.
+    """
+    if not world.contradictions:
+        return state
+    where = "a file of it"
+    try:
+        restore_world(state, where=where, warns=False)
+    except ForkError as error:
+        why = str(error).removeprefix(f"{where} is no {SAVED_SANDBOX.name}: ").removesuffix(f"; {SAVED_SANDBOX.mend}")
+        raise ForkError(
+            f"the sandbox is not saved, because its file could not be loaded: {why}; somebody changed a row of its"
+            " directory: restore the directory from a copy to save it"
+        ) from None
+    return state
+
+
+def freeze_world(world: World, **more: Any) -> FrozenState:
     """The result of `dump_world` with the further members `more`, as they are at this moment. Raises as
     `dump_world`."""
     with world.lock:
@@ -188,6 +210,7 @@ def restore_world(
         if not is_own:
             check_timers(world, snapshot)
         world.notes += filter(None, [version_note(snapshot.get("leyden") or None, "the file of this sandbox")])
+        world.contradictions = snapshot.get(CONTRADICTIONS, []) if is_own else []
         _restore_journal(world, snapshot["journal"])
         _restore_state(world, snapshot)
         if not is_own:
@@ -235,6 +258,7 @@ def return_to(world: World, snapshot: Mapping[str, Any], rate: float) -> None:
         tables = snapshot["tables"]
         world.rebuild(config, tables if isinstance(tables, Store) else _tables(snapshot))
         world.notes += filter(None, [version_note(snapshot.get("leyden") or None, "the file of this sandbox")])
+        world.contradictions = snapshot.get(CONTRADICTIONS, [])
         _restore_journal(world, snapshot["journal"])
         _restore_state(world, snapshot)
         if snapshot.get("network") is not None:
