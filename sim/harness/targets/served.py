@@ -14,11 +14,11 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx2
 
 from leyden.devserver.argument_types import base_url
+from leyden.devserver.secret_texts import Secrets
 from leyden.errors import key_refusal
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
 from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call, load_adapter
-from leyden.harness.targets.secrets import Secrets
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
 from leyden.json_files import InputError
 from leyden.server.printable import printable
@@ -41,7 +41,7 @@ class HttpTarget:
             raise InputError("the second API key is the first one: give the key of another project, or leave it out")
         self.name = self.base_url = public_url(url)
         self.url = url.rstrip("/")
-        self.secrets = Secrets(url, (key, second_api_key))
+        self.secrets = Secrets((key, second_api_key), urls=(url,), public=(API_KEY, NO_KEY))
         self.keys: Mapping[str, str] = {PROJECT: key, SECOND_PROJECT: second_api_key}
         self._client: httpx2.Client | None = None
         self._certificates: ssl.SSLContext | None = None
@@ -59,6 +59,7 @@ class HttpTarget:
             response = self._client.request(method, self.url + target, headers=_encoded(headers), content=body)
         except httpx2.HTTPError as error:
             raise self._error(f"{self.base_url}{target} does not respond: {error}") from None
+        self.secrets.learn(response.content)
         names_and_values = {name.lower(): value for name, value in response.headers.items()}
         return Response(response.status_code, names_and_values, response.content)
 
