@@ -27,8 +27,8 @@ from leyden.server.timestamps import to_iso
 from tests.support.deep import sampled
 from tests.support.encodings import encodings
 from tests.support.example_receivers import CarefulReceiver, serving_receiver
-from tests.support.failing_receivers import answering, serving
 from tests.support.forked import Process, forked_leyden
+from tests.support.http_servers import answering, handling
 from tests.support.served import Client, listening_receiver, served_leyden
 
 NOW_S = 1_900_000_000
@@ -511,12 +511,13 @@ def test_a_wrong_key_and_a_missing_control_plane_are_one_clear_line(capsys: pyte
         assert error.endswith("give the key with --api-key\n")
 
 
-@pytest.mark.parametrize("status", ["400 Bad Request", "401 Unauthorized"])
-def test_no_error_has_the_key_that_a_server_answers(status: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("status", [400, 401])
+def test_no_error_has_the_key_that_a_server_answers(status: int, capsys: pytest.CaptureFixture[str]) -> None:
     key = "key-of-a-project"
     body = json.dumps({"detail": f"unknown: {key} {key.encode().hex()}", "code": "unauthorized"}).encode()
-    with serving(answering(status, body=body)) as where:
-        main(["listen", "http://localhost:3000/", "--server", f"http://{where}", "--api-key", key])
+    with handling(answering(body, status)) as url:
+        server = url.removesuffix("/hook")
+        assert main(["listen", "http://localhost:3000/", "--server", server, "--api-key", key]) == 1
     error = capsys.readouterr().err
     assert "unknown: (ke..., 16 characters)" in error
     assert not any(form in error for form in encodings(key))

@@ -214,8 +214,8 @@ class ExternalRun(Run):
         """Take the time of a payment, which may take a moment, from the response; it must be about that of the step."""
         for _ in range(_TRIES):
             response = self.request("getChargeDetails", f"/v0/charges/{charge.id}", key=charge.project)
-            data = (response.json or {}).get("data", {})
-            if data.get("status") != "completed":
+            data = response.json.get("data") if isinstance(response.json, dict) else None
+            if not isinstance(data, dict) or data.get("status") != "completed":
                 continue
             try:
                 paid_at = instant(str(data.get("confirmedAt")))
