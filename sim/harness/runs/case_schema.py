@@ -160,7 +160,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "kind": {"enum": list(KINDS)}, "draw": _DRAW, "count": {"type": "integer", "minimum": 1, "maximum": 100},
     },
     "control_replay": {
-        "body": _OBJECT, "draw?": _DRAW, "count?": {"type": "integer", "minimum": 1, "maximum": 200},
+        "body?": _OBJECT, "draw?": _DRAW, "count?": {"type": "integer", "minimum": 1, "maximum": 200},
         "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS}, "how?": {"enum": ["at", "delay"]},
         "every?": {"type": "integer", "minimum": 1, "maximum": 1_000},
     },
