@@ -17,6 +17,7 @@ import orjson
 from leyden.callbacks.inspection import NO_MATCH
 from leyden.devserver.awaited_delivery import deliver
 from leyden.devserver.receiver_check.session import signature_of
+from leyden.devserver.secret_texts import Secrets
 from leyden.errors import how_to_start, key_refusal
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.egress import OWN_LISTENER, Egress
@@ -109,10 +110,11 @@ class Cursor:
 
 
 class ControlClient:
-    """A client of a served sandbox's control plane, for one event loop."""
+    """A client of a served sandbox's control plane, for one event loop. `hidden` has its secrets."""
 
-    def __init__(self, server: str, api_key: str) -> None:
+    def __init__(self, server: str, api_key: str, url: str) -> None:
         self._server = server
+        self.hidden = Secrets([api_key], urls=[server, url])
         self._client = aiohttp.ClientSession(
             headers={"apikey": api_key}, timeout=aiohttp.ClientTimeout(total=_REQUEST_TIMEOUT_S), json_serialize=_json
         )
@@ -131,14 +133,15 @@ class ControlClient:
                 " --server"
             ) from None
         if status == 401:
-            raise LeydenError(key_refusal(self._server, _problem(raw), "--api-key"))
+            raise LeydenError(self.hidden.text(key_refusal(self._server, _problem(raw), "--api-key")))
         answered = f"{self._server} answered {status} to /sandbox/v1{path}"
         if status >= 500:
             raise Unreachable(f"{answered}: read what it has logged, and try again")
         if status == 404:
             raise NotThere(f"{answered}: it has to be a Leyden with its control plane")
         if status != 200:
-            raise LeydenError(f"{answered}: {raw[:200].decode(errors='replace')}")
+            raise LeydenError(f"{answered}: {self.hidden.text(raw.decode(errors='replace'))[:200]}")
+        self.hidden.learn(raw)
         return orjson.loads(raw)
 
     async def close(self) -> None:
@@ -200,7 +203,7 @@ async def _egress_beside(options: argparse.Namespace, client: ControlClient) -> 
 
 
 async def _listen(options: argparse.Namespace) -> None:
-    client = ControlClient(options.server, options.api_key)
+    client = ControlClient(options.server, options.api_key, options.url)
     transport: HttpTransport | None = None
     try:
         transport = HttpTransport.within(await _egress_beside(options, client))
@@ -208,7 +211,8 @@ async def _listen(options: argparse.Namespace) -> None:
         for inbox in await _inboxes(client):
             cursor.follow(inbox["run"])
             cursor.read[inbox["name"]] = inbox["received"]
-        print(f"Listening to {options.server}: forwarding names below .localhost to {options.url}", flush=True)
+        about = f"Listening to {options.server}: forwarding names below .localhost to {options.url}"
+        print(client.hidden.text(about), flush=True)
         print(NOT_AN_ANSWER, flush=True)
         count, unreachable = 0, False
         while True:
@@ -269,7 +273,7 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
                 request = forwarded_request(received, url, signers, system_time_ms() // 1_000)
                 response = await deliver(transport, request)
                 role = await _role(client, received)
-                print(_line(name, received, request, response, role), flush=True)
+                print(client.hidden.text(_line(name, received, request, response, role)), flush=True)
 
 
 async def _role(client: ControlClient, received: Mapping[str, Any]) -> str:

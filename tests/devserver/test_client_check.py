@@ -22,6 +22,7 @@ from leyden.server.contract.load import default_spec, load_contract
 from leyden.service_faults.kinds import KINDS
 from tests.devserver.test_client_check_judgements import JUDGED
 from tests.support.deep import deep, deep_except
+from tests.support.encodings import encodings
 from tests.support.example_client import MISTAKES
 from tests.support.package_registries import unavailable
 from tests.support.served import ROOT
@@ -195,6 +196,23 @@ def test_the_key_is_not_in_the_report() -> None:
     shown = json.dumps(report_resource(report))
     assert "(the API key)" in shown
     assert all(finding.run.key not in shown for finding in report.findings)
+
+
+def test_the_key_is_in_no_report_in_any_encoding(tmp_path: Path) -> None:
+    client = tmp_path / "client.py"
+    client.write_text(
+        f"import os, sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom urllib.request import urlopen\n"
+        "from tests.support.encodings import encodings\n"
+        "forms = [*encodings(os.environ['LEYDEN_API_KEY'])]\nprint(*forms, sep='\\n')\n"
+        "try:\n    urlopen(os.environ['LEYDEN_URL'] + '/v0/charges?apikey=' + os.environ['LEYDEN_API_KEY'])\n"
+        "finally:\n    raise KeyError(forms)\n"
+    )
+    report = check_client([sys.executable, str(client)], limit_s=20)
+    shown = [report_text(report), json.dumps(report_resource(report)), report_html(report)]
+    [finding] = report.findings
+    assert len(finding.run.key) > 8
+    for form in encodings(finding.run.key):
+        assert all(form not in text for text in shown), form
 
 
 def test_parts_of_the_key_are_found_in_an_output() -> None:

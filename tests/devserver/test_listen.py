@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import signal
 import threading
@@ -24,8 +25,10 @@ from leyden.server.ports import CallbackResponse
 from leyden.server.system.http_client.transport import HttpTransport
 from leyden.server.timestamps import to_iso
 from tests.support.deep import sampled
+from tests.support.encodings import encodings
 from tests.support.example_receivers import CarefulReceiver, serving_receiver
 from tests.support.forked import Process, forked_leyden
+from tests.support.http_servers import answering, handling
 from tests.support.served import Client, listening_receiver, served_leyden
 
 NOW_S = 1_900_000_000
@@ -506,6 +509,18 @@ def test_a_wrong_key_and_a_missing_control_plane_are_one_clear_line(capsys: pyte
         error = capsys.readouterr().err
         assert "refused the API key: the key (5 characters) is unknown" in error
         assert error.endswith("give the key with --api-key\n")
+
+
+@pytest.mark.parametrize("status", [400, 401])
+def test_no_error_has_the_key_that_a_server_answers(status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    key = "key-of-a-project"
+    body = json.dumps({"detail": f"unknown: {key} {key.encode().hex()}", "code": "unauthorized"}).encode()
+    with handling(answering(body, status)) as url:
+        server = url.removesuffix("/hook")
+        assert main(["listen", "http://localhost:3000/", "--server", server, "--api-key", key]) == 1
+    error = capsys.readouterr().err
+    assert "unknown: (ke..., 16 characters)" in error
+    assert not any(form in error for form in encodings(key))
 
 
 def test_it_ends_with_the_reason_of_the_server_when_its_sandbox_is_deleted() -> None:

@@ -55,6 +55,7 @@ from leyden.server.callbacks.signing import sign
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.world.config import packaged_contract
 from tests.support.deep import deep
+from tests.support.encodings import encodings
 from tests.support.example_receivers import CarefulReceiver, CarelessReceiver, serving_receiver
 from tests.support.failing_receivers import Talk, answering, closing, hanging, not_listening, plain_http, serving
 from tests.support.served import served_leyden
@@ -1300,3 +1301,39 @@ def test_a_served_sandbox_checks_with_its_own_secret() -> None:
             assert (
                 "the check sends to the network only, and names below .localhost are the built-in" in refused["detail"]
             )
+
+
+SECRET_FORMS = encodings(EXAMPLE_SECRET) | encodings(base64.b64decode(EXAMPLE_SECRET.removeprefix("whsec_")))
+
+
+@pytest.mark.parametrize("form", sorted(SECRET_FORMS))
+def test_no_report_has_the_secret_that_an_endpoint_answers(form: str) -> None:
+    body, note = json.dumps({"secret": form}).encode() + form.encode(), f"it said {form}"
+    answers = cycle([
+        CallbackResponse(status=200, headers={"leyden-effect": form}, body=body),
+        CallbackResponse(status=500, body=form.encode()),
+        CallbackResponse(error="protocol", note=note),
+    ])  # fmt: skip
+    report = checked(lambda _: next(answers), only=["completed", "duplicate", "expired"])
+    resource = json.dumps(report_resource(report, ["text", "html"]))
+    for text in (resource, json.dumps(report_resource(report), ensure_ascii=False), report_text(report)):
+        assert form not in text, text[text.index(form) - 100 :][:300]
+        assert json.dumps(form)[1:-1] not in text
+    assert html.escape(form) not in report_html(report)
+
+
+def test_the_raw_key_and_a_secret_in_the_url_are_in_no_product(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "report.html"
+    key = base64.b64decode(EXAMPLE_SECRET.removeprefix("whsec_"))
+    with serving(answering("400 Bad Request", body=key)) as where:
+        told = f"http://{where}/hook?secret={EXAMPLE_SECRET}"
+        status, report = command(told, "--secret", EXAMPLE_SECRET, "--html", str(page), out=tmp_path / "report.json")
+    assert status == 1
+    shown = json.dumps(report) + page.read_text() + capsys.readouterr().out
+    assert EXAMPLE_SECRET not in shown
+    assert key.decode("utf-8", "replace") not in shown
+    for check in report["checks"]:
+        for exchange in check["exchanges"]:
+            assert EXAMPLE_SECRET.encode() not in base64.b64decode(exchange["requestBase64"])

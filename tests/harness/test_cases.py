@@ -17,8 +17,11 @@ import pytest
 
 import leyden.server.charges.charges
 from leyden.__main__ import main
-from leyden.harness.conformance.conformance import conformance_cases
+from leyden.harness.conformance.conformance import conformance_cases, run_cases
+from leyden.harness.model.rules import OVERLAYS
+from leyden.harness.obligations.derive import obligation_cases
 from leyden.harness.reports.exports import ExportError, as_curl, as_notebook, as_pytest
+from leyden.harness.runs.case_schema import STEP_VALIDATOR
 from leyden.harness.runs.cases import Case, CaseError, play, read_case, replay, with_result
 from leyden.harness.targets.target import InProcess
 from tests.support.deep import deep, with_deep
@@ -252,3 +255,10 @@ def test_a_case_that_cannot_be_exported_is_named(tmp_path: Path, capsys: pytest.
     assert output.out == ""
     [line] = output.err.splitlines()
     assert line.startswith(f"leyden replay: {path} cannot be exported as curl: this case restarts the service")
+
+
+def test_every_step_of_the_obligations_and_of_the_conformance_run_is_one_of_a_case_file() -> None:
+    for case in (*obligation_cases(), *(case for overlay in (None, *OVERLAYS) for case in run_cases(overlay))):
+        for step in case.steps:
+            error = next(iter(STEP_VALIDATOR.iter_errors(step)), None)
+            assert error is None, (case.name, step, error.message)

@@ -177,6 +177,41 @@ def test_a_mutated_case_is_read_or_refused_in_one_line_with_its_name(
     assert number_of_files // 3 < refused < number_of_files
 
 
+@pytest.mark.parametrize("url", ["", "http://127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"do": "odd", "operation": "createCharge", "kind": "x"},
+        {"do": "odd", "operation": "createCharge", "kind": "no-id"},
+        {"do": "fault", "kind": "x"},
+        {"do": "fault", "kind": "drop", "event": "x"},
+        {"do": "pay", "as": "p1", "charge": "c1", "outcome": "x"},
+        {"do": "get", "what": "c1", "by": "x"},
+        {"do": "list", "of": "charges", "between": {"do": "create_charge", "as": "c2", "body": {}, "by": "x"}},
+        {"do": "pages", "target": "/v0/charges", "steps": [{"do": "odd", "operation": "getWallet", "kind": "x"}]},
+        {"do": "list", "of": "charges", "query": {"limit": "x"}},
+        {"do": "receiver", "host": "r1.inbox", "always": "x"},
+    ],
+    ids=str,
+)
+def test_every_export_and_the_replay_refuse_a_value_that_no_step_has(
+    step: dict, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "case.json"
+    create = {"do": "create_charge", "as": "c1", "body": BODY}
+    case = replace(CASE, overlays=(), steps=(create, step))
+    if url:
+        case = replace(case, found_on="another implementation", target=url, journal_hash=None, expectation=EXPECTATION)
+    path.write_text(json.dumps({**case.document(), "specHash": ""}))
+    lines = set()
+    for form in (*EXPORTS, None):
+        assert main(["replay", str(path), *(["--export", form] if form else [])]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        lines.add(line)
+    assert len(lines) == 1, lines
+    assert str(path) in lines.pop()
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Iterator
+from html import escape
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -16,37 +16,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.__main__ import main
+from leyden.devserver.secret_texts import Secrets
 from leyden.harness.constants import ENGINES, REPORT_FORMATS
 from leyden.harness.runs.at_target import PrintedRun
 from leyden.harness.runs.cases import read_case
-from leyden.harness.targets.secrets import Secrets
 from leyden.harness.targets.served import ExternalService
 from leyden.server.charges.lnurl import encode_lnurl
+from tests.support.encodings import encodings
 from tests.support.http_servers import handling
 
 KEY, SECOND, PASSWORD, SECRET = "key-of-a-project", "another+key/of=one", "p%40ss-w%22rd", "whsec_" + "QUJD" * 10
 PLAIN = 'p@ss-w"rd'
+KEY_BYTES = base64.b64decode(SECRET[6:])
 REPORTS = [f"report{ending}" for name, ending in REPORT_FORMATS.items() if name != "markdown"]
 
 
-def encodings(secret: str) -> set[str]:
-    raw = secret.encode()
-    found = {
-        secret,
-        quote(secret, safe=""),
-        re.sub("%..", lambda found: found[0].lower(), quote(secret, safe="")),
-        json.dumps(secret)[1:-1],
-        repr(secret)[1:-1],
-    }
-    for text in (secret, f"user:{secret}"):
-        found |= {
-            base64.b64encode(text.encode()).decode().rstrip("="),
-            base64.urlsafe_b64encode(raw).decode().rstrip("="),
-        }
-    return found
-
-
-SECRET_TEXTS = {form for one in (KEY, SECOND, PASSWORD, PLAIN, SECRET) for form in encodings(one)}
+SECRET_TEXTS = {
+    form for one in (KEY, SECOND, PASSWORD, PLAIN, SECRET, KEY_BYTES) for form in encodings(one) if len(form) > 3
+}
 
 
 class Echo(BaseHTTPRequestHandler):
@@ -59,7 +46,10 @@ class Echo(BaseHTTPRequestHandler):
         host = self.headers["host"]
         lnurl = encode_lnurl(f"http://user:{PASSWORD}@{host}/lnurlp/1")
         key = self.headers.get("apikey") or ""
-        text = " ".join([key, *encodings(key), self.headers.get("authorization") or "", SECRET, PLAIN, PASSWORD, lnurl])
+        secrets = (SECRET, KEY_BYTES, PLAIN, PASSWORD, *([key] if len(key) > 7 else []))
+        text = " ".join(
+            [self.headers.get("authorization") or "", lnurl, *(form for one in secrets for form in encodings(one))]
+        )
         body: dict[str, Any] = {"success": True, "message": text, "data": {"id": text, "invoice": {"request": lnurl}}}
         raw = json.dumps(body).encode()
         self.send_response(200)
@@ -118,17 +108,64 @@ def test_a_printed_run_shows_no_secret(url: str, capsys: pytest.CaptureFixture[s
     check(str(caught.value) + capsys.readouterr().out, "a printed run")
 
 
-@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=8, max_size=20), st.integers(0, 400))
-def test_a_secret_is_found_in_every_encoding_and_where_a_text_is_cut(key: str, most: int) -> None:
-    secrets = Secrets("http://127.0.0.1:1", (key,))
-    for form in encodings(key):
-        assert form not in secrets.text(f"a {form} b") or len(form) < 4
-    text = secrets.text(f"{'-' * 20}{key}{'-' * 20}"[:most] + "...")
-    assert all(key[:length] not in text for length in range(4, len(key) + 1) if not set(key[:length]) & set("-."))
+ODD = st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=20)
+
+
+@given(ODD | st.binary(min_size=24, max_size=40), st.sampled_from(["", " ", "-", "x/", '"', "=", "\\\\"]), st.data())
+def test_a_secret_is_found_in_every_encoding(secret: str | bytes, beside: str, data: st.DataObject) -> None:
+    if isinstance(secret, bytes):
+        hidden = Secrets(webhook_secrets=["whsec_" + base64.b64encode(secret).decode()])
+    else:
+        hidden = Secrets([secret], urls=["http://127.0.0.1:1"])
+    form = data.draw(st.sampled_from(sorted(encodings(secret))))
+    for text in (form, f"before{beside}{form}{beside}after", f"{form}..."):
+        assert form not in hidden.text(text), (secret, text, hidden.text(text))
+    # Within another text in JSON, of another program, in a page and in a parameter.
+    for text in (
+        json.dumps({"a": form}),
+        repr({"a": form}),
+        escape(form),
+        quote(form, safe=""),
+        json.dumps(repr(form)),
+    ):
+        assert text.strip("'\"") not in hidden.text(f"[{text}]"), (secret, text)
+
+
+@given(st.binary(min_size=24, max_size=40), st.integers(0, 60), st.integers(0, 60))
+def test_a_webhook_secret_that_is_not_known_is_found_in_base64_and_in_hexadecimal(
+    key: bytes, before: int, after: int
+) -> None:
+    secret = "whsec_" + base64.b64encode(key).decode()
+    text = f"{'a' * before}{secret}{'z' * after}".encode()
+    for form in (base64.b64encode(text), base64.urlsafe_b64encode(text), text.hex().encode(), base64.b32encode(text)):
+        assert Secrets().text(f'"{form.decode()}"') != f'"{form.decode()}"'
+
+
+@given(ODD, st.integers(0, 400))
+def test_a_secret_is_found_where_a_text_is_cut(key: str, most: int) -> None:
+    hidden = Secrets([key], show=lambda _: "-")
+    for form, least in ((key, 4), (key.encode().hex(), 8), (base64.b64encode(key.encode()).decode(), 8)):
+        text = hidden.text(f"{'-' * 20}{form}{'-' * 20}"[:most] + "...")
+        parts = (form[:length] for length in range(least, len(form) + 1))
+        assert all(part not in text for part in parts if not set(part) & set("-."))
+
+
+@given(st.text(), st.text("%\\&#;xu0o{}aAmp\n\udc80é\U0001f600", max_size=40))
+def test_a_text_without_a_secret_stays_and_every_text_is_read(text: str, escapes: str) -> None:
+    hidden = Secrets(["a key that no text has by chance"], webhook_secrets=["whsec_" + "QUJD" * 10])
+    for one in (text, escapes, text + escapes):
+        assert hidden.text(one) == one
+
+
+def test_a_long_text_is_read_once() -> None:
+    hidden = Secrets([KEY], urls=[f"http://user:{PASSWORD}@127.0.0.1"], webhook_secrets=[SECRET])
+    for part in ("ab12 ", "&amp;", "\\u0041", "%41", "\\" * 7, "1, ", "6b:", "é", "QUJD", "whsec_", "&", "lnurl1"):
+        text = hidden.text(part * 20_000 + KEY)
+        assert KEY not in text
 
 
 def test_what_is_no_secret_stays() -> None:
-    secrets = Secrets("http://127.0.0.1:1", ("leyden", "second"))
+    secrets = Secrets(("leyden", "second"), urls=["http://127.0.0.1:1"], public=["leyden"])
     for text in ("the second project's API key", "leyden replay", "http://a:b@c/ {'amount': '1000'}", "lnurl1"):
         assert secrets.text(text) == text
     assert secrets.text("{'key': 'second'}") == "{'key': '(6 characters)'}"

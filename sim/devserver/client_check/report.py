@@ -10,14 +10,13 @@ from leyden.devserver.client_check.runs import Run
 from leyden.server.printable import printable
 from leyden.server.version import VERSION
 
-KEY_SHOWN_AS = "(the API key)"
 _WIDTH = 100
 _SHOWN_OUTPUT = 2_000
 _LAST_LINES = 10
 
 
 def report_resource(report: ClientReport) -> dict[str, object]:
-    """The report as JSON values. The keys of the sandboxes are replaced in the output: each lived for one run."""
+    """The report as JSON values. What a run shows has no API key."""
     return {
         "command": list(report.command),
         "grade": report.grade,
@@ -62,8 +61,8 @@ def _case(finding: Finding) -> dict[str, object]:
 
 
 def shown_output(run: Run) -> str:
-    """The end of the output, without the key."""
-    return run.output[-_SHOWN_OUTPUT:].replace(run.key, KEY_SHOWN_AS)
+    """The end of the output."""
+    return run.output[-_SHOWN_OUTPUT:]
 
 
 def report_text(report: ClientReport) -> str:

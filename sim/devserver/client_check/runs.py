@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from leyden.devserver.secret_texts import Secrets
 from leyden.json_files import InputError
 from leyden.server.system.clock import stopwatch, system_time_ms
 from leyden.service_faults.connection import connection_of
@@ -21,6 +22,7 @@ from leyden.world.world import World
 URL_VARIABLE, KEY_VARIABLE, CASE_VARIABLE = "LEYDEN_URL", "LEYDEN_API_KEY", "LEYDEN_CASE"
 CHARGES = "/v0/charges"
 
+KEY_SHOWN_AS = "(the API key)"
 _OUTPUT_CHARS = 200_000
 _KEPT_BYTES = 64 * 1024  # of the body of a request; the service takes no longer one
 _KEY_PART = 16  # characters of the key in a row that nobody should see
@@ -56,8 +58,8 @@ class SentRequest:
 class Run:
     """The run of a command. `exit_status` is None if it was ended because it took too long.
 
-    `hits` counts the responses that the faults of the case changed. `uses_charge` says that a request or the output has
-    the id of a Charge, so that the command read a body.
+    Neither the output nor the requests have the API key. `hits` counts the responses that the faults of the case
+    changed. `uses_charge` says that a request or the output has the id of a Charge, so that the command read a body.
     """
 
     exit_status: int | None
@@ -205,19 +207,27 @@ def run_command(
     except BaseException:
         _end(process)
         raise
+    hidden = Secrets([key], show=lambda _: KEY_SHOWN_AS)
+    shown = tuple(_without_secrets(one, hidden) for one in requests)
     with world.lock:
         ids = [row["id"] for row in world.service.charges.charges]
         return Run(
             exit_status=exit_status,
             elapsed_s=elapsed(),
-            output=output[-_OUTPUT_CHARS:],
-            requests=requests,
+            output=hidden.text(output[-_OUTPUT_CHARS:]),
+            requests=shown,
             charges=len(ids),
             hits=sum(row["hits"] for row in world.service_faults.rows),
             key=key,
             shows_key=shows_key(output, key),
             uses_charge=any(name in text for name in ids for text in [output, *(one.path for one in requests)]),
         )
+
+
+def _without_secrets(request: SentRequest, hidden: Secrets) -> SentRequest:
+    """The request as reports may show it."""
+    key = request.idempotency_key
+    return replace(request, path=hidden.text(request.path), idempotency_key=None if key is None else hidden.text(key))
 
 
 def shows_key(output: str, key: str) -> bool:

@@ -23,11 +23,12 @@ from leyden.devserver.receiver_check.findings import (
     Finding,
     judged,
 )
-from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, KnownIds, TestRequest
+from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, KnownIds, TestRequest, raw_request
+from leyden.devserver.secret_texts import Secrets
 from leyden.server.callbacks.egress import NO_LOOKUP
 from leyden.server.contract.types import Contract
 from leyden.server.ports import CallbackResponse, CallbackTransport
-from leyden.server.printable import printable
+from leyden.server.printable import masked, printable
 from leyden.server.system.clock import random_seed, system_time_ms
 from leyden.server.timestamps import to_iso
 
@@ -46,7 +47,8 @@ class Report:
     """The findings, their causes, and the grade with its reason.
 
     `grade` is None when nothing was sent. `not_checked` names the checks that were not sent, and those that were sent
-    and not judged; `to_check` says what makes them judgeable, if the receiver can do something. `secret` is masked.
+    and not judged; `to_check` says what makes them judgeable, if the receiver can do something. `secret` is masked,
+    as in all that the endpoint answered.
     """
 
     url: str
@@ -112,6 +114,7 @@ async def check_receiver(
         timeout_ms=timeout_ms,
     )
     started_at = to_iso(system_time_ms())
+    hidden = Secrets(webhook_secrets=[secret], show=_shown)
     findings: list[Finding] = []
     spent_ms, is_out_of_time = 0, False
     for check in checks:
@@ -123,7 +126,7 @@ async def check_receiver(
         requests = check.build(session)
         if not findings:
             requests = [_with_patience(request) for request in requests]
-        exchanges = await _send(check, requests, transport)
+        exchanges = await _send(check, requests, transport, hidden)
         spent_ms += (max if check.together else sum)(exchange.answer.latency_ms for exchange in exchanges)
         findings.append(judged(check, exchanges))
     unsent = len(checks) - len(findings)
@@ -134,7 +137,7 @@ async def check_receiver(
     else:
         reason = "not sent: the messages before it had no answer"
     findings += [Finding(check, SKIPPED, check.severity, reason) for check in checks[len(findings) :]]
-    causes = causes_of(url, findings)
+    causes = causes_of(hidden.text(url), findings)
     sent = findings[: len(findings) - unsent] if is_out_of_time else findings
     grade, why = _grade(sent, causes)
     not_checked, because, to_check = _not_checked(sent)
@@ -145,13 +148,19 @@ async def check_receiver(
         to_check = f"{limit} {to_check}".rstrip()
     if because and grade != "F":
         why = f"{why}; {because}"
-    return Report(url, masked_secret(secret), started_at, findings, causes, grade, why, not_checked, to_check)
+    return Report(
+        hidden.text(url), masked_secret(secret), started_at, findings, causes, grade, why, not_checked, to_check
+    )
 
 
 def masked_secret(secret: str) -> str:
     """A webhook secret as reports show it: recognized by who knows it, and useless to others."""
     key = secret.removeprefix("whsec_")
     return f"whsec_{key[:4]}...{key[-4:]}" if len(key) >= 32 else "whsec_..."
+
+
+def _shown(secret: str) -> str:
+    return masked_secret(secret) if secret.startswith("whsec_") else masked(secret)
 
 
 def _selected(only: Iterable[str] | None) -> list[Case]:
@@ -181,13 +190,24 @@ def _with_patience(request: TestRequest) -> TestRequest:
     return replace(request, request=request.request._replace(timeout_ms=timeout_ms))
 
 
-async def _send(check: Case, requests: Sequence[TestRequest], transport: CallbackTransport) -> list[Exchange]:
+async def _send(
+    check: Case, requests: Sequence[TestRequest], transport: CallbackTransport, hidden: Secrets
+) -> list[Exchange]:
     if check.together:
         answers = await deliver_together(transport, [request.request for request in requests])
     else:
         answers = [await deliver(transport, request.request) for request in requests]
     pairs = zip(requests, map(_with_kind, answers), strict=True)
-    return [Exchange(request, answer) for request, answer in pairs]
+    return [
+        Exchange(sent, _without_secrets(answer, hidden), hidden.body(raw_request(sent.request)))
+        for sent, answer in pairs
+    ]
+
+
+def _without_secrets(answer: CallbackResponse, hidden: Secrets) -> CallbackResponse:
+    """The response as reports may show it."""
+    headers = {name: hidden.text(value) for name, value in answer.headers.items()}
+    return answer._replace(headers=headers, body=hidden.body(answer.body), note=hidden.text(answer.note))
 
 
 def _with_kind(answer: CallbackResponse) -> CallbackResponse:

@@ -42,10 +42,11 @@ _SLOW_MS = 3_000
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its response."""
+    """A request and its response. `raw` has the bytes of the request; neither they nor the response have the secret."""
 
     sent: TestRequest
     answer: CallbackResponse
+    raw: bytes = b""
 
     @property
     def effect(self) -> str:

@@ -12,7 +12,6 @@ from leyden.devserver.receiver_check.cause import Cause
 from leyden.devserver.receiver_check.check import Report
 from leyden.devserver.receiver_check.findings import FAIL, NOTICE, PASS, SKIPPED, UNJUDGED, VERDICTS, Exchange, Finding
 from leyden.devserver.receiver_check.report_html import report_html
-from leyden.devserver.receiver_check.session import raw_request
 from leyden.server.version import VERSION
 
 _COUNTED = {PASS: "pass", UNJUDGED: "not judged", NOTICE: "with a remark", FAIL: "fail", SKIPPED: "not sent"}
@@ -61,7 +60,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _exchange(exchange: Exchange) -> dict[str, Any]:
-    raw, answer = raw_request(exchange.sent.request), exchange.answer
+    raw, answer = exchange.raw, exchange.answer
     return {
         "request": raw.decode("utf-8", "backslashreplace"),
         "requestBase64": base64.b64encode(raw).decode(),
@@ -126,7 +125,7 @@ def _cause_text(cause: Cause, number: str) -> Iterator[str]:
 
 def _request(finding: Finding) -> Iterator[str]:
     exchange = finding.example or finding.exchanges[0]
-    request = raw_request(exchange.sent.request).decode("utf-8", "backslashreplace")
+    request = exchange.raw.decode("utf-8", "backslashreplace")
     head, _, body = request.partition("\r\n\r\n")
     yield f"For example {finding.case.name}: {finding.case.title}"
     yield from (f"  | {_plain(line)}" for line in [*head.splitlines(), "", _cut(body)])

@@ -8,7 +8,6 @@ from itertools import groupby
 
 from leyden.devserver.receiver_check.check import Report
 from leyden.devserver.receiver_check.findings import FAIL, NOTICE, PASS, SKIPPED, UNJUDGED, Exchange, Finding
-from leyden.devserver.receiver_check.session import raw_request
 from leyden.devserver.report_page import report_end, report_page, shown, summary, to_fix
 
 _WORDS = {PASS: "pass", UNJUDGED: "not judged", NOTICE: "notice", FAIL: "fail", SKIPPED: "not sent"}
@@ -65,7 +64,7 @@ def _details(finding: Finding, is_open: bool) -> Iterator[str]:
 
 
 def _exchange(exchange: Exchange, title: str) -> Iterator[str]:
-    request = raw_request(exchange.sent.request).decode("utf-8", "backslashreplace").replace("\r\n", "\n")
+    request = exchange.raw.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
     body = exchange.answer.body.decode("utf-8", "replace")
     answered = f"{escape(exchange.summary)} in {exchange.answer.latency_ms} ms"
     yield f"<details><summary>{title}<span>{answered}</span></summary>"

@@ -264,8 +264,12 @@ def proof(preimage: Any, payment_hash: str | None, where: str) -> None:
         )
 
 
-def new_secret(text: str, known: Sequence[str]) -> None:
+def new_secret(text: Any, known: Sequence[str]) -> None:
     """A new secret of Standard Webhooks: `whsec_` and 24 to 64 bytes [callback-signature]."""
-    if text in known or not text.startswith("whsec_") or not 24 <= len(base64.b64decode(text[6:])) <= 64:
+    try:
+        is_good = text not in known and text.startswith("whsec_") and 24 <= len(base64.b64decode(text[6:])) <= 64
+    except (AttributeError, ValueError):  # no text, or no Base64
+        is_good = False
+    if not is_good:
         expected = "another secret of 24 to 64 bytes"
         raise ContractViolation("callback_contract", "callback-signature", "webhook secret", expected, text)

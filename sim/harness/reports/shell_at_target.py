@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leyden.harness.model.records import Charge
-from leyden.harness.runs.cases import Case
+from leyden.harness.runs.cases import Case, refusing
 from leyden.harness.runs.describe import describe_step
 from leyden.harness.runs.run import Run
 from leyden.harness.session.exchanges import Request
@@ -72,9 +72,10 @@ def shell_at_target(case: Case, title: str) -> str:
     target = _Recording(case)
     try:
         run = Run(target, seed=case.seed, start_ms=case.start_ms, overlays=case.overlays)
-        for step in case.steps:
+        for number, step in enumerate(case.steps, 1):
             if _can_be_done(step):
-                lines += ["", comment(describe_step(step)), *_step(run, target, step, names)]
+                with refusing(case, number, step):
+                    lines += ["", comment(describe_step(step)), *_step(run, target, step, names)]
     finally:
         target.end()
     return "\n".join([*lines, "", "echo 'no violation'"]) + "\n"

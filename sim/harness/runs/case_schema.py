@@ -22,14 +22,18 @@ from leyden.harness.control.whole.copy_checks import COPY_CHECKS
 from leyden.harness.control.whole.late_checks import LATE_WAYS
 from leyden.harness.control.whole.refused_commits import FULL
 from leyden.harness.control.whole.repeated_checks import REPEATED
+from leyden.harness.generators.odd_requests import ODD_REQUESTS
+from leyden.harness.model.faults import FAULTS
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.specification import PATCH_SCHEMA
 from leyden.harness.targets.disk import CALLS, FAILURES
 from leyden.harness.targets.hosted import ENDS
 from leyden.harness.targets.target import RESTARTS, TARGET_KINDS
+from leyden.lightning.payer.payment_scripts import OUTCOMES
 from leyden.world.time.instant_texts import FORMATS, START_TEXT
 
+EVENTS = ("charge.completed", "charge.expired", "charge.error")
 MAX_STEPS = 100_000
 _MAX_MS = 10**15
 
@@ -39,7 +43,7 @@ _FLAG = {"type": "boolean"}
 _MS = {"type": "integer", "minimum": -_MAX_MS, "maximum": _MAX_MS}
 _OPERATION = {"enum": list(OPERATIONS)}
 # Of either project: "own" and "second".
-_BY: dict[str, Any] = {"by?": _TEXT}
+_BY: dict[str, Any] = {"by?": {"enum": ["own", "second"]}}
 _KEY: dict[str, Any] = {"type": "string", "pattern": "^[ -~]*$"}
 _CREATE = {"as": _TEXT, "body": _OBJECT, "idempotency_key?": _KEY, **_BY}
 
@@ -75,7 +79,10 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "list": {
         "of": {"enum": ["charges", "statics", "children"]},
         "static?": _TEXT,
-        "query?": {"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
+        "query?": {
+            "type": "object", "properties": {"limit": {"type": "integer", "minimum": 1, "maximum": 1_000}},
+            "additionalProperties": {"type": ["string", "integer"]},
+        },
         "between?": {
             "type": "object",
             "required": ["do"],
@@ -92,7 +99,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     },
     "verify": {"charge": _TEXT, "static?": _TEXT},
     "pay": {
-        "as": _TEXT, "charge": _TEXT, "outcome?": _TEXT, "delay?": _MS,
+        "as": _TEXT, "charge": _TEXT, "outcome?": {"enum": list(OUTCOMES)}, "delay?": _MS,
         "amount?": {"type": ["integer", "null"], "minimum": -(10**18), "maximum": 10**18},
     },
     "settle": {"payment": _TEXT},
@@ -110,7 +117,8 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "always?": REPLY_SCHEMA,
     },
     "fault": {
-        "kind": _TEXT, "charge?": _TEXT, "event?": _TEXT, "operation?": _OPERATION, "delay?": _MS,
+        "kind": {"enum": [*FAULTS, "rate_limit"]}, "charge?": _TEXT, "event?": {"enum": list(EVENTS)},
+        "operation?": _OPERATION, "delay?": _MS,
         "attempt?": {"type": "integer", "minimum": 1, "maximum": 1000},
         "count?": {"type": "integer", "minimum": 1, "maximum": 10**6},
         "value?": _TEXT, "names?": {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 20},
@@ -125,7 +133,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
                 "options?": {"type": "array", "items": _TEXT, "maxItems": 10}},
     "crash": {"steps": {"type": "array", "items": {"$ref": "#/$defs/step"}, "minItems": 1, "maxItems": 1}},
     "follow": {"what": _TEXT},
-    "odd": {"operation": _OPERATION, "kind": _TEXT},
+    "odd": {"operation": _OPERATION, "kind": _TEXT},  # one of the operation: `_odd`
     "request": {
         "method?": {"type": "string", "pattern": "^[A-Za-z]{1,20}$"}, "target": _TARGET, "headers?": _HEADERS,
         "body?": {}, "raw?": {"type": "string", "pattern": "^[\\u0000-\\u00ff]*$"}, "as?": _TEXT,
@@ -152,7 +160,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "kind": {"enum": list(KINDS)}, "draw": _DRAW, "count": {"type": "integer", "minimum": 1, "maximum": 100},
     },
     "control_replay": {
-        "body": _OBJECT, "draw?": _DRAW, "count?": {"type": "integer", "minimum": 1, "maximum": 200},
+        "body?": _OBJECT, "draw?": _DRAW, "count?": {"type": "integer", "minimum": 1, "maximum": 200},
         "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS}, "how?": {"enum": ["at", "delay"]},
         "every?": {"type": "integer", "minimum": 1, "maximum": 1_000},
     },
@@ -239,6 +247,16 @@ def _needed(check: str, names: Sequence[str]) -> dict[str, Any]:
     return {"if": {"properties": members, "required": ["check"]}, "then": {"required": list(names)}}
 
 
+def _odd(operation: str) -> dict[str, Any]:
+    """The kinds of the odd requests of an operation."""
+    members = {"do": {"const": "odd"}, "operation": {"const": operation}}
+    kinds = sorted(kind for name, kind in ODD_REQUESTS if name == operation)
+    return {
+        "if": {"properties": members, "required": ["operation"]},
+        "then": {"properties": {"kind": {"enum": kinds}}},
+    }
+
+
 def _step(name: str, members: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "if": {"properties": {"do": {"const": name}}},
@@ -284,6 +302,7 @@ CASE_SCHEMA: dict[str, Any] = {
             "allOf": [
                 *(_step(name, members) for name, members in _STEPS.items()),
                 *(_needed(check, names) for check, names in _NEEDED_BY_CHECKS.items()),
+                *map(_odd, OPERATIONS),
             ],
         }
     },

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -250,30 +251,40 @@ def play(case: Case, target: Target | None = None, choose: Callable[[Run], Itera
     steps: list[Step] = []
     run: Run | None = None
     try:
-        run = start_run(target, case)
+        with refusing(case):
+            run = start_run(target, case)
         result.requests, result.reached, result.unchecked = run.requests, run.reached, run.unchecked
         result.exchanges = run.exchanges
         for step in case.steps if choose is None else choose(run):
             steps.append(step)
-            result.skipped += not run.do(step)
-        run.final_checks()
+            with refusing(case, len(steps), step):
+                result.skipped += not run.do(step)
+        with refusing(case, len(steps), *steps[-1:]):
+            run.final_checks()
     except ContractViolation as error:
         result.violation = error.without(target.without_secrets)
         result.revealed = None if run is None else run.last
         if run is not None and run.last is not None and run.last[0] not in run.requests[-1:]:
             result.exchanges.append(Exchange(*run.last, run.model.now))
-    except WRONG_DATA as error:
-        if not case.origin or isinstance(error, LeydenError):
-            raise
-        place = f"step {len(steps)} ({steps[-1]['do']})" if steps else "the start"
-        why = printable(f"{type(error).__name__}: {error}"[:200])
-        raise _CASE.refusal(case.origin, f"{place} cannot be done ({why})") from error
     finally:
         target.end()
     if choose is not None:
         result.case = replace(case, steps=tuple(steps))
     result.done = 0 if run is None else run.done
     return result
+
+
+@contextmanager
+def refusing(case: Case, number: int = 0, step: Step | None = None) -> Iterator[None]:
+    """Raises `CaseError` where a value of a case that was read from a file does not let a step be done."""
+    try:
+        yield
+    except WRONG_DATA as error:
+        if not case.origin or isinstance(error, LeydenError):
+            raise
+        place = "the start" if step is None else f"step {number} ({step['do']})"
+        why = printable(f"{type(error).__name__}: {error}"[:200])
+        raise _CASE.refusal(case.origin, f"{place} cannot be done ({why})") from error
 
 
 def start_run(target: Target, case: Case) -> Run:

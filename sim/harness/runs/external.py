@@ -65,7 +65,8 @@ class ExternalRun(Run):
         self.model.ledger.hold_limit_ms = None  # its node has a margin of its own
         secret = adapter_call(target.adapter, "secret")
         if secret is not None:
-            self.model.secrets[PROJECT] = [(secret(), None)]
+            target.secrets.learn(text := secret())
+            self.model.secrets[PROJECT] = [(text, None)]
 
     def _service_time(self) -> int:
         """The time of the service, in ms: that of a Charge which is created for this purpose."""
@@ -145,7 +146,8 @@ class ExternalRun(Run):
             method()
             secret = adapter_call(self.target.adapter, "secret")
             assert secret is not None
-            checks.new_secret(text := secret(), [known for known, _ in self.model.secrets[PROJECT]])
+            self.target.secrets.learn(text := secret())
+            checks.new_secret(text, [known for known, _ in self.model.secrets[PROJECT]])
             self.model.rotate(PROJECT, text)
         else:
             payment = self.payment(step["payment"])
@@ -212,8 +214,8 @@ class ExternalRun(Run):
         """Take the time of a payment, which may take a moment, from the response; it must be about that of the step."""
         for _ in range(_TRIES):
             response = self.request("getChargeDetails", f"/v0/charges/{charge.id}", key=charge.project)
-            data = (response.json or {}).get("data", {})
-            if data.get("status") != "completed":
+            data = response.json.get("data") if isinstance(response.json, dict) else None
+            if not isinstance(data, dict) or data.get("status") != "completed":
                 continue
             try:
                 paid_at = instant(str(data.get("confirmedAt")))

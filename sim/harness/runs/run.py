@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import walk_tb
 
@@ -14,6 +14,10 @@ from leyden.harness.session.journal import check_journal
 from leyden.harness.session.observe import check_deliveries, check_everything, check_received_requests
 from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible, public_functions
+from leyden.harness.targets.adapter import TargetError
+from leyden.json_files import WRONG_DATA
+from leyden.server.errors import LeydenError
+from leyden.server.printable import printable
 
 _HARNESS = Path(__file__).parents[1]
 # An executor does the step of its name, first to the model and then to the service, and compares the results. If what
@@ -29,21 +33,23 @@ class Run(Session):
     def do(self, step: Step) -> bool:
         """Do one step and compare. Returns False, without any effect, if what the step refers to does not exist.
 
-        Raises `ContractViolation`, and `KeyError` for an unknown `do`.
+        Raises `ContractViolation`, `TargetError` for an answer that cannot be read, and `KeyError` for an unknown `do`.
         """
         self.delivery_cache.clear()
         try:
             self._records = True
-            EXECUTORS[step["do"]](self, step)
+            with self._reading():
+                EXECUTORS[step["do"]](self, step)
             self._records = False
             self.done += 1
-            self.catch_up()
+            with self._reading():
+                self.catch_up()
             if "obligation" in step:
                 self.reached["obligation", step["obligation"]] = None
         except StepImpossible:
             self._records = False
             return False
-        except ContractViolation:
+        except (ContractViolation, TargetError):
             raise
         except Exception as error:  # the service in process raised it, and did not respond
             if not self._is_from_service(error):
@@ -85,6 +91,24 @@ class Run(Session):
     def final_checks(self) -> None:
         """Compare every resource and delivery, the lists, the balances and the clock. Raises `ContractViolation`."""
         self.delivery_cache.clear()
-        check_everything(self)
-        if self.target.controlled and ("policy", "restart", "resumed") not in self.reached:
-            check_journal(self)  # a restart begins another journal
+        with self._reading():
+            check_everything(self)
+            if self.target.controlled and ("policy", "restart", "resumed") not in self.reached:
+                check_journal(self)  # a restart begins another journal
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raises `TargetError` where an answer over the network, which every check has passed, cannot be read."""
+        before = self.last
+        try:
+            yield
+        except WRONG_DATA as error:
+            if not self.target.network or isinstance(error, LeydenError) or self.last in (None, before):
+                raise
+            (request, response), hide = self.last, self.target.without_secrets
+            body = hide(response.body.decode("utf-8", "replace"))[:100]
+            why = f"{type(error).__name__}: {hide(str(error))[:100]}"
+            raise TargetError(printable(
+                f"{self.target.name}: the answer to {request.method} {hide(request.path)[:200]} cannot be read ({why}):"
+                f" {response.status} {body}"
+            )) from error  # fmt: skip

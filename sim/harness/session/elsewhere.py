@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from leyden.harness.constants import NO_KEY
 from leyden.harness.model.records import StaticCharge
 from leyden.harness.session.exchanges import Request
-from leyden.harness.targets.adapter import TargetError
+from leyden.harness.targets.control_answers import control_answer
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response, Target
 
 _NAMES = "/.well-known/lnurlp/"
@@ -82,10 +82,9 @@ class OtherSandboxes:
         return self._target.send("GET", f"{_NAMES}{quote(user, safe='')}", (), b"")
 
     def _read(self, path: str, project: str) -> Any:
-        response = self._target.send("GET", f"/sandbox/v1{path}", [("apikey", self._target.keys[project])], b"")
-        if response.status != 200 or response.json is None:
-            raise TargetError(f"GET /sandbox/v1{path} has the status {response.status}: give a key of a served Leyden")
-        return response.json
+        target = f"/sandbox/v1{path}"
+        response = self._target.send("GET", target, [("apikey", self._target.keys[project])], b"")
+        return control_answer(self._target.name, "GET", target, response)
 
     def _note(self, user: str, status: int) -> None:
         """Note that the request for an unknown name is in the journal of the sandbox that answers the rest."""

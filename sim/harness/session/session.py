@@ -20,12 +20,14 @@ from leyden.harness.model.rules import Interpretation, has_lone_surrogate, insta
 from leyden.harness.session.elsewhere import OtherSandboxes
 from leyden.harness.session.exchanges import Exchange, Request
 from leyden.harness.steps import Step, StepImpossible
+from leyden.harness.targets.control_answers import wrong_form
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response, Target
 
 T = TypeVar("T")
 # These are answered before the fields of a request are read, so `Leyden-Ignored` names none.
 _BEFORE_FIELDS = frozenset({401, 406, 413, 415, 429})
 _JSON = (("Content-Type", "application/json"),)
+_CONTROL = ("lifecycle", "control-plane")  # the check and the rule of its answers
 
 
 class Session:
@@ -176,11 +178,15 @@ class Session:
         headers.complete(response, one.name, media=media, names=names, ignored=ignored, known=unused)
 
     def control(self, method: str, path: str, body: Any = None, *, project: str = PROJECT) -> Response:
-        """Send a request to the control plane."""
+        """Send a request to the control plane. The body of a success is as its document declares."""
         sent = [("apikey", self.target.keys[project]), *(_JSON if body is not None else ())]
         response = self.send(method, f"/sandbox/v1{path}", sent, encoded(body))
         media = "application/json" if response.status < 400 else "application/problem+json"
         headers.complete(response, f"{method} {path}", media=media, names={})
+        wrong = wrong_form(method, f"/sandbox/v1{path}", response)
+        if wrong is not None:
+            body = f"{wrong}: {response.body[:200].decode('utf-8', 'replace')}"
+            raise ContractViolation(*_CONTROL, f"{method} {path}", "a body that its document declares", body)
         return response
 
     def send(self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes) -> Response:
@@ -233,6 +239,8 @@ class Session:
             rows += page["data"]
             if page["next"] is None:
                 return rows
+            if not page["data"]:
+                raise ContractViolation(*_CONTROL, f"GET {path}", "a row, or no next page", page)
             after = f"&after={page['next']}"
 
     def check_response(self, expected: ExpectedResponse, response: Response, where: str) -> Any:

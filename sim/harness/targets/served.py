@@ -14,11 +14,12 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx2
 
 from leyden.devserver.argument_types import base_url
+from leyden.devserver.secret_texts import Secrets
 from leyden.errors import key_refusal
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
 from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call, load_adapter
-from leyden.harness.targets.secrets import Secrets
+from leyden.harness.targets.control_answers import control_answer
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
 from leyden.json_files import InputError
 from leyden.server.printable import printable
@@ -41,7 +42,7 @@ class HttpTarget:
             raise InputError("the second API key is the first one: give the key of another project, or leave it out")
         self.name = self.base_url = public_url(url)
         self.url = url.rstrip("/")
-        self.secrets = Secrets(url, (key, second_api_key))
+        self.secrets = Secrets((key, second_api_key), urls=(url,), public=(API_KEY, NO_KEY))
         self.keys: Mapping[str, str] = {PROJECT: key, SECOND_PROJECT: second_api_key}
         self._client: httpx2.Client | None = None
         self._certificates: ssl.SSLContext | None = None
@@ -59,6 +60,7 @@ class HttpTarget:
             response = self._client.request(method, self.url + target, headers=_encoded(headers), content=body)
         except httpx2.HTTPError as error:
             raise self._error(f"{self.base_url}{target} does not respond: {error}") from None
+        self.secrets.learn(response.content)
         names_and_values = {name.lower(): value for name, value in response.headers.items()}
         return Response(response.status_code, names_and_values, response.content)
 
@@ -124,26 +126,21 @@ class ServedLeyden(HttpTarget):
 
     def _state(self, method: str, path: str, headers: Headers, body: bytes) -> dict[str, Any]:
         """The state of the sandbox that a request to the control plane answers with."""
-        response = self.send(method, path, headers, body)
-        state = response.json
-        if response.status != 200 or not isinstance(state, dict) or not {"overlays", "publicUrl", "rate"} <= set(state):
-            raise TargetError(
-                f"{self.name} cannot be reset ({response.status}): give the URL of a served Leyden and its API key, or"
-                " --adapter for another implementation"
-            )
+        state: dict[str, Any] = control_answer(self.name, method, path, self.send(method, path, headers, body))
         return state
 
     def specification(self, overlays: Sequence[str]) -> Mapping[str, Any]:
         """The document that it serves."""
         response = self.send("GET", "/openapi.json", [], b"")
         self.end()
-        document: Mapping[str, Any] = response.json
+        document = response.json
+        if response.status != 200 or not isinstance(document, dict) or not isinstance(document.get("paths"), dict):
+            raise TargetError(f"{self.name} does not answer GET /openapi.json with its document ({response.status})")
         return document
 
     def journal_hash(self) -> str | None:
         """The hash of the journal, read from the control plane."""
-        state = self.send("GET", "/sandbox/v1", [("apikey", self.keys[PROJECT])], b"").json
-        return str(state["journalHash"])
+        return str(self._state("GET", "/sandbox/v1", [("apikey", self.keys[PROJECT])], b"")["journalHash"])
 
 
 class ExternalService(HttpTarget):

@@ -1,0 +1,316 @@
+"""Texts without secrets: API keys, webhook secrets with the bytes of their keys, and passwords in URLs.
+
+A secret is found as it is and in each common encoding: escapes (`plain_texts`), hexadecimal and decimal bytes, Base64
+and Base32 at each alignment, an LNURL, one escape or encoding within another; and at a place where a text was cut.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b32decode, b32encode, b64decode, b64encode, urlsafe_b64decode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from leyden.devserver.plain_texts import PlainText
+from leyden.server.charges.lnurl import CHARSET
+from leyden.server.http.authentication import is_key_name
+from leyden.server.printable import masked
+
+_CREDENTIALS = frozenset({"apikey", "authorization", "proxy-authorization", "cookie", "set-cookie"})
+# A shorter secret may be a word that texts have for another reason: it is masked where it is a whole text in quotes.
+_MIN_LENGTH = 8
+_MIN_ENCODED = {"hex": 8, "base64": 6, "base32": 7}  # characters of an encoded secret
+_MIN_PART = {"plain": 4, "hex": 8, "base64": 6, "base32": 7}  # of a secret at the end of a text that was cut
+_MOST_LEARNED = 64
+_PREFIXES = (b"whsec_", b"leyden_")
+_ISSUED = re.compile(rb"whsec_[A-Za-z0-9/+=_-]{8,}|leyden_[0-9a-f]{32}", re.IGNORECASE)
+_LNURL = re.compile(f"lnurl1[{CHARSET}]{{8,}}", re.IGNORECASE)
+_HEX_BYTES = re.compile(rb"(?:(?:0x)?[0-9a-f]{2}[:\-, ]{1,2}){7,}(?:0x)?[0-9a-f]{2}")
+_NUMBERS = re.compile(rb"(?:[0-9]{1,3},\s{0,20}){7,}[0-9]{1,3}")
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+_CUT = "..."
+
+
+class _Base(NamedTuple):
+    """An encoding of bytes as characters of some bits each, in groups of so many characters and bytes."""
+
+    bits: int
+    group: int
+    bytes_of_group: int
+    alphabet: re.Pattern[bytes]
+    encode: Callable[[bytes], bytes]
+    decode: Callable[[bytes], bytes]
+
+
+_BASES = {
+    "hex": _Base(
+        4, 2, 1, re.compile(rb"[0-9a-f]*"), lambda raw: raw.hex().encode(), lambda text: bytes.fromhex(text.decode())
+    ),
+    "base64": _Base(6, 4, 3, re.compile(rb"[A-Za-z0-9+/]*={0,2}"), b64encode, b64decode),
+    "base32": _Base(5, 8, 5, re.compile(rb"[A-Z2-7]*={0,6}"), b32encode, b32decode),
+}
+
+
+class _Form(NamedTuple):
+    """What a text has of an encoded secret: the characters that depend on nothing else. `begins` and `ends` say whether
+    the characters beside them depend on the secret too; `skipped` is the number of characters before them in the
+    encoding."""
+
+    kind: str
+    data: bytes
+    shown: str
+    begins: bool = False
+    ends: bool = False
+    skipped: int = 0
+
+
+class _Hit(NamedTuple):
+    begin: int
+    end: int
+    shown: str
+
+
+class Secrets:
+    """Secrets, and texts without them.
+
+    `keys` are API keys, `urls` may have a user and a password, and `webhook_secrets` are those of Standard Webhooks.
+    Webhook secrets and API keys that Leyden issues are found by their prefix, too. `public` are texts that are no
+    secrets; `show` says what stands in the place of one.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[str] = (),
+        *,
+        urls: Iterable[str] = (),
+        webhook_secrets: Iterable[str] = (),
+        public: Iterable[str] = (),
+        show: Callable[[str], str] = masked,
+    ) -> None:
+        self._show = show
+        self._values = frozenset({*keys, *(part for url in urls for part in _credentials(url))} - {"", *public})
+        self._short = [(_quoted(one), show(one)) for one in self._values if len(one) < _MIN_LENGTH]
+        self._forms = [form for one in self._values for form in _forms(_raw(one), show(one))]
+        self._learned: dict[str, Sequence[_Form]] = {}
+        for secret in webhook_secrets:
+            self._learn(secret)
+
+    def learn(self, text: str | bytes) -> None:
+        """Note the webhook secrets that a text has, the latest 64, so that the bytes of their keys are masked too."""
+        raw = _raw(text) if isinstance(text, str) else text
+        if b"whsec_" in raw:
+            for found in _ISSUED.findall(raw):
+                self._learn(found.decode())
+
+    def _learn(self, secret: str) -> None:
+        if secret not in self._learned and secret.startswith("whsec_"):
+            raws = [one for one in (_raw(secret), _key_of(secret)) if len(one) >= _MIN_LENGTH]
+            self._learned[secret] = [form for raw in raws for form in _forms(raw, self._show(secret))]
+            if len(self._learned) > _MOST_LEARNED:
+                del self._learned[next(iter(self._learned))]
+
+    def text(self, text: str) -> str:
+        """The text without secrets."""
+        text = _LNURL.sub(self._lnurl, text)
+        parts, at = list[str](), 0
+        for hit in _joined(self._hits(text)):
+            parts += [text[at : hit.begin], hit.shown]
+            at = hit.end
+        return "".join([*parts, text[at:]])
+
+    def body(self, body: bytes) -> bytes:
+        """The bytes of a body without secrets."""
+        return self.text(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def headers(self, headers: Iterable[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+        """Headers without secrets: a credential by its name is masked, whatever its value is."""
+        return [(name, self._header(name.lower(), value)) for name, value in headers]
+
+    def _header(self, name: str, value: str) -> str:
+        if is_key_name(name) or name in _CREDENTIALS:
+            return masked(value)
+        return self._show(value) if value in self._values else self.text(value)
+
+    def _lnurl(self, found: re.Match[str]) -> str:
+        bits = "".join(f"{CHARSET.index(one):05b}" for one in found[0].lower()[6:])
+        url = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)).decode("utf-8", "replace")
+        is_plain = self.text(url) == url and "@" not in url.partition("://")[2].partition("/")[0]
+        return found[0] if is_plain else f"lnurl1{masked(found[0])}"
+
+    def _hits(self, text: str) -> Iterator[_Hit]:
+        """Where the text has secrets."""
+        text = text.removesuffix(_CUT)
+        forms = [*self._forms, *(form for some in self._learned.values() for form in some)]
+        for plain in _readings(text):
+            hay = _Haystack(plain.data)
+            for hit in (*self._issued(hay), *self._short_ones(hay), *hay.whole(forms), *hay.lists(forms)):
+                yield _Hit(*plain.place(hit.begin, hit.end), hit.shown)
+            lengths = {len(plain.data), plain.whole_length}
+            for hit in (found for length in lengths for found in hay.parts(forms, length)):
+                yield _Hit(plain.place(hit.begin, hit.end)[0], len(text), hit.shown)
+
+    def _short_ones(self, hay: _Haystack) -> Iterator[_Hit]:
+        for pattern, shown in self._short:
+            for found in pattern.finditer(hay.data):
+                yield _Hit(*found.span(1), shown)
+
+    def _issued(self, hay: _Haystack) -> Iterator[_Hit]:
+        """Secrets of which only the prefix is known, as they are and encoded."""
+        for found in _ISSUED.finditer(hay.data):
+            yield _Hit(*found.span(), self._show(found[0].decode()))
+        for begin, end, decoded in hay.encoded(_PREFIX_FORMS):
+            if _ISSUED.search(decoded):
+                yield _Hit(begin, end, self._show(hay.data[begin:end].decode("latin-1")))
+
+
+class _Haystack:
+    """The bytes of a text, in the spellings in which secrets are searched."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self._of = {"plain": data, "hex": data.lower(), "base64": data.translate(_STANDARD), "base32": data.upper()}
+
+    def whole(self, forms: Iterable[_Form]) -> Iterator[_Hit]:
+        """Where these are."""
+        for form in forms:
+            for at in self._places(form):
+                yield self._hit(form, at, at + len(form.data))
+
+    def parts(self, forms: Iterable[_Form], length: int) -> Iterator[_Hit]:
+        """Where the first `length` bytes end with the beginning of one."""
+        for form in forms:
+            start, least = max(0, length - len(form.data) + 1), _MIN_PART[form.kind]
+            tail = self._of[form.kind][start:length]
+            at = tail.find(form.data[:least]) if len(form.data) > least else -1
+            while at >= 0:
+                if form.data.startswith(tail[at:]):
+                    yield self._hit(form, start + at, length)
+                    break
+                at = tail.find(form.data[:least], at + 1)
+
+    def lists(self, forms: Sequence[_Form]) -> Iterator[_Hit]:
+        """Lists of bytes with one, such as `6b:65:79` and `[107, 101, 121]`."""
+        listed = [(found, bytes.fromhex(re.sub(rb"0x|[^0-9a-f]", b"", found[0]).decode()))
+                  for found in _HEX_BYTES.finditer(self._of["hex"])]  # fmt: skip
+        for found in _NUMBERS.finditer(self.data):
+            numbers = [int(one) for one in found[0].split(b",")]
+            listed += [(found, bytes(numbers))] if max(numbers) < 256 else []
+        for found, raw in listed:
+            for form in forms:
+                if form.kind == "plain" and form.data in raw:
+                    yield _Hit(*found.span(), form.shown)
+
+    def encoded(self, forms: Iterable[_Form]) -> Iterator[tuple[int, int, bytes]]:
+        """Where these begin, where the characters of the encoding end, and what they encode."""
+        for form in forms:
+            base, text = _BASES[form.kind], self._of[form.kind]
+            for at in self._places(form):
+                run = base.alphabet.match(text, at)
+                end = at if run is None else run.end()
+                lead = text[max(0, at - form.skipped) : at]
+                while not base.alphabet.fullmatch(lead):
+                    lead = lead[1:]
+                characters = lead.rjust(form.skipped, b"A") + text[at:end].rstrip(b"=")
+                with suppress(ValueError):
+                    decoded = base.decode(characters[: len(characters) // base.group * base.group])
+                    yield self._hit(form, at, at).begin, end, decoded
+
+    def _places(self, form: _Form) -> Iterator[int]:
+        text = self._of[form.kind]
+        at = text.find(form.data)
+        while at >= 0:
+            yield at
+            at = text.find(form.data, at + 1)
+
+    def _hit(self, form: _Form, begin: int, end: int) -> _Hit:
+        """The place of a form, with the characters beside it that depend on the secret."""
+        if form.kind == "plain":
+            return _Hit(begin, end, form.shown)
+        text, alphabet = self._of[form.kind], _BASES[form.kind].alphabet
+        begin -= form.begins and begin > 0 and bool(alphabet.fullmatch(text, begin - 1, begin))
+        end += form.ends and bool(alphabet.fullmatch(text, end, end + 1))
+        return _Hit(begin, end, form.shown)
+
+
+def _readings(text: str) -> Iterator[PlainText]:
+    """What the text means in the ways to read its escapes."""
+    plain = PlainText(text)
+    yield plain
+    for letters in (False, True) if plain.has_backslashes else (False,):
+        for characters in (False, True) if plain.has_bytes else (False,):
+            if letters or characters:
+                yield PlainText(text, with_letters=letters, as_characters=characters)
+
+
+def _joined(hits: Iterable[_Hit]) -> Iterator[_Hit]:
+    """The hits in their order, those that overlap as one."""
+    last: _Hit | None = None
+    for hit in sorted(hits, key=lambda one: (one.begin, -one.end)):
+        if last is not None and hit.begin < last.end:
+            last = last._replace(end=max(last.end, hit.end))
+            continue
+        if last is not None:
+            yield last
+        last = hit
+    if last is not None:
+        yield last
+
+
+def _credentials(url: str) -> Iterator[str]:
+    """The password in a URL, or the user if there is none, and both, as they are and decoded."""
+    user, _, password = urlsplit(url).netloc.rpartition("@")[0].partition(":")
+    yield from (password or user, unquote(password or user))
+    if password:
+        yield from (f"{user}:{password}", f"{unquote(user)}:{unquote(password)}")
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _key_of(secret: str) -> bytes:
+    """The bytes of the key in a webhook secret; none if it is no Base64."""
+    text = secret.removeprefix("whsec_").rstrip("=")
+    try:
+        return urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}".translate(_URL_SAFE))
+    except ValueError:
+        return b""
+
+
+def _forms(raw: bytes, shown: str) -> Iterator[_Form]:
+    """The forms of a secret."""
+    if len(raw) >= _MIN_LENGTH:
+        yield from (_Form("plain", one, shown) for one in _plain_forms(raw))
+    for kind in _BASES:
+        yield from (one for one in _encoded(kind, raw, shown) if len(one.data) >= _MIN_ENCODED[kind])
+
+
+def _plain_forms(raw: bytes) -> set[bytes]:
+    """A secret as the readings of texts have it. One that is no UTF-8 may be shown as characters of Latin-1, or with
+    U+FFFD."""
+    texts = {raw.decode("utf-8", "surrogateescape"), raw.decode("latin-1"), raw.decode("utf-8", "replace")}
+    texts |= {one.replace(" ", "+") for one in texts}
+    readings = (PlainText(one, with_letters=letters) for one in texts for letters in (False, True))
+    found = {raw, *(one.encode("utf-8", "surrogateescape") for one in texts), *(one.data for one in readings)}
+    return {one for one in found if len(one.replace("\N{REPLACEMENT CHARACTER}".encode(), b"")) >= _MIN_LENGTH // 2}
+
+
+def _encoded(kind: str, raw: bytes, shown: str) -> Iterator[_Form]:
+    """The forms of bytes in an encoding, by the number of bytes before them in a group of it."""
+    base = _BASES[kind]
+    for shift in range(base.bytes_of_group):
+        text = base.encode(bytes(shift) + raw)
+        first, last = -(-8 * shift // base.bits), 8 * (shift + len(raw)) // base.bits
+        begins, ends = 8 * shift % base.bits > 0, 8 * (shift + len(raw)) % base.bits > 0
+        yield _Form(kind, text[first:last], shown, begins, ends, first)
+
+
+def _quoted(secret: str) -> re.Pattern[bytes]:
+    forms = b"|".join(map(re.escape, sorted(_plain_forms(_raw(secret)) | {_raw(secret)})))
+    return re.compile(rb"""(?:["'@]|[=:] ?|^)(""" + forms + rb""")(?=["'&@]|$)""")
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+_PREFIX_FORMS = [form for kind in _BASES for prefix in _PREFIXES for form in _encoded(kind, prefix, "")]
