@@ -112,6 +112,10 @@ class DocumentKind(NamedTuple):
             raise self.error(f"{shown(path)} does not exist: give the path of a {self.name} file") from None
         except (OSError, ValueError) as error:  # ValueError: a path with a null byte
             raise self.error(f"{shown(path)} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        return self.bounded(data, path)
+
+    def bounded(self, data: bytes, path: str | Path) -> bytes:
+        """The bytes that were read from a file, if they are not too many. Raises `error`."""
         if len(data) > self.max_bytes:
             raise self.refusal(str(path), f"it is longer than {self.max_bytes} bytes, and no more are read")
         return data

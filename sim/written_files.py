@@ -45,7 +45,7 @@ def check_file(path: str | Path) -> None:
             return
     if stat.S_ISDIR(former.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not os.access(target, os.W_OK):
+    if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Mapping
 from copy import copy
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -18,7 +17,7 @@ from leyden.commands.served.output import utc
 from leyden.commands.served.sandbox_output import OWN_PATH, PATH
 from leyden.errors import ForkError
 from leyden.harness.options import DESCRIBE
-from leyden.json_files import InputError, VersionWarning
+from leyden.json_files import InputError, VersionWarning, shown
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 
@@ -34,21 +33,25 @@ def describe(parser: argparse.ArgumentParser) -> None:
         help=f"admin token of the server, for a saved sandbox (default: {ADMIN_TOKEN[0]})",
     )
     run_case = parser.get_default("run")
-    parser.set_defaults(run=lambda options: _replay_saved(options) if _is_saved(options.case) else run_case(options))
+
+    def run(options: argparse.Namespace) -> int:
+        """The file is read once: it may be a pipe. One that cannot be read is left to the reader of cases, which says
+        why."""
+        from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
+
+        try:
+            options.content = SAVED_SANDBOX.content(options.case)
+            document = SAVED_SANDBOX.parse(options.content, shown(options.case))
+        except LeydenError:
+            document = None
+        if isinstance(document, dict) and "leydenCase" not in document and "format" in document:
+            return _replay_saved(options, document)
+        return int(run_case(options))
+
+    parser.set_defaults(run=run)
 
 
-def _is_saved(path: str) -> bool:
-    """Whether a file has a saved sandbox. A file that cannot be read is left to the reader of cases, which says why."""
-    from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
-
-    try:
-        document = SAVED_SANDBOX.load(path)
-    except LeydenError:
-        return False
-    return isinstance(document, dict) and "leydenCase" not in document and "format" in document
-
-
-def _replay_saved(options: argparse.Namespace) -> int:
+def _replay_saved(options: argparse.Namespace, document: Mapping[str, Any]) -> int:
     """Returns 0 if every journal has the hash of the file, 1 otherwise. Raises `InputError` for a file that cannot be
     opened."""
     from leyden.sandbox import Sandbox
@@ -58,7 +61,7 @@ def _replay_saved(options: argparse.Namespace) -> int:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", VersionWarning)
         try:
-            sandbox = Sandbox.load(options.case)
+            sandbox = Sandbox._restored(document, None, shown(options.case))
         except ForkError as error:
             raise InputError(str(error)) from None
     for warning in caught:
@@ -84,7 +87,7 @@ def _replay_saved(options: argparse.Namespace) -> int:
 def _served_hash(options: argparse.Namespace) -> str:
     """The hash of the journal of a copy on a server, which is deleted again."""
     server = Client(_connection(options, options.target, None))
-    query, saved = {"name": "leyden replay", "ttl": _TTL}, Path(options.case).read_bytes()
+    query, saved = {"name": "leyden replay", "ttl": _TTL}, options.content
     with responses_of(options.target):
         made = orjson.loads(server("POST", f"{PATH}/import", saved, query=query, timeout_s=None))
         try:

@@ -98,7 +98,7 @@ def replay_case(options: argparse.Namespace) -> int:
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", VersionWarning)
-        case = read_case(options.case)
+        case = read_case(options.case, content=getattr(options, "content", None))
     for warning in caught:
         print(f"leyden replay: {warning.message}", file=sys.stderr)
     if options.export is not None:

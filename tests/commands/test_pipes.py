@@ -89,7 +89,7 @@ def test_no_command_waits_for_a_pipe_without_a_word(
         status = main(option.words(str(path), str(tmp_path / case)))
     except Waits as error:
         status, waits = 2, str(error)
-    text = capsys.readouterr().err or waits
+    text = capsys.readouterr().err + waits
     assert status == 2, text
     assert str(path) in text
     assert stat.S_ISFIFO(path.stat().st_mode)
@@ -167,6 +167,12 @@ def test_the_pipes_of_a_shell_are_used_without_a_word() -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b""), done.stderr
+    with Sandbox(seed=1) as sandbox:
+        saved = json.dumps(sandbox.snapshot()).encode()
+    for words in (["replay", "/dev/stdin"], ["client-check", "--only", "plain", "--html", "/dev/stdout", "--", "true"]):
+        done = subprocess.run([sys.executable, "-m", "leyden", *words], input=saved, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0 if words[0] == "replay" else 3, b""), done.stderr
+        assert b"the same" in done.stdout or b"</html>" in done.stdout
     program = "from leyden.written_files import write_private; write_private('/dev/stdout', 'text')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (done.stdout, done.stderr) == (b"text", b"")

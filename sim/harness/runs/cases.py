@@ -142,14 +142,18 @@ class Case:
         return describe_violation(self.steps, self.expectation, overlays=self.overlays, replay=replay)
 
 
-def read_case(source: str | Path | Mapping[str, Any]) -> Case:
-    """Read a case from a file or from its JSON document, in this format or in a former one.
+def read_case(source: str | Path | Mapping[str, Any], *, content: bytes | None = None) -> Case:
+    """Read a case from a file or from its JSON document, in this format or in a former one. `content` are the bytes of
+    the file if they were read already: those of a pipe are read once.
 
     Warns with `VersionWarning` about a case of another version of Leyden. Raises `CaseError` for what is no case: one
     line with the file and the place.
     """
     origin = "the case" if isinstance(source, Mapping) else shown(source)
-    document: Any = source if isinstance(source, Mapping) else _CASE.load(source)
+    document: Any = source
+    if not isinstance(source, Mapping):
+        data = _CASE.content(source) if content is None else _CASE.bounded(content, source)
+        document = _CASE.parse(data, origin)
     form = document.get("leydenCase") if isinstance(document, Mapping) else None
     if type(form) is not int or form not in range(1, FORMAT + 1):
         raise _CASE.refusal(origin, f"its leydenCase is not 1 to {FORMAT}, the known formats")
