@@ -234,16 +234,16 @@ class Faults:
         fault_id, _ = post.copied_by
         event = result_kind(response, _COPY_KINDS)
         answer = str(response.status or response.error or "")
-        kind = self.hits.copied(post.delivery_id, post.attempt, event, fault_id, answer)
+        copied_by = self.hits.copied(post.delivery_id, post.attempt, event, fault_id, answer)
         facts = {"status": response.status, "error": response.error, "note": response.note}
         self._journal.note(event, fault_id, delivery=post.delivery_id, **facts)
-        if never_left(response) and kind is not None:
-            self.hits.add(post.delivery_id, post.attempt, UNMET, kind)
+        if never_left(response) and copied_by is not None:
+            self.hits.add(post.delivery_id, post.attempt, UNMET, copied_by)
             if (fault := self._faults.row(fault_id)) is not None:
                 self._faults.put(with_unsent(fault, 1))
-            self._unmet(fault_id, kind, post)
+            self._unmet(fault_id, copied_by, post)
             if original_never_left(self._outbox.delivery(post.delivery_id), post.attempt):
-                self._withdraw(kind, fault_id, post)
+                self._withdraw(copied_by, fault_id, post)
 
     @property
     def open_attempts(self) -> frozenset[tuple[str, int]]:

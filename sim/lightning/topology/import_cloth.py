@@ -63,7 +63,8 @@ def import_cloth(
         if edge["id"] in directions:
             raise EDGES.refusal(where[1], f"line {line}: there is an edge {edge['id']} already")
         directions[edge["id"]] = line, edge
-    rows, known = [], set[int]()
+    rows: list[tuple[str, str, str, int, dict[str, int], dict[str, int]]] = []
+    known = set[int]()
     used = 0
     for line, channel in _rows(CHANNELS, channels, where[0], _CHANNEL):
         if channel["id"] in known:
@@ -93,7 +94,7 @@ def import_cloth(
                 where[0], f"line {line}: the balances of its edges, {both}, do not add up to {channel['capacity']}"
             )
         used += 2
-        rows.append((f"{channel['id']:016}", str(ends[0]), str(ends[1]), channel["capacity"], *sides))
+        rows.append((f"{channel['id']:016}", str(ends[0]), str(ends[1]), channel["capacity"], sides[0], sides[1]))
     if not rows:
         raise CHANNELS.refusal(where[0], "it has no channel")
     if used < len(directions):
