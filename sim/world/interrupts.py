@@ -182,6 +182,11 @@ class DeferredInterrupts:
         self._allowed = allowed
 
 
+def this_thread() -> int:
+    """The number of the thread that asks."""
+    return get_ident()
+
+
 interrupts = DeferredInterrupts()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=interrupts.find_main_thread)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from numbers import Integral
-from threading import get_ident
 from typing import Any, NamedTuple
 
 from leyden.arguments import real_number
@@ -18,7 +17,7 @@ from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.printable import printable, quoted
 from leyden.server.timestamps import parse_duration
-from leyden.world.interrupts import interrupts
+from leyden.world.interrupts import interrupts, this_thread
 from leyden.world.time.clock import Fired
 from leyden.world.transaction import check_whole
 from leyden.world.world import World
@@ -144,7 +143,7 @@ class ActionLog:
         that was left half done."""
         self.mark_events(world)
         check_whole(world.store, world.clock)
-        self._unrecorded_by = get_ident()
+        self._unrecorded_by = this_thread()
         self._before = len(world.journal), len(self.actions), world.store.depth
 
     def mark_events(self, world: World) -> None:
@@ -161,7 +160,7 @@ class ActionLog:
 
     def _check_recorded(self) -> None:
         """Discard the actions if an exception ended one before it was recorded. Another thread's goes on meanwhile."""
-        if self._unrecorded_by == get_ident():
+        if self._unrecorded_by == this_thread():
             self.discard(_CUT)
 
     def left_open(self, world: World) -> bool:
