@@ -108,10 +108,8 @@ def payer_distribution(value: int | str | Sequence[str] | Mapping[str, float]) -
         value = f"choice({', '.join(value)})"
     elif value.strip().isdecimal():
         number = value.strip()[:20]
-        raise DistributionError(
-            f"payers: {quoted(value, 60)} is a text: write {number} for that many wallets, or choice({number}) for"
-            " one of that name"
-        )
+        mend = f"write {number} for that many wallets, or choice({number}) for one of that name"
+        raise DistributionError(f"payers: {quoted(value, 60)} is a text: {mend}")
     call = _CALL.fullmatch(value)
     if call is not None and call[1] == "zipf":
         return _zipf(split_outside(call[2], ","), value)
@@ -211,7 +209,7 @@ def sample(distribution: Distribution, rng: RandomStream) -> Any:
         return min(max(sample(distribution[1], rng), distribution[2]), distribution[3])
     place = rng.uniform()
     if name == "pareto":
-        _, least, shape, most = distribution
+        least, shape, most = distribution[1:]
         above = 0.0 if most is None else (least / most) ** shape
         return least * (1.0 - place * (1.0 - above)) ** (-1.0 / shape)
     if name == "weibull":
@@ -246,8 +244,7 @@ def _distribution(value: DistributionText, name: str, read: Reader) -> Distribut
     if isinstance(value, timedelta):
         value = value.total_seconds()
     text = value if isinstance(value, str) else _written(value)
-    call = _CALL.fullmatch(text)
-    if call is None:
+    if (call := _CALL.fullmatch(text)) is None:
         if "(" in text:
             raise DistributionError(f"{name}: {quoted(text)} is not a distribution: write one of {_NAMES}")
         return ["const", _read(text, name, read)]
@@ -256,8 +253,7 @@ def _distribution(value: DistributionText, name: str, read: Reader) -> Distribut
         raise DistributionError(f"{name}: there is no distribution {quoted(kind)}: write one of {_NAMES}")
     if kind == "choice":
         return _choice(parts, text, name, read)
-    form = _FORMS[kind]
-    most = form.count(",") + 1
+    form, most = _FORMS[kind], _FORMS[kind].count(",") + 1
     if not most - form.count("[") <= len(parts) <= most:
         raise DistributionError(_wrong_number(name, text, len(parts), form))
     if kind == "clip":
@@ -276,8 +272,8 @@ def _distribution(value: DistributionText, name: str, read: Reader) -> Distribut
 
 
 def _wrong_number(name: str, text: str, number: int, form: str) -> str:
-    optional = ", where what is in brackets may be left out" if "[" in form else ""
-    return f"{name}: {quoted(text)} has {counted(number, 'value')}: write {form}{optional}"
+    more = ", where what is in brackets may be left out" if "[" in form else ""
+    return f"{name}: {quoted(text)} has {counted(number, 'value')}: write {form}{more}"
 
 
 def _clip(parts: list[str], text: str, name: str, read: Reader) -> Distribution:

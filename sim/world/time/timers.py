@@ -70,11 +70,12 @@ class Timers:
 
     def cancel(self, kind: str, key: str) -> bool:
         """Cancel the `(kind, key)` timer; whether there was one."""
-        gone = self._current.pop((kind, key), None)
+        gone = self._current.get((kind, key))
         if gone is None:
             return False
-        if self._before is not None:
+        if self._before is not None:  # first: an exception may come between the two
             self._before.setdefault((kind, key), gone)
+        del self._current[kind, key]
         if len(self._heap) > 2 * len(self._current) + 16:
             self._rebuild()
         return True
