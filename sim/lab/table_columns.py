@@ -49,7 +49,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "outcome": "what the wallet sees at the end; missing before",
         "reason": "the cause of a failure, which no payer sees",
         "amount_msat": "what the wallet wants to pay, without fees",
-        "received_msat": "what the receiver got",
+        "received_msat": "what the receiver got; 0 until the payment ends, although the receiver may have it before",
         "fees_msat": "the routing fees of the settled parts",
         "attempts": "the parts that were sent, failed ones included",
         "created_at": "when the payment was scheduled: for a customer of traffic, when it saw the Charge",
