@@ -125,7 +125,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("leyden_url", "Leyden: running server on which leyden_server creates sandboxes", default="")
     parser.addini(
         "leyden_seed",
-        "Leyden: each test has a seed that is derived from this number and the name of the test (0)",
+        "Leyden: the seed of a test is derived from this number and its name (0)",
         default="",
     )
     parser.addini("leyden_start", "Leyden: the instant at which their clocks start, ISO 8601", default="")
