@@ -214,8 +214,8 @@ class NetworkNode:
 
     @property
     def inbound_msat(self) -> int:
-        """The balances of its peers in them: it cannot receive more. A channel with a disabled direction is open, and is
-        counted."""
+        """The balances of its peers in them: it cannot receive more. A channel with a disabled direction is open,
+        and counts."""
         return self._operations.inbound_msat(self.number)
 
     @property
