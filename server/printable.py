@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _SHOWN = 2  # characters of a secret
+_USER = re.compile(r"(\A\s*|//)[^/?#]*@")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -39,6 +40,11 @@ def cut(text: str, most: int) -> str:
 def printable_lines(text: str) -> str:
     """The text in its lines: every other character that is not printable is escaped."""
     return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
+
+
+def without_user(url: str) -> str:
+    """The text of a URL, for an error, without a user and a password in it. It need not be a valid one."""
+    return _USER.sub(r"\1...@", url)
 
 
 def masked(key: str) -> str:

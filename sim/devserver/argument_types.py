@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from leyden.arguments import seed_from_text, span_of_option
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.http.url_corrections import intended_url
-from leyden.server.printable import cut
+from leyden.server.printable import cut, without_user
 from leyden.server.timestamps import duration_near, parse_iso
 from leyden.world.time.process_clock import MAX_RATE, NOW
 
@@ -100,18 +100,21 @@ def ip_range(text: str) -> IPv4Network | IPv6Network:
 def base_url(text: str) -> str:
     """An http or https URL to which paths can be appended, without a slash at the end. Its host is a name or an address
     that other machines can connect to."""
+    shown = cut(without_user(text), 80)
     if not (_is_url(text) and text.isascii() and text.isprintable() and not set(' "<>\\^`{|}?#') & set(text)):
-        raise argparse.ArgumentTypeError(f"{cut(text, 80)!r} is not a base URL: give one such as http://127.0.0.1:8402")
+        raise argparse.ArgumentTypeError(f"{shown!r} is not a base URL: give one such as http://127.0.0.1:8402")
     parts = urlsplit(text)
-    if parts.username is not None or not (":" in (parts.hostname or "") or _HOST.fullmatch(parts.hostname or "")):
-        raise argparse.ArgumentTypeError(f"{cut(text, 80)!r} has no host that is a name or an address: {_NAME_MEND}")
+    if parts.username is not None:
+        raise argparse.ArgumentTypeError(f"{shown!r} has a user: leave out what is before the @")
+    if not (":" in (parts.hostname or "") or _HOST.fullmatch(parts.hostname or "")):
+        raise argparse.ArgumentTypeError(f"{shown!r} has no host that is a name or an address: {_NAME_MEND}")
     try:
         address = parse_host_address(parts.hostname or "")
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{cut(text, 80)!r}: {error}") from None
+        raise argparse.ArgumentTypeError(f"{shown!r}: {error}") from None
     if address is not None and address.is_unspecified:
         raise argparse.ArgumentTypeError(
-            f"{cut(text, 80)!r} is no address to connect to: give the one by which clients reach this server"
+            f"{shown!r} is no address to connect to: give the one by which clients reach this server"
         )
     return text.rstrip("/")
 
@@ -121,7 +124,7 @@ def host_name(text: str) -> str:
     name = text.removesuffix(".")
     if not _HOST.fullmatch(name):
         raise argparse.ArgumentTypeError(
-            f"{cut(text, 80)!r} is not the name of a host: {_NAME_MEND}, without scheme, port or *"
+            f"{cut(without_user(text), 80)!r} is not the name of a host: {_NAME_MEND}, without scheme, port or *"
         )
     return name
 
@@ -129,8 +132,8 @@ def host_name(text: str) -> str:
 def endpoint(text: str) -> str:
     """A complete http or https URL, with a host that can be looked up."""
     if not _is_endpoint(text):
-        example = _intended_url(text)
-        raise argparse.ArgumentTypeError(f"{cut(text, 80)!r} is not a URL: give the whole URL, such as {example[:100]}")
+        shown, example = cut(without_user(text), 80), without_user(_intended_url(text))
+        raise argparse.ArgumentTypeError(f"{shown!r} is not a URL: give the whole URL, such as {example[:100]}")
     return text
 
 

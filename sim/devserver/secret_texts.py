@@ -28,7 +28,13 @@ _PREFIXES = (b"whsec_", b"leyden_")
 _ISSUED = re.compile(rb"whsec_[A-Za-z0-9/+=_-]{8,}|leyden_[0-9a-f]{32}", re.IGNORECASE)
 _LNURL = re.compile(f"lnurl1[{CHARSET}]{{8,}}", re.IGNORECASE)
 _HEX_BYTES = re.compile(rb"(?:(?:0x)?[0-9a-f]{2}[:\-, ]{1,2}){7,}(?:0x)?[0-9a-f]{2}")
-_NUMBERS = re.compile(rb"(?:[0-9]{1,3},\s{0,20}){7,}[0-9]{1,3}")
+# Numbers of bytes, which may be negative, each with the place before it or without: `[107, 101]`, `{"0":107,"1":101}`.
+_NUMBER = rb"""(?:["']?[0-9]{1,4}["']?\s?[:=]\s?)?-?[0-9]{1,3}(?![0-9])"""
+_NUMBERS = re.compile(rb"(?:" + _NUMBER + rb"(?:,\s{0,20}|\s{1,20})){7,}" + _NUMBER)
+_VALUE = re.compile(rb"-?[0-9]{1,3}(?=[,\s]|\Z)")
+# The lines of a dump: a place, and bytes in hexadecimal digits, alone or in pairs.
+_DUMPED = rb"(?<![0-9a-f])[0-9a-f]{4,8}:?[ \t]{1,4}((?:[0-9a-f]{2}){1,2}(?: {1,2}(?:[0-9a-f]{2}){1,2}){0,15})"
+_DUMP_LINE, _DUMP = re.compile(_DUMPED), re.compile(rb"(?:" + _DUMPED + rb".*\n?)+")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _CUT = "..."
 
@@ -75,7 +81,8 @@ class _Hit(NamedTuple):
 class Secrets:
     """Secrets, and texts without them.
 
-    `keys` are API keys, `urls` may have a user and a password, and `webhook_secrets` are those of Standard Webhooks.
+    `keys` are API keys, which are found in capitals and small letters, too; `urls` may have a user and a password, and
+    `webhook_secrets` are those of Standard Webhooks.
     Webhook secrets and API keys that Leyden issues are found by their prefix, too. `public` are texts that are no
     secrets; `show` says what stands in the place of one.
     """
@@ -90,6 +97,8 @@ class Secrets:
         show: Callable[[str], str] = masked,
     ) -> None:
         self._show = show
+        # A short key in capitals may be a word.
+        keys = {*keys, *(form for key in keys if len(key) >= _MIN_LENGTH for form in _in_other_cases(key))}
         self._values = frozenset({*keys, *(part for url in urls for part in _credentials(url))} - {"", *public})
         self._short = [(_quoted(one), show(one)) for one in self._values if len(one) < _MIN_LENGTH]
         self._forms = [form for one in self._values for form in _forms(_raw(one), show(one))]
@@ -106,7 +115,9 @@ class Secrets:
 
     def _learn(self, secret: str) -> None:
         if secret not in self._learned and secret.startswith("whsec_"):
-            raws = [one for one in (_raw(secret), _key_of(secret)) if len(one) >= _MIN_LENGTH]
+            # A receiver that verifies wrongly may take the text of the key for its bytes.
+            found = (_raw(secret), _key_of(secret), _raw(secret.removeprefix("whsec_")))
+            raws = [one for one in found if len(one) >= _MIN_LENGTH]
             self._learned[secret] = [form for raw in raws for form in _forms(raw, self._show(secret))]
             if len(self._learned) > _MOST_LEARNED:
                 del self._learned[next(iter(self._learned))]
@@ -195,8 +206,13 @@ class _Haystack:
         listed = [(found, bytes.fromhex(re.sub(rb"0x|[^0-9a-f]", b"", found[0]).decode()))
                   for found in _HEX_BYTES.finditer(self._of["hex"])]  # fmt: skip
         for found in _NUMBERS.finditer(self.data):
-            numbers = [int(one) for one in found[0].split(b",")]
-            listed += [(found, bytes(numbers))] if max(numbers) < 256 else []
+            numbers = [int(one[0]) for one in _VALUE.finditer(found[0])]
+            for some in (numbers, [*map(abs, numbers)]):  # a hyphen before a number may belong to a text
+                raw = b"".join(bytes([one % 256]) if -129 < one < 256 else b" " for one in some)
+                listed.append((found, raw))
+        for found in _DUMP.finditer(self._of["hex"]):
+            lines = [line[1].replace(b" ", b"") for line in _DUMP_LINE.finditer(found[0])]
+            listed.append((found, bytes.fromhex(b"".join(lines).decode())))
         for found, raw in listed:
             for form in forms:
                 if form.kind == "plain" and form.data in raw:
@@ -256,6 +272,10 @@ def _joined(hits: Iterable[_Hit]) -> Iterator[_Hit]:
         last = hit
     if last is not None:
         yield last
+
+
+def _in_other_cases(key: str) -> tuple[str, ...]:
+    return key.upper(), key.lower(), key.title()
 
 
 def _credentials(url: str) -> Iterator[str]:

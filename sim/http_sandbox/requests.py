@@ -14,7 +14,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from leyden.arguments import checked_text
 from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost, how_to_start, problem_document
 from leyden.http_sandbox.instead import INSTEAD
-from leyden.server.printable import printable, quoted
+from leyden.server.printable import printable, quoted, without_user
 from leyden.server.spelling import closest
 
 _METHOD, _TARGET, _TOKEN = re.compile("[A-Za-z]{1,20}"), re.compile("/[!-~]*"), re.compile("[ -~]*")
@@ -109,7 +109,7 @@ def not_of_leyden(base: str, cause: object) -> LeydenError:
 
 
 def _no_url(base: str) -> LeydenError:
-    return LeydenError(f"{base!r:.200} is no base URL: give one such as http://127.0.0.1:8402")
+    return LeydenError(f"{without_user(base)!r:.200} is no base URL: give one such as http://127.0.0.1:8402")
 
 
 def _lost(base: str, error: Exception, *, within: bool = False) -> NoReturn:

@@ -73,7 +73,7 @@ class TrafficMethods:
         world = self.session.world
         with self.session.record("call", call="traffic", args=[], named={}) as facts:
             plain = plain_arguments(world, given)
+            facts["args"] = [plain["rate"]]
+            facts["named"] = {name: value for name, value in plain.items() if name != "rate"}
             facts["id"] = start_traffic(world, plain).id
-            facts["args"] = [plain.pop("rate")]
-            facts["named"] = plain
         return RecordedTraffic(self.session, facts["id"])

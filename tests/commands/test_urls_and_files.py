@@ -83,3 +83,19 @@ def test_a_file_in_place_of_a_directory_is_named_once(tmp_path: Path, capsys: py
     place.write_text("")
     assert refused(["fuzz", "--cases", str(place)], capsys).count(str(place)) == 1
     assert refused(["conformance", "--report", str(tmp_path / "no.md")], capsys).count("no.md") == 1
+
+
+@pytest.mark.parametrize("words", [*WITH_URL, ("api", "GET", "/healthz", "--url", "{}")], ids=" ".join)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://bob:hunter2pw@127.0.0.1:99999/", "bob:hunter2pw@127.0.0.1:9399", "http://bob:hunter2pw@bad host/",
+        "http://bob:hunter2pw@",
+    ],
+)  # fmt: skip
+def test_the_refusal_of_a_url_has_no_user_and_no_password(
+    words: tuple[str, ...], url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused([word.format(url) for word in words], capsys)
+    assert "hunter2pw" not in line
+    assert "bob" not in line

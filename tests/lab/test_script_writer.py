@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
-from leyden.errors import ActionLogError, ApiError
+from leyden.errors import ActionLogError, ApiError, DistributionError
 from leyden.lab.actions import action_log as history
 from leyden.lab.actions.action_log import as_json
 from leyden.server.version import VERSION
@@ -266,3 +266,16 @@ def test_values_are_recorded_as_json_values(value: Any, plain: Any) -> None:
 def test_a_value_without_a_json_form_is_refused() -> None:
     with pytest.raises(TypeError, match="has no JSON form"):
         as_json({"amount": object()})
+
+
+@pytest.mark.parametrize("wrong", [{"rate": "zz"}, {"amount": "zz"}, {"behaviours": "pays_twice"}, {"count": 0}])
+def test_traffic_that_was_refused_is_refused_in_the_script(wrong: dict[str, Any]) -> None:
+    sandbox = Sandbox(seed=1, start="2030-01-01T09:00Z")
+    static = sandbox.static_charges.create(minAmount="1000", maxAmount="900000", description="T")
+    with pytest.raises(DistributionError):
+        sandbox.traffic(**{"rate": "5/min", "to": static.id, "duration": "2m", **wrong})
+    sandbox.advance("1h")
+    names: dict[str, Any] = {}
+    exec(sandbox.script(), names)
+    assert names["sb"].journal_hash == sandbox.journal_hash
+    assert "sb.traffic()" not in sandbox.script()

@@ -52,6 +52,12 @@ def _of_bytes(raw: bytes) -> set[str]:
         "".join(f"\\{one:03o}" for one in raw), str([*raw])[1:-1], json.dumps([*raw], separators=(",", ":"))[1:-1],
         text.replace("+", "%2B").replace("/", "%2F"), text.replace("/", "\\/"),
     }  # fmt: skip
+    signed = [one - 256 if one > 127 else one for one in raw]
+    found |= {
+        " ".join(map(str, raw)), "\n".join(map(str, raw)), str(signed)[1:-1],
+        json.dumps({str(at): one for at, one in enumerate(raw)}, separators=(",", ":"))[1:-1],
+        *_dumps(raw),
+    }  # fmt: skip
     for bits, group, encode in (
         (6, 3, base64.b64encode), (6, 3, base64.urlsafe_b64encode), (5, 5, base64.b32encode),
     ):  # fmt: skip
@@ -59,3 +65,15 @@ def _of_bytes(raw: bytes) -> set[str]:
             encoded = encode(bytes(shift) + raw).decode()
             found.add(encoded[-(-8 * shift // bits) : 8 * (shift + len(raw)) // bits])
     return found | {form for one in (*whole, whole[-1].lower()) for form in (one, one.rstrip("="))}
+
+
+def _dumps(raw: bytes) -> tuple[str, str]:
+    """As `xxd` and `hexdump -C` show bytes."""
+    pairs, bytewise = [], []
+    for at in range(0, len(raw), 16):
+        line = raw[at : at + 16]
+        shown = "".join(chr(one) if 32 <= one < 127 else "." for one in line)
+        words = " ".join(line[place : place + 2].hex() for place in range(0, len(line), 2))
+        pairs.append(f"{at:08x}: {words:<39}  {shown}")
+        bytewise.append(f"{at:08x}  {line[:8].hex(' '):<23}  {line[8:].hex(' '):<23}  |{shown}|")
+    return "\n".join(pairs), "\n".join(bytewise)
