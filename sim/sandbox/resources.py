@@ -266,12 +266,16 @@ class Payment:
         return self.row["reason"]
 
     def settle(self) -> Payment:
-        """Let the node settle a held payment. Raises `ApiError` 409 when it is not held."""
+        """Let the node settle a held payment. On a network `status` stays `held` until the payer knows.
+
+        Raises `ApiError` 409 when it is not held.
+        """
         self._session.ask("POST", f"/sandbox/v1/payments/{self.id}/settle")
         return self
 
     def cancel(self) -> Payment:
-        """Let the node fail a held payment; its Charge goes to `error`. Raises `ApiError` 409 when it is not held."""
+        """Let the node fail a held payment; its Charge goes to `error`. On a network `status` stays `held` until the
+        payer knows. Raises `ApiError` 409 when it is not held."""
         self._session.ask("POST", f"/sandbox/v1/payments/{self.id}/cancel")
         return self
 

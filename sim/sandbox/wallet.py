@@ -45,14 +45,14 @@ class Wallet:
         """Schedule the payment of a Charge or a BOLT11 invoice, `delay` from now. `amount` (msat) replaces its own.
 
         A Static Charge, an LNURL and a Lightning address (`name@host`) are paid as by `scan`.
-        A Charge may belong to another sandbox: its invoice is then paid in this one. `outcome` is `settle`,
-        `hold`, `incomplete`, `wrong_secret`, `underpay`, `overpay`, `overpay_double` or `fail`. A payment is
-        held for ten hours and twenty minutes at most (on a network for about as long): then the node returns
-        it. The wallet does not pay an invoice that has expired when this is called; with `late` it does, and
-        the node refuses. 60 s after the start the wallet gives up: it sends no more parts, and if those in
-        flight fail later the payment ends as `TIMEOUT`, or as `NO_ROUTE` if no route was left before. Raises
-        `Bolt11Error` for an invoice that cannot be read, `PayerError` for another text, `ValueError` for an amount
-        that is not whole or more than all bitcoin, and for a `delay` below 0 or above 1,000 years.
+        A Charge may belong to another sandbox: its invoice is then paid in this one. `outcome` is `settle`, `hold`,
+        `incomplete`, `wrong_secret`, `underpay`, `overpay`, `overpay_double` or `fail`. A payment is held for ten hours
+        and twenty minutes at most (on a network, whose blocks come at random, mostly for 8 to 14 hours): then the node
+        returns it. The wallet does not pay an invoice that has expired when this is called; with `late` it does, and
+        the node refuses. 60 s after the start the wallet gives up: it sends no more parts, and if those in flight fail
+        later the payment ends as `TIMEOUT`, or as `NO_ROUTE` if no route was left before. Raises `Bolt11Error` for an
+        invoice that cannot be read, `PayerError` for another text, `ValueError` for an amount that is not whole or more
+        than all bitcoin, and for a `delay` below 0 or above 1,000 years.
         """
         request = strip_scheme(_payment_request(what))
         if request_kind(request) != "bolt11":

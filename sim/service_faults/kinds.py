@@ -49,7 +49,7 @@ _METHODS = ("GET", "POST", "PATCH", "PUT", "DELETE", "HEAD")
 
 class ServiceFaultRow(TypedDict):
     """Table `service_faults`. `count` is None for a rule that applies until it is cleared; `matches` counts the
-    requests that matched, `hits` those that it changed."""
+    requests that matched while the rule applied and no older one changed them, `hits` those that it changed."""
 
     id: str
     kind: str

@@ -229,4 +229,4 @@ def test_the_amount_of_a_payment_is_the_sum_of_its_parts_and_the_timeline_says_w
             assert (payment["amount"], [one["amount"] for one in attempts]) == (str(total), [str(sent)])
             [pays] = [event for event in ask(sandbox, f"charges/{made['id']}")["timeline"] if " pays " in event["text"]]
             assert f"{total / 1_000:g} sat" in pays["text"]
-            assert ("of which 125 sat never come" in pays["detail"]) is (total != sent)
+            assert ("of which 125 sat are never sent" in pays["detail"]) is (total != sent)

@@ -113,7 +113,7 @@ def of_the_sandbox(send: Send, bare: Send) -> Provoked:
     [delivery] = send("GET", f"{CONTROL}/deliveries").json()["data"]
     yield "ProblemUnderWay", send("POST", f"{CONTROL}/deliveries/{delivery['id']}/replay")
     send("POST", f"{CONTROL}/clock/advance", json={"by": "10s"})
-    ids = [delivery["id"], "msg_0b7de0c41f6d4e35a9b2c8d1"]
+    ids = [delivery["id"], "0b7de0c4-1f6d-4e35-a9b2-c8d107f3e6a4"]
     yield "ProblemUnknownDelivery", send("POST", f"{CONTROL}/deliveries/replay", json={"ids": ids})
     yield "ProblemNoSuchEvent", send("POST", f"{CONTROL}/deliveries/wait", json={"event": "charge.complete"})
     yield "ProblemNothingToWaitFor", send("POST", f"{CONTROL}/deliveries/wait", json={"chargeId": NOBODY})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import hmac
 import html
 import json
@@ -707,6 +706,14 @@ class Endpoint:
     prints_again: bool = False
     compares_header: bool = False
     key: bytes = base64.b64decode(EXAMPLE_SECRET.removeprefix("whsec_"))
+    encoding: str = "utf-8"  # in which it reads the body
+    limit: int = 1_000_000  # bytes of a body
+    over_limit: int = 413
+    per_s: int = 1  # in which unit it compares the time
+    form: str = "base64"
+    digest: str = "sha256"
+    id_of_body: bool = False
+    amount: str = ""  # the only one that it accepts
     refusal: int = 401
     again: int = 200
     effects: bool = False
@@ -716,6 +723,8 @@ class Endpoint:
         headers = {name.lower(): text for name, text in post.headers.items()}
         if self.crashes and "webhook-id" not in headers:
             return CallbackResponse(status=500)
+        if len(post.body) > self.limit:
+            return self._answer(self.over_limit, "ignored")
         if self.verifies and not self._is_right(headers, post.body):
             return self._answer(self.refusal, "ignored")
         try:
@@ -727,6 +736,8 @@ class Endpoint:
             return self._answer(200, "ignored")
         if status not in ("completed", "expired", "error"):
             return self._answer(200 if isinstance(status, str) else 400, "ignored")
+        if self.amount and body["amount"] != self.amount:
+            return self._answer(422, "ignored")
         if not self.acted.isdisjoint((charge, headers.get("webhook-id", charge))):
             return self._answer(200 if status != "completed" else self.again, "ignored")
         self.acted.update((charge, headers.get("webhook-id", charge)))
@@ -740,15 +751,19 @@ class Endpoint:
         if self.skips_unsigned and not given:
             return True
         stamp = headers.get("webhook-timestamp", "")
-        if self.checks_time and not (stamp.isdigit() and abs(int(stamp) - time.time()) <= self.tolerance_s):
+        now = time.time() * self.per_s
+        if self.checks_time and not (stamp.isdigit() and abs(int(stamp) - now) <= self.tolerance_s * self.per_s):
             return False
+        body = body.decode(self.encoding, "replace").encode()
         if self.prints_again:
             try:
                 body = json.dumps(json.loads(body), separators=(",", ":")).encode()
             except ValueError:
                 return False
-        signed = f"{headers.get('webhook-id', '')}.{stamp}.".encode() + body
-        right = "v1," + base64.b64encode(hmac.new(self.key, signed, hashlib.sha256).digest()).decode()
+        name = json.loads(body)["id"] if self.id_of_body else headers.get("webhook-id", "")
+        signed = f"{name}.{stamp}.".encode() + body
+        made = hmac.new(self.key, signed, self.digest).digest()
+        right = "v1," + (made.hex() if self.form == "hex" else base64.b64encode(made).decode())
         parts = [given] if self.compares_header else given.split(" ")
         return any(right.startswith(part) if self.compares_beginnings else part == right for part in parts)
 
@@ -785,11 +800,73 @@ MISTAKES: dict[str, tuple[Endpoint, str, set[str]]] = {
     "compares the header as a whole": (
         Endpoint(compares_header=True), "one right part is enough", {"two-signatures", "other-versions"}
     ),
+    "reads latin-1": (Endpoint(encoding="latin-1"), "Bodies are UTF-8", {"unicode", "large"}),
+    "reads ASCII": (Endpoint(encoding="ascii"), "Bodies are UTF-8", {"unicode", "large"}),
     "refuses what it has acted on": (
         Endpoint(again=409), "do nothing and answer 200. The keys are",
         {"duplicate", "a-day-later", "another-id", "at-once"},
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(("limit", "status"), [(20, 413), (600, 413), (700, 413), (2_000, 413), (700, 400)])
+def test_a_limit_of_the_size_is_one_cause(limit: int, status: int) -> None:
+    report = checked(Endpoint(limit=limit, over_limit=status))
+    refused = [
+        finding
+        for finding in report.findings
+        if finding.verdict in ("fail", "notice") and any(one.answer.status == status for one in finding.exchanges)
+        if max(len(one.sent.request.body) for one in finding.exchanges) > limit
+    ]
+    assert refused
+    [cause] = [cause for cause in report.causes if "it limits the size of the body" in cause.found]
+    assert f"it answered {status} to messages of " in cause.found
+    assert set(cause.checks) == {finding.case.name for finding in refused}
+    assert "Raise the limit of the body" in cause.fix
+
+
+@pytest.mark.parametrize("endpoint", [Endpoint(prints_again=True, refusal=400), Endpoint(encoding="ascii", refusal=400),
+                                      Endpoint(key=b"another"), Endpoint(amount="1")])  # fmt: skip
+def test_refusals_for_another_reason_are_not_taken_for_a_limit_of_the_size(endpoint: Endpoint) -> None:
+    assert not [one for one in checked(replace(endpoint, acted=set())).causes if "limits the size" in one.found]
+
+
+VERIFIES_WRONGLY = {
+    "another secret": (Endpoint(key=b"another"), "another secret"),
+    "milliseconds": (Endpoint(per_s=1_000), "not in milliseconds"),
+    "no tolerance": (Endpoint(tolerance_s=-1), "five minutes' difference is allowed"),
+    "hexadecimal": (Endpoint(form="hex"), "64 are hexadecimal"),
+    "SHA-1": (Endpoint(digest="sha1"), "28 or 40 are SHA-1"),
+    "the key as text": (Endpoint(key=EXAMPLE_SECRET.encode()), "what the base64 after whsec_ stands for"),
+    "the id of the body": (Endpoint(id_of_body=True), "not the body's"),
+}
+
+
+@pytest.mark.parametrize("mistake", VERIFIES_WRONGLY)
+def test_the_list_of_what_refuses_every_valid_message_has_each_mistake(mistake: str) -> None:
+    endpoint, text = VERIFIES_WRONGLY[mistake]
+    report = checked(replace(endpoint, acted=set()), only=["completed", "expired", "failed", "static-payment"])
+    [cause] = report.causes
+    assert "to every valid message" in cause.found
+    assert text in cause.fix
+
+
+def test_who_refuses_another_amount_is_not_told_to_compare_it() -> None:
+    """So is whoever refuses that a paid Charge has expired."""
+    report = checked(Endpoint(amount="250000"), only=["completed", "another-amount"])
+    [cause] = report.causes
+    assert cause.checks == ["another-amount"]
+    assert cause.fix.startswith("It is right not to act on this message. Answer 200 all the same")
+    seen: set[str] = set()
+
+    def once(post: CallbackRequest) -> CallbackResponse:
+        mine = json.loads(post.body)["id"]
+        status = 409 if mine in seen else 200
+        seen.add(mine)
+        return CallbackResponse(status=status)
+
+    [cause] = checked(once, only=["contradiction", "another-amount"]).causes
+    assert cause.fix.startswith("It is right not to act")
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -126,6 +126,12 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "held, a larger count": (lambda it: paid(it, outcome="hold"), {"count": 2}, "when it ends: wait for a count of 1$"),
     "completed, a larger count": (paid, {"count": 2}, "completed and sends no more callbacks: wait for a count of 1"),
     "completed, any": (paid, {"status": "any", "count": 3}, "sends no more callbacks: wait for a count of 1"),
+    "completed, a replay is due, a larger count": (
+        replayed_later, {"count": 2}, "completed and sends no callback besides .*, .*replays included: wait .* 1$"
+    ),
+    "an expired Static Charge, a retry is due, a larger count": (
+        lambda it: ended(it, tipped(it, *[500] * 3, life_s=60)), {"count": 2}, "sends no callback besides .* 1$"
+    ),
     "delivered, not exhausted": (paid, {"status": "exhausted"}, "ended as delivered and is not sent again: replay it"),
     "delivered, not pending": (paid, {"status": "pending"}, "ended as delivered and is not sent again: replay it"),
     "stopped": (lambda it: paid(it, 410), {}, "ended as stopped and is not sent again: replay it"),

@@ -30,6 +30,7 @@ from leyden.devserver.receiver_check.findings import (
     what_follows,
 )
 from leyden.devserver.receiver_check.signature_causes import corrected_by, is_accepted, nothing_verified
+from leyden.devserver.receiver_check.size_causes import too_large
 from leyden.server.callbacks.deliveries import GONE
 from leyden.server.callbacks.egress import THEN_REPLAY
 
@@ -40,7 +41,11 @@ _ANSWER_FIRST = (
 _OTHER_SECRET = (
     "Most likely it verifies with another secret than the one shown above: give the endpoint's own with --secret "
     "(secret). Without it the command signs with a public example secret, which no server uses; a served sandbox signs "
-    f"with its own. {VERIFY_BYTES}"
+    f"with its own. {VERIFY_BYTES} If the secret is right, see what else differs. webhook-timestamp is in whole "
+    "seconds, not in milliseconds, and five minutes' difference is allowed: without your comparison of the time the "
+    "messages then pass. The key is what the base64 after whsec_ stands for. The signature is HMAC-SHA256 in base64, "
+    "44 characters: 64 are hexadecimal, 28 or 40 are SHA-1. Signed is id.timestamp.body, with the id of the header "
+    "webhook-id, not the body's: print what your code signs."
 )
 _KNOWN = (
     "If it accepts only Charges that it knows, name one: --internal-id, --amount, --charge-id (internalId, amount, "
@@ -341,6 +346,6 @@ def _slow(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cau
 
 # In the order in which they explain findings.
 _COMMON = (
-    _unanswered, _late, _silent_now_and_then, _declined, _valid_refused, nothing_verified, _acted_twice,
+    _unanswered, _late, _silent_now_and_then, _declined, too_large, _valid_refused, nothing_verified, _acted_twice,
     _refused_again, _slow
 )  # fmt: skip

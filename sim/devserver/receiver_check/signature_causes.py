@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from leyden.devserver.receiver_check.cases import CLOCK, FORGED, MALFORMED, VERIFY_FIRST
+from leyden.devserver.receiver_check.cases import CLOCK, FORGED, IGNORED, MALFORMED, VERIFY_FIRST
 from leyden.devserver.receiver_check.cause import Cause
 from leyden.devserver.receiver_check.findings import EFFECT, NOTICE, Finding, is_status
 
@@ -31,11 +31,20 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
     (("spelled-otherwise",), frozenset({"unicode", "large"})),
     # Who compares the header as a whole.
     (("two-signatures",), frozenset({"other-versions"})),
+    # Who reads bodies in another encoding than UTF-8: the large one has such texts, too.
+    (("unicode",), frozenset({"large"})),
+)
+
+
+_REFUSES_RIGHTLY = (
+    "It is right not to act on this message. Answer 200 all the same, and log it: what is refused is sent again."
 )
 
 
 def corrected_by(finding: Finding, failed: Sequence[Finding]) -> str:
     """The correction of a finding: of its own case, or of another one among those that `failed` and explains it."""
+    if _refuses_rightly(finding):
+        return _REFUSES_RIGHTLY
     by_name = {one.case.name: one for one in failed if one.verdict == finding.verdict}
     for names, explained in _EXPLAINED:
         firsts = [by_name[name] for name in names if name in by_name]
@@ -46,6 +55,14 @@ def corrected_by(finding: Finding, failed: Sequence[Finding]) -> str:
         ):
             return firsts[0].case.fix
     return finding.case.fix
+
+
+def _refuses_rightly(finding: Finding) -> bool:
+    """Whether it refused a message that it must not act on, after one that it took."""
+    statuses = [exchange.answer.status for exchange in finding.exchanges]
+    is_other = finding.verdict == NOTICE and not finding.about and finding.case.expects == IGNORED
+    taken, last = statuses[:-1], statuses[-1] if statuses else None
+    return is_other and bool(taken) and all(is_status(2, status) for status in taken) and is_status(4, last)
 
 
 def _responses(finding: Finding) -> set[str]:

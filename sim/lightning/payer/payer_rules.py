@@ -24,8 +24,9 @@ class PayerRow(TypedDict):
     """Table `payers`. A condition that is None matches every Charge; `count` is None for a rule without an end.
 
     At most one of `delay_ms`, `before_expiry_ms` and `after_expiry_ms` is given. `matches` counts the Charges that
-    matched, `hits` those that were paid, or left unpaid, by the rule. `from_option` marks the rules of
-    the server's option `--autopay`, `from_document` those of `x-payers`, which are in no table.
+    matched while the rule applied and no older one took them, `hits` those that were paid, or left unpaid, by the rule.
+    `from_option` marks the rules of the server's option `--autopay`, `from_document` those of `x-payers`, which are in
+    no table.
     """
 
     id: str

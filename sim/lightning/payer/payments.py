@@ -79,7 +79,7 @@ class Payments:
 
         `outcome` is the script: `settle`; `hold` (the receiver withholds the preimage until `settle` or `cancel`,
         and returns the payment when its HTLCs come near to their expiry: see `leyden.lightning.receiver.invoices`);
-        `incomplete` (the last of at least two parts never comes); `wrong_secret`; `underpay` (1 msat too little);
+        `incomplete` (the last of at least two parts is never sent); `wrong_secret`; `underpay` (1 msat too little);
         `overpay` (half as much again); `overpay_double` (1 msat more than twice); `fail` (never reaches the receiver,
         and ends with `failure`). A given `amount_msat` is sent with every script.
         The first of 1 to 16 `parts` arrives after `delay_ms`, each other one `gap_ms` after the one before it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leyden.callbacks.receivers import is_built_in
@@ -57,7 +57,7 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
         return f"a Charge sends one callback, when it ends: wait for a count of {count}"
     if ended:
         return of_ended(world, ended[-1], status)
-    start = f"the Charge is {charge['status']} and sends no more callbacks"
+    start = f"the Charge is {charge['status']} and sends no {_more(rows)}"
     if rows:
         return f"{start}: wait for a count of {len(rows)}"
     others = sorted({row["event"] for row in service.outbox.deliveries(charge_id)})
@@ -65,6 +65,12 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
         return f"{start}, and has none with the event {wanted['event']}: wait for {' or '.join(others)}"
     is_kept = "none is kept that it sent" if world.removed.counts()["deliveries"] else "it sent none"
     return f"{start}, and {is_kept}: wait for another Charge"
+
+
+def _more(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The callbacks that no longer come. An attempt that is still due belongs to a delivery that is there."""
+    is_pending = any(row["status"] == PENDING for row in rows)
+    return "callback besides those that it has, retries and replays included" if is_pending else "more callbacks"
 
 
 def of_ended(world: World, row: DeliveryRow, status: str) -> str:
@@ -138,5 +144,6 @@ def _ended_static_charge(world: World, wanted: Mapping[str, Any]) -> str | None:
     count = sum(service.outbox.rows.count_with({**about, **state}) for state in states)
     if count >= wanted["count"]:
         return None
-    start = f"the Static Charge is {static['status']} and sends no more callbacks"
+    pending = service.outbox.rows.count_with({**about, "status": PENDING})
+    start = f"the Static Charge is {static['status']} and sends no {_more([{'status': PENDING}] * bool(pending))}"
     return f"{start}: wait for a count of {count}" if count else f"{start}: wait for those of another one"

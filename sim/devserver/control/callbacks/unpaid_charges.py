@@ -146,11 +146,10 @@ def will_be_completed(decision: Decision | None) -> TypeGuard[Decision]:
 
 
 def is_taken(decision: Decision | None) -> bool:
-    """Whether the payment is held, or travels to be held, so that another one that is made now fails."""
+    """Whether the payment is held, or travels over the network: one that is made now fails, or arrives later."""
     if decision is None or decision.kind != TRAVELS:
         return decision is not None and decision.kind == IS_HELD
-    script = decision.payment["script"]
-    return decision.payment["next_part_at"] is None and script is not None and script["outcome"] == _HOLDS
+    return decision.payment["next_part_at"] is None
 
 
 def _expiry_events(world: World, charge: ChargeRow) -> set[str | None]:
@@ -187,7 +186,9 @@ def _decision(world: World, charge: ChargeRow, row: PaymentRow) -> Decision | No
     if row["resolved_at"] is not None:
         return None
     if row["status"] == HELD:
-        return Decision(row, IS_HELD, now)
+        invoice = world.node.invoices.row(charge["payment_hash"])
+        is_held = invoice is not None and invoice["state"] == "ACCEPTED"  # else its end travels back to the payer
+        return Decision(row, IS_HELD, now) if is_held else None
     if "closed" in charge:
         return None
     script, at_ms, gives_up_ms = row["script"], row["next_part_at"], row["gives_up_at"]

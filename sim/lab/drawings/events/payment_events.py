@@ -131,7 +131,7 @@ def _unsent(row: PaymentRow) -> str:
         return ""
     parts = script["parts"]
     msat = sum(part_amount(row["amount_msat"], parts, number) for number in range(script["sent_parts"], parts))
-    return f"of which {sat(msat)} never come"
+    return f"of which {sat(msat)} are never sent"
 
 
 def _attempt_events(
