@@ -11,9 +11,9 @@ from leyden import Sandbox
 from leyden.errors import GraphError
 from leyden.sandbox.resources import Payment
 
-NETWORKS = ("star:6", "line:4", "hub:8", "scale-free:20", "scale-free:30", "scale-free:20,parallel=0.5")
+NETWORKS = ("star:6", "line:4", "hub:8", "scale-free:20", "scale-free:30")
 PAYERS = ("leyden", "lnd", "ldk", "cln")
-AMOUNTS = (500, 1_000, 250_000, 90_000_000, 2_000_000_000, 30_000_000_000)
+AMOUNTS = (1_000, 1_500, 250_000, 90_000_000, 2_000_000_000, 30_000_000_000)
 
 
 def paid(sandbox: Sandbox, amount: int, outcome: str = "settle") -> Payment:
@@ -25,13 +25,13 @@ def paid(sandbox: Sandbox, amount: int, outcome: str = "settle") -> Payment:
 
 def failures(network: str, payer: str, seed: int) -> list[tuple[Sandbox, int, str, str]]:
     """The sandbox after each failure, the amount, the outcome of the script and the reason."""
-    sandbox = Sandbox(seed=seed, network=f"{network},ideal,payer={payer}", overlays=["large-amounts"])
+    sandbox = Sandbox(seed=seed, network=network, conditions=f"ideal,payer={payer}", overlays=["large-amounts"])
     drain = (0, 0.995, 1.0)[seed % 3]
     if drain:
         sandbox.network["shop"].drain(inbound=drain)
     found = []
     for amount in AMOUNTS:
-        for script in ("settle", "incomplete") if amount <= 1_000 else ("settle",):
+        for script in ("settle", "incomplete") if amount <= 1_500 else ("settle",):
             fork = sandbox.fork()
             reason = str(paid(fork, amount, script).reason)
             if "not all parts" not in reason and reason != "None":
@@ -63,7 +63,8 @@ def helped(sandbox: Sandbox, amount: int, script: str, reason: str) -> dict[str,
     if "open a channel from the payer to the receiver" in reason:
         fork = sandbox.fork()
         fork.network.wallet("ana").open_channel("shop", 100_000_000_000)
-        found["open"] = arrives(paid(fork, amount, script), script)
+        least = re.search(r"to the receiver, and pay ([0-9]+) msat or more", reason)
+        found["open"] = arrives(paid(fork, int(least[1]) if least else amount, script), script)
     if re.search(r"pay (less|later)(?!, (such|when))|pay more(?!, such)", reason):
         found["advice without what it means"] = False
     return found
@@ -84,11 +85,11 @@ def test_what_a_reason_advises_helps(network: str, payer: str) -> None:
     assert counts
 
 
-@pytest.mark.parametrize("network", ["scale-free:20", "scale-free:20,parallel=0.5"])
-def test_the_amount_that_a_refused_rebalance_advises_can_be_moved(network: str) -> None:
+@pytest.mark.parametrize("conditions", ["ideal", "ideal,parallel=0.5"])
+def test_the_amount_that_a_refused_rebalance_advises_can_be_moved(conditions: str) -> None:
     found = Counter[str]()
     for seed in range(5, 15):
-        sandbox = Sandbox(seed=seed, network=f"{network},ideal")
+        sandbox = Sandbox(seed=seed, network="scale-free:20", conditions=conditions)
         for amount in (1, 1_000, 10**6, 10**12):
             shop = sandbox.fork().network["shop"]
             try:
@@ -105,5 +106,4 @@ def test_the_amount_that_a_refused_rebalance_advises_can_be_moved(network: str) 
             else:
                 assert "open " in text
                 found["open"] += 1
-    assert found["larger"]
-    assert found["smaller"]
+    assert found["open"] if "parallel" in conditions else found["larger"] and found["smaller"]

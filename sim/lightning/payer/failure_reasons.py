@@ -19,6 +19,7 @@ from leyden.lightning.payer_models.payer_model import PayerModel, Session
 from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
+from leyden.lightning.topology.graph import DEFAULT_POLICY
 from leyden.server.timestamps import to_iso
 
 FINAL_CLTV_BLOCKS = 80
@@ -28,7 +29,6 @@ _MINIMA = 8  # how many least amounts of channels are tried to say why there is 
 _PEERS_SHOWN = 3
 _LACK = re.compile(r"the channel from .* had [0-9]+ msat")  # as the engine writes it
 _ANY_BLOCKS = -(10**6)  # as the final time lock: no route locks an amount for so long that it exceeds the limit
-_OPEN = "open a channel from the payer to the receiver"
 _FULL = (
     f"the payer's channels had {MAX_ACCEPTED_HTLCS} HTLCs in flight, the most that they take (BOLT 2): pay when some"
     " of those have ended"
@@ -42,6 +42,13 @@ class PayingSession(Session, Protocol):
     max_attempts: int
     min_shard_msat: int
     gives_up_at: int | None
+
+
+def _open(part_msat: int, parts: int) -> str:
+    """The advice to open a channel, which has a least amount of its own."""
+    least_msat = DEFAULT_POLICY[3]
+    more = f", and pay {least_msat * parts} msat or more" if part_msat < least_msat else ""
+    return f"open a channel from the payer to the receiver{more}"
 
 
 class FailureReasons:
@@ -177,7 +184,7 @@ class FailureReasons:
     def _mend(self, session: PayingSession, part_msat: int, parts: int = 1, also: Collection[int] = ()) -> str:
         """What to do where liquidity lacked: what is advised helps."""
         mends = [self._trials.other_amount(session, part_msat, parts, also), self._later(session, part_msat, parts)]
-        return ", or ".join(mend for mend in mends if mend) or _OPEN
+        return ", or ".join(mend for mend in mends if mend) or _open(part_msat, parts)
 
     def _later(self, session: PayingSession, part_msat: int, parts: int) -> str | None:
         """The advice to pay later, if something changes with time; None if nothing does."""
@@ -231,7 +238,7 @@ class FailureReasons:
             return self._not_chosen(session, amount_msat, parts)
         if self._finds_a_route(session, ALL_MSAT, amount_msat):
             limit_msat = session.fee_limit_msat
-            mend = self._trials.other_amount(session, amount_msat, parts) or _OPEN
+            mend = self._trials.other_amount(session, amount_msat, parts) or _open(amount_msat, parts)
             return f"every route costs more than {limit_msat} msat, the payer's limit for this amount: {mend}"
         usual = min(session.final_cltv_blocks, FINAL_CLTV_BLOCKS + EXTRA_CLTV_BLOCKS)
         if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=usual):
@@ -276,7 +283,7 @@ class FailureReasons:
             small += f", and each of the {parts} parts has {amount_msat} or less"
         if self._trials.succeeds(session, least_msat, parts):
             return f"{small}, so pay {least_msat * parts}" if parts > 1 else f"{small}, so pay that"
-        return f"{small}: {self._trials.other_amount(session, amount_msat, parts) or _OPEN}"
+        return f"{small}: {self._trials.other_amount(session, amount_msat, parts) or _open(amount_msat, parts)}"
 
     def _least_hops(self, session: PayingSession, amount_msat: int) -> int | None:
         """The hops of the shortest way whose channels can carry an amount; None if there is none."""

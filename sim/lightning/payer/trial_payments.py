@@ -24,6 +24,7 @@ _MAX_SEARCHES = 60  # of all trials for one reason; fewer on a large network, wh
 _SEARCHED_CHANNELS = 60_000
 _MAX_ATTEMPTS = 8  # of one trial
 _MINIMA = 4
+_LEAST_MSAT = 1_000  # the least amount of a Charge
 _MOST_SMALL_MSAT = 10_000_000  # for a larger amount no larger one is tried
 _LESS = ((1, 1), (9, 10), (1, 2), (1, 4), (1, 16), (1, 64), (1, 1_024))
 _MORE = (2, 4, 8, 16, 64)
@@ -94,7 +95,11 @@ class TrialPayments:
         start = min(most, part_msat)
         less = dict.fromkeys([*also, *(start * above // below for above, below in _LESS)])
         for amount in less:
-            if 0 < amount < part_msat and amount <= most and self._delivers(session, [amount] * parts):
+            if (
+                _LEAST_MSAT <= amount * parts < part_msat * parts
+                and amount <= most
+                and self._delivers(session, [amount] * parts)
+            ):
                 return f"pay less, such as {amount * parts} msat"
         for amount in self._larger(part_msat):
             if amount <= most and self._delivers(session, [amount] * parts):
