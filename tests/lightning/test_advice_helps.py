@@ -34,8 +34,12 @@ def failures(network: str, payer: str, seed: int) -> list[tuple[Sandbox, int, st
         for script in ("settle", "incomplete") if amount <= 1_500 else ("settle",):
             fork = sandbox.fork()
             reason = str(paid(fork, amount, script).reason)
-            if "not all parts" not in reason and reason != "None":
-                found.append((fork, amount, script, reason))
+            if "not all parts" in reason or reason == "None":
+                continue
+            found.append((fork, amount, script, reason))
+            if amount == 250_000:  # what the payer has learned may stop it now
+                again = fork.fork()
+                found.append((again, amount, script, str(paid(again, amount).reason)))
     return found
 
 
@@ -74,7 +78,7 @@ def helped(sandbox: Sandbox, amount: int, script: str, reason: str) -> dict[str,
 @pytest.mark.parametrize("network", NETWORKS)
 def test_what_a_reason_advises_helps(network: str, payer: str) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(1, 7):
+    for seed in range(1, 5):
         for sandbox, amount, script, reason in failures(network, payer, seed):
             assert "more than 0 msat" not in reason
             lack = re.search(r"had ([0-9]+) msat, ([0-9]+) of them its reserve", reason)

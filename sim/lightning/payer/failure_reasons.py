@@ -27,6 +27,7 @@ FINAL_CLTV_BLOCKS = 80
 EXTRA_CLTV_BLOCKS = 3
 _MINIMA = 8  # how many least amounts of channels are tried to say why there is no route
 _PEERS_SHOWN = 3
+_NEVER_SPLIT_MSAT = 500_000  # Core Lightning sends up to 1,000 sat in one part, LDK not less than it must
 _LACK = re.compile(r"the channel from .* had [0-9]+ msat")  # as the engine writes it
 _ANY_BLOCKS = -(10**6)  # as the final time lock: no route locks an amount for so long that it exceeds the limit
 _FULL = (
@@ -44,9 +45,9 @@ class PayingSession(Session, Protocol):
     gives_up_at: int | None
 
 
-def _open(part_msat: int, parts: int) -> str:
+def _open(session: PayingSession, part_msat: int) -> str:
     """The advice to open a channel, which has a least amount of its own."""
-    least_msat = DEFAULT_POLICY[3]
+    least_msat, parts = DEFAULT_POLICY[3], -(-session.amount_msat // part_msat)
     more = f", and pay {least_msat * parts} msat or more" if part_msat < least_msat else ""
     return f"open a channel from the payer to the receiver{more}"
 
@@ -172,7 +173,11 @@ class FailureReasons:
             return missing
         # Only a lack of liquidity is the less for a smaller amount.
         is_lack = not reasons or any(_LACK.match(reason) for reason in reasons)
-        mend = self._mend(session, amount_msat) if is_lack else "pay later, when what failed is over"
+        mend = (
+            self._mend(session, amount_msat, self._parts(session, amount_msat))
+            if is_lack
+            else "pay later, when what failed is over"
+        )
         if session.attempt_count >= session.max_attempts:
             return f"the payer makes {session.max_attempts} attempts at most, and none is left: {mend}"
         model = self._model()
@@ -181,10 +186,17 @@ class FailureReasons:
             return f"{split}, and knows no route for one of {amount_msat} msat: {mend}"
         return f"the payer knows no other route: {mend}"
 
-    def _mend(self, session: PayingSession, part_msat: int, parts: int = 1, also: Collection[int] = ()) -> str:
+    def _parts(self, session: PayingSession, amount_msat: int) -> int:
+        """Into how many equal parts the script splits the payment, if this is one of them: no payer here splits so
+        small an amount by itself."""
+        model = self._model()
+        least_msat = session.min_shard_msat if model is None or model.halves else _NEVER_SPLIT_MSAT
+        return 1 if amount_msat >= least_msat else -(-session.amount_msat // amount_msat)
+
+    def _mend(self, session: PayingSession, part_msat: int, parts: int, also: Collection[int] = ()) -> str:
         """What to do where liquidity lacked: what is advised helps."""
         mends = [self._trials.other_amount(session, part_msat, parts, also), self._later(session, part_msat, parts)]
-        return ", or ".join(mend for mend in mends if mend) or _open(part_msat, parts)
+        return ", or ".join(mend for mend in mends if mend) or _open(session, part_msat)
 
     def _later(self, session: PayingSession, part_msat: int, parts: int) -> str | None:
         """The advice to pay later, if something changes with time; None if nothing does."""
@@ -219,8 +231,7 @@ class FailureReasons:
         if missing is not None:
             return missing
         model = self._model()
-        # An amount below the least that is halved is one of the equal parts that the script has.
-        parts = 1 if amount_msat >= session.min_shard_msat else -(-session.amount_msat // amount_msat)
+        parts = self._parts(session, amount_msat)
 
         def online(edge: int) -> int:
             return self._now_msat(session, edge)
@@ -232,13 +243,14 @@ class FailureReasons:
             return f"every route has {hops} hops or more, and that is more than {limit}: open a channel past some"
         if self._finds_a_route(session, session.fee_limit_msat, amount_msat):
             if model is None:
-                return "the payer's node avoids every route, because of earlier failures that it has seen: pay later"
+                mend = self._mend(session, amount_msat, parts)
+                return f"the payer's node avoids every route, because of earlier failures that it has seen: {mend}"
             if not self._finds_a_route(session, session.fee_limit_msat, amount_msat, spendable=online):
                 return self._offline_peers(session, amount_msat)
             return self._not_chosen(session, amount_msat, parts)
         if self._finds_a_route(session, ALL_MSAT, amount_msat):
             limit_msat = session.fee_limit_msat
-            mend = self._trials.other_amount(session, amount_msat, parts) or _open(amount_msat, parts)
+            mend = self._trials.other_amount(session, amount_msat, parts) or _open(session, amount_msat)
             return f"every route costs more than {limit_msat} msat, the payer's limit for this amount: {mend}"
         usual = min(session.final_cltv_blocks, FINAL_CLTV_BLOCKS + EXTRA_CLTV_BLOCKS)
         if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=usual):
@@ -283,7 +295,7 @@ class FailureReasons:
             small += f", and each of the {parts} parts has {amount_msat} or less"
         if self._trials.succeeds(session, least_msat, parts):
             return f"{small}, so pay {least_msat * parts}" if parts > 1 else f"{small}, so pay that"
-        return f"{small}: {self._trials.other_amount(session, amount_msat, parts) or _open(amount_msat, parts)}"
+        return f"{small}: {self._trials.other_amount(session, amount_msat, parts) or _open(session, amount_msat)}"
 
     def _least_hops(self, session: PayingSession, amount_msat: int) -> int | None:
         """The hops of the shortest way whose channels can carry an amount; None if there is none."""
