@@ -274,14 +274,15 @@ class FailureReasons:
         assert model is not None
         node = "the payer's node"
         mend = self._mend(session, amount_msat, parts)
-        if self._trials.chooses(session, amount_msat, any_fee=True):
-            limit_msat = session.fee_limit_msat
-            return f"the routes that {node} prefers cost more than {limit_msat} msat, its limit for this amount: {mend}"
-        larger = sorted({one for one in self._engine.policies.htlc_min_msat if one > amount_msat})[:_MINIMA]
-        for least_msat in larger:
-            if self._trials.chooses(session, least_msat):
+        minima = self._engine.policies.htlc_min_msat
+        for least_msat in sorted({one for one in minima if one > amount_msat})[:_MINIMA]:
+            routes = self._trials.chosen(session, least_msat)
+            if any(minima[edge] > amount_msat for route in routes for edge in route.edges):
                 small = f"the channels that {node} prefers forward {least_msat} msat or more, and a part has"
                 return f"{small} {amount_msat}: {mend}"
+        if self._trials.chosen(session, amount_msat, any_fee=True):
+            limit_msat = session.fee_limit_msat
+            return f"the routes that {node} prefers cost more than {limit_msat} msat, its limit for this amount: {mend}"
         unlikely = f"no route is probable enough for {node}, by the number and the capacities of channels"
         if model.facts(session.payer):
             unlikely += " and by earlier failures that it has seen"

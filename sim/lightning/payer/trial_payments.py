@@ -118,13 +118,13 @@ class TrialPayments:
         self._renew()
         return self._delivers(session, [part_msat] * parts, forgetting=forgetting)
 
-    def chooses(self, session: Session, amount_msat: int, *, any_fee: bool = False) -> bool:
-        """Whether the payer finds a route for an amount, whatever its channels have: with `any_fee` if it had no limit
-        on fees."""
+    def chosen(self, session: Session, amount_msat: int, *, any_fee: bool = False) -> list[Route]:
+        """The routes that the payer finds for an amount, whatever their channels have: with `any_fee` if it had no
+        limit on fees."""
         with self._probe(session, amount_msat, forgetting=False) as (probe, routes, _):
             if any_fee:
                 probe.fee_limit_msat = ALL_MSAT
-            return bool(routes(amount_msat))
+            return routes(amount_msat)
 
     def _renew(self) -> None:
         self._searches = max(2, min(_MAX_SEARCHES, _SEARCHED_CHANNELS // max(1, self._engine.graph.channels)))
