@@ -108,7 +108,7 @@ def _no_circle(engine: Engine, node: int, amount_msat: int, out: int | None, int
             "it, so open a channel between two of its peers"
         )
     powers = [10**power for power in range(_POWERS)]
-    less = [one for one in powers[::-1] if one < amount_msat]
+    less = [one * digit for one in powers[::-1] for digit in (5, 2, 1) if one * digit < amount_msat]
     more = [one for one in powers if one > amount_msat]
     for amount in less:
         if _circle(engine, node, amount, out, into) is not None:
