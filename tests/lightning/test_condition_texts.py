@@ -176,21 +176,24 @@ def test_an_amount_below_its_fees_needs_more_and_not_less() -> None:
     )
     sandbox = Sandbox(network=graph, conditions="ideal")
     refused = paid(sandbox, 1_000).row
-    assert refused["reason"] == "every route costs more than 1000 msat, the payer's limit for this amount: pay more"
-    assert paid(sandbox, 9_000).outcome == "SUCCEEDED"
+    assert (
+        refused["reason"]
+        == "every route costs more than 1000 msat, the payer's limit for this amount: pay more, such as 8000 msat"
+    )
+    assert paid(sandbox, 8_000).outcome == "SUCCEEDED"
 
 
 def test_an_amount_beyond_every_channel_needs_less() -> None:
     sandbox = Sandbox(network=from_edges([("ana", "hub", 10**6), ("hub", "shop", 20_000)]), conditions="ideal")
     reason = paid(sandbox, 400_000_000).row["reason"]
     assert reason.startswith(
-        "the payer splits an amount into 16 parts at most, and knows no route for one of 25000000 msat: pay less, or"
+        "the payer splits an amount into 16 parts at most, and knows no route for one of 25000000 msat: pay less, such"
     )
     assert "; at last the channel from hub to shop had" in reason
     sandbox.advance("1d")
     reason = paid(sandbox, 19_000_000).row["reason"]
     assert reason.startswith(
-        "the payer knows no other route: pay less, or pay later; at last the channel from hub to shop had"
+        "the payer knows no other route: pay less, such as 9800000 msat; at last the channel from hub to shop had"
     )
 
 
@@ -233,7 +236,7 @@ def test_a_smaller_amount_is_advised_only_for_a_lack_of_liquidity() -> None:
     sandbox = Sandbox(seed=7, network=from_edges([("ana", "hub", 10**6), ("hub", "shop", 10**6)]), conditions="ideal")
     sandbox.network.intercept("fail", node="hub", code=FailureCode.UNKNOWN_NEXT_PEER)
     reason = paid(sandbox, 250_000).row["reason"]
-    assert reason.startswith("the payer knows no other route: pay later; at last ")
+    assert reason.startswith("the payer knows no other route: pay later, when what failed is over; at last ")
 
 
 def test_an_outage_of_the_conditions_does_not_stop_the_payers_own_payments() -> None:

@@ -13,8 +13,8 @@ from leyden import Sandbox
 from leyden.errors import GraphError
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.network_conditions import NetworkConditions
-from leyden.lightning.payer.failure_reasons import fee_limit
 from leyden.lightning.payer.payment_session import PaymentSession, PaymentSessions
+from leyden.lightning.payer.trial_payments import fee_limit
 from leyden.lightning.routing.mission_control import interpret_failure
 from leyden.lightning.routing.pathfinding import EdgePolicies, hop_fee
 from leyden.lightning.topology.generate import LEAST_NODES, SHAPES, generate

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.network_conditions import IDEAL, NetworkConditions
-from leyden.lightning.payer.failure_reasons import fee_limit
 from leyden.lightning.payer.network_snapshot import dump_network, fork_engine, restore_network
 from leyden.lightning.payer.payment_session import PaymentSession, PaymentSessions
+from leyden.lightning.payer.trial_payments import fee_limit
 from leyden.lightning.routing.edge_costs import bucket_of
 from leyden.lightning.routing.shortest_path_trees import PRECOMPUTE_AFTER
 from leyden.lightning.topology.generate import generate

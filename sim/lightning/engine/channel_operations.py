@@ -13,6 +13,8 @@ from leyden.lightning.routing.pathfinding import LiquidityBound, Route
 from leyden.lightning.topology.graph import DEFAULT_POLICY, Ints
 
 _MAX_ATTEMPTS = 16
+_MAX_FIRST = 8  # of the node's own channels, those with the most, that are tried with each one back
+_POWERS = 13  # amounts that are tried instead: 1 msat, 10, ... up to 10 BTC
 
 
 def open_channel(
@@ -64,9 +66,19 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
     Returns the route and the fee (msat). It takes no time: routes that would fail are skipped, as by a payer that can
     wait. Raises `GraphError` if no circle carries the amount.
     """
-    policies = engine.policies
     own = engine.open_edges(node)
     _check_circle(engine, node, own, out, into)
+    circle = _circle(engine, node, amount_msat, out, into)
+    if circle is None:
+        raise GraphError(_no_circle(engine, node, amount_msat, out, into))
+    for edge, amount in zip(circle.edges, circle.amounts, strict=True):
+        engine.move_balance(edge, amount)
+    return circle.edges, circle.amounts[0] - amount_msat
+
+
+def _circle(engine: Engine, node: int, amount_msat: int, out: int | None, into: int | None) -> Route | None:
+    """A route from a node to itself that carries an amount now; None if none was found."""
+    policies, own = engine.policies, engine.open_edges(node)
 
     def able(edges: list[int]) -> list[int]:
         """Those that can send the amount; by default over the largest balance."""
@@ -77,18 +89,60 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
     last = able([edge ^ 1 for edge in own if into in (None, policies.target[edge])])
     excluded = {edge: (0, 0, engine.now, engine.now) for own_edge in own for edge in (own_edge, own_edge ^ 1)}
     for back in last:
-        outgoing = next((edge for edge in first if policies.target[edge] != policies.source[back]), None)
-        if outgoing is None:
-            continue
-        bounds = {edge: bound for edge, bound in excluded.items() if edge != outgoing}
-        ends = (node, policies.source[back])
-        circle = _sent(engine, ends, amount_msat, bounds, amount_msat, first=(outgoing,), last=(back,))
-        if circle is not None:
-            return circle.edges, circle.amounts[0] - amount_msat
-    raise GraphError(
-        f"no circle carries {amount_msat} msat: it needs a channel with that much on the node's side, another with "
-        "that much on the peer's, and a route between the two: give a smaller amount"
-    )
+        for outgoing in [edge for edge in first if policies.target[edge] != policies.source[back]][:_MAX_FIRST]:
+            bounds = {edge: bound for edge, bound in excluded.items() if edge != outgoing}
+            ends = (node, policies.source[back])
+            circle = _found(engine, ends, amount_msat, bounds, amount_msat, first=(outgoing,), last=(back,))
+            if circle is not None:
+                return circle
+    return None
+
+
+def _no_circle(engine: Engine, node: int, amount_msat: int, out: int | None, into: int | None) -> str:
+    """Why no circle carries an amount, with another amount that one carries now, if any that is tried does."""
+    needs = "a channel with that much on the node's side, another with that much on the peer's, and a route between"
+    refused = f"no circle carries {amount_msat} msat: it needs {needs} the two"
+    if not _has_circle(engine, node, out, into):
+        return (
+            "no circle carries any amount: no channels with liquidity lead from the node's own over its peers back to "
+            "it, so open a channel between two of its peers"
+        )
+    powers = [10**power for power in range(_POWERS)]
+    less = [one * digit for one in powers[::-1] for digit in (5, 2, 1) if one * digit < amount_msat]
+    more = [one for one in powers if one > amount_msat]
+    for amount in less:
+        if _circle(engine, node, amount, out, into) is not None:
+            return f"{refused}: give a smaller amount, such as {amount}"
+    for amount in more:
+        if _circle(engine, node, amount, out, into) is not None:
+            small = "is too small for the least amounts of channels, or for a fee that is no more than the amount"
+            return f"no circle carries {amount_msat} msat: it {small}; give a larger one, such as {amount}"
+    return f"{refused}: open a channel between two of its peers"
+
+
+def _has_circle(engine: Engine, node: int, out: int | None, into: int | None) -> bool:
+    """Whether channels that can send something lead from a node over one peer and back over another."""
+    policies = engine.policies
+    own = engine.open_edges(node)
+    firsts = {policies.target[edge] for edge in own if out in (None, policies.target[edge]) and _sends(engine, edge)}
+    backs = {
+        policies.target[edge] for edge in own if into in (None, policies.target[edge]) and _sends(engine, edge ^ 1)
+    }
+    for start in firsts:
+        waiting, reached = [start], {node, start}
+        while waiting:
+            for edge in engine.out_edges(waiting.pop()):
+                far = policies.target[edge]
+                if far not in reached and _sends(engine, edge):
+                    if far in backs:
+                        return True
+                    reached.add(far)
+                    waiting.append(far)
+    return False
+
+
+def _sends(engine: Engine, edge: int) -> bool:
+    return engine.spendable_msat(edge) > 0 and engine.conditions.is_up(engine.policies.target[edge], engine.now)
 
 
 def _check_circle(engine: Engine, node: int, own: list[int], out: int | None, into: int | None) -> None:
@@ -113,10 +167,14 @@ def send_at_once(engine: Engine, payer: int, target: int, amount_msat: int, fee_
     """Send an amount from a node to another. It takes no time: routes that would fail are skipped, as by a payer that
     can wait. Returns the route; None if no route carries the amount, or the payer gave up.
     """
-    return _sent(engine, (payer, target), amount_msat, {}, fee_limit_msat)
+    route = _found(engine, (payer, target), amount_msat, {}, fee_limit_msat)
+    if route is not None:
+        for edge, amount in zip(route.edges, route.amounts, strict=True):
+            engine.move_balance(edge, amount)
+    return route
 
 
-def _sent(
+def _found(
     engine: Engine,
     ends: tuple[int, int],
     amount_msat: int,
@@ -126,8 +184,8 @@ def _sent(
     first: tuple[int, ...] = (),
     last: tuple[int, ...] = (),
 ) -> Route | None:
-    """Move an amount over a route from one of the ends to the other and over the edges `last`. It starts with an edge
-    of `first`, if there are any. Returns the route; None if none was found in `_MAX_ATTEMPTS`.
+    """A route that carries an amount now from one of the ends to the other and over the edges `last`. It starts with an
+    edge of `first`, if there are any. None if none was found in `_MAX_ATTEMPTS`.
 
     An edge that cannot forward becomes a bound of those that are searched with."""
     for _ in range(_MAX_ATTEMPTS):
@@ -142,10 +200,8 @@ def _sent(
             return None
         route = engine.policies.route([*found.edges, *last], amount_msat)
         hops = list(zip(route.edges, route.amounts, strict=True))
-        failing = next((edge for edge, amount in hops if not _can_forward(engine, edge, amount)), None)
+        failing = next((edge for edge, amount in hops if not can_forward(engine, edge, amount)), None)
         if failing is None:
-            for edge, amount in hops:
-                engine.move_balance(edge, amount)
             return route
         if failing in first or failing in last:
             return None
@@ -157,7 +213,8 @@ def _appended(column: Ints, more: list[int]) -> Ints:
     return np.concatenate([column, np.array(more, dtype=np.int64)])
 
 
-def _can_forward(engine: Engine, edge: int, amount: int) -> bool:
+def can_forward(engine: Engine, edge: int, amount: int) -> bool:
+    """Whether an edge can carry an amount (msat) now: its limits, its liquidity and slots, and its far node online."""
     policies = engine.policies
     fits = (
         policies.htlc_min_msat[edge] <= amount <= policies.htlc_max_msat[edge]

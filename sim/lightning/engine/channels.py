@@ -92,7 +92,11 @@ class Channels(UndoLog):
         if amount > most:
             why = f"carries at most {most} msat"
         elif amount > held - kept:
-            reserved = f", {kept} of them its reserve," if amount <= held else ""
+            reserved = ""
+            if held < kept:
+                reserved = f", less than its reserve of {kept},"
+            elif amount <= held:
+                reserved = f", {kept} of them its reserve,"
             why = f"had {held} msat{reserved} for {amount}"
         elif self.slots[edge] >= MAX_ACCEPTED_HTLCS:
             why = f"had {MAX_ACCEPTED_HTLCS} HTLCs in flight"

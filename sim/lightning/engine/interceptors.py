@@ -28,7 +28,7 @@ from leyden.server.printable import cut, quoted
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
-_FOREVER = 2**62
+FOREVER_MS = 2**62
 MAX_DELAY_MS = 14 * 86_400_000
 
 
@@ -163,7 +163,7 @@ class Interceptors:
         channel is offline; None if it can. Interceptors for one hop, or for some of the HTLCs, act on what is offered
         and on nothing else."""
         rows = self._offline(payment_id, edge)
-        return max((_FOREVER if row["until_ms"] is None else row["until_ms"] for row in rows), default=None)
+        return max((FOREVER_MS if row["until_ms"] is None else row["until_ms"] for row in rows), default=None)
 
     def what_is_offline(self, payment_id: str | None, edge: int) -> str | None:
         """The node or the channel that an interceptor keeps offline for a message about a payment that would pass an
@@ -178,7 +178,7 @@ class Interceptors:
             for row in self.rows
             if row["kind"] == "offline"
             and row["hop"] is row["times"] is None
-            and (row["from_ms"] or 0) <= now < (_FOREVER if row["until_ms"] is None else row["until_ms"])
+            and (row["from_ms"] or 0) <= now < (FOREVER_MS if row["until_ms"] is None else row["until_ms"])
             and row["payment"] in (None, payment_id)
             and row["channel"] in (None, edge >> 1)
             and row["node"] in (None, policies.source[edge], policies.target[edge])

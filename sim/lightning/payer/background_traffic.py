@@ -19,8 +19,8 @@ from typing import Any
 
 from leyden.lightning.engine.channel_operations import send_at_once
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.payer.failure_reasons import fee_limit
 from leyden.lightning.payer.network_rows import BACKGROUND_TIMER
+from leyden.lightning.payer.trial_payments import fee_limit
 from leyden.rng import RandomStream
 from leyden.server.ports import SETTLEMENT, Clock, EventJournal
 

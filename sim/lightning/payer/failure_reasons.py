@@ -8,15 +8,18 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from heapq import heappop, heappush
 from typing import Protocol
 
 from leyden.arguments import ALL_MSAT
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
+from leyden.lightning.engine.interceptors import FOREVER_MS
+from leyden.lightning.payer.trial_payments import Knowledge, TrialPayments, widest_msat
 from leyden.lightning.payer_models.payer_model import PayerModel, Session
+from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
+from leyden.lightning.topology.graph import DEFAULT_POLICY
 from leyden.server.timestamps import to_iso
 
 FINAL_CLTV_BLOCKS = 80
@@ -24,6 +27,7 @@ FINAL_CLTV_BLOCKS = 80
 EXTRA_CLTV_BLOCKS = 3
 _MINIMA = 8  # how many least amounts of channels are tried to say why there is no route
 _PEERS_SHOWN = 3
+_NEVER_SPLIT_MSAT = 500_000  # Core Lightning sends up to 1,000 sat in one part, LDK not less than it must
 _LACK = re.compile(r"the channel from .* had [0-9]+ msat")  # as the engine writes it
 _ANY_BLOCKS = -(10**6)  # as the final time lock: no route locks an amount for so long that it exceeds the limit
 _FULL = (
@@ -41,17 +45,27 @@ class PayingSession(Session, Protocol):
     gives_up_at: int | None
 
 
-def fee_limit(amount_msat: int) -> int:
-    """The most that a payer spends on fees: the amount itself up to 1,000 sat, above that 5 % of it."""
-    return amount_msat if amount_msat <= 1_000_000 else amount_msat // 20
+def _open(session: PayingSession, part_msat: int) -> str:
+    """The advice to open a channel, which has a least amount of its own."""
+    least_msat, parts = DEFAULT_POLICY[3], -(-session.amount_msat // part_msat)
+    more = f", and pay {least_msat * parts} msat or more" if part_msat < least_msat else ""
+    return f"open a channel from the payer to the receiver{more}"
 
 
 class FailureReasons:
-    """The reasons of one network's payers. `model` is that after which they work; None: this simulation's own."""
+    """The reasons of one network's payers. `knowledge` is what they know, with the model after which they work.
 
-    def __init__(self, engine: Engine, model: Callable[[], PayerModel | None]) -> None:
+    An amount is advised only if a trial with it succeeds, and to pay later only if something will be another then."""
+
+    def __init__(self, engine: Engine, knowledge: Knowledge) -> None:
         self._engine = engine
-        self._model = model
+        self._knowledge = knowledge
+        self._trials = TrialPayments(engine, knowledge)
+
+    def _model(self) -> PayerModel | None:
+        """The model after which payers work; None: this simulation's own."""
+        knowledge = self._knowledge()
+        return None if isinstance(knowledge, MissionControl) else knowledge
 
     def timeout(self, session: PayingSession) -> str:
         """Why a payer without patience sends no more."""
@@ -101,10 +115,10 @@ class FailureReasons:
         held = sum(engine.balance[edge] for edge in edges)
         able = sum(self._able_msat(edge) for edge in edges)
         if held < amount_msat:
-            mend = "pay less, or from a wallet with more"
+            mend = self._less_or_other_wallet(session, amount_msat)
             return f"the payer's channels hold {held} msat, less than the {amount_msat}: {mend}"
         if able >= amount_msat:
-            return self._offline_peers(session)
+            return self._offline_peers(session, amount_msat)
         full = sum(self._unlocked_msat(edge) for edge in edges if engine.slots[edge] >= MAX_ACCEPTED_HTLCS)
         if able + full >= amount_msat:
             return _FULL
@@ -112,7 +126,12 @@ class FailureReasons:
         holds = f"the payer's channels hold {held} msat, of which they keep {reserves} as their reserves"
         disabled = held - reserves - full - able
         more = f" and cannot send {disabled} because channels are disabled" if disabled else ""
-        return f"{holds}{more}: the rest is less than the {amount_msat}, so pay less, or from a wallet with more"
+        mend = self._less_or_other_wallet(session, amount_msat)
+        return f"{holds}{more}: the rest is less than the {amount_msat}, so {mend}"
+
+    def _less_or_other_wallet(self, session: PayingSession, amount_msat: int) -> str:
+        less = self._trials.other_amount(session, amount_msat, 1)
+        return "pay from a wallet with more" if less is None else f"{less}, or from a wallet with more"
 
     def _unlocked_msat(self, edge: int) -> int:
         """What an own edge of a payer could send if HTLCs in flight did not occupy all its slots."""
@@ -128,7 +147,7 @@ class FailureReasons:
         model = self._model()
         return self._able_msat(edge) if model is None else model.local_msat(session, edge)
 
-    def _offline_peers(self, session: PayingSession) -> str:
+    def _offline_peers(self, session: PayingSession, amount_msat: int) -> str:
         engine = self._engine
         names, target = engine.graph.names, engine.policies.target
         edges = engine.open_edges(session.payer)
@@ -138,6 +157,8 @@ class FailureReasons:
         shown = ", ".join(peers[:_PEERS_SHOWN]) + (", ..." if len(peers) > _PEERS_SHOWN else "")
         rest = sum(self._now_msat(session, edge) for edge in edges)
         others = f"and its others could send {rest} msat"
+        if rest >= amount_msat:  # the amount does not lack
+            others = "and no route of its node leads over its others"
         if len(peers) == 1:
             return f"the payer's channel to {shown} was offline, {others}: pay when it is back"
         return f"the payer's channels to {shown} were offline, {others}: pay when they are back"
@@ -150,16 +171,58 @@ class FailureReasons:
         missing = self.missing_channel(session)
         if missing is not None:
             return missing
-        # Only a lack of liquidity is the less for a smaller amount. Parts in flight lock some.
+        # Only a lack of liquidity is the less for a smaller amount.
         is_lack = not reasons or any(_LACK.match(reason) for reason in reasons)
-        mend = "pay less, or pay later" if is_lack else "pay later"
+        mend = (
+            self._mend(session, amount_msat, self._parts(session, amount_msat))
+            if is_lack
+            else "pay later, when what failed is over"
+        )
         if session.attempt_count >= session.max_attempts:
             return f"the payer makes {session.max_attempts} attempts at most, and none is left: {mend}"
         model = self._model()
         if (model is None or model.halves) and amount_msat // 2 >= session.min_shard_msat:
             split = f"the payer splits an amount into {session.max_parts} parts at most"
-            return f"{split}, and knows no route for one of {amount_msat} msat: pay less, or pay later"
+            return f"{split}, and knows no route for one of {amount_msat} msat: {mend}"
         return f"the payer knows no other route: {mend}"
+
+    def _parts(self, session: PayingSession, amount_msat: int) -> int:
+        """Into how many equal parts the script splits the payment, if this is one of them: no payer here splits so
+        small an amount by itself."""
+        model = self._model()
+        least_msat = session.min_shard_msat if model is None or model.halves else _NEVER_SPLIT_MSAT
+        return 1 if amount_msat >= least_msat else -(-session.amount_msat // amount_msat)
+
+    def _mend(self, session: PayingSession, part_msat: int, parts: int, also: Collection[int] = ()) -> str:
+        """What to do where liquidity lacked: what is advised helps."""
+        mends = [self._trials.other_amount(session, part_msat, parts, also), self._later(session, part_msat, parts)]
+        return ", or ".join(mend for mend in mends if mend) or _open(session, part_msat)
+
+    def _later(self, session: PayingSession, part_msat: int, parts: int) -> str | None:
+        """The advice to pay later, if something changes with time; None if nothing does."""
+        engine = self._engine
+        conditions = engine.conditions.parameters
+        if conditions.background_per_hour or conditions.spending_share or conditions.swap_share:
+            return "pay later, when other payments have moved liquidity"
+        if any(shard.owner is not session for shard in engine.shards.values()):
+            return "pay later, when the HTLCs in flight have ended"
+        if self._some_come_back(session):
+            return "pay later, when nodes that are offline are back"
+        if self._trials.succeeds(session, part_msat, parts, forgetting=True):
+            return "pay later, when the payer's node has forgotten its failures"
+        return None
+
+    def _some_come_back(self, session: PayingSession) -> bool:
+        """Whether a node or a channel is offline now and will be back by itself."""
+        engine = self._engine
+        outage, now = engine.outage, engine.now
+        if not engine.conditions.always_up:
+            nodes = range(len(engine.graph.names))
+            return any(not engine.conditions.is_up(node, now) for node in nodes)
+        if outage is None or not engine.has_outages():
+            return False
+        ends = (outage(session.id, edge) for edge in range(2 * engine.graph.channels))
+        return any(until_ms is not None and until_ms < FOREVER_MS for until_ms in ends)
 
     def no_route(self, session: PayingSession, amount_msat: int) -> str:
         """Why a session found no route for a part of this amount before its first attempt. It searches again without
@@ -168,6 +231,7 @@ class FailureReasons:
         if missing is not None:
             return missing
         model = self._model()
+        parts = self._parts(session, amount_msat)
 
         def online(edge: int) -> int:
             return self._now_msat(session, edge)
@@ -179,16 +243,15 @@ class FailureReasons:
             return f"every route has {hops} hops or more, and that is more than {limit}: open a channel past some"
         if self._finds_a_route(session, session.fee_limit_msat, amount_msat):
             if model is None:
-                return "the payer's node avoids every route, because of earlier failures that it has seen: pay later"
+                mend = self._mend(session, amount_msat, parts)
+                return f"the payer's node avoids every route, because of earlier failures that it has seen: {mend}"
             if not self._finds_a_route(session, session.fee_limit_msat, amount_msat, spendable=online):
-                return self._offline_peers(session)
-            unlikely = "no route is probable enough for the payer's node, by the number and the capacities of channels"
-            if model.facts(session.payer):
-                return f"{unlikely} and by earlier failures that it has seen: pay later, or less"
-            return f"{unlikely}: pay less"
+                return self._offline_peers(session, amount_msat)
+            return self._not_chosen(session, amount_msat, parts)
         if self._finds_a_route(session, ALL_MSAT, amount_msat):
             limit_msat = session.fee_limit_msat
-            return f"every route costs more than {limit_msat} msat, the payer's limit for this amount: pay more"
+            mend = self._trials.other_amount(session, amount_msat, parts) or _open(session, amount_msat)
+            return f"every route costs more than {limit_msat} msat, the payer's limit for this amount: {mend}"
         usual = min(session.final_cltv_blocks, FINAL_CLTV_BLOCKS + EXTRA_CLTV_BLOCKS)
         if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=usual):
             locked = f"every route locks the amount for more than {most_blocks} blocks, the payer's limit"
@@ -199,11 +262,41 @@ class FailureReasons:
         larger = sorted({one for one in self._engine.policies.htlc_min_msat if one > amount_msat})[:_MINIMA]
         for least_msat in larger:
             if self._finds_a_route(session, ALL_MSAT, least_msat):
-                return f"no route carries an amount so small: each forwards {least_msat} msat or more, so pay that"
+                return self._too_small(session, amount_msat, parts, least_msat)
         unlocked = self._unlocked_msat
         if self._finds_a_route(session, ALL_MSAT, amount_msat, final_cltv_blocks=_ANY_BLOCKS, spendable=unlocked):
             return _FULL
-        return self._too_large(session, amount_msat)
+        return self._too_large(session, amount_msat, parts)
+
+    def _not_chosen(self, session: PayingSession, amount_msat: int, parts: int) -> str:
+        """Why the node of a payer with a model chooses no route, although there is one within its limits."""
+        model = self._model()
+        assert model is not None
+        node = "the payer's node"
+        mend = self._mend(session, amount_msat, parts)
+        minima = self._engine.policies.htlc_min_msat
+        for least_msat in sorted({one for one in minima if one > amount_msat})[:_MINIMA]:
+            routes = self._trials.chosen(session, least_msat)
+            if any(minima[edge] > amount_msat for route in routes for edge in route.edges):
+                small = f"the channels that {node} prefers forward {least_msat} msat or more, and a part has"
+                return f"{small} {amount_msat}: {mend}"
+        if self._trials.chosen(session, amount_msat, any_fee=True):
+            limit_msat = session.fee_limit_msat
+            return f"the routes that {node} prefers cost more than {limit_msat} msat, its limit for this amount: {mend}"
+        unlikely = f"no route is probable enough for {node}, by the number and the capacities of channels"
+        if model.facts(session.payer):
+            unlikely += " and by earlier failures that it has seen"
+        return f"{unlikely}: {mend}"
+
+    def _too_small(self, session: PayingSession, amount_msat: int, parts: int, least_msat: int) -> str:
+        """Why no route carries an amount: each has a channel that forwards only more."""
+        what = "an amount" if parts == 1 else "a part"
+        small = f"no route carries {what} so small: each forwards {least_msat} msat or more"
+        if parts > 1:
+            small += f", and each of the {parts} parts has {amount_msat} or less"
+        if self._trials.succeeds(session, least_msat, parts):
+            return f"{small}, so pay {least_msat * parts}" if parts > 1 else f"{small}, so pay that"
+        return f"{small}: {self._trials.other_amount(session, amount_msat, parts) or _open(session, amount_msat)}"
 
     def _least_hops(self, session: PayingSession, amount_msat: int) -> int | None:
         """The hops of the shortest way whose channels can carry an amount; None if there is none."""
@@ -221,27 +314,26 @@ class FailureReasons:
                     waiting.append(source)
         return hops.get(session.payer)
 
-    def _too_large(self, session: PayingSession, amount_msat: int) -> str:
+    def _too_large(self, session: PayingSession, amount_msat: int, parts: int) -> str:
         """Why no route carries an amount: the limits of channels, or what the payer's own can send."""
         most = {
             "the limits of channels (htlc_maximum_msat and capacity)": self._most_msat(session, limited=False),
             "what the payer's own channels can send": self._most_msat(session, limited=True),
         }
-        advised = min(most.values())
-        is_sure = advised > 0 and self._finds_a_route(
-            session, fee_limit(advised), advised, spendable=lambda edge: self._now_msat(session, edge)
-        )
+        mend = self._mend(session, amount_msat, parts, [min(most.values())])
         for cause, most_msat in most.items():
+            if not most_msat:
+                return f"no route carries anything, by {cause}: {mend}"
             if most_msat < amount_msat:
                 carried = f"no route carries more than {most_msat} msat in one part, by {cause}"
                 split = f"and the payer could not split the {session.amount_msat} into such parts"
-                return f"{carried}, {split}: pay {f'{advised} msat or less' if is_sure else 'less'}"
-        return "no route leads to the receiver with enough liquidity: pay less, or pay later"
+                return f"{carried}, {split}: {mend}"
+        return f"no route leads to the receiver with enough liquidity: {mend}"
 
     def _most_msat(self, session: PayingSession, *, limited: bool) -> int:
         """The largest amount that one route can deliver, by the limits of its channels, and with `limited` by what the
-        payer's own can send now: the widest path, less its fees."""
-        engine, policies = self._engine, self._engine.policies
+        payer's own can send now."""
+        policies = self._engine.policies
 
         def width(edge: int) -> int:
             if policies.disabled[edge]:
@@ -250,33 +342,7 @@ class FailureReasons:
             is_own = limited and policies.source[edge] == session.payer
             return min(most, self._now_msat(session, edge)) if is_own else most
 
-        best, next_edge = {session.target: ALL_MSAT}, dict[int, int]()
-        heap = [(-ALL_MSAT, session.target)]
-        while heap:
-            negative, node = heappop(heap)
-            if node == session.payer:
-                break
-            if -negative < best[node]:
-                continue
-            for outgoing in engine.out_edges(node):
-                edge = outgoing ^ 1  # towards this node
-                source, carried = policies.source[edge], min(-negative, width(edge))
-                if carried > best.get(source, 0):
-                    best[source], next_edge[source] = carried, edge
-                    heappush(heap, (-carried, source))
-        path, node = list[int](), session.payer
-        while node != session.target:
-            if node not in next_edge:
-                return 0
-            path.append(next_edge[node])
-            node = policies.target[next_edge[node]]
-        low, high = 0, best[session.payer]
-        while low < high:
-            middle = (low + high + 1) // 2
-            amounts = policies.route(path, middle).amounts
-            fits = all(amount <= width(edge) for edge, amount in zip(path, amounts, strict=True))
-            low, high = (middle, high) if fits else (low, middle - 1)
-        return low
+        return widest_msat(self._engine, session.payer, session.target, width)
 
     def _finds_a_route(
         self,

@@ -12,8 +12,9 @@ from zlib import crc32
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import CHANNEL_FAILURES, POLICY_FAILURES, FailureCode
-from leyden.lightning.payer.failure_reasons import EXTRA_CLTV_BLOCKS, FINAL_CLTV_BLOCKS, FailureReasons, fee_limit
+from leyden.lightning.payer.failure_reasons import EXTRA_CLTV_BLOCKS, FINAL_CLTV_BLOCKS, FailureReasons
 from leyden.lightning.payer.payment_scripts import MAX_PARTS
+from leyden.lightning.payer.trial_payments import fee_limit
 from leyden.lightning.payer_models.choice import payer_model
 from leyden.lightning.payer_models.payer_model import PayerModel
 from leyden.lightning.routing.mission_control import FailureInterpretation, MissionControl, interpret_failure
@@ -73,7 +74,7 @@ class PaymentSessions:
         self.engine = engine
         self.mission_control = MissionControl(engine)
         self.model = payer_model(engine)
-        self.reasons = FailureReasons(engine, lambda: self.model)
+        self.reasons = FailureReasons(engine, lambda: self.knowledge)
         self._reuse_hints = reuse_hints
         self.on_stop: Callable[[PaymentSession, str, int], str] | None = None
         self.on_attempt: Callable[[Shard], None] | None = None

@@ -4,7 +4,8 @@ carry."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
 from leyden.lightning.engine.engine import Engine
@@ -131,6 +132,21 @@ class PayerModel(ABC):
         if self.engine.recording:
             self.changed_payers.add(payer)
         del facts[key]
+
+    @contextmanager
+    def trial(self, payer: int, *, forgetting: bool = False) -> Iterator[None]:
+        """What a payer learns within is forgotten after it; with `forgetting` it starts without knowledge."""
+        before, recording = self._facts.get(payer), self.engine.recording
+        self._facts[payer] = {} if forgetting or before is None else before.copy()
+        self.engine.recording = False  # nothing of it is part of a commit
+        try:
+            yield
+        finally:
+            self.engine.recording = recording
+            if before is None:
+                del self._facts[payer]
+            else:
+                self._facts[payer] = before
 
     def dump(self, payers: Iterable[int] | None = None) -> list[list[Any]]:
         """All facts, or those of these payers, as JSON values: as `MissionControl.dump` does, with 0 as the time.

@@ -1,0 +1,215 @@
+"""Trials of payments that are not made: which amount a payer could pay now, with what it knows and what channels have.
+
+They decide what a reason may advise. A trial changes nothing, and what the payer learns in it is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from heapq import heappop, heappush
+from itertools import chain
+from typing import NamedTuple
+
+from leyden.arguments import ALL_MSAT
+from leyden.lightning.engine.channel_operations import can_forward
+from leyden.lightning.engine.engine import Engine
+from leyden.lightning.failure_codes import FailureCode
+from leyden.lightning.payer_models.payer_model import PayerModel, Session
+from leyden.lightning.routing.mission_control import MissionControl
+from leyden.lightning.routing.pathfinding import LiquidityBound, Route
+
+_MAX_SEARCHES = 60  # of all trials for one reason; fewer on a large network, where each takes longer
+_SEARCHED_CHANNELS = 60_000
+_MAX_ATTEMPTS = 8  # of one trial
+_MINIMA = 4
+_LEAST_MSAT = 1_000  # the least amount of a Charge
+_MOST_SMALL_MSAT = 10_000_000  # for a larger amount no larger one is tried
+_LESS = ((1, 1), (9, 10), (1, 2), (1, 4), (1, 16), (1, 64), (1, 1_024))
+_MORE = (2, 4, 8, 16, 64)
+
+Knowledge = Callable[[], MissionControl | PayerModel]
+_Find = Callable[[int], list[Route]]
+_Learn = Callable[[Route, int], None]
+
+
+def fee_limit(amount_msat: int) -> int:
+    """The most that a payer spends on fees: the amount itself up to 1,000 sat, above that 5 % of it."""
+    return amount_msat if amount_msat <= 1_000_000 else amount_msat // 20
+
+
+class _Failed(NamedTuple):
+    edges: list[int]
+    amounts: list[int]
+    code: int
+    reporter_hop: int
+
+
+def widest_msat(engine: Engine, payer: int, target: int, width: Callable[[int], int]) -> int:
+    """The largest amount (msat) that one path can deliver if an edge carries at most its `width`: the widest path, less
+    its fees. 0 if there is none."""
+    policies = engine.policies
+    best, next_edge = {target: ALL_MSAT}, dict[int, int]()
+    heap = [(-ALL_MSAT, target)]
+    while heap:
+        negative, node = heappop(heap)
+        if node == payer:
+            break
+        if -negative < best[node]:
+            continue
+        for outgoing in engine.out_edges(node):
+            edge = outgoing ^ 1  # towards this node
+            source, carried = policies.source[edge], min(-negative, width(edge))
+            if carried > best.get(source, 0):
+                best[source], next_edge[source] = carried, edge
+                heappush(heap, (-carried, source))
+    path, node = list[int](), payer
+    while node != target:
+        if node not in next_edge:
+            return 0
+        path.append(next_edge[node])
+        node = policies.target[next_edge[node]]
+    low, high = 0, best[payer]
+    while low < high:
+        middle = (low + high + 1) // 2
+        amounts = policies.route(path, middle).amounts
+        fits = all(amount <= width(edge) for edge, amount in zip(path, amounts, strict=True))
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low
+
+
+class TrialPayments:
+    """The trials for the payers of one network. `knowledge` is what they know."""
+
+    def __init__(self, engine: Engine, knowledge: Knowledge) -> None:
+        self._engine = engine
+        self._knowledge = knowledge
+        self._searches = 0
+
+    def other_amount(self, session: Session, part_msat: int, parts: int, also: Iterable[int] = ()) -> str | None:
+        """What to pay instead of parts of this amount, as an advice; None if no other amount that was tried succeeds.
+        `also` are amounts of a part (msat) to try first."""
+        self._renew()
+        most = widest_msat(self._engine, session.payer, session.target, self._able_msat)
+        start = min(most, part_msat)
+        less = dict.fromkeys([*also, *(start * above // below for above, below in _LESS)])
+        for amount in less:
+            if (
+                _LEAST_MSAT <= amount * parts < part_msat * parts
+                and amount <= most
+                and self._delivers(session, [amount] * parts)
+            ):
+                return f"pay less, such as {amount * parts} msat"
+        for amount in self._larger(part_msat):
+            if amount <= most and self._delivers(session, [amount] * parts):
+                return f"pay more, such as {amount * parts} msat"
+        return None
+
+    def _larger(self, amount_msat: int) -> Iterator[int]:
+        """Larger amounts to try, if this one may be too small for a channel or for the limit on fees."""
+        if amount_msat >= _MOST_SMALL_MSAT:
+            return iter(())
+        minima = sorted({one for one in self._engine.policies.htlc_min_msat if one > amount_msat})[:_MINIMA]
+        return chain(minima, (amount_msat * factor for factor in _MORE))
+
+    def succeeds(self, session: Session, part_msat: int, parts: int = 1, *, forgetting: bool = False) -> bool:
+        """Whether parts of this amount would arrive: with `forgetting` if the payer had learned nothing."""
+        self._renew()
+        return self._delivers(session, [part_msat] * parts, forgetting=forgetting)
+
+    def chosen(self, session: Session, amount_msat: int, *, any_fee: bool = False) -> list[Route]:
+        """The routes that the payer finds for an amount, whatever their channels have: with `any_fee` if it had no
+        limit on fees."""
+        with self._probe(session, amount_msat, forgetting=False) as (probe, routes, _):
+            if any_fee:
+                probe.fee_limit_msat = ALL_MSAT
+            return routes(amount_msat)
+
+    def _renew(self) -> None:
+        self._searches = max(2, min(_MAX_SEARCHES, _SEARCHED_CHANNELS // max(1, self._engine.graph.channels)))
+
+    def _able_msat(self, edge: int) -> int:
+        """What an edge can carry now."""
+        engine, policies = self._engine, self._engine.policies
+        if policies.disabled[edge] or not engine.conditions.is_up(policies.target[edge], engine.now):
+            return 0
+        return min(policies.htlc_max_msat[edge], max(0, engine.spendable_msat(edge)))
+
+    def _delivers(self, session: Session, amounts: Sequence[int], *, forgetting: bool = False) -> bool:
+        locked: dict[int, int] = {}
+        with self._probe(session, sum(amounts), forgetting=forgetting) as (_, routes, learn):
+            return all(self._delivered(amount, locked, routes, learn) for amount in amounts)
+
+    @contextmanager
+    def _probe(self, session: Session, total_msat: int, *, forgetting: bool) -> Iterator[tuple[Session, _Find, _Learn]]:
+        """A new payment of this amount by the same payer, how its routes are found, and how it learns from an edge that
+        cannot carry its amount."""
+        engine, knowledge = self._engine, self._knowledge()
+        probe = copy(session)
+        probe.amount_msat, probe.fees_msat, probe.parts_in_flight = total_msat, 0, 0
+        probe.fee_limit_msat, probe.policy_retries = fee_limit(total_msat), frozenset()
+        if isinstance(knowledge, MissionControl):
+            known = {} if forgetting else knowledge.penalties(session.payer, engine.now, engine.capacity)
+            bounds = dict(known)
+
+            def learn_bound(route: Route, hop: int) -> None:
+                bounds[route.edges[hop]] = (0, route.amounts[hop], engine.now, engine.now)
+
+            yield probe, lambda amount_msat: self._own_routes(probe, amount_msat, bounds), learn_bound
+            return
+        with knowledge.trial(session.payer, forgetting=forgetting):
+            knowledge.begin(probe)
+
+            def learn(route: Route, hop: int) -> None:
+                code = FailureCode.TEMPORARY_CHANNEL_FAILURE
+                knowledge.failed(probe, _Failed(route.edges, route.amounts, code, hop))
+
+            yield probe, lambda amount_msat: knowledge.routes(probe, amount_msat), learn
+
+    def _own_routes(self, session: Session, amount_msat: int, bounds: dict[int, LiquidityBound]) -> list[Route]:
+        route, _ = self._engine.router.route(
+            session.payer,
+            session.target,
+            amount_msat,
+            spendable_msat=self._engine.spendable_msat,
+            bounds=bounds,
+            fee_limit_msat=session.fee_limit_msat - session.fees_msat,
+            final_cltv_blocks=session.final_cltv_blocks,
+        )
+        return [] if route is None else [route]
+
+    def _delivered(
+        self,
+        amount_msat: int,
+        locked: dict[int, int],
+        routes: _Find,
+        learn: _Learn,
+    ) -> bool:
+        """Whether an amount arrives beside what is `locked`, to which it is added."""
+        for _ in range(_MAX_ATTEMPTS):
+            if not self._searches:
+                return False
+            self._searches -= 1
+            found, taken = routes(amount_msat), dict(locked)
+            if not found:
+                return False
+            failed = False
+            for route in found:
+                hop = self._failing_hop(route, taken)
+                if hop is not None:
+                    learn(route, hop)
+                    failed = True
+            if not failed:
+                locked.update(taken)
+                return True
+        return False
+
+    def _failing_hop(self, route: Route, taken: dict[int, int]) -> int | None:
+        """The hop that cannot carry its amount beside what is taken; what the others carry is added to that."""
+        for hop, (edge, amount) in enumerate(zip(route.edges, route.amounts, strict=True)):
+            before = taken.get(edge, 0)
+            if not can_forward(self._engine, edge, amount) or amount + before > self._engine.spendable_msat(edge):
+                return hop
+            taken[edge] = before + amount
+        return None

@@ -1,0 +1,113 @@
+"""The advice in the reasons of failed payments, on many small networks: each is followed in a fork, where it helps."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from leyden import Sandbox
+from leyden.errors import GraphError
+from leyden.sandbox.resources import Payment
+
+NETWORKS = ("star:6", "line:4", "hub:8", "scale-free:20", "scale-free:30")
+PAYERS = ("leyden", "lnd", "ldk", "cln")
+AMOUNTS = (1_000, 1_500, 250_000, 90_000_000, 2_000_000_000, 30_000_000_000)
+
+
+def paid(sandbox: Sandbox, amount: int, outcome: str = "settle") -> Payment:
+    charge = sandbox.charges.create(amount=str(amount), description="tea", expiresIn=86_400)
+    payment = sandbox.wallet("ana").pay(charge, outcome=outcome)
+    sandbox.run("5m")
+    return payment
+
+
+def failures(network: str, payer: str, seed: int) -> list[tuple[Sandbox, int, str, str]]:
+    """The sandbox after each failure, the amount, the outcome of the script and the reason."""
+    sandbox = Sandbox(seed=seed, network=network, conditions=f"ideal,payer={payer}", overlays=["large-amounts"])
+    drain = (0, 0.995, 1.0)[seed % 3]
+    if drain:
+        sandbox.network["shop"].drain(inbound=drain)
+    found = []
+    for amount in AMOUNTS:
+        for script in ("settle", "incomplete") if amount <= 1_500 else ("settle",):
+            fork = sandbox.fork()
+            reason = str(paid(fork, amount, script).reason)
+            if "not all parts" in reason or reason == "None":
+                continue
+            found.append((fork, amount, script, reason))
+            if amount == 250_000:  # what the payer has learned may stop it now
+                again = fork.fork()
+                found.append((again, amount, script, str(paid(again, amount).reason)))
+    return found
+
+
+def arrives(payment: Payment, script: str) -> bool:
+    """Whether the payment reached the receiver: of an incomplete one its first part."""
+    return payment.outcome == "SUCCEEDED" or (script == "incomplete" and bool(payment.row["attempts"]))
+
+
+def helped(sandbox: Sandbox, amount: int, script: str, reason: str) -> dict[str, bool]:
+    """By kind of advice in a reason, whether it helped in a fork."""
+    found = {}
+    such = re.search(r"pay (less|more), such as ([0-9]+) msat", reason)
+    if such:
+        other = int(such[2])
+        assert (other < amount) == (such[1] == "less"), reason
+        found[such[1]] = arrives(paid(sandbox.fork(), other, script), script)
+    exactly = re.search(r"each forwards ([0-9]+) msat or more.*, so pay (that|[0-9]+)", reason)
+    if exactly:
+        other = int(exactly[1] if exactly[2] == "that" else exactly[2])
+        found["more"] = arrives(paid(sandbox.fork(), other, script), script)
+    if "pay later" in reason:
+        fork = sandbox.fork()
+        fork.advance("15d")
+        found["later"] = arrives(paid(fork, amount, script), script)
+    if "open a channel from the payer to the receiver" in reason:
+        fork = sandbox.fork()
+        fork.network.wallet("ana").open_channel("shop", 100_000_000_000)
+        least = re.search(r"to the receiver, and pay ([0-9]+) msat or more", reason)
+        found["open"] = arrives(paid(fork, int(least[1]) if least else amount, script), script)
+    if re.search(r"pay (less|later)(?!, (such|when))|pay more(?!, such)", reason):
+        found["advice without what it means"] = False
+    return found
+
+
+@pytest.mark.parametrize("payer", PAYERS)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_what_a_reason_advises_helps(network: str, payer: str) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 5):
+        for sandbox, amount, script, reason in failures(network, payer, seed):
+            assert "more than 0 msat" not in reason
+            lack = re.search(r"had ([0-9]+) msat, ([0-9]+) of them its reserve", reason)
+            assert lack is None or int(lack[2]) <= int(lack[1]), reason
+            for kind, is_so in helped(sandbox, amount, script, reason).items():
+                assert is_so, (seed, amount, script, kind, reason)
+                counts[kind] += 1
+    assert counts
+
+
+@pytest.mark.parametrize("conditions", ["ideal", "ideal,parallel=0.5"])
+def test_the_amount_that_a_refused_rebalance_advises_can_be_moved(conditions: str) -> None:
+    found = Counter[str]()
+    for seed in range(5, 15):
+        sandbox = Sandbox(seed=seed, network="scale-free:20", conditions=conditions)
+        for amount in (1, 1_000, 10**6, 10**12):
+            shop = sandbox.fork().network["shop"]
+            try:
+                shop.rebalance(amount)
+            except GraphError as error:
+                text = str(error)
+            else:
+                found["moved"] += 1
+                continue
+            such = re.search(r"such as ([0-9]+)$", text)
+            if such:
+                shop.rebalance(int(such[1]))
+                found["larger" if int(such[1]) > amount else "smaller"] += 1
+            else:
+                assert "open " in text
+                found["open"] += 1
+    assert found["open"] if "parallel" in conditions else found["larger"] and found["smaller"]
