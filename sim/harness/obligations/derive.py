@@ -44,6 +44,7 @@ from leyden.harness.obligations.sequences import (
 )
 from leyden.harness.obligations.setups import SHARED, setup_of, start_of
 from leyden.harness.obligations.values.fields import field_obligations, pair_obligations, unknown_field_obligations
+from leyden.harness.obligations.values.ignored import ignored_obligations
 from leyden.harness.obligations.values.queries import list_obligations, query_obligations
 from leyden.harness.obligations.whole.aged import aged_obligations
 from leyden.harness.obligations.whole.apart import apart_obligations
@@ -79,6 +80,7 @@ def _derived() -> Iterator[Obligation]:
         field_obligations(),
         unknown_field_obligations(),
         pair_obligations(),
+        ignored_obligations(),
         query_obligations(),
         list_obligations(),
         method_obligations(),
