@@ -24,12 +24,13 @@ from leyden.harness.control.whole.apart_checks import check_apart
 from leyden.harness.control.whole.copy_checks import check_copies
 from leyden.harness.control.whole.keep_checks import check_keep
 from leyden.harness.control.whole.late_checks import check_late
+from leyden.harness.control.whole.number_checks import check_numbers
 from leyden.harness.control.whole.refused_commits import check_full_disk
 from leyden.harness.control.whole.repeated_checks import check_repeated
 from leyden.harness.session.exchanges import Request
 from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible
-from leyden.harness.targets.hosted import HostedServer
+from leyden.harness.targets.hosted import ENDS, HostedServer
 from leyden.harness.targets.target import InProcess, Response
 
 
@@ -146,6 +147,12 @@ def control_full_disk(session: Session, step: Step) -> None:
         return started[-1]
 
     check_full_disk(make, step)
+
+
+def control_numbers(session: Session, step: Step) -> None:
+    """{"do": "control_numbers", "options"?, "steps": [step, ...], "how"?: "kill"}: the numbers of the sandbox are those
+    of its lists after each step (`leyden.harness.control.whole.number_checks`)."""
+    check_numbers(new_host(session, {**step, "disk": step.get("how") in ENDS}), step)
 
 
 def control_late(session: Session, step: Step) -> None:

@@ -49,6 +49,7 @@ from leyden.harness.obligations.values.queries import list_obligations, query_ob
 from leyden.harness.obligations.whole.aged import aged_obligations
 from leyden.harness.obligations.whole.apart import apart_obligations
 from leyden.harness.obligations.whole.late import late_obligations
+from leyden.harness.obligations.whole.numbers import number_obligations
 from leyden.harness.obligations.wire import (
     header_obligations,
     id_obligations,
@@ -124,6 +125,7 @@ def _derived() -> Iterator[Obligation]:
         apart_obligations(),
         aged_obligations(),
         late_obligations(),
+        number_obligations(),
         (setup_obligation(), jitter_obligation()),
     )
     for overlay in _BODY_OVERLAYS:

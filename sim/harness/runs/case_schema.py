@@ -20,6 +20,7 @@ from leyden.harness.control.store_checks import COMPACTIONS, ENDINGS, POLICIES
 from leyden.harness.control.whole.apart_checks import APART_WAYS
 from leyden.harness.control.whole.copy_checks import COPY_CHECKS
 from leyden.harness.control.whole.late_checks import LATE_WAYS
+from leyden.harness.control.whole.number_checks import NUMBER_WAYS
 from leyden.harness.control.whole.refused_commits import FULL
 from leyden.harness.control.whole.repeated_checks import REPEATED
 from leyden.harness.generators.odd_requests import ODD_REQUESTS
@@ -176,6 +177,10 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "control_repeated": {
         "steps": _STEPS_WITHIN, "refused": {**_STEPS_WITHIN, "minItems": 1, "maxItems": 1},
         "check": {"enum": list(REPEATED)}, "how?": {"enum": ["fork", "import"]},
+        "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
+    },
+    "control_numbers": {
+        "steps": _STEPS_WITHIN, "how?": {"enum": list(NUMBER_WAYS)},
         "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
     },
     "control_kept": {
