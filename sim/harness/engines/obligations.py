@@ -29,7 +29,8 @@ _COSTS: Mapping[str, tuple[float, float]] = {
     "slots": (35, 0), "control-fields": (20, 1.6), "copies": (200, 0), "unsent": (45, 0),
     "repeated": (40, 0), "payments": (40, 0),
     "apart": (170, 0), "aged": (170, 0), "together": (215, 0), "rates": (35, 0),
-    "full-disk": (190, 0), "refused": (90, 0), "reseeded": (250, 0), "removed": (100, 0), "late": (75, 0), "numbers": (100, 0),
+    "full-disk": (190, 0), "refused": (90, 0), "reseeded": (250, 0), "removed": (100, 0), "late": (75, 0),
+    "numbers": (105, 0),
 }  # fmt: skip
 _COST = (60.0, 0.0)
 # How many parts of the time a setup gets while it has cases; another one gets one part.

@@ -9,6 +9,7 @@ from itertools import chain
 
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.obligations.changes import change_obligations
+from leyden.harness.obligations.control.blocked import blocked_obligations
 from leyden.harness.obligations.control.bounds import keep_obligations, removed_obligations
 from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.hosts import host_obligations
@@ -100,6 +101,7 @@ def _derived() -> Iterator[Obligation]:
         idempotent_field_obligations(),
         change_obligations(),
         delivery_obligations(),
+        blocked_obligations(),
         long_list_obligations(),
         portion_obligations(),
         durability_obligations(),

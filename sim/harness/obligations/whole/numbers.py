@@ -100,9 +100,11 @@ _KEEPS = ("completed", "each state", "delivered", "exhausted", "expired", "full 
 
 
 def number_obligations() -> Iterator[Obligation]:
-    """Each sequence with each way to keep its state, and some with a bound on what is kept."""
-    for case, steps in _SEQUENCES.items():
-        for how in NUMBER_WAYS:
+    """Each sequence with a kill and with another way to keep its state in turn, and some with a bound on what is
+    kept."""
+    others = [how for how in NUMBER_WAYS if how not in ("", "kill")]
+    for number, (case, steps) in enumerate(_SEQUENCES.items()):
+        for how in ("", "kill", others[number % len(others)]):
             yield _obligation(case, steps, how)
         if case in _KEEPS:
             for keep in ("1", "2"):
