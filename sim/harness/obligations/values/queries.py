@@ -18,7 +18,7 @@ from leyden.harness.obligations.obligation import (
 )
 from leyden.harness.obligations.values.fields import keywords_of
 from leyden.harness.obligations.values.patterns import is_member, pattern_variants
-from leyden.harness.obligations.values.texts import DATES, NUMBER_TEXTS, TEXTS, near_misses
+from leyden.harness.obligations.values.texts import BYTES, DATES, NUMBER_TEXTS, TEXTS, near_misses
 from leyden.harness.steps import Step
 
 _AMOUNT_TEXTS = (
@@ -26,19 +26,6 @@ _AMOUNT_TEXTS = (
     "1,000", "1_000", "-1000", "", "tip", "\u0661\u0660\u0660\u0660", "\uff11\uff10\uff10\uff10", "1000\n", "1" * 30,
     "1\u0660\u0660\u0660", "100\uff10", "\uff11000", "10\u00b20",
 )  # fmt: skip
-# Percent-encoded bytes that are no UTF-8 (RFC 3629): no lead byte, a lead byte alone, a cut or an overlong one, half
-# of a surrogate pair or both in UTF-8, and a code point above the last; and some that are UTF-8.
-_BYTES: Mapping[str, str] = {
-    "no-lead": "%80", "no-lead-and-text": "a%bfb", "never": "%ff%fe", "never-after-text": "tea%ff", "latin-1": "caf%e9",
-    "two-bytes-cut": "%c3", "two-bytes-and-text": "%c3a", "three-bytes-cut": "%e2%82", "four-bytes-cut": "%f0%9f%98",
-    "overlong-2": "%c0%af", "overlong-2-letter": "%c1%a1", "overlong-3": "%e0%80%af", "overlong-4": "%f0%80%80%af",
-    "overlong-null": "%c0%80", "high-surrogate": "%ed%a0%80", "low-surrogate": "%ed%bf%bf",
-    "surrogate-pair": "%ed%a0%bd%ed%b8%80", "above-last": "%f4%90%80%80", "five-bytes": "%f8%88%80%80%80",
-    "utf-16": "%fe%ff%00a", "after-blank": "+%ff", "mixed": "%c3%a9%ff", "raw-and-bad": "%F0%9F%98%80%C3",
-    "utf-8-last": "%f4%8f%bf%bf", "utf-8-before-surrogates": "%ed%9f%bf", "utf-8-after-surrogates": "%ee%80%80",
-    "utf-8-capitals": "%C3%A9", "utf-8-no-character": "%ef%bf%bf", "utf-8-mark": "%ef%bb%bf", "cut-percent": "a%",
-    "cut-escape": "a%4", "no-hex": "a%zz", "encoded-percent": "%25ff",
-}  # fmt: skip
 _KNOWN = frozenset({"type", "minimum", "maximum", "default", "enum", "maxLength", "pattern", "format"})
 
 
@@ -58,7 +45,7 @@ def query_obligations() -> Iterator[Obligation]:
                     seen[text] = None
                     yield _query(one, place, kind, shown(text), source, f"{name}={quote(text, safe='')}")
             value = next(iter(seen))
-            for kind, text in _BYTES.items():
+            for kind, text in BYTES.items():
                 good = f"{name}={quote(value, safe='')}"
                 yield _query(one, place, "bytes", kind, source, f"{name}={text}")
                 yield _query(one, place, "bytes-in-name", kind, source, f"{good}&{text}=1")
