@@ -29,10 +29,11 @@ from leyden.harness.obligations.idempotency import idempotency_obligations
 from leyden.harness.obligations.idempotent_fields import idempotent_field_obligations
 from leyden.harness.obligations.labels import labelled
 from leyden.harness.obligations.long_lists import long_list_obligations, portion_obligations
+from leyden.harness.obligations.machine.directories import directory_obligations
 from leyden.harness.obligations.machine.disks import disk_obligations
 from leyden.harness.obligations.machine.pending import pending_obligations
 from leyden.harness.obligations.machine.refused_commits import refused_commit_obligations
-from leyden.harness.obligations.machine.together import together_obligations
+from leyden.harness.obligations.machine.together import many_obligations, together_obligations
 from leyden.harness.obligations.messages import message_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
@@ -121,8 +122,10 @@ def _derived() -> Iterator[Obligation]:
         host_obligations(),
         service_fault_obligations(),
         disk_obligations(),
+        directory_obligations(),
         pending_obligations(),
         together_obligations(),
+        many_obligations(),
         refused_commit_obligations(),
         apart_obligations(),
         aged_obligations(),

@@ -19,9 +19,10 @@ from leyden.harness.control.state_checks import WAYS
 from leyden.harness.control.store_checks import COMPACTIONS, ENDINGS, POLICIES
 from leyden.harness.control.whole.apart_checks import APART_WAYS
 from leyden.harness.control.whole.copy_checks import COPY_CHECKS
+from leyden.harness.control.whole.directory_checks import CUTS
 from leyden.harness.control.whole.late_checks import LATE_WAYS
 from leyden.harness.control.whole.number_checks import NUMBER_WAYS
-from leyden.harness.control.whole.refused_commits import FULL
+from leyden.harness.control.whole.refused_commits import FULL, LEFT
 from leyden.harness.control.whole.repeated_checks import REPEATED
 from leyden.harness.generators.odd_requests import ODD_REQUESTS
 from leyden.harness.model.faults import FAULTS
@@ -183,6 +184,11 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "steps": _STEPS_WITHIN, "how?": {"enum": list(NUMBER_WAYS)},
         "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
     },
+    "control_keys": {"steps": _STEPS_WITHIN, "options?": {"type": "array", "items": _TEXT, "maxItems": 100}},
+    "control_cut": {
+        "kind": {"enum": list(CUTS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
+        "steps": _STEPS_WITHIN, "then": _STEPS_WITHIN,
+    },
     "control_kept": {
         "how": {"enum": list(WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "then?": _STEPS_WITHIN, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
@@ -201,6 +207,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "control_full_disk": {
         "how": {"enum": list(FULL)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "refused": {**_STEPS_WITHIN, "minItems": 1, "maxItems": 1}, "end?": {"enum": [*ENDS]},
+        "check?": {"enum": [LEFT]},
         "then": _STEPS_WITHIN,
     },
     "control_late": {

@@ -142,7 +142,8 @@ def obligations_of(one: ControlList) -> Iterator[Obligation]:
         raw = f"{name}=1&{name}=2"
         yield asked("twice", "", f" query.{name}", check="refused", raw=raw, kind=name)
     for name in one.operation.parameters:
-        for kind, text in bad_bytes():
+        texts = [*bad_bytes()]
+        for kind, text in texts if name == "text" else texts[::6]:
             yield asked("bytes", kind, f" query.{name}", check="refused", raw=f"{name}={text}", kind=WHOLE)
     for kind, text in bad_bytes():
         yield asked("bytes", kind, " query", check="refused", raw=f"{text}=1", kind=WHOLE)
