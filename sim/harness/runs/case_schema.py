@@ -55,7 +55,7 @@ _HEADERS = {
     "items": {
         "type": "array",
         "prefixItems": [
-            {"type": "string", "pattern": "^[A-Za-z0-9-]+$"},
+            {"type": "string", "pattern": "^[A-Za-z0-9._-]+$"},
             {"type": "string", "pattern": "^[\\u0020-\\u007e\\u00a0-\\u00ff\\t]*$"},
         ],
         "minItems": 2,
