@@ -17,6 +17,7 @@ from leyden.harness.constants import ENGINES
 from leyden.harness.engines.campaign import run_campaign
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.model import http as http_model
+from leyden.harness.model import ignored as ignored_model
 from leyden.harness.model.dates import instant_of
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
 from leyden.harness.obligations.obligation import Obligation, document_of, operations_of, resolved
@@ -89,7 +90,7 @@ def test_what_is_asked_does_not_depend_on_the_tables_of_the_model(monkeypatch: p
     before = [one.id for one in all_obligations()]
     all_obligations.cache_clear()
     monkeypatch.setattr(http_model, "OPERATIONS", {})
-    monkeypatch.setattr(http_model, "FIELDS", {})
+    monkeypatch.setattr(ignored_model, "FIELDS", {})
     try:
         assert [one.id for one in all_obligations()] == before
     finally:

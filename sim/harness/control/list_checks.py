@@ -18,6 +18,7 @@ from leyden.harness.steps import StepImpossible
 _MOST_ROWS = 40  # that are read alone
 _MOST_PAGES = 500  # of one limit
 _PLACES = {"first": 0.0, "middle": 0.5, "last": 1.0}
+WHOLE = ""  # instead of the name of a parameter: the query
 EVERY = "every"  # in the place of a row: the values of all rows
 PLACES = (*_PLACES, EVERY)
 _MOST_VALUES = 48  # of all rows
@@ -210,10 +211,10 @@ def _holders(row: Row, path: Sequence[str]) -> Iterator[Row]:
 
 
 def _refused(host: Host, target: str, names: Sequence[str]) -> None:
-    """A query that the document does not allow gets 400, which names the parameter."""
+    """A query that the document does not allow gets 400, which names the parameter, or the query if it is `WHOLE`."""
     response = host.ask("GET", target)
     detail = str(response.json.get("detail")) if isinstance(response.json, Mapping) else ""
-    if response.status != 400 or not any(f"query.{name}" in detail for name in names):
+    if response.status != 400 or not any(f"query.{name}".removesuffix(".") in detail for name in names):
         raise violation(f"GET {target}", f"400 about query.{names[0]}", f"{response.status} {detail[:100]}")
 
 

@@ -119,11 +119,15 @@ def check_counts(host: Host, names: Sequence[str]) -> None:
         expected = COUNTS[name](host)
         if state[name] != expected:
             raise violation(f"GET /sandbox/v1: {name}", expected, state[name])
+    bounded = "--keep" in host.server.options  # then the earliest posts are removed, and are still counted
     for row in host.rows("listInboxes"):
         posts: list[Any] = []
-        while page := host.read(f"/sandbox/v1/inboxes/{row['name']}?limit=1000&after={len(posts)}")["posts"]:
+        inbox = f"/sandbox/v1/inboxes/{row['name']}?limit=1000&after="
+        while page := host.read(f"{inbox}{posts[-1]['number'] if posts else 0}")["posts"]:
             posts += page
         numbers = {"received": len(posts), "objections": sum(bool(post["verdict"]) for post in posts)}
+        if bounded and posts:
+            numbers = {"received": posts[-1]["number"]}
         shown = {name: row[name] for name in numbers}
         if shown != numbers:
             raise violation(f"listInboxes: {row['name']}", numbers, shown)

@@ -30,7 +30,7 @@ def run_campaign(
 ) -> CampaignReport:
     """Run the engines until the limits of the config are reached.
 
-    The conformance run comes first; then the engine that has used the least time is next. The obligations get four
+    The conformance run comes first; then the engine that has used the least time is next. The obligations get ten
     times the time of another engine until all are asked. `now` returns real milliseconds. `progress` is called after
     each part. The report says so if the time limit, an interrupt, or a target that does not respond any more ended the
     campaign before an engine had done its runs. Raises `MissingExtra` if an engine needs a package that is not

@@ -22,14 +22,16 @@ from leyden.harness.control.state_checks import check_kept
 from leyden.harness.control.whole.aged_checks import check_aged
 from leyden.harness.control.whole.apart_checks import check_apart
 from leyden.harness.control.whole.copy_checks import check_copies
+from leyden.harness.control.whole.directory_checks import check_cut, check_keys
 from leyden.harness.control.whole.keep_checks import check_keep
 from leyden.harness.control.whole.late_checks import check_late
+from leyden.harness.control.whole.number_checks import check_numbers
 from leyden.harness.control.whole.refused_commits import check_full_disk
 from leyden.harness.control.whole.repeated_checks import check_repeated
 from leyden.harness.session.exchanges import Request
 from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible
-from leyden.harness.targets.hosted import HostedServer
+from leyden.harness.targets.hosted import ENDS, HostedServer
 from leyden.harness.targets.target import InProcess, Response
 
 
@@ -146,6 +148,30 @@ def control_full_disk(session: Session, step: Step) -> None:
         return started[-1]
 
     check_full_disk(make, step)
+
+
+def control_numbers(session: Session, step: Step) -> None:
+    """{"do": "control_numbers", "options"?, "steps": [step, ...], "how"?: "kill"}: the numbers of the sandbox are those
+    of its lists after each step (`leyden.harness.control.whole.number_checks`)."""
+    check_numbers(new_host(session, {**step, "disk": step.get("how") in ENDS}), step)
+
+
+def control_keys(session: Session, step: Step) -> None:
+    """{"do": "control_keys", "options"?, "steps": [step, ...]}: API keys that are replaced, and starts
+    (`leyden.harness.control.whole.directory_checks`)."""
+    check_keys(new_host(session, {**step, "disk": True}), step)
+
+
+def control_cut(session: Session, step: Step) -> None:
+    """{"do": "control_cut", "kind": "first 9", "options"?, "steps": [step, ...], "then": [step, ...]}: a start after a
+    kill within a line of the journal (`leyden.harness.control.whole.directory_checks`)."""
+    started: list[Host] = []
+
+    def make(disk: bool) -> Host:
+        started.append(new_host(session, {**step, "disk": disk}, is_reference=not started))
+        return started[-1]
+
+    check_cut(make, step)
 
 
 def control_late(session: Session, step: Step) -> None:

@@ -9,18 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from leyden.harness.model.dates import instant_of
+from leyden.harness.model.ignored import (
+    BODIES,
+    QUERY,
+    STATES,
+    fixed_values,
+    ignored_names,
+    known_names,
+    slips_of,
+    unused_key,
+)
 from leyden.harness.model.json_texts import parse_json
 from leyden.harness.model.model import ExpectedResponse, Model
 from leyden.harness.model.records import Charge, StaticCharge
 from leyden.harness.model.requests import JSON_TYPE, OPERATIONS, Operation
-from leyden.harness.model.rules import BODY_LIMIT, FIELDS, MAX_INTERNAL_ID, is_idempotency_key, pointer
+from leyden.harness.model.rules import BODY_LIMIT, MAX_INTERNAL_ID, is_idempotency_key, pointer
 
-_KEY = "Idempotency-Key"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _LIMIT = re.compile(r"-?[0-9]{1,18}")
 _CURSOR, _STATIC_CURSOR = re.compile(r"000[01][0-9a-f]{12}"), re.compile(r"000[02][0-9a-f]{12}")
@@ -29,15 +38,8 @@ MAX_PAGE, DEFAULT_PAGE = 1_000, 100  # [lists]
 LIMITED = "too_many_requests"
 CHALLENGE = 'ApiKey header="apikey"'  # of a 401 [statuses]
 MAX_ERRORS = 20  # names of fields
-_STATES = {
-    "listCharges": ("pending", "completed", "expired", "error"),
-    "listStaticCharges": ("active", "disabled", "expired"),
-    "listStaticChargeCharges": ("pending", "completed", "expired", "error"),
-}
 _WHOLE_BODY = frozenset({""})
-_LIST_QUERY = ("limit", "after", "status", "internalId", "createdAfter", "createdBefore")
-_QUERY = {**dict.fromkeys(_STATES, _LIST_QUERY), "requestInvoice": ("amount", "comment")}
-_BODIES = {"createCharge": "charge", "createStaticCharge": "static", "updateStaticCharge": "changes"}
+
 
 Resource = Charge | StaticCharge
 
@@ -63,8 +65,9 @@ class ExpectedAnswer:
 
     `operation` is empty without one. `pointers` are the places that an error names.
     `allow` is the header of a 204 or 405. `cors`: any origin may read it [lnurl-pay]. `ignored` are the names in
-    `Leyden-Ignored`, `unused` the known names that the request does not have, one of which may be meant. `value` is
-    what a 200 shows: an `ExpectedResponse`, a resource, a `Page`, a balance, a `WalletAnswer`.
+    `Leyden-Ignored`, `unused` the known names that the request does not have, one of which may be meant, `always` the
+    fixed values of ignored names, `slips` the headers that mean Idempotency-Key. `value` is what a 200 shows: an
+    `ExpectedResponse`, a resource, a `Page`, a balance, a `WalletAnswer`.
     """
 
     status: int
@@ -75,6 +78,8 @@ class ExpectedAnswer:
     cors: bool = False
     ignored: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    always: Mapping[str, str] = field(default_factory=dict)
+    slips: tuple[str, ...] = ()
     value: Any = None
 
 
@@ -190,6 +195,7 @@ class HttpModel:
         else:
             answer = self._done(one, parameters, values, fields, key, project, request.label)
         answer.ignored, answer.unused = ignored, unused
+        answer.always, answer.slips = fixed_values(one, fields), slips_of(one, headers)
         return answer
 
     def _is_strict(self, one: Operation) -> bool:
@@ -201,7 +207,7 @@ class HttpModel:
         values: dict[str, str] = {}
         pointers: list[str] = []
         unknown: dict[str, None] = {}
-        known = _QUERY.get(one.name, ())
+        known = QUERY.get(one.name, ())
         try:
             pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=100)
         except ValueError:
@@ -213,7 +219,7 @@ class HttpModel:
                 unknown[name] = None
             else:
                 pointers.append(f"query.{name[:60]}")
-        if one.name in _STATES:
+        if one.name in STATES:
             pointers += [f"query.{name}" for name, text in values.items() if not _is_valid_filter(one.name, name, text)]
         return values, pointers, [*unknown]
 
@@ -225,7 +231,7 @@ class HttpModel:
         resource = self._by_id(parameters.get("id", ""))
         match one.name:
             case "createCharge" | "createStaticCharge":
-                return _of(model.create(_BODIES[one.name], label, project, fields, key))
+                return _of(model.create(BODIES[one.name], label, project, fields, key))
             case "updateStaticCharge":
                 rejected = model.rejected("changes", fields)
                 if rejected is not None:
@@ -240,7 +246,7 @@ class HttpModel:
                 if not isinstance(resource, kind) or resource.project != project:
                     return ExpectedAnswer(404, "not_found")
                 return ExpectedAnswer(200, value=resource)
-            case name if name in _STATES:
+            case name if name in STATES:
                 return self._list(name, resource, values, project)
             case _:
                 return ExpectedAnswer(200, value=self._wallet(one.name, parameters, values, resource, label))
@@ -336,43 +342,6 @@ def accepts_json(accept: str) -> bool:
     return allowed
 
 
-def ignored_names(one: Operation, body: Mapping[str, Any], strict: bool, headers: Sequence[str]) -> list[str]:
-    """The fields of a body that the operation does not know [request-bodies], which `strict` refuses, and the header
-    Idempotency-Key where it has no effect, or under another name [idempotency]."""
-    known = known_names(one) if one.has_body else ()
-    names = [] if strict else [name for name in body if name not in known]
-    if one.method not in {"POST", "PATCH"}:
-        return names
-    if one.method == "PATCH" and any(name.lower() == _KEY.lower() for name in headers):
-        names.append(_KEY)
-    misspelt = dict.fromkeys(name.title() for name in headers if _is_misspelt_key(name.lower()))
-    return [*names, *misspelt]
-
-
-def unused_key(one: Operation, headers: Sequence[str]) -> tuple[str, ...]:
-    """The header Idempotency-Key, if the request could have it and has not."""
-    return (_KEY,) if one.method == "POST" and all(name.lower() != _KEY.lower() for name in headers) else ()
-
-
-def _is_misspelt_key(name: str) -> bool:
-    """Whether a header has nearly the name of Idempotency-Key; the model knows of no other slips than these."""
-    return name != _KEY.lower() and "idempoten" in name.replace("-", "").replace("_", "")
-
-
-def names_in(
-    one: Operation, query: str, body: Mapping[str, Any], headers: Sequence[str], strict: bool
-) -> tuple[str, ...]:
-    """The names that a request has and its operation ignores: of a wallet's query, of the body, and the headers."""
-    known = _QUERY.get(one.name, ())
-    unknown = [name for name, _ in parse_qsl(query, keep_blank_values=True) if name not in known] if one.wallet else []
-    return (*dict.fromkeys(unknown), *ignored_names(one, body, strict and not one.wallet, headers))
-
-
-def known_names(one: Operation) -> tuple[str, ...]:
-    """The names that a request may have: the fields of its body, or the parameters of its query."""
-    return FIELDS[_BODIES[one.name]] if one.has_body else _QUERY.get(one.name, ())
-
-
 def _is_valid_filter(operation: str, name: str, text: str) -> bool:
     match name:
         case "limit":
@@ -381,7 +350,7 @@ def _is_valid_filter(operation: str, name: str, text: str) -> bool:
             wanted = _STATIC_CURSOR if operation == "listStaticCharges" else _CURSOR
             return bool(wanted.fullmatch(text))
         case "status":
-            return text in _STATES[operation]
+            return text in STATES[operation]
         case "internalId":
             return len(text) <= MAX_INTERNAL_ID
         case _:

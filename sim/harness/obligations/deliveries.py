@@ -19,6 +19,7 @@ def delivery_obligations() -> Iterator[Obligation]:
     yield from _later()
     yield from _events()
     yield from _endpoints()
+    yield from _ended()
 
 
 def _replays() -> Iterator[Obligation]:
@@ -123,3 +124,34 @@ def _endpoints() -> Iterator[Obligation]:
         steps += [{"do": "advance", "by": 7 * _DAY_MS}]
         case = f"{other}{f', restarts: {how}' if how else ''}"
         yield Obligation("chargeUpdated", "410", case, source, tuple(steps), setup="gone-changed")
+
+
+def _ended() -> Iterator[Obligation]:
+    """One delivery got 410; it is sent again, with each answer, and is then the only one that tells of the 410. Its URL
+    stays closed to the same Charge or Static Charge, also after a restart of each kind, and to no other."""
+    source = "#/paths/~1v0~1charges/post/callbacks/chargeUpdated/{$request.body#~1callbackUrl}/x-delivery"
+    ways = ("", "close", "kill", "compact", "torn", "twice", "snapshot")
+    for answers, how, waits in product(((200,), (500, 200), (410,), ("timeout",), ()), ways, (0, 7 * _DAY_MS)):
+        if waits and how not in ("", "kill"):
+            continue
+        again: list[Step] = [{"do": "restart", "how": how}] if how else []
+        body = {"minAmount": "1000", "maxAmount": "2000", "description": "x", "callbackUrl": _URL}
+        steps: list[Step] = [{"do": "create_static", "as": f"s{n}", "body": body} for n in (1, 2)]
+        steps += [{"do": "receiver", "host": "r1.inbox", "answers": [410]}]
+        steps += [{"do": "invoice", "static": "s1", "as": "c0", "amount": "1000"},
+                  {"do": "pay", "as": "p0", "charge": "c0"},
+                  {"do": "receiver", "host": "r1.inbox", "answers": [*answers]}]  # fmt: skip
+        steps += [{"do": "replay", "charge": "c0"}, {"do": "advance", "by": 16_000}] if answers else []
+        steps += [{"do": "advance", "by": waits}, *again]
+        for number, static in ((1, "s1"), (2, "s2"), (3, "s1")):
+            steps += [{"do": "invoice", "static": static, "as": f"c{number}", "amount": "1000"},
+                      {"do": "pay", "as": f"p{number}", "charge": f"c{number}"}, *again]  # fmt: skip
+        steps += [
+            {"do": "replay", "charge": "c1"},
+            *again,
+            {"do": "invoice", "static": "s1", "as": "c4", "amount": "1000"},
+        ]
+        steps += [{"do": "pay", "as": "p4", "charge": "c4"}, {"do": "advance", "by": 7 * _DAY_MS}]
+        name = " ".join(map(str, answers)) or "not sent again"
+        case = f"{name}{f', {how}' if how else ''}{', a week later' if waits else ''}"
+        yield Obligation("chargeUpdated", "410-sent-again", case, source, tuple(steps), setup="gone-changed")

@@ -9,6 +9,7 @@ from itertools import chain
 
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.obligations.changes import change_obligations
+from leyden.harness.obligations.control.blocked import blocked_obligations
 from leyden.harness.obligations.control.bounds import keep_obligations, removed_obligations
 from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.hosts import host_obligations
@@ -28,10 +29,11 @@ from leyden.harness.obligations.idempotency import idempotency_obligations
 from leyden.harness.obligations.idempotent_fields import idempotent_field_obligations
 from leyden.harness.obligations.labels import labelled
 from leyden.harness.obligations.long_lists import long_list_obligations, portion_obligations
+from leyden.harness.obligations.machine.directories import directory_obligations
 from leyden.harness.obligations.machine.disks import disk_obligations
 from leyden.harness.obligations.machine.pending import pending_obligations
 from leyden.harness.obligations.machine.refused_commits import refused_commit_obligations
-from leyden.harness.obligations.machine.together import together_obligations
+from leyden.harness.obligations.machine.together import many_obligations, together_obligations
 from leyden.harness.obligations.messages import message_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
@@ -44,10 +46,12 @@ from leyden.harness.obligations.sequences import (
 )
 from leyden.harness.obligations.setups import SHARED, setup_of, start_of
 from leyden.harness.obligations.values.fields import field_obligations, pair_obligations, unknown_field_obligations
+from leyden.harness.obligations.values.ignored import ignored_obligations
 from leyden.harness.obligations.values.queries import list_obligations, query_obligations
 from leyden.harness.obligations.whole.aged import aged_obligations
 from leyden.harness.obligations.whole.apart import apart_obligations
 from leyden.harness.obligations.whole.late import late_obligations
+from leyden.harness.obligations.whole.numbers import number_obligations
 from leyden.harness.obligations.wire import (
     header_obligations,
     id_obligations,
@@ -79,6 +83,7 @@ def _derived() -> Iterator[Obligation]:
         field_obligations(),
         unknown_field_obligations(),
         pair_obligations(),
+        ignored_obligations(),
         query_obligations(),
         list_obligations(),
         method_obligations(),
@@ -97,6 +102,7 @@ def _derived() -> Iterator[Obligation]:
         idempotent_field_obligations(),
         change_obligations(),
         delivery_obligations(),
+        blocked_obligations(),
         long_list_obligations(),
         portion_obligations(),
         durability_obligations(),
@@ -116,12 +122,15 @@ def _derived() -> Iterator[Obligation]:
         host_obligations(),
         service_fault_obligations(),
         disk_obligations(),
+        directory_obligations(),
         pending_obligations(),
         together_obligations(),
+        many_obligations(),
         refused_commit_obligations(),
         apart_obligations(),
         aged_obligations(),
         late_obligations(),
+        number_obligations(),
         (setup_obligation(), jitter_obligation()),
     )
     for overlay in _BODY_OVERLAYS:

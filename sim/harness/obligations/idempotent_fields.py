@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Any
 
 from leyden.harness.obligations.obligation import (
@@ -44,6 +45,14 @@ _ALIKE = {
     "scripts": ("\u0430", "a"), "direction": ("a\u200eb", "ab"), "line end": ("a\u2028b", "a\u2029b"),
     "case": ("\u00c9", "\u00e9"), "digits": ("\u0661", "\u0662"),
 }  # fmt: skip
+# Values of each kind of JSON that an ignored field can have, two of each kind that has more than one.
+_KINDS: Mapping[str, Any] = {
+    "null": None, "true": True, "false": False, "zero": 0, "number": 17, "fraction": 0.5, "large": 10**17, "empty": "",
+    "text": "a", "array": [], "array of one": [1], "array of text": ["1"], "array of array": [[1]],
+    "array of null": [None], "array of object": [{"a": 1}], "object": {}, "object of one": {"a": 1},
+    "object of text": {"a": "1"}, "object of null": {"a": None}, "object of object": {"a": {"b": 1}},
+    "object of array": {"a": [1, 2]},
+}  # fmt: skip
 
 
 def idempotent_field_obligations() -> Iterator[Obligation]:
@@ -72,6 +81,13 @@ def idempotent_field_obligations() -> Iterator[Obligation]:
         for case, (text, like) in _ALIKE.items():
             yield _changed(one, "x", f"ignored text {case}", {"x": like}, first={"x": text})
             yield _changed(one, "x", f"ignored name {case}", {like: "x"}, first={text: "x"}, without=text)
+        for case, value in _KINDS.items():
+            yield _changed(one, "x", f"ignored {case}, then none", {}, first={"x": value}, without="x")
+            yield _changed(one, "x", f"none, then ignored {case}", {"x": value})
+            for name in ("unit", "metadata"):  # of responses, and of many other services
+                yield _changed(one, name, f"none, then {case}", {name: value})
+        for (case, value), (like, other) in combinations(_KINDS.items(), 2):
+            yield _changed(one, "x", f"ignored {case}, then {like}", {"x": other}, first={"x": value})
         for name in _IGNORED:
             yield _changed(one, name, "added, which is ignored", {name: "x"})
             yield _changed(one, name, "null, which is ignored", {name: None})

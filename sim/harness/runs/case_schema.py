@@ -19,8 +19,10 @@ from leyden.harness.control.state_checks import WAYS
 from leyden.harness.control.store_checks import COMPACTIONS, ENDINGS, POLICIES
 from leyden.harness.control.whole.apart_checks import APART_WAYS
 from leyden.harness.control.whole.copy_checks import COPY_CHECKS
+from leyden.harness.control.whole.directory_checks import CUTS
 from leyden.harness.control.whole.late_checks import LATE_WAYS
-from leyden.harness.control.whole.refused_commits import FULL
+from leyden.harness.control.whole.number_checks import NUMBER_WAYS
+from leyden.harness.control.whole.refused_commits import FULL, LEFT
 from leyden.harness.control.whole.repeated_checks import REPEATED
 from leyden.harness.generators.odd_requests import ODD_REQUESTS
 from leyden.harness.model.faults import FAULTS
@@ -53,7 +55,7 @@ _HEADERS = {
     "items": {
         "type": "array",
         "prefixItems": [
-            {"type": "string", "pattern": "^[A-Za-z0-9-]+$"},
+            {"type": "string", "pattern": "^[A-Za-z0-9._-]+$"},
             {"type": "string", "pattern": "^[\\u0020-\\u007e\\u00a0-\\u00ff\\t]*$"},
         ],
         "minItems": 2,
@@ -129,7 +131,8 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "replay": {"charge": _TEXT, "offset?": _MS, "how?": {"enum": ["delay"]}},
     "reset": {},
     "compact": {},
-    "restart": {"how?": {"enum": [*RESTARTS]}, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
+    "restart": {"as?": _TEXT, "how?": {"enum": [*RESTARTS]},
+                "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
                 "options?": {"type": "array", "items": _TEXT, "maxItems": 10}},
     "crash": {"steps": {"type": "array", "items": {"$ref": "#/$defs/step"}, "minItems": 1, "maxItems": 1}},
     "follow": {"what": _TEXT},
@@ -178,6 +181,15 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "check": {"enum": list(REPEATED)}, "how?": {"enum": ["fork", "import"]},
         "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
     },
+    "control_numbers": {
+        "steps": _STEPS_WITHIN, "how?": {"enum": list(NUMBER_WAYS)},
+        "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
+    },
+    "control_keys": {"steps": _STEPS_WITHIN, "options?": {"type": "array", "items": _TEXT, "maxItems": 100}},
+    "control_cut": {
+        "kind": {"enum": list(CUTS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
+        "steps": _STEPS_WITHIN, "then": _STEPS_WITHIN,
+    },
     "control_kept": {
         "how": {"enum": list(WAYS)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "then?": _STEPS_WITHIN, "delay?": {"type": "integer", "minimum": 0, "maximum": _MAX_MS},
@@ -196,6 +208,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "control_full_disk": {
         "how": {"enum": list(FULL)}, "options?": {"type": "array", "items": _TEXT, "maxItems": 100},
         "steps": _STEPS_WITHIN, "refused": {**_STEPS_WITHIN, "minItems": 1, "maxItems": 1}, "end?": {"enum": [*ENDS]},
+        "check?": {"enum": [LEFT]},
         "then": _STEPS_WITHIN,
     },
     "control_late": {

@@ -132,7 +132,7 @@ def _compare_headers(
     media = None if status == 204 else "application/json" if status < 400 else "application/problem+json"
     headers.complete(
         response, where, media=media, names=names, ignored=expected.ignored,
-        known=expected.unused, omits_body=sent.method == "HEAD",
+        known=expected.unused, always=expected.always, slips=expected.slips, omits_body=sent.method == "HEAD",
     )  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from leyden.harness.checks import headers
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.charges import CoverageItem
-from leyden.harness.model.http import CHALLENGE, known_names, names_in, unused_key
+from leyden.harness.model.http import CHALLENGE
+from leyden.harness.model.ignored import fixed_values, known_names, names_in, slips_of, unused_key
 from leyden.harness.model.model import ExpectedResponse, Model
 from leyden.harness.model.records import Charge, Delivery, Payment, StaticCharge
 from leyden.harness.model.requests import OPERATIONS, Operation
@@ -175,7 +176,8 @@ class Session:
             ignored = names_in(one, query, body, sent, self.model.interpretation.strict)
         unused = [*(name for name in known_names(one) if name not in body), *unused_key(one, sent)]
         media = "application/json" if status < 400 else "application/problem+json"
-        headers.complete(response, one.name, media=media, names=names, ignored=ignored, known=unused)
+        headers.complete(response, one.name, media=media, names=names, ignored=ignored, known=unused,
+                         always=fixed_values(one, body), slips=slips_of(one, sent))  # fmt: skip
 
     def control(self, method: str, path: str, body: Any = None, *, project: str = PROJECT) -> Response:
         """Send a request to the control plane. The body of a success is as its document declares."""

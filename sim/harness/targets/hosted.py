@@ -98,6 +98,7 @@ class HostedServer:
         self._loop = asyncio.new_event_loop()
         self.most_rounds = _MOST_ROUNDS
         self._worlds: dict[str, World] = {}
+        self._key = API_KEY
         try:
             self._open()
         except BaseException:
@@ -111,7 +112,7 @@ class HostedServer:
             options.data = str(self._data)
         addresses = ServerAddresses(_URL, _URL, (("127.0.0.1", 80),), is_local=True)
         try:
-            self._app, _ = open_server(options, self._time, addresses, [API_KEY], None, self._worlds)
+            self._app, _ = open_server(options, self._time, addresses, [self._key], None, self._worlds)
         except GraphError as error:
             raise InputError(f"a case cannot host a server with these options: {error}") from None
         self._catch_up()
@@ -119,7 +120,7 @@ class HostedServer:
     @property
     def world(self) -> World:
         """The world of the project."""
-        return self._worlds[API_KEY]
+        return self._worlds[self._key]
 
     def send(self, method: str, target: str, headers: Headers = (), body: bytes = b"") -> Response:
         """Send one request, and return its response."""
@@ -170,11 +171,13 @@ class HostedServer:
                 self._loop.run_until_complete(catch_up(world))
 
     def restart(
-        self, how: str = ENDS[0], *, stopped_ms: int = 0, options: Sequence[str] = (), without: Sequence[str] = ()
-    ) -> None:
+        self, how: str = ENDS[0], *, stopped_ms: int = 0, options: Sequence[str] = (), without: Sequence[str] = (),
+        key: str = API_KEY, torn: bytes = _TORN,
+    ) -> None:  # fmt: skip
         """End the server in one of the ways of `ENDS`, let this real time pass, and start a server on the same data. It
         has the same options, except those that are stored in the data (`--rate`, `--seed`, `--start`) and those of
-        `without`, and these `options`."""
+        `without`, and these `options`, and is given the API key. `torn` is what a kill within a write leaves of a
+        line."""
         assert self._data is not None, "the server has no data directory"
         data = self._data
         if how == "compact":
@@ -186,13 +189,13 @@ class HostedServer:
             if how == "torn":
                 for journal in data.glob(f"*/{JOURNAL_NAME}"):
                     with journal.open("ab") as file:
-                        file.write(_TORN)
+                        file.write(torn)
         else:
             keep_time(self._worlds.values())
         self._close_stores()
         self._time.ms += stopped_ms
         self._data = data
-        self._options = (*self._without_kept(without), *options)
+        self._options, self._key = (*self._without_kept(without), *options), key
         self._open()
 
     @property
@@ -211,6 +214,11 @@ class HostedServer:
         assert self._data is not None, "the server has no data directory"
         [journal] = self._data.glob(f"*/{JOURNAL_NAME}")
         return journal.parent
+
+    @property
+    def last_line(self) -> bytes:
+        """The last line of the journal of the project's store, with its end."""
+        return (self.store_folder / JOURNAL_NAME).read_bytes().splitlines(keepends=True)[-1]
 
     def leave(self) -> str:
         """End the server, and return the folder in which another process can go on with the data."""

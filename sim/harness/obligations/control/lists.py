@@ -20,10 +20,11 @@ from leyden.harness.control.documents import (
     single_of,
 )
 from leyden.harness.control.filters import kinds_of, meaning_of
-from leyden.harness.control.list_checks import EVERY, PLACES
+from leyden.harness.control.list_checks import EVERY, PLACES, WHOLE
 from leyden.harness.control.search_checks import COUNTS, KINDS
 from leyden.harness.obligations.control.setups import PORTIONS, row_of, send
 from leyden.harness.obligations.obligation import Obligation
+from leyden.harness.obligations.values.texts import bad_bytes
 from leyden.harness.steps import Step
 
 DIRECT, SMALL, NETWORK = "control-rows", "control-few-rows", "control-network"
@@ -140,6 +141,12 @@ def obligations_of(one: ControlList) -> Iterator[Obligation]:
     for name in one.operation.parameters:
         raw = f"{name}=1&{name}=2"
         yield asked("twice", "", f" query.{name}", check="refused", raw=raw, kind=name)
+    for name in one.operation.parameters:
+        texts = [*bad_bytes()]
+        for kind, text in texts if name == "text" else texts[::6]:
+            yield asked("bytes", kind, f" query.{name}", check="refused", raw=f"{name}={text}", kind=WHOLE)
+    for kind, text in bad_bytes():
+        yield asked("bytes", kind, " query", check="refused", raw=f"{text}=1", kind=WHOLE)
     yield from _filters(one, asked)
     yield from _portions(one, asked)
     yield from _between(one, creation is not None, asked)

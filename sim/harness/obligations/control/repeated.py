@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leyden.harness.obligations.control.setups import PAUSED, send
+from leyden.harness.obligations.control.setups import PAUSED, advance, send
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
 
@@ -31,6 +31,41 @@ def repeated_obligations() -> Iterator[Obligation]:
             if case in {"fork", "import"}:
                 step["how"] = case
             yield Obligation(name, "repeated-after", case, _SOURCE, (step,), setup="repeated-changed")
+        for case, (steps, check) in _in_use(name, first).items():
+            step = {"do": "control_repeated", "steps": [*steps], "refused": [first], "options": [*PAUSED],
+                    "check": check}  # fmt: skip
+            source = "sandbox.openapi.yaml#/components/schemas/ServiceFaultKind"
+            yield Obligation(name, "repeated-in-use", case, source, (step,), setup="repeated-changed")
+
+
+def _in_use(name: str, first: Step) -> Mapping[str, tuple[list[Step], str]]:
+    """The service fault `key_in_use`, which only a repeated key meets: a key is repeated within 24 hours of its first
+    request, by the same operation and project, if that request was processed."""
+    fault = send("POST", "/sandbox/v1/service-faults", {"operation": name, "kind": "key_in_use"})
+    twice = send("POST", "/sandbox/v1/service-faults", {"operation": name, "kind": "key_in_use", "count": 2})
+    refused: Step = {**first, "status": 409}
+    other = next(each for each in _BODIES if each != name)
+    path, body = _BODIES[other]
+    elsewhere = send("POST", path, body, headers=_KEY, **{"as": "elsewhere"})
+    unkeyed: Any = {name: value for name, value in first.items() if name != "headers"}
+    invalid: Any = {**first, "body": {"amount": 1}, "status": 400}
+    to_the_end = [advance("23h"), advance("59m"), advance("59s"), advance("999ms")]
+    found: dict[str, tuple[list[Step], str]] = {
+        "at its second request": ([first, fault, refused], "same"),
+        "at two requests": ([first, twice, refused, refused], "same"),
+        "in its day, at the last ms": ([first, *to_the_end, fault, refused], "same"),
+        "without a key": ([first, fault, {**unkeyed, "as": "without"}], "refused"),
+        "at its first request": ([fault], "new"),
+        "at another operation": ([elsewhere, fault], "another"),
+        "after a refused request": ([invalid, fault], "new"),
+        "after a reset": ([first, _RESET, fault], "new"),
+    }
+    for late in ("0ms", "1ms", "1h", "24h"):
+        steps = [first, *to_the_end, advance("1ms"), advance(late)]
+        found[f"a day and {late} later"] = ([*steps, fault], "another")
+        found[f"a day and {late} later, added before"] = ([first, fault, *steps[1:]], "another")
+        found[f"a day and {late} later, then again"] = ([*steps, twice, first, refused], "refused")
+    return found
 
 
 def _between(name: str, first: Step) -> Mapping[str, tuple[list[Step], list[Step], bool]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leyden.harness.control.documents import control_operations
-from leyden.harness.control.whole.refused_commits import FULL, SYNC
+from leyden.harness.control.whole.refused_commits import FULL, LEFT, SYNC
 from leyden.harness.obligations.control.kept import EXERCISES, NETWORK, base_steps
 from leyden.harness.obligations.control.setups import PAUSED, advance, charge, pay, send, static
 from leyden.harness.obligations.obligation import Obligation
@@ -51,6 +51,7 @@ def refused_commit_obligations() -> Iterator[Obligation]:
         for how in FULL:
             options = ("--durability", "always") if how == SYNC else ()
             yield from _pair(place, _FEW, request, options, number, how, setup="refused-changed")
+    yield from _left()
     for name, exercise in EXERCISES.items():
         steps = exercise()
         if name not in _WITHOUT:
@@ -59,6 +60,38 @@ def refused_commit_obligations() -> Iterator[Obligation]:
             before = (*base_steps(), *steps[:at])
             options = NETWORK if "network" in str(steps) else ()
             yield from _pair(name, before, steps[at], options, number, _WRITES[number % len(_WRITES)])
+
+
+def _left() -> Iterator[Obligation]:
+    """What a refused request would have begun: an expiry, a payment, a callback, a payer's payment. It is not repeated,
+    and the clock moves past the instants of all of these."""
+    payment, failed = "/sandbox/v1/payments", "/sandbox/v1/charges/{c.0.data.id}/fail"
+    request = "{c.0.data.invoice.request}"
+    requests: dict[str, Step] = {
+        "createCharge": send("POST", "/v0/charges", {**_CHARGE, "expiresIn": 60}, **{"as": "full"}),
+        "createStaticCharge": send("POST", "/v0/static-charges", {**_STATIC, "expiresIn": 60}, **{"as": "full"}),
+        "requestInvoice": _REQUESTS["requestInvoice"],
+        "createCharge with a key": send("POST", "/v0/charges", {**_CHARGE, "expiresIn": 60}, headers=_KEY,
+                                        **{"as": "full"}),
+        "updateStaticCharge": _REQUESTS["updateStaticCharge of slots"],
+        "createPayment": send("POST", payment, {"request": request}, **{"as": "full"}),
+        "createPayment, later": send("POST", payment, {"request": request, "delay": 60}, **{"as": "full"}),
+        "createPayment, held": send("POST", payment, {"request": request, "outcome": "hold"}, **{"as": "full"}),
+        "failCharge": send("POST", failed, {}),
+        "replayDeliveries": send("POST", "/sandbox/v1/deliveries/replay", {"delay": "1m"}),
+    }  # fmt: skip
+    before = (*_FEW, charge(1, "sent"), send("POST", "/sandbox/v1/charges/{sent.0.data.id}/fail", {}))
+    then = (advance("59999ms"), advance("1ms"), advance("1ms"), charge(1, "next"), pay("next", 1), advance("11h"),
+            advance("30h"), charge(1, "last"), pay("last", 1))  # fmt: skip
+    for number, (place, request_) in enumerate(requests.items()):
+        for how in _WRITES:
+            for end in ("", ENDS[number % len(ENDS)]):
+                step: Any = {"do": "control_full_disk", "how": how, "options": [*PAUSED], "steps": [*before],
+                             "refused": [{**request_, "count": 1}], "then": [*then], "check": LEFT}  # fmt: skip
+                if end:
+                    step["end"] = end
+                case = f"{place}, {how}{f', {end}' if end else ''}"
+                yield Obligation(place, "full-disk-left", case, _SOURCE, (step,), setup="refused-changed")
 
 
 def _last_of(name: str, steps: Sequence[Any]) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from leyden.harness.control.pending_checks import STOPPED
 from leyden.harness.obligations.control.setups import PAUSED
 from leyden.harness.obligations.machine.pending import END, SOURCE, Pending, pending_table
-from leyden.harness.obligations.obligation import Obligation
+from leyden.harness.obligations.obligation import KEY, Obligation
 from leyden.harness.steps import Step
 from leyden.harness.targets.hosted import ENDS
 
@@ -40,6 +40,28 @@ def together_obligations() -> Iterator[Obligation]:
                          "then": [*END], "offset": _SPAN_MS}  # fmt: skip
             case = " ".join((how, *more))
             yield Obligation(group, "pending-together", case, SOURCE, (step,), setup="together-changed")
+
+
+def many_obligations() -> Iterator[Obligation]:
+    """More Charges, Static Charges and invoices than a portion or a page has are pending at a restart, at one instant
+    or each at its own: all of them end."""
+    counts = {"charges": (99, 100, 101, 130), "statics": (101, 130), "children": (101, 130)}
+    for of, count in ((of, count) for of, each in counts.items() for count in each):
+        for how in ("close", "kill") if (of, count) == ("charges", 130) else ("kill",):
+            hook = {"callbackUrl": "http://r1.inbox.localhost/"} if of == "charges" else {}
+            fill: Any = {"do": "fill", "of": of, "count": count, "as": "m", "body": {"expiresIn": 60, **hook}}
+            static: Any = {"do": "create_static", "as": "t", "body": {"minAmount": "1000", "maxAmount": "2000",
+                                                                     "description": "x"}}  # fmt: skip
+            steps: list[Any] = [static, {**fill, "static": "t"} if of == "children" else fill]
+            steps += [
+                {"do": "restart", "how": how},
+                {"do": "advance", "to": ["expiry", f"m_{count - 1}"], "offset": -1},
+            ]
+            steps += [{"do": "advance", "by": 1}, {"do": "advance", "by": 1_000}]
+            path = f"/v0/{'static-' if of == 'statics' else ''}charges"
+            steps += [{"do": "pages", "target": f"{path}?limit=1000&status={status}", "headers": [KEY]}
+                      for status in ("active" if of == "statics" else "pending", "expired")]  # fmt: skip
+            yield Obligation(of, "pending-many", f"{count}, {how}", SOURCE, tuple(steps), setup="many-changed")
 
 
 def _own(steps: tuple[Step, ...], number: int) -> list[Step]:

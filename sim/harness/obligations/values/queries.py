@@ -18,7 +18,7 @@ from leyden.harness.obligations.obligation import (
 )
 from leyden.harness.obligations.values.fields import keywords_of
 from leyden.harness.obligations.values.patterns import is_member, pattern_variants
-from leyden.harness.obligations.values.texts import DATES, NUMBER_TEXTS, TEXTS, near_misses
+from leyden.harness.obligations.values.texts import BYTES, DATES, NUMBER_TEXTS, TEXTS, near_misses
 from leyden.harness.steps import Step
 
 _AMOUNT_TEXTS = (
@@ -45,6 +45,11 @@ def query_obligations() -> Iterator[Obligation]:
                     seen[text] = None
                     yield _query(one, place, kind, shown(text), source, f"{name}={quote(text, safe='')}")
             value = next(iter(seen))
+            for kind, text in BYTES.items():
+                good = f"{name}={quote(value, safe='')}"
+                yield _query(one, place, "bytes", kind, source, f"{name}={text}")
+                yield _query(one, place, "bytes-in-name", kind, source, f"{good}&{text}=1")
+                yield _query(one, place, "bytes-beside", kind, source, f"{good}&x={text}")
             for kind, query in _forms(name, quote(value, safe="")):
                 yield _query(one, place, kind, "", source, query)
         for text in ("colour=blue", "=", "&&", "limit", "amount%5B%5D=1", "%ff=1", "a=%ff", "%", "x=%zz", "?", "=1"):

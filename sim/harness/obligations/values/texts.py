@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote_to_bytes
 
 from leyden.harness.constants import CREDENTIAL
 
@@ -131,6 +132,19 @@ DATES = {
     "word": "now",
     "empty": "",
 }
+# Percent-encoded bytes that are no UTF-8 (RFC 3629): no lead byte, a lead byte alone, a cut or an overlong one, half
+# of a surrogate pair or both in UTF-8, and a code point above the last; and some that are UTF-8.
+BYTES: Mapping[str, str] = {
+    "no-lead": "%80", "no-lead-and-text": "a%bfb", "never": "%ff%fe", "never-after-text": "tea%ff", "latin-1": "caf%e9",
+    "two-bytes-cut": "%c3", "two-bytes-and-text": "%c3a", "three-bytes-cut": "%e2%82", "four-bytes-cut": "%f0%9f%98",
+    "overlong-2": "%c0%af", "overlong-2-letter": "%c1%a1", "overlong-3": "%e0%80%af", "overlong-4": "%f0%80%80%af",
+    "overlong-null": "%c0%80", "high-surrogate": "%ed%a0%80", "low-surrogate": "%ed%bf%bf",
+    "surrogate-pair": "%ed%a0%bd%ed%b8%80", "above-last": "%f4%90%80%80", "five-bytes": "%f8%88%80%80%80",
+    "utf-16": "%fe%ff%00a", "after-blank": "+%ff", "mixed": "%c3%a9%ff", "raw-and-bad": "%F0%9F%98%80%C3",
+    "utf-8-last": "%f4%8f%bf%bf", "utf-8-before-surrogates": "%ed%9f%bf", "utf-8-after-surrogates": "%ee%80%80",
+    "utf-8-capitals": "%C3%A9", "utf-8-no-character": "%ef%bf%bf", "utf-8-mark": "%ef%bb%bf", "cut-percent": "a%",
+    "cut-escape": "a%4", "no-hex": "a%zz", "encoded-percent": "%25ff",
+}  # fmt: skip
 # Values of a whole number in a query, beside those at its bounds.
 NUMBER_TEXTS = (
     "", "-", "+", "+1", "-1", "-0", "00", "01", "007", " 1", "1 ", "1.0", "1.", ".5", "1e1", "1E0", "0x1", "1_0", "1,0",
@@ -208,6 +222,15 @@ JSON_TEXTS = {
 }
 # Those with names that a JSON Pointer or a program may take for something else.
 NAMES_OF_ANY_KIND = ("slash-in-name", "prototype", "empty-name")
+
+
+def bad_bytes() -> Iterator[tuple[str, str]]:
+    """Percent-encoded texts of a query that are no UTF-8, each with its kind."""
+    for kind, text in BYTES.items():
+        try:
+            unquote_to_bytes(text).decode()
+        except UnicodeDecodeError:
+            yield kind, text
 
 
 def near_misses(text: str) -> Iterator[tuple[str, str]]:
