@@ -123,11 +123,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--leyden-url", metavar="URL", help="running server on which leyden_server creates sandboxes")
     group.addoption("--leyden-admin-token", metavar="TOKEN", help="its admin token (default: $LEYDEN_ADMIN_TOKEN)")
     parser.addini("leyden_url", "Leyden: running server on which leyden_server creates sandboxes", default="")
-    parser.addini(
-        "leyden_seed",
-        "Leyden: the seed of a test is derived from this number and its name (0)",
-        default="",
-    )
+    parser.addini("leyden_seed", "Leyden: the seed of a test is derived from this number and its name (0)", default="")
     parser.addini("leyden_start", "Leyden: the instant at which their clocks start, ISO 8601", default="")
     parser.addini("leyden_egress", "Leyden: where callbacks may go: none, loopback or public", default="")
     parser.addini("leyden_egress_allow", "Leyden: networks that callbacks may go to", type="args", default=[])
