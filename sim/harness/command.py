@@ -346,7 +346,7 @@ def _write_case(folder: Path, number: int, found: FoundViolation) -> Path:
     check = (found.case.expectation or {}).get("check", "case")
     path = folder / f"{number:02d}-{check}.case.json"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise HarnessError(f"{folder}: {error.strerror}; choose another directory for the cases") from None
     _write(path, found.case.dumps())

@@ -66,14 +66,16 @@ def test_a_defective_service_fails_with_a_case(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(ChargeService, "expire", lambda self, charge_id: None)
-    words = ["fuzz", "--engines", "random-walk", "--examples", "200", "--overlay", "strict", "--cases", str(tmp_path)]
+    folder = tmp_path / "cases"
+    words = ["fuzz", "--engines", "random-walk", "--examples", "200", "--overlay", "strict", "--cases", str(folder)]
     assert main(words) == 1
     output = capsys.readouterr().out
     assert "Found by random-walk." in output
     assert "Rule: " in output
-    [file] = tmp_path.glob("*.case.json")
+    assert folder.stat().st_mode & 0o777 == 0o700  # a case may have what a service answered
+    [file] = folder.glob("*.case.json")
     assert f"Replay: leyden replay {file}" in output
-    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".py", ".sh", ".ipynb"}
+    assert {path.suffix for path in folder.iterdir()} == {".json", ".py", ".sh", ".ipynb"}
     assert read_case(file).expectation is not None
 
     assert main(["replay", str(file)]) == 1

@@ -48,7 +48,8 @@ parallel           of a scale-free network: the share of channels that are furth
 fees               of a generated network: the fees, limits and disabled channels of a year, 2021 or 2024 (2021); the
                    sources, and what is assumed, are in `leyden.lightning.topology.policies`
 
-In brackets: the value in realistic conditions. They are assumptions, not measurements of the public network.
+In brackets: the value in realistic conditions. They are assumptions, not measurements of the public network. The last
+value counts of one that is given twice.
 """
 
 from __future__ import annotations
