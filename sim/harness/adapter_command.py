@@ -36,7 +36,10 @@ class Adapter:
     """Remove the methods that your system cannot have: the report names what is not checked."""
 
     # A receiver that answers 200 and keeps what it gets for inbox().
-    callback_url = "http://127.0.0.1:9000/hook"'''
+    callback_url = "http://127.0.0.1:9000/hook"
+
+    # The seconds after which the node returns a held payment; None if that is not known.
+    hold_limit_s: float | None = None'''
 
 
 class AdapterFailed(LeydenError):

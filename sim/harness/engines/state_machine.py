@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis import target as maximize
+from hypothesis.errors import HypothesisException
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from leyden.harness.checks.violations import ContractViolation
@@ -21,6 +22,7 @@ from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.cases import Case, CaseResult, start_run
 from leyden.harness.runs.run import Run
 from leyden.harness.steps import Step
+from leyden.harness.targets.adapter import TargetError
 from leyden.harness.targets.target import InProcess, Target
 
 _NUMBERS = st.integers(0, HashedChoices.SPAN - 1)
@@ -42,7 +44,7 @@ def state_machine(
     run: the one with the violation.
 
     With `overlays` None Hypothesis chooses one overlay or none for each run. With `stop_early` the first violation ends
-    the search; Hypothesis by itself goes on for thousands of runs.
+    the search, and so does a target that cannot be tested; Hypothesis by itself goes on for thousands of runs.
     """
     recorded = result if result is not None else CaseResult(Case(()))
     is_interrupted = False
@@ -57,6 +59,10 @@ def state_machine(
             raise
         except ContractViolation as error:
             recorded.violation = error
+            if stop_early:
+                raise SearchStopped from error
+            raise
+        except TargetError as error:
             if stop_early:
                 raise SearchStopped from error
             raise
@@ -141,9 +147,29 @@ def search_settings(runs: int, *, steps: int = STEPS, shrinks: bool = True, dera
 def search(
     seed: int, runs: int, make: Callable[[], Target] = InProcess, *, overlays: Sequence[str] | None = None
 ) -> CaseResult:
-    """Let Hypothesis search from a seed, in so many runs, up to the first violation."""
+    """Let Hypothesis search from a seed, in so many runs, up to the first violation.
+
+    Raises `TargetError` as a run does, and for a target that answers the same steps in two ways: it keeps what former
+    runs did, and Hypothesis refuses to go on.
+    """
     result = CaseResult(Case((), name=f"state-machine, seed {seed}"))
     machine = seeded(seed)(state_machine(make, result=result, overlays=overlays, stop_early=True))
-    with suppress(SearchStopped):
+    try:
         run_state_machine_as_test(machine, settings=search_settings(runs, shrinks=False))
+    except (SearchStopped, HypothesisException) as error:
+        stopped = _stop_within(error)
+        if stopped is not None and isinstance(stopped.__cause__, TargetError):
+            raise stopped.__cause__ from None
+        if result.violation is None:
+            raise TargetError(
+                "the state machine has no result: the target answered the same steps in two ways"
+                f" ({type(error).__name__} of Hypothesis); use the engine random-walk, which repeats no steps"
+            ) from error
     return result
+
+
+def _stop_within(error: BaseException | None) -> SearchStopped | None:
+    """The stop during which Hypothesis may have raised an error of its own."""
+    while error is not None and not isinstance(error, SearchStopped):
+        error = error.__context__
+    return error

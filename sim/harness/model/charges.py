@@ -139,7 +139,7 @@ class ModelLedger:
             payment.status, charge.invoice, charge.held = "held", "held", payment
             payment.held_at = self._timeline.now
             if self.hold_limit_ms is not None:
-                self._timeline.schedule(payment.held_at + self.hold_limit_ms, EXPIRY, lambda: self._give_back(payment))
+                self._timeline.schedule(payment.held_at + self.hold_limit_ms, EXPIRY, lambda: self.give_back(payment))
         elif payment.outcome == "incomplete":
             charge.waiting.append(payment)
             self._timeline.schedule(self._timeline.now + PARTS_LIMIT_MS, EXPIRY, lambda: self._return_parts(charge))
@@ -204,7 +204,7 @@ class ModelLedger:
         while charge.waiting:
             self._resolve(charge.waiting.pop(), "failed")
 
-    def _give_back(self, payment: Payment) -> None:
+    def give_back(self, payment: Payment) -> None:
         """The node returns a payment that it held for too long [scripted-payments]: the invoice can be paid again."""
         if payment.status == "held":
             payment.charge.invoice, payment.charge.held = "open", None

@@ -13,7 +13,7 @@ from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.constants import NO_KEY
 from leyden.harness.executors.world import scheduled_time
-from leyden.harness.model.records import Charge, StaticCharge
+from leyden.harness.model.records import Charge, Payment, StaticCharge
 from leyden.harness.model.rules import LINK_EXPIRY_S, instant, iso
 from leyden.harness.runs.inbox import check_inbox
 from leyden.harness.runs.run import Run
@@ -24,6 +24,7 @@ from leyden.harness.targets.target import PROJECT, SECOND_PROJECT
 
 _TOLERANCE_MS = 5_000  # of times, for an adapter without now()
 _TRIES = 50
+_BLOCK_MS = 600_000  # an HTLC expires at a height, so a node has no reason to return it within a block
 _LONG_KEY = 200  # characters of an Idempotency-Key, of which a service takes 255
 _NEVER = {
     "list": "lists: they may contain more than this run created",
@@ -61,8 +62,11 @@ class ExternalRun(Run):
         super().__init__(target, **start)
         self.unchecked.update(dict.fromkeys(not_checked(target)))
         self.model.timeline.now = self._now() if target.tells_time else self._service_time()
+        self.started_at = self.model.now
         self._nonce = target.nonce()
-        self.model.ledger.hold_limit_ms = None  # its node has a margin of its own
+        self._hold_limit_ms = None if target.hold_limit_s is None else round(target.hold_limit_s * 1_000)
+        # From a moment before the limit to one after it the node may hold a payment or have returned it.
+        self.model.ledger.hold_limit_ms = self._hold_limit_ms and self._hold_limit_ms + _TOLERANCE_MS
         secret = adapter_call(target.adapter, "secret")
         if secret is not None:
             target.secrets.learn(text := secret())
@@ -132,7 +136,12 @@ class ExternalRun(Run):
             method = {"settle": method, "hold": adapter_call(self.target.adapter, "hold")}.get(outcome)
             if method is None or {"amount", "delay"} & set(step):
                 return False
+            doubtful = charge.held if charge.held is not None and not self._surely_held(charge.held) else None
+            if doubtful is not None and outcome == "hold":
+                return False  # nothing shows which of the two payments the node holds then
             method(charge.request)
+            if doubtful is not None and self._shows(charge, "completed"):
+                ledger.give_back(doubtful)
             self.model.pay(step["as"], charge, outcome, None, 0)
         elif step["do"] == "fail":
             charge = self.charge(step["charge"])
@@ -151,10 +160,34 @@ class ExternalRun(Run):
             self.model.rotate(PROJECT, text)
         else:
             payment = self.payment(step["payment"])
+            if payment.charge.held not in (None, payment):
+                return False  # the adapter names the invoice, and another payment of it is held
             assert method is not None
             method(payment.charge.request)
+            final = "completed" if step["do"] == "settle" else "error"
+            if payment.status == "held" and not self._surely_held(payment) and not self._shows(payment.charge, final):
+                ledger.give_back(payment)
             (ledger.settle_held if step["do"] == "settle" else ledger.cancel_held)(payment)
         return True
+
+    def _surely_held(self, payment: Payment) -> bool:
+        """Whether the node cannot have returned a held payment yet: within one block, or before the stated limit."""
+        assert payment.held_at is not None
+        limit_ms = _BLOCK_MS if self._hold_limit_ms is None else self._hold_limit_ms - _TOLERANCE_MS
+        return self.model.now - payment.held_at < limit_ms
+
+    def _shows(self, charge: Charge, status: str) -> bool:
+        """Whether the service shows another status than pending, which may take a moment; if it stays pending, the step
+        found no held payment, or refused a second one. `status` is the one that the step has by the lifecycle tables.
+        """
+        for _ in range(_TRIES):
+            response = self.request("getChargeDetails", f"/v0/charges/{charge.id}", key=charge.project)
+            data = response.json.get("data") if isinstance(response.json, dict) else None
+            if not isinstance(data, dict) or data.get("status") not in ("pending", status):
+                return True  # the check of the resource says what is wrong
+            if data["status"] == status:
+                return True
+        return False
 
     # Values that the service chooses; here these are also the times
 

@@ -48,7 +48,7 @@ class Session:
         self.target = target
         target.begin(seed, start_ms, overlays, disk=disk)
         self.disk = disk
-        self.start_ms = start_ms
+        self.start_ms = self.started_at = start_ms  # `started_at`: on the clock of the target
         self.spare_keys: dict[str, bool] = {}  # by the key: whether it is valid
         self.sent: list[tuple[Request, int, str]] = []  # with what the answer says that it ignored
         self.others = OtherSandboxes(target, self.spare_keys, self.sent)

@@ -20,6 +20,7 @@ from leyden.server.pipes import read_file
 from leyden.server.printable import printable
 
 NO_ADAPTER = "none"
+HOLD_LIMIT = "hold_limit_s"
 _LAST_S = 253_402_300_800  # the year 10000
 _SECRET = re.compile("whsec_[A-Za-z0-9+/]+={0,2}")
 _NAMES = ("adapter", "Adapter")  # what a file without a name is searched for
@@ -35,7 +36,8 @@ class Adapter(Protocol):
     """The interface that a QA team implements for its own system. Leave out methods that the system cannot have.
 
     An attribute `callback_url`, if there is one, replaces the callback URLs of the cases: that of a receiver which
-    answers 200 and keeps what it gets for `inbox`.
+    answers 200 and keeps what it gets for `inbox`. An attribute `hold_limit_s` is the time in seconds after which the
+    node returns a held payment; without it a payment that is held for ten minutes or longer may have been returned.
     """
 
     def pay(self, request: str) -> None:
@@ -86,6 +88,20 @@ ADAPTER_METHODS: Mapping[str, str] = {
     "rotate": "rotation of the webhook secret",
     "restart": "restarts",
 }
+
+
+def hold_limit_of(adapter: object | None) -> float | None:
+    """The attribute `hold_limit_s` of an adapter, a number of seconds above zero; None if it has none. Raises
+    `InputError` for another value, and as `adapter_attribute`."""
+    found = adapter_attribute(adapter, HOLD_LIMIT)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < _LAST_S:
+        seen = printable(f"{type(found).__name__} {found!r}"[:100])
+        raise InputError(
+            f"the adapter's {HOLD_LIMIT} is {seen} and not a number of seconds above 0; correct the adapter"
+        )
+    return float(found)
 
 
 def adapter_method(adapter: object | None, name: str) -> Callable[..., Any] | None:
@@ -195,7 +211,7 @@ def load_adapter(text: str) -> object | None:
         raise InputError(
             f"the adapter {printable(text)!r} cannot be imported: {why(error)}; correct the module"
         ) from error
-    for each in ("callback_url", *ADAPTER_METHODS):
+    for each in ("callback_url", HOLD_LIMIT, *ADAPTER_METHODS):
         adapter_attribute(adapter, each)  # raises before anything is sent
     return adapter
 

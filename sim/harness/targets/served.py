@@ -18,7 +18,7 @@ from leyden.devserver.secret_texts import Secrets
 from leyden.errors import key_refusal
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
-from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call, load_adapter
+from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call, hold_limit_of, load_adapter
 from leyden.harness.targets.control_answers import control_answer
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
 from leyden.json_files import InputError
@@ -168,6 +168,7 @@ class ExternalService(HttpTarget):
         self._is_known = False
         self.restarts = adapter_call(adapter, "restart") is not None
         self._now = adapter_call(adapter, "now")
+        self.hold_limit_s = hold_limit_of(adapter)
         self._date_ms: int | None = None
         self._offset_ms = 0
         self._nonce = f"{random_seed():x}"
@@ -195,8 +196,8 @@ class ExternalService(HttpTarget):
         if all(answer.endswith(("401", "403")) for answer in answers):
             raise self._error(key_refusal(self.name, response.json, "--api-key"))
         raise TargetError(
-            f"{self.name} is no charge service: it answers {' and '.join(answers)}, without data; nothing was written:"
-            " check the URL"
+            f"{self.name} is no charge service: it answers {' and '.join(answers)}, and not with 200 and `data`;"
+            " nothing was written: check the URL"
         )
 
     def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
