@@ -273,3 +273,65 @@ def test_no_text_of_a_case_becomes_a_command_of_the_script(text: str, tmp_path: 
     done = subprocess.run(["sh", "-c", script], **run)
     assert "no violation" in done.stdout, done.stderr
     assert not (tmp_path / "PWNED").exists()
+
+
+def script_of(case: Case, adapter: Path, url: str) -> subprocess.CompletedProcess[str]:
+    """A run of the script of the case at the URL; the adapter writes its calls below."""
+    adapter.write_text(
+        "import pathlib\n\n\nclass Adapter:\n    callback_url = 'http://shop.example/hook'\n\n"
+        "    def __getattr__(self, name):\n        if name not in ('pay', 'hold', 'settle', 'cancel', 'rotate'):\n"
+        "            raise AttributeError(name)\n"
+        f"        file = pathlib.Path({os.fspath(adapter.parent / 'calls')!r}).open('a')\n"
+        "        return lambda *given: print(name, len(given), file=file) or file.close()\n"
+    )
+    environment = {**os.environ, "LEYDEN_API_KEY": "key-1", "LEYDEN_TARGET": url, "LEYDEN_ADAPTER": os.fspath(adapter)}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    run: dict[str, Any] = {"env": environment, "capture_output": True, "text": True, "timeout": 60, "check": False}
+    return subprocess.run(["sh", "-c", as_curl(case)], **run)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="install curl to run the scripts that call it")
+def test_the_script_has_a_command_for_each_step_of_an_adapter(tmp_path: Path, found: Path) -> None:
+    """The adapter of this test does nothing, so a script that calls it sees a Charge that stays pending."""
+    hold: Step = {"do": "pay", "as": "p1", "charge": "c1", "outcome": "hold"}
+    ends: dict[str, Step] = {
+        "settle 1": {"do": "settle", "payment": "p1"},
+        "cancel 1": {"do": "cancel", "payment": "p1"},
+    }
+    with foreign_service() as service:
+        for call, step in {**ends, "rotate 0": {"do": "rotate"}}.items():
+            case = replace(read_case(found), steps=(charge("c1"), hold, step))
+            done = script_of(case, tmp_path / "shop.py", service.url)
+            shown = f'violation: "status":"{"completed" if call == "settle 1" else "error"}" expected'
+            assert done.stdout.splitlines()[-1].endswith(shown if call in ends else "no violation"), done.stdout
+            assert done.returncode == (call in ends)
+            calls = (tmp_path / "calls").read_text().splitlines()
+            assert calls[-2:] == ["hold 1", call]
+
+
+def finding(expected: str, observed: str, where: str = "c1") -> dict[str, str]:
+    return {"check": "echo", "ruleId": "DECISIONS ids", "where": where, "expected": expected, "observed": observed}
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="install curl to run the scripts that call it")
+@pytest.mark.parametrize(
+    ("expectation", "more", "words"),
+    [
+        (finding("{'expiresAt': '2030-01-01T00:10:00.000Z'}", "{'expiresAt': '2030-01-01T00:10:00.001Z'}"), (), "c1, "),
+        (finding("{'invoice': {'uri': 'lightning:x'}}", "{'invoice': {'uri': 'x'}}"), (), "c1, where"),
+        (finding("application/json", "text/plain", "c1: content-type"), (), "c1: content-type, where"),
+        (finding("{'status': 'OK'}", "{'status': 'NO'}") | {"ruleId": "DECISIONS lnurl-pay"}, (), "c1, where"),
+        (finding("200", "400 {}", "c1: status"), ({"do": "restart"},), "this step has no command here: stop the"),
+        (finding("200", "400 {}", "c1: status"), (), ""),
+        (finding("{'amount': '1000'}", "{'amount': 1000}"), (), ""),
+        (finding("{'amount': '1000'}", "{'amount': 1000}"), ({"do": "list", "of": "charges"},), ""),
+    ],
+)
+def test_a_script_that_does_not_compare_what_the_case_found_says_so(
+    expectation: dict[str, str], more: tuple[Step, ...], words: str, tmp_path: Path, found: Path
+) -> None:
+    case = replace(read_case(found), steps=(charge("c1"), *more), expectation=expectation)
+    with foreign_service() as service:
+        done = script_of(case, tmp_path / "shop.py", service.url)
+    assert done.returncode == (3 if words else 0), done.stdout + done.stderr
+    assert f"not checked: {words}" in done.stdout if words else done.stdout.endswith("\nno violation\n")

@@ -1,11 +1,13 @@
 """A case as a shell script of curl commands for its target, which takes the ids from the answers.
 
 The expected answers are those of a sandbox in process. The script compares statuses and the members of resources; it
-exits with 1 as long as the target differs. Payments and times go through `leyden adapter --call`.
+exits with 1 as long as the target differs. Payments and times go through `leyden adapter --call`. A script that has no
+command for a step, or that does not compare what the case found, says so at its end and exits with 3.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -15,18 +17,23 @@ from typing import Any
 from leyden.harness.model.records import Charge
 from leyden.harness.runs.cases import Case, refusing
 from leyden.harness.runs.describe import describe_step
+from leyden.harness.runs.external import NEVER_DONE
 from leyden.harness.runs.run import Run
 from leyden.harness.session.exchanges import Request
 from leyden.harness.steps import Step
-from leyden.harness.targets.target import SECOND_API_KEY, Headers, InProcess, Response
+from leyden.harness.targets.target import EXTERNAL, SECOND_API_KEY, Headers, InProcess, Response
 from leyden.lab.actions.source_text import comment
+from leyden.server.printable import printable
 from leyden.server.version import VERSION
 
 SHOWN_BY_CURL = frozenset({"lifecycle", "echo", "errors_are_problems"})  # the checks whose violations the script sees
-_BY_ADAPTER = frozenset({"pay", "advance", "fail"})
+_BY_ADAPTER = frozenset({"pay", "advance", "fail", "settle", "cancel", "rotate"})
+_PAYMENTS = ("settle", "hold")  # what the methods of an adapter are for
 _BY_REQUEST = frozenset({"create_charge", "create_static", "patch", "get", "pay_request", "invoice", "verify", "odd"})
 _CHOSEN = frozenset({"id", "createdAt", "expiresAt", "confirmedAt", "staticChargeId", "callbackUrl", "detail", "title",
                      "message", "request_id"})  # fmt: skip
+_MEMBERS = frozenset({"unit", "amount", "status", "description", "internalId", "slots", "minAmount", "maxAmount",
+                      "allowedSlots", "successMessage", "identifier"})  # fmt: skip
 _HEAD = """\
 set -u
 : "${LEYDEN_API_KEY:=leyden}" "${LEYDEN_SECOND_API_KEY:=nobody}"
@@ -78,13 +85,45 @@ def shell_at_target(case: Case, title: str) -> str:
                     lines += ["", comment(describe_step(step)), *_step(run, target, step, names)]
     finally:
         target.end()
-    return "\n".join([*lines, "", "echo 'no violation'"]) + "\n"
+    return "\n".join([*lines, "", *_end(case)]) + "\n"
+
+
+def _end(case: Case) -> Iterator[str]:
+    """The end of the script: no violation, or what it has not checked."""
+    others = case.found_on == EXTERNAL
+    left = [step for step in case.steps if not (_can_be_done(step) or (others and step["do"] in NEVER_DONE))]
+    gaps = [f"this step has no command here: {describe_step(step)}" for step in left]
+    if not _compares(case.expectation or {}):
+        found = case.expectation or {}
+        gaps.append(f"{found.get('where', 'the end of the run')}, where the case found a violation")
+    if not gaps:
+        yield "echo 'no violation'"
+        return
+    for gap in gaps:
+        yield f"printf '%s\\n' {shlex.quote(printable(f'not checked: {gap}'))}"
+    yield "echo 'no violation in what was checked; leyden replay, the pytest file and the notebook check everything'"
+    yield "exit 3"
+
+
+def _compares(expectation: Mapping[str, str]) -> bool:
+    """Whether the script compares what a case found: a status, or a member of a resource that is the same at every
+    target."""
+    if expectation.get("where", "").endswith(": status"):
+        return True
+    try:
+        expected = ast.literal_eval(expectation.get("expected", ""))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return False
+    names = expected if isinstance(expected, dict) else {}
+    return expectation.get("ruleId") != "DECISIONS lnurl-pay" and any(
+        name in _MEMBERS - _CHOSEN and not isinstance(value, dict | list) for name, value in names.items()
+    )
 
 
 def _can_be_done(step: Step) -> bool:
     """Whether the script can do a step; a payment of another kind has no method of the adapter."""
     if step["do"] == "pay":
-        return step.get("outcome", "settle") == "settle" and not {"amount", "delay"} & set(step)
+        return step.get("outcome", "settle") in _PAYMENTS and not {"amount", "delay"} & set(step)
     return step["do"] in _BY_ADAPTER | _BY_REQUEST
 
 
@@ -96,9 +135,12 @@ def _step(run: Run, target: _Recording, step: Step, names: dict[str, str]) -> It
         return
     if step["do"] == "advance":
         yield f"call_adapter advance {(run.model.now - now) / 1_000}"
+    elif step["do"] == "rotate":
+        yield "call_adapter rotate"
     elif step["do"] in _BY_ADAPTER:
-        charge = run.charge(step["charge"])
-        yield f"call_adapter {step['do']} {_quoted(str(charge.request if step['do'] == 'pay' else charge.id), names)}"
+        charge = run.payment(step["payment"]).charge if "payment" in step else run.charge(step["charge"])
+        method = "hold" if step.get("outcome") == "hold" else step["do"]
+        yield f"call_adapter {method} {_quoted(str(charge.id if method == 'fail' else charge.request), names)}"
     for request, response in target.exchanges[before:]:
         if request.path.startswith("/sandbox/"):
             continue

@@ -26,7 +26,7 @@ _TOLERANCE_MS = 5_000  # of times, for an adapter without now()
 _TRIES = 50
 _BLOCK_MS = 600_000  # an HTLC expires at a height, so a node has no reason to return it within a block
 _LONG_KEY = 200  # characters of an Idempotency-Key, of which a service takes 255
-_NEVER = {
+NEVER_DONE = {
     "list": "lists: they may contain more than this run created",
     "wallet": "balances: they may contain more than this run paid",
     "receiver": "retries: only a sandbox has scripted receivers",
@@ -85,7 +85,7 @@ class ExternalRun(Run):
     def do(self, step: Step) -> bool:
         """Do a step as far as this service and its adapter allow."""
         name = step["do"]
-        if name in _NEVER or any(adapter_call(self.target.adapter, one) is None for one in _NEEDED.get(name, ())):
+        if name in NEVER_DONE or any(adapter_call(self.target.adapter, one) is None for one in _NEEDED.get(name, ())):
             return False
         self.model.advance_to(self._now())
         if name in {"pay", "advance", "fail", "settle", "cancel", "rotate"}:
@@ -268,7 +268,7 @@ class ExternalRun(Run):
 
 def not_checked(target: ExternalService) -> list[str]:
     """The checks that are impossible at this service with its adapter. They are the same in every run."""
-    found = [*_NEVER.values(), *_ALWAYS]
+    found = [*NEVER_DONE.values(), *_ALWAYS]
     found += [
         f"{what}: the adapter has no {name}()"
         for name, what in ADAPTER_METHODS.items()
