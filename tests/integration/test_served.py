@@ -207,7 +207,7 @@ def test_a_data_directory_is_continued(tmp_path: Path) -> None:
             (("--public-url", "shop"), 2, "URL"),
             (("--public-url", "http://shop.example/pay?by=qr"), 2, "is not a base URL"),
             (("--public-url", "http://shop.example/#pay"), 2, "is not a base URL"),
-            (("--public-url", "http://ana@shop.example/"), 2, "has no host that is a name or an address"),
+            (("--public-url", "http://ana@shop.example/"), 2, "has a user: leave out what is before the @"),
             (("--public-url", "http://sh%41p.example/"), 2, "has no host that is a name or an address"),
             (("--public-url", "http://0.0.0.0:99"), 2, "is no address to connect to"),
             (("--public-url", "http://[::]:99"), 2, "is no address to connect to"),

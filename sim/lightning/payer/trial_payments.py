@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from copy import copy
 from heapq import heappop, heappush
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from leyden.arguments import ALL_MSAT
 from leyden.lightning.engine.channel_operations import can_forward
@@ -163,7 +163,8 @@ class TrialPayments:
 
             def learn(route: Route, hop: int) -> None:
                 code = FailureCode.TEMPORARY_CHANNEL_FAILURE
-                knowledge.failed(probe, _Failed(route.edges, route.amounts, code, hop))
+                part: Any = _Failed(route.edges, route.amounts, code, hop)  # what a payer learns of a shard
+                knowledge.failed(probe, part)
 
             yield probe, lambda amount_msat: knowledge.routes(probe, amount_msat), learn
 

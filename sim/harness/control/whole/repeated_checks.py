@@ -27,7 +27,8 @@ def check_repeated(host: Host, step: Mapping[str, Any]) -> None:
     [again] = step["refused"]
     host.answers.pop(again["as"], None)
     if step["check"] == "refused":
-        do(host, {**again, "status": _CONFLICT})
+        refused: Any = {**again, "status": _CONFLICT}
+        do(host, refused)
         if _ids(host) != before:
             raise violation(f"{again['method']} {again['target']} refused with its key", before, _ids(host))
         return

@@ -47,14 +47,14 @@ def _in_use(name: str, first: Step) -> Mapping[str, tuple[list[Step], str]]:
     other = next(each for each in _BODIES if each != name)
     path, body = _BODIES[other]
     elsewhere = send("POST", path, body, headers=_KEY, **{"as": "elsewhere"})
-    unkeyed: Any = {name: value for name, value in first.items() if name != "headers"}
+    unkeyed: Any = {name: value for name, value in first.items() if name != "headers"} | {"as": "without"}
     invalid: Any = {**first, "body": {"amount": 1}, "status": 400}
     to_the_end = [advance("23h"), advance("59m"), advance("59s"), advance("999ms")]
     found: dict[str, tuple[list[Step], str]] = {
         "at its second request": ([first, fault, refused], "same"),
         "at two requests": ([first, twice, refused, refused], "same"),
         "in its day, at the last ms": ([first, *to_the_end, fault, refused], "same"),
-        "without a key": ([first, fault, {**unkeyed, "as": "without"}], "refused"),
+        "without a key": ([first, fault, unkeyed], "refused"),
         "at its first request": ([fault], "new"),
         "at another operation": ([elsewhere, fault], "another"),
         "after a refused request": ([invalid, fault], "new"),

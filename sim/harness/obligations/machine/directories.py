@@ -24,9 +24,9 @@ def directory_obligations() -> Iterator[Obligation]:
         for case, steps in _orders(how).items():
             step: Any = {"do": "control_keys", "options": [*PAUSED], "steps": steps}
             yield Obligation("rotateApiKey", "keys-at-a-start", f"{case}, {how}", _KEYS, (step,), setup="keys-changed")
-    for number, (last, steps) in enumerate(_LAST.items()):
+    for number, (last, before) in enumerate(_LAST.items()):
         for kind in CUTS if not number else CUTS[number::5]:
-            cut: Any = {"do": "control_cut", "kind": kind, "options": [*PAUSED], "steps": [*_FEW, *steps],
+            cut: Any = {"do": "control_cut", "kind": kind, "options": [*PAUSED], "steps": [*_FEW, *before],
                         "then": [*_THEN]}  # fmt: skip
             source = "the harness's list of restarts"
             yield Obligation("restart", "cut-line", f"{last}, {kind}", source, (cut,), setup="cut-changed")
