@@ -33,7 +33,6 @@ __all__ = [
     "ForkError",
     "GraphError",
     "InterceptError",
-    "InterruptedChange",
     "InvalidAmount",
     "JournalError",
     "LabError",
@@ -110,17 +109,6 @@ class GraphError(LeydenError, ValueError):
 
 class InterceptError(LeydenError, ValueError):
     """An interceptor with these conditions is not possible; the text says what to give instead."""
-
-
-class InterruptedChange(LeydenError):
-    """An exception came in the middle of a change, where it could not be undone: the sandbox cannot be used further."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "an exception that a signal handler raised, or that another thread set, came in the middle of a change of "
-            "this sandbox, which is half done: continue with a fork, a snapshot or a saved sandbox from before, or "
-            "with a new one"
-        )
 
 
 class JournalError(LeydenError):

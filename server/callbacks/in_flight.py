@@ -31,13 +31,12 @@ class InFlight:
 
     def enqueue(self, delivery_id: str) -> None:
         """Add a delivery at the end of the queue: it is due."""
-        self._record(partial(self._remove_last, delivery_id))
         self.queue.append(delivery_id)
+        self._record(self.queue.pop)
 
     def acquire(self) -> None:
         """Remove the first delivery from the queue: it gets a worker slot, or needs none."""
-        self._record(partial(self._put_first, self.queue[0]))
-        self.queue.popleft()
+        self._record(partial(self.queue.appendleft, self.queue.popleft()))
 
     def start(self, delivery_id: str, number: int) -> None:
         """An attempt of a delivery is in flight."""
@@ -46,8 +45,7 @@ class InFlight:
 
     def complete(self, delivery_id: str) -> None:
         """Free the worker slot of a delivery whose attempt has ended."""
-        self._record(partial(self._set, delivery_id, self.attempts.get(delivery_id)))
-        self.attempts.pop(delivery_id, None)
+        self._record(partial(self._set, delivery_id, self.attempts.pop(delivery_id, None)))
 
     def discard(self, delivery_id: str, number: int) -> None:
         """Free the worker slot of an attempt that no row records, if the slot is still that attempt's."""
@@ -57,19 +55,8 @@ class InFlight:
     def disable(self, endpoint: Endpoint) -> None:
         """Send nothing more to the endpoint: it answered 410."""
         if endpoint not in self.disabled:
-            self._record(partial(self.disabled.discard, endpoint))
             self.disabled.add(endpoint)
-
-    # What undoes a change is recorded before it, and has no effect where the change was not made: an exception may come
-    # between the two.
-
-    def _remove_last(self, delivery_id: str) -> None:
-        if self.queue and self.queue[-1] == delivery_id:
-            self.queue.pop()
-
-    def _put_first(self, delivery_id: str) -> None:
-        if not self.queue or self.queue[0] != delivery_id:
-            self.queue.appendleft(delivery_id)
+            self._record(partial(self.disabled.discard, endpoint))
 
     def _record(self, undo: Callable[[], object]) -> None:
         if self._in_commit:

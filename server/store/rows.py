@@ -51,7 +51,6 @@ class Commit:
     def __enter__(self) -> None:
         storage = self._storage
         if not storage.depth:
-            storage.is_whole = False
             storage.participating = storage.participants
             for participant in storage.participating:
                 participant.begin()
@@ -85,11 +84,9 @@ class Commit:
             # Ctrl-C can come between any two calls. The end of the commit is then repeated before the interrupt goes
             # on, because half of it would leave rows that differ from the file. Both ends can be repeated safely.
             end = storage.finish_commit if error is None else storage.rollback
-            is_whole = True
             try:
                 end()
             except BaseException:
-                is_whole = error is not None  # else the caller gets an exception, and the commit is kept
                 end()
                 raise
             finally:
@@ -99,7 +96,6 @@ class Commit:
                 else:
                     for participant in storage.participating:
                         participant.rollback(error)
-                storage.is_whole = is_whole and not storage.rollback_only
         storage.after_commit()
 
 
@@ -107,11 +103,10 @@ class RowStorage(TinyDBStorage):
     """Tables in memory, with commits. `JournalStorage` adds the file.
 
     `depth` counts the commits that are open inside one another. `touched` lists the tables that the open commit has
-    changed. After `rollback_only` is set, the open commit can only be rolled back. `is_whole` is false within a commit,
-    and after one whose end was not complete, because an exception came in its middle. `pre_commit_hook` is called
-    before each commit with changes is written; the rows that it puts belong to that commit. `is_durable` says whether
-    the rows are kept in a directory, `is_as_written` whether they are those that a process wrote: the directory is new,
-    or its journal ends at the mark that the process before kept beside it.
+    changed. After `rollback_only` is set, the open commit can only be rolled back. `pre_commit_hook` is called before
+    each commit with changes is written; the rows that it puts belong to that commit. `is_durable` says whether the rows
+    are kept in a directory, `is_as_written` whether they are those that a process wrote: the directory is new, or its
+    journal ends at the mark that the process before kept beside it.
     """
 
     is_durable = False
@@ -121,7 +116,6 @@ class RowStorage(TinyDBStorage):
         super().__init__()
         self.depth = 0
         self.rollback_only = False
-        self.is_whole = True
         self.touched: list[TableData] = []
         self.tables: dict[str, TableData] = {
             name: TableData(self, name, table) for name, table in (state or {}).items()
@@ -182,12 +176,6 @@ class RowStorage(TinyDBStorage):
             table.rollback()
         self.touched.clear()
         self.rollback_only = False
-
-    def leave_open(self, depth: int) -> None:
-        """An exception has kept the commits inside `depth` others from their end: what they did is neither kept nor
-        undone."""
-        self.depth = depth
-        self.is_whole, self.rollback_only = False, True
 
     # What a durable storage adds
 

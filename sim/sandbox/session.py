@@ -292,7 +292,7 @@ class Session:
             with world.lock:
                 pipeline = world.service.pipeline
                 requests = pipeline.request_count
-                action_log.begin(world)
+                action_log.mark_events(world)
                 try:
                     answer = send_request(world.app, method, target, sent, raw)
                 except ResponseLost:
@@ -301,7 +301,7 @@ class Session:
                 except BaseException:
                     if pipeline.request_count > requests:  # it has had no response, so its number is free
                         pipeline.request_count -= 1
-                    action_log.add_interrupted(world)
+                    action_log.add_events(world)
                     raise
                 kept = None if headers is None else sent
                 self.record_request(method, target, kept, raw, answer.status, answer.body)

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Protocol
 
-from leyden.errors import InterruptedChange
 from leyden.server.errors import Problem, ServiceReplaced, StorageUnavailable
 from leyden.server.store.store import Store
 from leyden.world.interrupts import interrupts
@@ -28,8 +27,7 @@ class Transaction:
 
     It has no state of its own: one object serves every transaction of a world, and one inside another joins it.
     `catch_up(clock)` runs what is due, or a part: the caller's instant is then the one that the clock has reached.
-    After `end` it cannot be entered: it raises `ServiceReplaced`, and after a change that an exception has left half
-    done, `InterruptedChange`. While `outlives_refusals` is set, a commit around
+    After `end` it cannot be entered: it raises `ServiceReplaced`. While `outlives_refusals` is set, a commit around
     this one goes on after a request that was refused (a `Problem` below 500): a handler raises before it writes.
     """
 
@@ -55,7 +53,6 @@ class Transaction:
         interrupts.enter(live)  # it may end between the events that are due before
         self._lock.acquire()
         try:
-            check_whole(self._store, self._clock, by_event=True)
             if self._has_ended:
                 raise ServiceReplaced("a reset or a restore ended this run: use the sandbox's present one")
             # Not inside another transaction: an event is a commit of its own, whatever becomes of the caller's.
@@ -81,13 +78,6 @@ class Transaction:
         finally:
             self._lock.release()
             interrupts.leave()
-
-
-def check_whole(store: Store, clock: VirtualClock, *, by_event: bool = False) -> None:
-    """Raise `InterruptedChange` if an exception came in the middle of a change, where nothing could undo it. An event
-    of the clock asks `by_event`."""
-    if not store.depth and not (store.is_whole and (clock.is_between or (by_event and clock.is_running))):
-        raise InterruptedChange
 
 
 class PresentTransaction:

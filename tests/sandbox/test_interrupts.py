@@ -21,7 +21,6 @@ import pytest
 
 import leyden
 from leyden import Sandbox
-from leyden.errors import ActionLogError, InterruptedChange
 from leyden.lightning.payer.payments import Payments
 from leyden.server.callbacks.outbox import Outbox
 from leyden.world import interrupts as module
@@ -77,26 +76,12 @@ def repeated(sandbox: Sandbox) -> Sandbox:
     return created
 
 
-def send_sigint() -> None:
-    signal.raise_signal(signal.SIGINT)
-
-
-def send_sigalrm() -> None:
-    signal.raise_signal(signal.SIGALRM)
-
-
-def raise_at_once() -> None:
-    """As an exception that another thread has set (`PyThreadState_SetAsyncExc`)."""
-    raise KeyboardInterrupt
-
-
 @contextmanager
 def signal_at(
-    number: int, *, opcodes: bool = False, calls: Sequence[int] = (), send: Callable[[], object] = send_sigint
+    number: int, *, opcodes: bool = False, calls: Sequence[int] = ()
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Send SIGINT to this process, or call `send`, at the line (or instruction) of Leyden with this number, counted
-    inside the block; 0 sends none. Yields two lists: one item, the lines so far; and the lines before each call of a
-    function of Leyden.
+    """Send SIGINT to this process at the line (or instruction) of Leyden with this number, counted inside the block;
+    0 sends none. Yields two lists: one item, the lines so far; and the lines before each call of a function of Leyden.
 
     `calls`, the second list of an earlier block, leaves out the tracing of the calls that end before that line: only
     the last call before it, those that contain it, and what follows are traced.
@@ -109,7 +94,7 @@ def signal_at(
         if event == counted:
             lines[0] += 1
             if lines[0] == number:
-                send()
+                signal.raise_signal(signal.SIGINT)
         return count
 
     def observe(frame: FrameType) -> None:
@@ -139,18 +124,10 @@ def signal_at(
         sys.settrace(before)
 
 
-def interrupted(
-    act: Act,
-    sandbox: Sandbox,
-    number: int,
-    *,
-    opcodes: bool = False,
-    calls: Sequence[int] = (),
-    send: Callable[[], object] = send_sigint,
-) -> bool:
+def interrupted(act: Act, sandbox: Sandbox, number: int, *, opcodes: bool = False, calls: Sequence[int] = ()) -> bool:
     """Whether `act` was interrupted at this line."""
     try:
-        with signal_at(number, opcodes=opcodes, calls=calls, send=send):
+        with signal_at(number, opcodes=opcodes, calls=calls):
             act(sandbox)
     except KeyboardInterrupt:
         return True
@@ -177,19 +154,6 @@ NETWORKS = {"direct": {}, "line": {"network": "line:3"}, "scale-free": {"network
 @pytest.mark.parametrize("opcodes", deep_except({"lines": False, "instructions": True}, "instructions"))
 @pytest.mark.parametrize("options", deep_except(NETWORKS, "direct", "line"))
 def test_a_run_that_is_interrupted_at_any_line_stops_between_two_events(options: Any, opcodes: bool) -> None:
-    check_runs(options, opcodes, send_sigint)
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="there is no SIGALRM on this platform")
-@pytest.mark.parametrize("opcodes", deep_except({"lines": False, "instructions": True}, "lines"))
-def test_the_exception_of_a_time_limit_stops_a_run_between_two_events(opcodes: bool) -> None:
-    """As a handler of SIGALRM raises it, such as that of pytest-timeout."""
-    with handler(signal.default_int_handler, signal.SIGALRM):
-        check_runs({}, opcodes, send_sigalrm)
-
-
-def check_runs(options: Any, opcodes: bool, send: Callable[[], object]) -> None:
-    """Interrupt a run at some of its lines: it stops between two events, and goes on as if nothing had been."""
     start = shop(**options)
     twin = start.fork("main")
     twin.run()
@@ -199,7 +163,7 @@ def check_runs(options: Any, opcodes: bool, send: Callable[[], object]) -> None:
     for number in numbers:
         sandbox = start.fork("main")
         before = sandbox.world.clock.event_count
-        interrupted(lambda sandbox: sandbox.run(), sandbox, number, opcodes=opcodes, calls=calls, send=send)
+        interrupted(lambda sandbox: sandbox.run(), sandbox, number, opcodes=opcodes, calls=calls)
         ran = sandbox.world.clock.event_count - before
         if ran not in after_events:
             steady = start.fork("main")
@@ -213,39 +177,6 @@ def check_runs(options: Any, opcodes: bool, send: Callable[[], object]) -> None:
         assert state(sandbox) == end, number
         assert state(repeated(sandbox)) == end, number
     assert stopped > 3
-
-
-RUN_AND_ACT: dict[str, Act] = {
-    "run": lambda sandbox: sandbox.run(),
-    "create": lambda sandbox: sandbox.charges.create(amount="1000", description="tea", expiresIn=60),
-}
-
-
-@pytest.mark.parametrize("network", ["direct", "line:3"])
-@pytest.mark.parametrize("act", RUN_AND_ACT)
-def test_an_exception_at_any_line_is_undone_or_known(act: str, network: str) -> None:
-    """One that no handler of a signal raises, so that it cannot wait. What is half done is refused from then on."""
-    start = shop(network=network)
-    after_events: dict[int, Any] = {}
-    numbers, calls = points(RUN_AND_ACT[act], start.fork("main"), deep_or(bounded=25, full=400))
-    for number in numbers:
-        sandbox = start.fork("main")
-        before = sandbox.world.clock.event_count
-        interrupted(RUN_AND_ACT[act], sandbox, number, calls=calls, send=raise_at_once)
-        for _ in range(9):
-            interrupts.leave()  # what the exception has kept from its end
-        try:
-            again = repeated(sandbox)
-        except (InterruptedChange, ActionLogError):
-            continue
-        assert state(again) == state(sandbox), number
-        ran = sandbox.world.clock.event_count - before
-        if act == "run":
-            if ran not in after_events:
-                steady = start.fork("main")
-                steady.run(events=ran)
-                after_events[ran] = state(steady)
-            assert state(sandbox) == after_events[ran], number
 
 
 MOVES: dict[str, Act] = {
@@ -415,12 +346,12 @@ def test_the_stop_button_of_a_notebook_stops_between_two_events() -> None:
 
 
 @contextmanager
-def handler(function: Any, number: int = signal.SIGINT) -> Iterator[None]:
-    before = signal.signal(number, function)
+def handler(function: Any) -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, function)
     try:
         yield
     finally:
-        signal.signal(number, before)
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_handler_that_does_not_raise_is_called_between_two_events_and_the_run_continues() -> None:

@@ -17,9 +17,8 @@ from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.printable import printable, quoted
 from leyden.server.timestamps import parse_duration
-from leyden.world.interrupts import interrupts, this_thread
+from leyden.world.interrupts import interrupts
 from leyden.world.time.clock import Fired
-from leyden.world.transaction import check_whole
 from leyden.world.world import World
 
 # A campaign that runs for hours must not fill the memory with its actions.
@@ -30,8 +29,6 @@ MAX_BODY_BYTES = 32_000_000
 MOVES = frozenset({"advance", "advance_to", "events", "idle", "next_event"})
 
 DISK_REFUSED = "the disk refused a change: the journal reports it, and a script cannot repeat it"
-
-_CUT = "an exception of a signal handler, or of another thread, ended an action before it was recorded"
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -59,8 +56,6 @@ class ActionLog:
         self.gap = gap
         self._body_bytes = sum(len(action.facts.get("body", "")) for action in self.actions)
         self._events_recorded = 0  # `VirtualClock.event_count` when events were last recorded
-        self._before = 0, 0, 0  # when an action began: journal entries, actions, open commits
-        self._unrecorded_by: int | None = None  # the thread of an action that is not recorded yet
         self._live_ms: int | None = None  # the instant of a live clock when it was last recorded
 
     def __len__(self) -> int:
@@ -138,17 +133,8 @@ class ActionLog:
             self._live_ms = now
         return fired
 
-    def begin(self, world: World) -> None:
-        """An action begins: until the next `mark_events` it is not recorded. Raises `InterruptedChange` after a change
-        that was left half done."""
-        self.mark_events(world)
-        check_whole(world.store, world.clock)
-        self._unrecorded_by = this_thread()
-        self._before = len(world.journal), len(self.actions), world.store.depth
-
     def mark_events(self, world: World) -> None:
-        """The events that have run so far are recorded, and the action is."""
-        self._unrecorded_by = None
+        """The events that have run so far are recorded."""
         self._events_recorded = world.clock.event_count
 
     def add_events(self, world: World) -> None:
@@ -158,31 +144,8 @@ class ActionLog:
             self.add("events", {"count": count})
         self.mark_events(world)
 
-    def _check_recorded(self) -> None:
-        """Discard the actions if an exception ended one before it was recorded. Another thread's goes on meanwhile."""
-        if self._unrecorded_by == this_thread():
-            self.discard(_CUT)
-
-    def left_open(self, world: World) -> bool:
-        """Whether the action has left its commit open, which ends the use of the world."""
-        depth = self._before[2]
-        if world.store.depth <= depth:
-            return False
-        world.store.leave_open(depth)
-        return True
-
-    def add_interrupted(self, world: World) -> None:
-        """A request has raised: record the events that have run since. If it has changed something else, which was not
-        undone, or has left its commit open, the log is incomplete."""
-        entries, actions, _ = self._before
-        is_same = world.clock.event_count == self._events_recorded and len(self.actions) == actions
-        if self.left_open(world) or (is_same and len(world.journal) != entries):
-            self.discard(_CUT)
-        self.add_events(world)
-
     def complete(self) -> Sequence[Action]:
         """All actions, in order. Raises `ActionLogError` when the log is incomplete."""
-        self._check_recorded()
         if self.gap:
             raise ActionLogError(
                 f"this sandbox has no script, because {printable(self.gap)}: use save() or fork() instead"
@@ -191,12 +154,10 @@ class ActionLog:
 
     def fork(self) -> ActionLog:
         """A copy that continues on its own."""
-        self._check_recorded()
         return ActionLog(self.arguments, self.actions, gap=self.gap)
 
     def snapshot(self) -> dict[str, Any]:
         """The log as JSON values."""
-        self._check_recorded()
         return {"arguments": self.arguments, "actions": [list(action) for action in self.actions], "gap": self.gap}
 
     @classmethod
@@ -259,7 +220,6 @@ class ActionRecorder:
     def split(self) -> None:
         """Record the events that have run so far."""
         self._log.add_events(self._world)
-        self._log.begin(self._world)
         self._is_split = True
 
     def __enter__(self) -> dict[str, Any]:
@@ -269,7 +229,7 @@ class ActionRecorder:
         try:
             self._log.catch_up(world)
             self._entries_before = len(world.journal)
-            self._log.begin(world)
+            self._log.mark_events(world)
             interrupts.set_stops(self.kind in MOVES)
         except BaseException:
             world.lock.release()
@@ -280,9 +240,7 @@ class ActionRecorder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         world, log = self._world, self._log
         try:
-            if kind is not None and log.left_open(world):
-                log.discard(_CUT)
-            elif isinstance(error, StorageUnavailable) and len(world.journal) != self._entries_before:
+            if isinstance(error, StorageUnavailable) and len(world.journal) != self._entries_before:
                 log.discard(DISK_REFUSED)
             elif self.kind in MOVES and (kind is not None or self._is_split):
                 log.add_events(world)

@@ -233,23 +233,21 @@ class Engine(Channels):
                     index = shard.latency_seed + (hop + BACKWARD_HOPS) * HOP_STEP & INDEX_MASK
                 # As `EventQueue.push` does, without the call.
                 at_ms = now + latencies_ms[node][index >> 4]
-                before = events_at.get(at_ms)
-                if recording:
-                    queue.record(at_ms, before)
-                if before is None:
+                if at_ms in events_at:
+                    events_at[at_ms] += (shard,)
+                else:
                     events_at[at_ms] = (shard,)
                     heappush(times, at_ms)
-                else:
-                    events_at[at_ms] = (*before, shard)
+                if recording:
+                    queue.record(at_ms, None)
             if not times or times[0] > until_ms:
                 self.event_count += event_count
                 return
             now = self.now = heappop(times)
-            events = events_at[now]
+            events = events_at.pop(now)
             event_count += len(events)
             if recording:
                 queue.record(now, events)
-            del events_at[now]
 
     def _forwarding_failure(self, shard: Shard, hop: int) -> tuple[int, str] | None:
         """The failure code and the reason with which the source of edge `hop` refuses; None when it forwards, perhaps

@@ -23,11 +23,12 @@ class EventQueue:
 
     def push(self, at_ms: int, event: Any) -> None:
         """Schedule an event at a time, after the others of that time."""
-        before = self.events_at.get(at_ms)
-        self.record(at_ms, before)
-        self.events_at[at_ms] = (event,) if before is None else (*before, event)
-        if before is None:
+        if at_ms in self.events_at:
+            self.events_at[at_ms] += (event,)
+        else:
+            self.events_at[at_ms] = (event,)
             heappush(self.times, at_ms)
+        self.record(at_ms, None)
 
     def take(self, is_wanted: Callable[[Any], bool]) -> list[Any]:
         """Remove the events that are wanted, and return them in the order of their times."""
@@ -37,20 +38,19 @@ class EventQueue:
             if not wanted:
                 continue
             taken += wanted
-            self.record(at_ms, events)
-            if left := tuple(event for event in events if event not in wanted):
-                self.events_at[at_ms] = left
-            else:
-                del self.events_at[at_ms]
+            self.record(at_ms, self.events_at.pop(at_ms))
+            for event in events:
+                if event not in wanted:
+                    self.events_at[at_ms] = (*self.events_at.get(at_ms, ()), event)
+                    self.record(at_ms, None)
         self.times[:] = self.events_at
         heapify(self.times)
         return taken
 
-    def record(self, at_ms: int, before: tuple[Any, ...] | None) -> None:
-        """Write the events of a time (None: there are none) to the log, if there is one. Called before they change:
-        an exception may come between the two."""
+    def record(self, at_ms: int, popped: tuple[Any, ...] | None) -> None:
+        """Write a push (None) or a pop to the log, if there is one."""
         if self.log is not None:
-            self.log.append((at_ms, before))
+            self.log.append((at_ms, popped))
 
     def changed_times(self) -> set[int]:
         """The times in the log."""
@@ -59,10 +59,12 @@ class EventQueue:
     def rollback(self) -> None:
         """Undo what is in the log, the latest change first."""
         events_at = self.events_at
-        for at_ms, before in reversed(self.log or ()):
-            if before is not None:
-                events_at[at_ms] = before
+        for at_ms, popped in reversed(self.log or ()):
+            if popped is not None:
+                events_at[at_ms] = popped
+            elif len(events_at[at_ms]) > 1:
+                events_at[at_ms] = events_at[at_ms][:-1]
             else:
-                events_at.pop(at_ms, None)
+                del events_at[at_ms]
         self.times = list(events_at)
         heapify(self.times)

@@ -34,7 +34,6 @@ from leyden.world.snapshots.frozen_state import FrozenState
 from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX, check_saved_sandbox
 from leyden.world.snapshots.state_checks import check_ids, check_project, check_timers
 from leyden.world.time.timers import Timers
-from leyden.world.transaction import check_whole
 from leyden.world.world import LOCAL_URL, World
 
 if TYPE_CHECKING:
@@ -45,12 +44,10 @@ CONTRADICTIONS = "contradictions"  # `World.contradictions`: a member of states 
 
 
 def check_not_waiting(world: World) -> None:
-    """Raise `ClockError` while something else moves time and waits for the network, and `InterruptedChange` if a change
-    was left half done. Call it with the lock held.
+    """Raise `ClockError` while something else moves time and waits for the network. Call it with the lock held.
 
     A receiver that moves or copies the world before it answers would wait for its own answer.
     """
-    check_whole(world.store, world.clock)
     if world.is_waiting:
         raise ClockError(
             "time is being moved and waits for the response of a receiver: move time, or copy the sandbox, after the "

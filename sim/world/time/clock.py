@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from leyden.arguments import real_number
-from leyden.errors import ArgumentError, ClockError, InterruptedChange
+from leyden.errors import ArgumentError, ClockError
 from leyden.repr_tables import counted
 from leyden.server.printable import quoted
 from leyden.world.interrupts import interrupts
@@ -38,9 +38,10 @@ class VirtualClock:
     instant while it runs. An event that raises has not happened: its timer is set again, and a frozen clock returns to
     the instant of the last event that happened, or of the start of the move. An interrupt ends a run between events.
 
-    `rate` makes the clock live: sandbox seconds per real second, read from `real_clock` (ms). It never shows an instant
-    past an event that has not run yet: `catch_up()` runs what is due. `event_context` is entered for each event. `hold`
-    keeps time at an instant, and `instant_limit` bounds its events: one that re-schedules itself cannot hang the run.
+    `rate` makes the clock live: sandbox seconds per real second, read from `real_clock` (milliseconds, injected). A
+    live clock never shows an instant past an event that has not run yet: `catch_up()` runs what is due.
+    `event_context` is entered for each event, to make its writes one commit. `hold` keeps time at an instant, and
+    `instant_limit` bounds its events, so that one which re-schedules itself cannot hang the run.
     """
 
     def __init__(
@@ -55,18 +56,18 @@ class VirtualClock:
     ) -> None:
         self._now = whole_ms(start_ms, "start_ms")
         self._real_clock = real_clock
-        self._rate, self._rate_before = 0.0, (0.0, 0, 0)
+        self._rate: float
+        self._rate_before: tuple[float, int, int]
         self._base = self._real_base = 0
         self._timers = Timers()
         self._runners: dict[str, Callable[[str], None]] = {}
         self.repeats: tuple[tuple[str, str], ...] = ()  # kind and key of the timers that are always set again
-        self.is_running = self._held = self._is_kept = False
+        self._running = self._held = False
         self._runs: tuple[tuple[str, str], ...] = ()  # the event that runs now, while one does
         self._flows = False  # whether `now` reads the real clock
         self._instant_limit = instant_limit
         self.event_count = 0  # how many events have run
-        self._event_context = event_context or nullcontext
-        self.is_between = True  # false within an event, and after one that was left in its middle
+        self._event_context = event_context
         self._hold = hold
         self.set_rate(rate)
 
@@ -211,7 +212,9 @@ class VirtualClock:
 
     def is_behind(self) -> bool:
         """Read the clock: whether something is due that has not run yet."""
-        return self._read() if self._flows else (due := self._timers.next_due()) is not None and due <= self._now
+        if self._flows:
+            return self._read()
+        return (due := self._timers.next_due()) is not None and due <= self._now
 
     def reached(self) -> int:
         """The instant by which everything is due: a live clock that is behind shows an earlier one."""
@@ -251,8 +254,10 @@ class VirtualClock:
         """The instant shown, and the real time (ms) that corresponds to it; None without a real clock. A live clock
         that is behind shows an instant that real time passed a while ago."""
         now = self.now()
-        if self._real_clock is None or not self._rate:
-            return now, self._real_clock and self._real_clock()
+        if self._real_clock is None:
+            return now, None
+        if not self._rate:
+            return now, self._real_clock()
         return now, self._real_base + round((now - self._base) / self._rate)
 
     # State
@@ -265,7 +270,7 @@ class VirtualClock:
 
     def commit(self) -> None:
         """Keep what was done since `begin`."""
-        self._held, self._is_kept = False, True
+        self._held = False
         self._flow()
         self._timers.commit()
 
@@ -303,7 +308,7 @@ class VirtualClock:
         return self.now() if due is None and self._hold is not None and self._hold.holds_time() else due
 
     def _flow(self) -> None:
-        self._flows = bool(self._rate) and not self.is_running and not self._held
+        self._flows = bool(self._rate) and not self._running and not self._held
 
     def _read(self) -> bool:
         """Advance to real time, but to no instant past an event that has not run; whether there is one."""
@@ -344,15 +349,12 @@ class VirtualClock:
     def _run_due(self, until_ms: int, report: Report | None, enough: Enough | None) -> bool:
         """Run what is due by `until_ms`, in order, but nothing past an instant at which the clock is held; whether it
         ended early, because `enough()` was true after an event."""
-        if self.is_running:
+        if self._running:
             raise ClockError("an event cannot move the clock while it runs: let it schedule another with call_at()")
-        if not self.is_between:
-            raise InterruptedChange
         timers, runners, context, hold = self._timers, self._runners, self._event_context, self._hold
-        of_this_instant, held = 0, self._held
-        self.is_running, self._flows = True, False
+        count = of_this_instant = 0
+        self._running, self._flows = True, False
         try:
-            self.is_between = False
             for timer in timers.due(until_ms):
                 due_ms, _, _, kind, key = timer
                 before = self._now
@@ -363,7 +365,7 @@ class VirtualClock:
                     self._now = due_ms
                     of_this_instant = 0
                 of_this_instant += 1
-                self._runs, self._is_kept = ((kind, key),), False
+                self._runs = ((kind, key),)
                 try:
                     if of_this_instant > self._instant_limit:
                         events = f"more than {counted(self._instant_limit, 'event')} at the single instant {due_ms}"
@@ -372,28 +374,26 @@ class VirtualClock:
                     run = runners.get(kind)
                     if run is None:
                         raise ClockError(f"no handler for {kind!r} (key {key!r}): call clock.on({kind!r}, ...)")
-                    with context():
+                    if context is None:
                         run(key)
-                except BaseException:
-                    if self._is_kept:  # the exception came after the commit
-                        self.event_count += 1
                     else:
-                        timers.put_back(timer)
-                        self._now = self._now if self._rate else before
-                    self.is_between = self._held == held
+                        with context():
+                            run(key)
+                except BaseException:
+                    timers.put_back(timer)
+                    if not self._rate:
+                        self._now = before
                     raise
-                self.event_count += 1
+                count += 1
                 if report is not None:
                     report(Fired(self._now, kind, key))
-                self.is_between = True
                 if interrupts.pending:
                     interrupts.between_events()
                 if enough is not None and enough():
                     return True
-                self.is_between = False
-            self.is_between = True
         finally:
-            self.is_running, self._runs = False, ()
+            self.event_count += count
+            self._running, self._runs = False, ()
             self._flow()
             if self._rate:
                 self._live()  # a step ahead of real time is shown from now on

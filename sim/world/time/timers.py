@@ -70,12 +70,11 @@ class Timers:
 
     def cancel(self, kind: str, key: str) -> bool:
         """Cancel the `(kind, key)` timer; whether there was one."""
-        gone = self._current.get((kind, key))
+        gone = self._current.pop((kind, key), None)
         if gone is None:
             return False
-        if self._before is not None:  # first: an exception may come between the two
+        if self._before is not None:
             self._before.setdefault((kind, key), gone)
-        del self._current[kind, key]
         if len(self._heap) > 2 * len(self._current) + 16:
             self._rebuild()
         return True
