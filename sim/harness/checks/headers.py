@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from urllib.parse import unquote
 
+from leyden.harness.checks.clauses import ANSWERS
 from leyden.harness.checks.violations import ContractViolation, difference
 from leyden.harness.targets.target import Response
 
@@ -54,8 +55,11 @@ def complete(
         del observed["content-length"]
     filled = {name: observed.get(name, "(present)") if value is None else value for name, value in wanted.items()}
     if filled != observed:
-        check = "errors_are_problems" if response.status >= 400 else "lifecycle"
-        raise ContractViolation(check, "statuses", f"{where}: headers", *difference(filled, observed))
+        wanted_part, found = difference(filled, observed)
+        check, rule = ("errors_are_problems" if response.status >= 400 else "lifecycle"), "statuses"
+        if response.status < 400 and "content-type" in wanted_part:
+            check, rule = "answers_are_declared", ANSWERS
+        raise ContractViolation(check, rule, f"{where}: headers", wanted_part, found)
     if ignored:
         _named(observed["leyden-ignored"], ignored, known, always, slips, where)
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from leyden.harness.checks import responses as checks
+from leyden.harness.checks.clauses import same_resource
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.model import EITHER, Model
@@ -106,7 +107,7 @@ class Invariants:
             record.request = data["invoice"]["request"]
         else:
             record.link = data["invoice"]["request"]
-        checks.same(record.resource(), data, "echo", "client-fields", operation)
+        same_resource(record.resource(), data, "echo", operation)
         resource = "Charge" if operation == "createCharge" else "StaticCharge"
         self.reached["row", resource, "(creation)", "created", "", record.status] = None
 

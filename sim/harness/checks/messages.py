@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from leyden.harness.checks.clauses import header_clause
 from leyden.harness.checks.responses import same, signature
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.records import Attempt, Delivery, Fault, ReceivedRequest
@@ -67,6 +68,7 @@ def _wanted(delivery: Delivery, attempt: Attempt) -> dict[str, str]:
 
 def _compared(wanted: Mapping[str, str], found: Mapping[str, str], rule: str, where: str) -> None:
     observed = {name: value for name, value in found.items() if name not in _OF_THE_SENDER}
+    rule = header_clause(wanted, observed) if rule == "callback-signature" else rule
     same(wanted, observed, "callback_contract", rule, where)
 
 

@@ -12,13 +12,14 @@ from functools import lru_cache, reduce
 from operator import xor
 from typing import Any
 
-import orjson
 from standardwebhooks.webhooks import Webhook
 
-from leyden.harness.checks.violations import ContractViolation, difference
+from leyden.harness.checks.clauses import ANSWERS
+from leyden.harness.checks.violations import ContractViolation, difference, same_json
 from leyden.harness.constants import CREDENTIAL
 from leyden.harness.model.model import ANYWHERE, EITHER
 from leyden.harness.model.records import Charge, StaticCharge
+from leyden.harness.model.rules import iso
 from leyden.harness.targets.target import Response
 from leyden.lightning.bolt11.codec import Bolt11, decode
 from leyden.world.config import packaged_contract
@@ -32,8 +33,11 @@ FINAL_CLTV = 80
 
 
 def status(response: Response, wanted: int, check: str, rule: str, where: str) -> None:
-    """The status of a response is `wanted`; otherwise the beginning of its body is reported."""
+    """The status of a response is `wanted`; otherwise the beginning of its body is reported. Another success than the
+    declared one violates `answers_are_declared`, whatever `check` and `rule` are."""
     if response.status != wanted:
+        if 200 <= wanted <= 299 and 200 <= response.status <= 399:
+            check, rule = "answers_are_declared", ANSWERS
         observed = f"{response.status} {response.body[:300].decode('utf-8', 'replace')}"
         raise ContractViolation(check, rule, f"{where}: status", wanted, observed)
 
@@ -42,8 +46,9 @@ def media(response: Response, wanted: str, where: str) -> None:
     """The media type of a response is `wanted`."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != wanted:
-        check = "errors_are_problems" if "problem" in wanted else "lifecycle"
-        raise ContractViolation(check, "errors", f"{where}: content-type", wanted, kind)
+        is_problem = "problem" in wanted
+        check, rule = ("errors_are_problems", "errors") if is_problem else ("answers_are_declared", ANSWERS)
+        raise ContractViolation(check, rule, f"{where}: content-type", wanted, kind or "none")
 
 
 def problem(response: Response, wanted: int, code: str, rule: str, where: str) -> Any:
@@ -85,9 +90,12 @@ def success(response: Response, rule: str, where: str) -> Any:
     body = response.json
     members = {"success", "message", "data"} | ({"next"} if where.startswith("list") else set())
     if not isinstance(body, dict) or set(body) != members or body["success"] is not True:
-        raise ContractViolation("echo", "envelope", where, "success: true, message and data", body)
+        wanted = "success: true, message and data" + (", and next" if "next" in members else "")
+        raise ContractViolation("answers_are_declared", "envelope", where, wanted, body)
     if not isinstance(body["message"], str) or not body["message"]:
-        raise ContractViolation("echo", "envelope", f"{where}: message", "a non-empty text", body["message"])
+        raise ContractViolation(
+            "answers_are_declared", "envelope", f"{where}: message", "a non-empty text", body["message"]
+        )
     return body["data"]
 
 
@@ -107,31 +115,11 @@ def wallet_response(response: Response, error: bool, where: str) -> dict[str, An
 
 def same(expected: Any, observed: Any, check: str, rule: str, where: str) -> None:
     """Two JSON values are equal, including the types of numbers."""
-    if expected == observed and _same_types(expected, observed):
+    if same_json(expected, observed):
         return
     if isinstance(expected, Mapping):
         expected, observed = difference(expected, observed)
     raise ContractViolation(check, rule, where, expected, observed)
-
-
-def _same_types(expected: Any, observed: Any) -> bool:
-    text = _dumped(expected)  # equal texts are the quick way to know it
-    return (text is not None and text == _dumped(observed)) or bool(_types(expected) == _types(observed))
-
-
-def _dumped(value: Any) -> bytes | None:
-    """A value as JSON, in which 1, 1.0 and true differ. None for one that orjson does not write."""
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # a large integer, half of a surrogate pair
-        return None
-
-
-def _types(value: Any) -> Any:
-    # In Python 1, 1.0 and True are equal; in JSON they differ.
-    if isinstance(value, dict):
-        return {name: _types(item) for name, item in value.items() if not isinstance(item, str)}
-    return [_types(item) for item in value] if isinstance(value, list) else type(value)
 
 
 def identifier(value: Any, known: Mapping[str, object], where: str) -> str:
@@ -143,6 +131,21 @@ def identifier(value: Any, known: Mapping[str, object], where: str) -> str:
             "isolation", "ids", f"{where}: id", "a unique id", f"{value}, which another resource has"
         )
     return value
+
+
+def lower_case(request: Any, rule: str, where: str) -> None:
+    """The text of an invoice or an LNURL is in lower case [invoices], so that its URI is, too."""
+    if isinstance(request, str) and request != request.lower():
+        raise ContractViolation("invoice_agrees", rule, f"{where}: invoice.request", request.lower(), request)
+
+
+def created_with(data: Any, where: str) -> None:
+    """`createdAt` of a Charge is the timestamp of its invoice [timestamps]. An unreadable one is found elsewhere."""
+    try:
+        at = iso(decode(data["invoice"]["request"]).timestamp_s * 1_000)
+    except (ValueError, TypeError, AttributeError, LookupError):
+        return
+    same({"createdAt": at}, {"createdAt": data.get("createdAt")}, "echo", "timestamps", f"{where}: as in its invoice")
 
 
 def invoice(charge: Charge, request: Any, node: bytes | None, hashes: Mapping[str, object], where: str) -> Bolt11:

@@ -26,7 +26,9 @@ from leyden.lab.actions.source_text import comment
 from leyden.server.printable import printable
 from leyden.server.version import VERSION
 
-SHOWN_BY_CURL = frozenset({"lifecycle", "echo", "errors_are_problems"})  # the checks whose violations the script sees
+SHOWN_BY_CURL = frozenset(
+    {"lifecycle", "echo", "answers_are_declared", "errors_are_problems"}
+)  # the checks whose violations the script sees
 _BY_ADAPTER = frozenset({"pay", "advance", "fail", "settle", "cancel", "rotate"})
 _PAYMENTS = ("settle", "hold")  # what the methods of an adapter are for
 _BY_REQUEST = frozenset({"create_charge", "create_static", "patch", "get", "pay_request", "invoice", "verify", "odd"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from leyden.harness.checks.clauses import DOCUMENT, at_pointer
 from leyden.harness.checks.violations import CHECKS, one_line
 from leyden.harness.steps import Step
 from leyden.server.contract.load import default_spec
@@ -162,7 +163,12 @@ def describe_violation(
 
 
 def rule_text(rule_id: str) -> str:
-    """The first paragraph of the entry of DECISIONS.md with this id; empty for a row of a lifecycle table."""
+    """The first paragraph of the entry of DECISIONS.md with this id, or the description of a place of the document;
+    empty for a row of a lifecycle table."""
+    if rule_id.startswith(f"{DOCUMENT}#/"):
+        place = at_pointer(rule_id.partition("#")[2])
+        text = place.get("description", "") if isinstance(place, Mapping) else ""
+        return " ".join(text.split()) if isinstance(text, str) else ""
     entry = rule_id.removeprefix("DECISIONS ")
     if entry == rule_id:
         return ""

@@ -195,6 +195,7 @@ class ExternalRun(Run):
         """Take the creation time of a new Charge from its first response."""
         lifetime_ms = charge.expires_at - charge.created_at
         charge.created_at = self._created_at(data, where)
+        checks.created_with(data, where)
         end = None if charge.parent is None else charge.parent.expires_at
         if end is not None:
             lifetime_ms = min(1_000 * LINK_EXPIRY_S, (end - charge.created_at) // 1_000 * 1_000)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from leyden.harness.checks import responses as checks
+from leyden.harness.checks.clauses import header_clause
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.records import Charge
 from leyden.harness.model.rules import MAX_SIGNING, RETENTION_MS, instant, iso
@@ -64,7 +65,7 @@ def _check_headers(run: Session, charge: Charge, headers: Mapping[str, str], bod
     wanted = {"content-type": "application/json", "leyden-event": delivery.event, "leyden-attempt": "1"}
     found: dict[str, Any] = {name: headers.get(name) for name in wanted}
     found["content-type"] = (found["content-type"] or "").partition(";")[0]
-    checks.same(wanted, found, check, rule, f"{where}: headers")
+    checks.same(wanted, found, check, header_clause(wanted, found), f"{where}: headers")
     message_id, stamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     owner = run.ids.setdefault(f"webhook-id {message_id}", delivery)
     if not message_id or owner is not delivery:

@@ -6,6 +6,7 @@ from typing import Any
 
 from leyden.harness.checks import headers
 from leyden.harness.checks import responses as checks
+from leyden.harness.checks.clauses import same_resource
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.http import (
     CHALLENGE,
@@ -162,7 +163,7 @@ def _compare_value(session: Session, value: Any, response: Response, where: str,
             if value.after:
                 session.reached["policy", "cursors", operation] = None
         case Charge() | StaticCharge():
-            checks.same(value.resource(), checks.success(response, "paths", where), "echo", "client-fields", where)
+            same_resource(value.resource(), checks.success(response, "paths", where), "echo", where)
             session.same_text(type(value).__name__, response.json["message"], f"{where}: message")
         case int():
             data = checks.success(response, "wallet", where)
@@ -175,7 +176,7 @@ def _compare_page(session: Session, page: Page, data: Any, following: Any, where
         observed = [one.get("id") if isinstance(one, dict) else one for one in data] if isinstance(data, list) else data
         checks.same([one["id"] for one in wanted], observed, "lifecycle", "lists", where)
         for one, other in zip(wanted, data, strict=True):
-            checks.same(one, other, "echo", "lists", where)
+            same_resource(one, other, "echo", where)
     if not isinstance(following, str | None) or (following is not None) != page.more:
         expected = "a cursor" if page.more else None
         raise ContractViolation("lifecycle", "lists", f"{where}: next", expected, following)

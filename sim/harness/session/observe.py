@@ -11,6 +11,7 @@ import orjson
 
 from leyden.harness.checks import messages
 from leyden.harness.checks import responses as checks
+from leyden.harness.checks.clauses import same_resource
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest, StaticCharge
 from leyden.harness.model.rules import iso
@@ -97,7 +98,7 @@ def check_list(
             )
             checks.same([one["id"] for one in page], observed, check, "lists", where)
             for one, other in zip(page, data, strict=True):
-                checks.same(one, other, "echo", "lists", where)
+                same_resource(one, other, "echo", where)
         last, following = first + limit >= len(expected), response.json["next"]
         if (following is None) != last or not isinstance(following, str | None):
             raise ContractViolation("lifecycle", "lists", f"{where}: next", None if last else "a cursor", following)

@@ -10,6 +10,7 @@ import orjson
 
 from leyden.harness.checks import headers
 from leyden.harness.checks import responses as checks
+from leyden.harness.checks.clauses import DOCUMENT, same_resource
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.http import CHALLENGE
@@ -279,7 +280,7 @@ class Session:
             return
         assert expected.record is not None, where
         if expected.record.id is not None:
-            checks.same(expected.record.resource(), data, "echo", expected.rule, where)
+            same_resource(expected.record.resource(), data, "echo", where)
         elif isinstance(expected.record, Charge):
             self.bind_charge(expected.record, data, where)
         else:
@@ -290,7 +291,7 @@ class Session:
     def bind_charge(self, charge: Charge, data: Any, where: str) -> None:
         """Take the id and the invoice of a new Charge from its first response, and check the rest."""
         charge.request = self._bind(charge, data, where)
-        checks.same(charge.resource(), data, "echo", "client-fields", where)
+        same_resource(charge.resource(), data, "echo", where)
         found = checks.invoice(charge, charge.request, self.node, self.hashes, where)
         self.node, charge.payment_hash = found.payee, found.payment_hash.hex()
         self.hashes[charge.payment_hash] = charge
@@ -298,15 +299,18 @@ class Session:
     def bind_static(self, static: StaticCharge, data: Any, where: str) -> None:
         """Take the id and the LNURL of a new Static Charge from its first response, and check the rest."""
         static.link = self._bind(static, data, where)
-        checks.same(static.resource(), data, "echo", "client-fields", where)
+        same_resource(static.resource(), data, "echo", where)
         checks.lnurl(static, static.link, self.target.base_url, where)
 
     def _bind(self, resource: Charge | StaticCharge, data: Any, where: str) -> Any:
         if not isinstance(data, dict) or not isinstance(data.get("invoice"), dict):
-            raise ContractViolation("echo", "client-fields", where, "a resource with an invoice", data)
+            place = f"{DOCUMENT}#/components/schemas/{type(resource).__name__}/properties/invoice"
+            raise ContractViolation("echo", place, where, "a resource with an invoice", data)
         resource.id = checks.identifier(data.get("id"), self.ids, where)
         self.ids[resource.id] = resource
-        return data["invoice"].get("request")
+        request = data["invoice"].get("request")
+        checks.lower_case(request, "invoices" if isinstance(resource, Charge) else "lnurl-pay", where)
+        return request
 
     def _read_secrets(self) -> None:
         for project in self.projects:
@@ -343,8 +347,9 @@ class Session:
         expected = resource.resource()
         if data != expected:
             status_differs = isinstance(data, dict) and data.get("status") != expected["status"]
-            rule = self.model.last_row(type(resource).__name__) if status_differs else "client-fields"
-            checks.same(expected, data, "lifecycle" if status_differs else "echo", rule, where)
+            if status_differs:
+                checks.same(expected, data, "lifecycle", self.model.last_row(type(resource).__name__), where)
+            same_resource(expected, data, "echo", where)
 
     def delivery_rows(self, charge: Charge) -> list[Any]:
         """The deliveries about a Charge as the control plane shows them, read once in a step."""
