@@ -6,10 +6,9 @@
 
 `leyden qa init` writes a hooks file with these lines and a `schemathesis.toml` that loads it. The checks are
 `callback_contract`, `lifecycle`, `echo`, `isolation`, `invoice_agrees`, `answers_are_declared` and
-`errors_are_problems`; the section
-`[checks.NAME]` of `schemathesis.toml` can disable each. They compare responses with the rules of the specification, and
-read the latest Charges again after each response, so run one worker. The document is the service's, or
-`/sandbox/v1/merged.json` of a served Leyden, whose callbacks are then checked too.
+`errors_are_problems`; the section `[checks.NAME]` of `schemathesis.toml` can disable each. They compare responses with
+the rules of the specification, and read the latest Charges again after each response, so run one worker. The document
+is the service's, or `/sandbox/v1/merged.json` of a served Leyden, whose callbacks are then checked too.
 """
 
 from __future__ import annotations

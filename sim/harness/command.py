@@ -25,7 +25,7 @@ from leyden.harness.reports.formats import FORMATS
 from leyden.harness.reports.results import CampaignReport, FoundViolation
 from leyden.harness.runs.cases import Case, read_case, replay
 from leyden.harness.runs.specification import document_hash
-from leyden.harness.targets.adapter import NO_ADAPTER, load_adapter
+from leyden.harness.targets.adapter import NO_ADAPTER, adapter_from, load_adapter
 from leyden.harness.targets.served import ExternalService, ServedLeyden, public_url, target_at
 from leyden.harness.targets.target import SERVED, InProcess, Target
 from leyden.json_files import VersionWarning, read_text, shown
@@ -352,7 +352,7 @@ def _write_case(folder: Path, number: int, found: FoundViolation) -> Path:
     _write(path, found.case.dumps())
     for form, ending in EXPORT_FORMATS.items():
         try:
-            text = EXPORTS[form](found.case)
+            text = EXPORTS[form](replace(found.case, adapter=adapter_from(found.case.adapter, Path(), folder)))
         except LeydenError as error:  # curl cannot restart a service, for example
             print(f"no {form} file for {path.name}: {error}", file=sys.stderr)
             continue

@@ -21,8 +21,10 @@ import pytest
 
 from leyden.__main__ import main
 from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.command import _write_cases
 from leyden.harness.conformance.scenario import charge
 from leyden.harness.reports.exports import ExportError, as_curl, as_notebook, as_pytest
+from leyden.harness.reports.results import CampaignReport, FoundViolation
 from leyden.harness.runs.cases import Case, play, read_case, with_result
 from leyden.harness.steps import Step
 from leyden.harness.targets.adapter import TargetError
@@ -335,3 +337,35 @@ def test_a_script_that_does_not_compare_what_the_case_found_says_so(
         done = script_of(case, tmp_path / "shop.py", service.url)
     assert done.returncode == (3 if words else 0), done.stdout + done.stderr
     assert f"not checked: {words}" in done.stdout if words else done.stdout.endswith("\nno violation\n")
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="install curl to run the scripts that call it")
+def test_what_is_written_finds_a_relative_adapter_from_its_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with foreign_service("trimmed") as service:
+        (tmp_path / "shop.py").write_text(f"class Adapter:\n    callback_url = {service.callback_url!r}\n")
+        monkeypatch.chdir(tmp_path)
+        steps: tuple[Step, ...] = (charge("c1", description=" tea ", callbackUrl="http://r1.inbox.localhost/hook"),)
+        target = target_at("another implementation", service.url, api_key="key-1", adapter="shop.py")
+        case = with_result(Case(steps), play(Case(steps), target), target)
+        report = CampaignReport(violations=[FoundViolation("random-walk", case, (), service.url)])
+        assert case.adapter == "shop.py"
+        _write_cases(report, "found/cases")
+        environment = {**os.environ, "LEYDEN_API_KEY": "key-1"}
+        environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        [script] = (tmp_path / "found" / "cases").glob("*.sh")
+        [test] = (tmp_path / "found" / "cases").glob("*.py")
+        for place in (tmp_path, script.parent, Path("/")):
+            monkeypatch.chdir(place)
+            run: dict[str, Any] = {"env": environment, "capture_output": True, "text": True, "check": False}
+            done = subprocess.run(["sh", os.path.relpath(script)], **run)
+            assert done.returncode == 1, done.stdout + done.stderr
+            space: dict[str, Any] = {"__file__": os.path.relpath(test)}
+            monkeypatch.setenv("LEYDEN_API_KEY", "key-1")
+            exec(compile(test.read_text(), test.name, "exec"), space)
+            with pytest.raises(AssertionError, match="Contract violation"):
+                space["test_there_is_no_violation"]()
+    assert main(["adapter", "--check", "shop.py", service.url]) == 2
+    words = "there is no adapter 'shop.py' in the directory from which this is run: give its path"
+    assert words in capsys.readouterr().err

@@ -59,7 +59,7 @@ def test_a_run_with_the_written_files_finds_what_a_stock_run_does_not(
         assert plain.returncode == 0, plain.stdout[-4_000:] + plain.stderr
         found = st_run(url, ours)
     assert found.returncode == 1, found.stdout[-4_000:] + found.stderr
-    assert "echo: DECISIONS client-fields" in found.stdout
+    assert "echo: charges.openapi.yaml#/components/schemas/Charge/properties/description" in found.stdout
     with Sandbox(api_key="leyden") as sandbox:
         clean = st_run(sandbox.serve(), ours)
     assert clean.returncode == 0, clean.stdout[-4_000:] + clean.stderr

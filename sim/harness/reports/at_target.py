@@ -10,6 +10,7 @@ from pprint import pformat
 
 from leyden.harness.runs.cases import Case
 from leyden.harness.runs.describe import describe_step
+from leyden.harness.targets.adapter import is_relative
 from leyden.lab.actions.source_text import comment
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps, plain
 from leyden.server.printable import printable
@@ -29,14 +30,16 @@ def runs_at_target(case: Case) -> bool:
 
 
 def pytest_at_target(case: Case, title: str) -> str:
-    """A pytest file that fails with the report as long as the target has the violation."""
+    """A pytest file that fails with the report as long as the target has the violation. A relative path of the adapter
+    is from the folder of the file."""
+    file = ", __file__" if is_relative(case.adapter) else ""
     return (
         f"{comment(title)}\n#\n{comment(case.describe())}\n#\n{_ENVIRONMENT}\n{_WRITTEN_BY}\n\n"
         f"{_IMPORTS}from leyden.harness.runs.cases import read_case, replay\n\n"
         f"{_case(case)}\n\n\n"
         "def test_there_is_no_violation():\n"
         "    case = read_case(CASE)\n"
-        "    replay(case, target_of(case, os.environ)).check()\n"
+        f"    replay(case, target_of(case, os.environ{file})).check()\n"
     )
 
 

@@ -21,6 +21,7 @@ from leyden.harness.runs.external import NEVER_DONE
 from leyden.harness.runs.run import Run
 from leyden.harness.session.exchanges import Request
 from leyden.harness.steps import Step
+from leyden.harness.targets.adapter import is_relative
 from leyden.harness.targets.target import EXTERNAL, SECOND_API_KEY, Headers, InProcess, Response
 from leyden.lab.actions.source_text import comment
 from leyden.server.printable import printable
@@ -74,7 +75,8 @@ def shell_at_target(case: Case, title: str) -> str:
     lines = ["#!/bin/sh", comment(title), "#", comment(case.describe()), "#"]
     lines += [comment(f"Written by Leyden {VERSION}."), ""]
     lines += [f"LEYDEN_TARGET=${{LEYDEN_TARGET:-{shlex.quote(case.target)}}}"]
-    lines += [f"LEYDEN_ADAPTER=${{LEYDEN_ADAPTER:-{shlex.quote(case.adapter or 'none')}}}", _HEAD]
+    folder = '"$(dirname "$0")"/' if is_relative(case.adapter) else ""  # a relative path is from that of the script
+    lines += [f"LEYDEN_ADAPTER=${{LEYDEN_ADAPTER:-{folder}{shlex.quote(case.adapter or 'none')}}}", _HEAD]
     if any(step["do"] in _BY_ADAPTER for step in case.steps) or address in case.dumps():
         lines += ["CALLBACK_URL=${CALLBACK_URL:-$(call_adapter callback_url)}", f": ${{CALLBACK_URL:={address}}}", ""]
     names: dict[str, str] = {address: "CALLBACK_URL"}

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.runs.cases import Case, CaseError, start_run
 from leyden.harness.steps import Step
+from leyden.harness.targets.adapter import adapter_from
 from leyden.harness.targets.served import ExternalService, ServedLeyden, target_at
 from leyden.harness.targets.target import Headers, Response
 
 HttpService = ServedLeyden | ExternalService
 
 
-def target_of(case: Case, environment: Mapping[str, str]) -> HttpService:
+def target_of(case: Case, environment: Mapping[str, str], file: str = "") -> HttpService:
     """The target over HTTP that a case was run on, with the API keys of the environment.
 
     `LEYDEN_API_KEY` and `LEYDEN_SECOND_API_KEY` are the keys; `LEYDEN_TARGET` and `LEYDEN_ADAPTER` replace the URL and
-    the adapter of the case. The adapter is a program, which is run. Raises `CaseError` for a case without a URL.
+    the adapter of the case, whose relative path is from the folder of `file`, if that is given, and else from the
+    present directory. The adapter is a program, which is run. Raises `CaseError` for a case without a URL.
     """
     url = environment.get("LEYDEN_TARGET") or case.target
     if not url:
         raise CaseError(f"{case.origin or case.name} has no target: give its URL in LEYDEN_TARGET")
+    adapter = adapter_from(case.adapter, Path(file).resolve().parent, Path()) if file else case.adapter
     return target_at(
         case.found_on,
         url,
         api_key=environment.get("LEYDEN_API_KEY", ""),
         second_api_key=environment.get("LEYDEN_SECOND_API_KEY", ""),
-        adapter=environment.get("LEYDEN_ADAPTER") or case.adapter,
+        adapter=environment.get("LEYDEN_ADAPTER") or adapter,
     )
 
 

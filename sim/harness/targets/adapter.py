@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from base64 import b64decode
@@ -207,13 +208,35 @@ def load_adapter(text: str) -> object | None:
         adapter: object = found() if isinstance(found, type) else found
     except KeyboardInterrupt:
         raise
+    except FileNotFoundError as error:
+        if not place.endswith(".py") or Path(place).exists():
+            raise InputError(_not_imported(text, error)) from error
+        start = "" if Path(place).is_absolute() else " in the directory from which this is run"
+        raise InputError(f"there is no adapter {printable(place)!r}{start}: give its path") from error
     except BaseException as error:  # the module is a user's program
-        raise InputError(
-            f"the adapter {printable(text)!r} cannot be imported: {why(error)}; correct the module"
-        ) from error
+        raise InputError(_not_imported(text, error)) from error
     for each in ("callback_url", HOLD_LIMIT, *ADAPTER_METHODS):
         adapter_attribute(adapter, each)  # raises before anything is sent
     return adapter
+
+
+def _not_imported(text: str, error: BaseException) -> str:
+    return f"the adapter {printable(text)!r} cannot be imported: {why(error)}; correct the module"
+
+
+def adapter_from(text: str, base: Path, folder: Path) -> str:
+    """The name of an adapter that is given from the directory `base`, as it must be given from `folder`: another
+    relative path of its file."""
+    if not is_relative(text):
+        return text
+    path, colon, name = (text, "", "") if text.endswith(".py") else text.rpartition(":")
+    return os.path.relpath(base / path, folder) + colon + name
+
+
+def is_relative(text: str) -> bool:
+    """Whether a name of an adapter is the relative path of a file."""
+    path = text if text.endswith(".py") else text.rpartition(":")[0]
+    return path.endswith(".py") and not Path(path).is_absolute()
 
 
 def _imported(name: str) -> ModuleType:
