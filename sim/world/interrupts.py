@@ -1,14 +1,16 @@
-"""Ctrl-C while a world changes: the interrupt waits until the change is complete.
+"""Signals while a world changes: their handlers wait until the change is complete.
 
-Python raises `KeyboardInterrupt` between any two instructions, also at the very start of an `__exit__`, where no code
-can undo a change any more. So the outermost change of the main thread replaces the handler of SIGINT while it lasts. A
-signal is then kept for the former handler, which is called between two events of a run (`between_events`) or after the
-change: whatever it raises leaves the state between two events. It is restored at the end, unless somebody else has
-replaced the handler meanwhile.
+Python calls the handler of a signal between any two instructions, also at the very start of an `__exit__`, where no
+code can undo a change any more if the handler raises: `KeyboardInterrupt` at Ctrl-C, or the exception of a time limit
+at SIGALRM. So the outermost change of the main thread replaces the handlers while it lasts. A signal is then kept for
+its former handler, which is called between two events of a run (`between_events`) or after the change: whatever it
+raises leaves the state between two events. Handlers are restored at the end, unless somebody else has replaced them
+meanwhile.
 
-Code from outside that runs within a change is entered by `allowed()`: there an interrupt is raised at once, and the
-change is rolled back like for any other exception. Only the main thread gets signals; in any other thread, and where
-SIGINT is ignored or ends the process, nothing here has an effect.
+Code from outside that runs within a change is entered by `allowed()`: there a handler is called at once, and the change
+is rolled back like for any other exception. Only the main thread gets signals; in any other thread, and for signals
+that are ignored or left to the system, nothing here has an effect. SIGPROF is left alone: the handlers of profilers
+look at what runs.
 """
 
 from __future__ import annotations
@@ -16,36 +18,41 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]
 import logging
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from signal import SIGINT as SIGINT_NAME
 from threading import get_ident, main_thread
 from types import FrameType
 from typing import Any
 
 from leyden.server.system.clock import stopwatch
 
-# Every request replaces the handler. `signal.signal` converts to and from enumerations, which takes ten times as long
-# as the function behind it.
+# Every request replaces handlers. `signal.signal` converts to and from enumerations, which takes ten times as long as
+# the function behind it.
 _getsignal, _signal_to = _signal.getsignal, _signal.signal
-SIGINT = int(SIGINT_NAME)
-# A change that takes longer is taken for one that hangs: the next interrupt is raised within it.
+_NAMES = ("SIGINT", "SIGALRM", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGVTALRM", "SIGXCPU", "SIGBREAK")
+# Those that come from outside, or from a time limit, at any instant.
+SIGNALS = tuple(int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name))
+# A change that takes longer is taken for one that hangs: the next signal of the same kind is handled within it.
 PATIENCE_S = 2.0
+
+Handler = Callable[[int, FrameType | None], Any]
 
 log = logging.getLogger("leyden")
 
 
 class DeferredInterrupts:
-    """The interrupts of this process. `enter` and `leave` mark a change; changes may be inside one another."""
+    """The signals of this process. `enter` and `leave` mark a change; changes may be inside one another."""
 
-    __slots__ = ("_allowed", "_depth", "_former", "_main", "_stops", "_waited_s", "pending")
+    __slots__ = ("_allowed", "_depth", "_formers", "_main", "_restoring", "_stops", "_waited_s", "pending")
 
     def __init__(self) -> None:
-        self.pending = False  # an interrupt waits
+        self.pending: list[int] = []  # the signals that wait
         self._depth = 0
         self._stops = False  # whether the outermost change may end between two events
         self._allowed = False
-        self._former: Callable[[int, FrameType | None], Any] = _no_handler
+        self._restoring = False  # at the end of the outermost change
+        self._formers: dict[int, Handler] = {}
         self._waited_s: Callable[[], float] = stopwatch()
         self.find_main_thread()
 
@@ -60,32 +67,45 @@ class DeferredInterrupts:
         if self._depth:
             self._depth += 1
             return
-        former = _getsignal(SIGINT)
-        if not callable(former):
+        formers: dict[int, Handler] = {}
+        for number in SIGNALS:
+            former = _getsignal(number)
+            if callable(former):
+                # Where an exception has kept `leave` from restoring it, `_defer` has the one that it had replaced.
+                formers[number] = self._formers[number] if former == self._defer else former
+        if not formers:
             return
-        self.pending = False
-        _signal_to(SIGINT, self._defer)  # an interrupt that came before is raised by this call, and nothing has changed
-        self._former, self._stops, self._depth = former, stops, 1
+        self._formers = formers
+        try:
+            for number in formers:  # a signal that came before is handled here, and nothing has changed
+                _signal_to(number, self._defer)
+            self._stops, self._depth = stops, 1
+        except BaseException:
+            self._restore()
+            raise
 
     def leave(self) -> None:
-        """A change ends. At the end of the outermost one, an interrupt that waits is handled."""
+        """A change ends. At the end of the outermost one, the signals that wait are handled."""
         if not self._depth or get_ident() != self._main:
             return
         if self._depth > 1:
             self._depth -= 1
             return
-        pending, self.pending = self.pending, False
-        self._allowed = False
+        self._allowed, self._restoring = False, True
         self._depth = 0
-        if _getsignal(SIGINT) == self._defer:
-            _signal_to(SIGINT, self._former)
-        if pending or self.pending:
-            self.pending = False
-            self._former(SIGINT, None)
+        try:
+            self._restore()
+        except BaseException:  # a handler that was restored first has raised
+            self._restore()
+            raise
+        finally:
+            self._restoring = False
+            if self.pending:
+                self._handle_all()
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Inside, an interrupt waits until the end: for imports, because a package that is imported in part, such as
+        """Inside, a signal waits until the end: for imports, because a package that is imported in part, such as
         numpy, cannot be imported again in this process."""
         self.enter()
         try:
@@ -99,47 +119,66 @@ class DeferredInterrupts:
             self._stops = stops
 
     def between_events(self) -> None:
-        """Handle an interrupt that waits, if the outermost change may end here. Called when `pending`."""
+        """Handle the signals that wait, if the outermost change may end here. Called when there are `pending` ones."""
         if self._stops and get_ident() == self._main:
-            self.pending = False
-            self._former(SIGINT, None)
+            self._handle()
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Inside, code from outside runs: an interrupt is raised at once."""
+        """Inside, code from outside runs: a signal is handled at once."""
         if get_ident() != self._main or not self._depth:
             yield
             return
         before, self._allowed = self._allowed, True
         try:
-            if self.pending:
-                self._raise_now(None)
+            while self.pending:
+                self._handle_now(self.pending.pop(0), None)
             yield
         finally:
             self._allowed = before
 
+    def _handle(self) -> None:
+        # Those after one that raises wait on.
+        while self.pending:
+            number = self.pending.pop(0)
+            self._formers[number](number, None)
+
+    def _handle_all(self) -> None:
+        try:
+            self._handle()
+        finally:
+            if self.pending:
+                self._handle_all()
+
+    def _restore(self) -> None:
+        for number, former in self._formers.items():
+            if _getsignal(number) == self._defer:
+                _signal_to(number, former)
+
     def _defer(self, number: int, frame: FrameType | None) -> None:
-        if self._allowed:
-            self._raise_now(frame)
-        elif not self.pending:
-            self.pending, self._waited_s = True, stopwatch()
+        if self._allowed or not (self._depth or self._restoring):
+            self._handle_now(number, frame)
+        elif number not in self.pending:
+            if not self.pending:
+                self._waited_s = stopwatch()
+            self.pending.append(number)
         elif self._waited_s() >= PATIENCE_S:
-            log.warning(
-                "interrupted within a change that took more than %s s: it may be half done, so continue with a saved "
-                "sandbox or a new one",
-                PATIENCE_S,
-            )
-            self._raise_now(frame)
+            self.pending.remove(number)
+            try:
+                self._handle_now(number, frame)
+            except BaseException:
+                log.warning(
+                    "interrupted within a change that took more than %s s: it may be half done, so continue with a "
+                    "saved sandbox or a new one",
+                    PATIENCE_S,
+                )
+                raise
 
-    def _raise_now(self, frame: FrameType | None) -> None:
+    def _handle_now(self, number: int, frame: FrameType | None) -> None:
         # What handles the exception is not interrupted again.
-        allowed, self._allowed, self.pending = self._allowed, False, False
-        self._former(SIGINT, frame)
+        allowed, self._allowed = self._allowed, False
+        self._formers[number](number, frame)
         self._allowed = allowed
-
-
-def _no_handler(number: int, frame: FrameType | None) -> None:
-    """Nothing was replaced yet."""
 
 
 interrupts = DeferredInterrupts()

@@ -78,10 +78,11 @@ def repeated(sandbox: Sandbox) -> Sandbox:
 
 @contextmanager
 def signal_at(
-    number: int, *, opcodes: bool = False, calls: Sequence[int] = ()
+    number: int, *, opcodes: bool = False, calls: Sequence[int] = (), sent: int = signal.SIGINT
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Send SIGINT to this process at the line (or instruction) of Leyden with this number, counted inside the block;
-    0 sends none. Yields two lists: one item, the lines so far; and the lines before each call of a function of Leyden.
+    """Send SIGINT, or another signal, to this process at the line (or instruction) of Leyden with this number, counted
+    inside the block; 0 sends none. Yields two lists: one item, the lines so far; and the lines before each call of a
+    function of Leyden.
 
     `calls`, the second list of an earlier block, leaves out the tracing of the calls that end before that line: only
     the last call before it, those that contain it, and what follows are traced.
@@ -94,7 +95,7 @@ def signal_at(
         if event == counted:
             lines[0] += 1
             if lines[0] == number:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(sent)
         return count
 
     def observe(frame: FrameType) -> None:
@@ -124,10 +125,18 @@ def signal_at(
         sys.settrace(before)
 
 
-def interrupted(act: Act, sandbox: Sandbox, number: int, *, opcodes: bool = False, calls: Sequence[int] = ()) -> bool:
+def interrupted(
+    act: Act,
+    sandbox: Sandbox,
+    number: int,
+    *,
+    opcodes: bool = False,
+    calls: Sequence[int] = (),
+    sent: int = signal.SIGINT,
+) -> bool:
     """Whether `act` was interrupted at this line."""
     try:
-        with signal_at(number, opcodes=opcodes, calls=calls):
+        with signal_at(number, opcodes=opcodes, calls=calls, sent=sent):
             act(sandbox)
     except KeyboardInterrupt:
         return True
@@ -154,6 +163,20 @@ NETWORKS = {"direct": {}, "line": {"network": "line:3"}, "scale-free": {"network
 @pytest.mark.parametrize("opcodes", deep_except({"lines": False, "instructions": True}, "instructions"))
 @pytest.mark.parametrize("options", deep_except(NETWORKS, "direct", "line"))
 def test_a_run_that_is_interrupted_at_any_line_stops_between_two_events(options: Any, opcodes: bool) -> None:
+    check_runs(options, opcodes, signal.SIGINT)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="there is no SIGALRM on this platform")
+@pytest.mark.parametrize("opcodes", deep_except({"lines": False, "instructions": True}, "lines"))
+def test_the_exception_of_a_time_limit_stops_a_run_between_two_events(opcodes: bool) -> None:
+    """As a handler of SIGALRM raises it, such as that of pytest-timeout."""
+    with handler(signal.default_int_handler, signal.SIGALRM):
+        check_runs({}, opcodes, signal.SIGALRM)
+        assert signal.getsignal(signal.SIGALRM) is signal.default_int_handler
+
+
+def check_runs(options: Any, opcodes: bool, sent: int) -> None:
+    """Interrupt a run at some of its lines: it stops between two events, and goes on as if nothing had been."""
     start = shop(**options)
     twin = start.fork("main")
     twin.run()
@@ -163,7 +186,7 @@ def test_a_run_that_is_interrupted_at_any_line_stops_between_two_events(options:
     for number in numbers:
         sandbox = start.fork("main")
         before = sandbox.world.clock.event_count
-        interrupted(lambda sandbox: sandbox.run(), sandbox, number, opcodes=opcodes, calls=calls)
+        interrupted(lambda sandbox: sandbox.run(), sandbox, number, opcodes=opcodes, calls=calls, sent=sent)
         ran = sandbox.world.clock.event_count - before
         if ran not in after_events:
             steady = start.fork("main")
@@ -346,12 +369,12 @@ def test_the_stop_button_of_a_notebook_stops_between_two_events() -> None:
 
 
 @contextmanager
-def handler(function: Any) -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, function)
+def handler(function: Any, number: int = signal.SIGINT) -> Iterator[None]:
+    before = signal.signal(number, function)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
 
 
 def test_a_handler_that_does_not_raise_is_called_between_two_events_and_the_run_continues() -> None:
@@ -380,6 +403,34 @@ def test_a_signal_without_a_handler_is_left_to_the_system(action: Any) -> None:
                 sandbox.run()
         sandbox.step()
         assert signal.getsignal(signal.SIGINT) is action
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="there is no SIGALRM on this platform")
+def test_signals_that_wait_together_are_all_handled_although_the_first_one_raises() -> None:
+    start = shop()
+    twin = start.fork("main")
+    twin.run()
+    sandbox, calls = start.fork("main"), list[int]()
+
+    def both(key: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGALRM)
+        assert calls == []  # both wait
+
+    def count(number: int, frame: FrameType | None) -> None:
+        calls.append(number)
+
+    sandbox.world.clock.on("own", both)
+    with sandbox.world.exclusive():
+        sandbox.world.clock.call_at(0, 3, "own", "")
+    with handler(count, signal.SIGALRM):
+        with pytest.raises(KeyboardInterrupt):
+            sandbox.run()
+        assert signal.getsignal(signal.SIGALRM) is count
+    assert calls == [signal.SIGALRM]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    sandbox.run()
+    assert [one.status for one in sandbox.charges] == [one.status for one in twin.charges]
 
 
 def test_a_handler_that_is_set_during_a_run_stays() -> None:
