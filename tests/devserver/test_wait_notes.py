@@ -421,6 +421,40 @@ def test_a_static_charge_that_had_a_callback_url_is_waited_for_while_a_delivery_
     assert "the next attempt" in sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": made})["note"]
 
 
+@pytest.mark.parametrize("behaviour", ["pays", "never"])
+@pytest.mark.parametrize("to", [None, "static", "address"])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_the_customers_of_traffic_are_a_way_to_the_delivery(
+    sandbox: Sandbox, behaviour: str, to: str | None, is_named: bool
+) -> None:
+    made = tips(sandbox, identifier="tips@shop.example", maxAmount="500000000")
+    static = sandbox.static_charges[made]
+    target = {None: None, "static": static, "address": "tips@shop.example"}[to]
+    sandbox.traffic(
+        "1/h", amount="5000", count=4, to=target, behaviours=behaviour, callbackUrl=None if to else HOOK, patience=None
+    )
+    wanted = {"chargeId": made} if is_named else {}
+    wait = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", wanted)
+    customer = re.search(r", or advance the clock to (\S+), when the next customer of traffic 1 comes", wait["note"])
+    # No callback comes with the expiry of a payment of a Static Charge.
+    is_way = to is None and not is_named if behaviour == "never" else to is not None or not is_named
+    assert (customer is not None) == is_way, wait["note"]
+    for _ in range(40 if customer else 0):
+        if wait["reached"]:
+            break
+        [instant] = re.findall(r"advance the clock to ([0-9TZ:.-]+)", wait["note"])[-1:] or [None]
+        sandbox.advance_to(instant) if instant else sandbox.advance("0s" if "by 0s" in wait["note"] else "1s")
+        wait = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", wanted)
+    assert wait["reached"] == (customer is not None), wait
+
+
+@pytest.mark.parametrize("url", [None, HOOK])
+def test_customers_whose_charges_send_no_callback_are_none(sandbox: Sandbox, url: str | None) -> None:
+    sandbox.traffic("1/h", amount="5000", count=4, callbackUrl=url)
+    wait = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"event": "charge.error"} if url else {})
+    assert "customer" not in wait["note"]
+
+
 @pytest.fixture(scope="module")
 def client():
     with served_leyden("--rate", "1", "--start", "2030-01-01T00:00:00Z") as client:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from leyden.callbacks import faults
 from leyden.callbacks.receivers import is_built_in
+from leyden.devserver.control.callbacks.customers import next_customer
 from leyden.devserver.control.callbacks.dead_ends import (
     ANY,
     condition_of,
@@ -100,7 +101,9 @@ async def _of_resource(world: World, wanted: Mapping[str, Any]) -> str:
     if unsendable := _unsendable(world, wanted, static):
         return unsendable
     if static["status"] == service.static_charges.lifecycle.table.initial:
-        return f"no payment of the Static Charge is open: pay it (POST /sandbox/v1/payments){_only_if(wanted)}"
+        customer = next_customer(world, wanted.get("event"), charge_id)
+        ways = ["pay it (POST /sandbox/v1/payments)", *([] if customer is None else [customer[1]])]
+        return f"no payment of the Static Charge is open: {', or '.join(ways)}{_only_if(wanted)}"
     change = f"raise its allowedSlots (PATCH /v0/static-charges/{charge_id})"
     return f"the Static Charge is {static['status']} and takes no payment: {change}, or create another one"
 
@@ -142,6 +145,7 @@ async def _of_any(world: World, event: str | None, pending: int) -> str:
     """What brings a callback with this event, of any Charge, besides those of `pending` deliveries."""
     charges, initial = world.service.charges.charges, world.service.charges.lifecycle.table.initial
     unpaid = charges.counts("status").get((initial,), 0)
+    customer = next_customer(world, event)
     scheduled = await _first_payment(world, event), await _first_expiry(world, event)
     one = await _open_charge(world, {"status": initial}, event)
     by_itself = min((found for found in scheduled if found is not None), default=None)
@@ -158,12 +162,14 @@ async def _of_any(world: World, event: str | None, pending: int) -> str:
         ways = [*filter(None, [now]), *ways]
     are = "no delivery is" if not pending else "1 delivery is" if pending == 1 else f"{pending} deliveries are"
     if ways:
+        ways += [] if customer is None or (by_itself is not None and by_itself < customer) else [customer[1]]
         have = "1 pending Charge has" if unpaid == 1 else f"{unpaid} pending Charges have"
         return f"{are} pending, and {have} sent none: {', or '.join(ways)}"
     start = "and no Charge is pending"
     if unpaid:
         start = "and the 1 pending Charge sends none" if unpaid == 1 else f"and the {unpaid} pending Charges send none"
-    return f"{are} pending, {start}: {creation_text(world, event)}"
+    ways = [creation_text(world, event), *([] if customer is None else [customer[1]])]
+    return f"{are} pending, {start}: {', or '.join(ways)}"
 
 
 async def _first_payment(world: World, event: str | None) -> tuple[int, str] | None:
