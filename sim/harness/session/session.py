@@ -307,8 +307,7 @@ class Session:
             place = f"{DOCUMENT}#/components/schemas/{type(resource).__name__}/properties/invoice"
             raise ContractViolation("echo", place, where, "a resource with an invoice", data)
         resource.id = checks.identifier(data.get("id"), self.ids, where)
-        self.ids[resource.id] = resource
-        request = data["invoice"].get("request")
+        self.ids[resource.id], request = resource, data["invoice"].get("request")
         checks.lower_case(request, "invoices" if isinstance(resource, Charge) else "lnurl-pay", where)
         return request
 
