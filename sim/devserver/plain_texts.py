@@ -52,14 +52,18 @@ class PlainText:
     them stand for one depends on how deep they are escaped. `place` gives the part of the text that bytes come from.
 
     With `as_characters`, a `\\xe9` is the character U+00E9, as Python writes it in a text, and else a byte. With
-    `with_letters` a `\\n` is the letter and a `\\101` the digits, and else the end of a line and a byte.
+    `with_letters` a `\\n` is the letter and a `\\101` the digits, and else the end of a line and a byte. With
+    `keeps_lines` a line that may be folded Base64 ends where it ends.
     """
 
-    def __init__(self, text: str, *, as_characters: bool = False, with_letters: bool = False) -> None:
+    def __init__(
+        self, text: str, *, as_characters: bool = False, with_letters: bool = False, keeps_lines: bool = False
+    ) -> None:
         self._as_characters = as_characters
         self._with_letters = with_letters
+        self._keeps_lines = keeps_lines
         self._reads_slashes = False
-        self.has_backslashes = self.has_bytes = False  # whether the other ways to read may differ
+        self.has_backslashes = self.has_bytes = self.has_folds = False  # whether the other ways to read may differ
         self._levels: list[tuple[list[int], list[_Piece]]] = []
         self.data = self._read(text, is_first=True)
         for _ in range(_DEPTH - 1):
@@ -142,7 +146,8 @@ class PlainText:
                 return self._kept(escape, "")
             case "entity":
                 return unescape(unescape(unescape(escape))).encode("utf-8", "surrogatepass")
-        return b""  # of a fold
+        self.has_folds = True
+        return escape.encode() if self._keeps_lines else b""
 
     def _kept(self, escape: str, body: str) -> bytes:
         """An escape that is not read: backslashes are removed at last, because another escape may begin with them."""

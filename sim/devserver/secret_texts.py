@@ -32,9 +32,11 @@ _HEX_BYTES = re.compile(rb"(?:(?:0x)?[0-9a-f]{2}[:\-, ]{1,2}){7,}(?:0x)?[0-9a-f]
 _NUMBER = rb"""(?:["']?[0-9]{1,4}["']?\s?[:=]\s?)?-?[0-9]{1,3}(?![0-9])"""
 _NUMBERS = re.compile(rb"(?:" + _NUMBER + rb"(?:,\s{0,20}|\s{1,20})){7,}" + _NUMBER)
 _VALUE = re.compile(rb"-?[0-9]{1,3}(?=[,\s]|\Z)")
-# The lines of a dump: a place, and bytes in hexadecimal digits, alone or in pairs.
-_DUMPED = rb"(?<![0-9a-f])[0-9a-f]{4,8}:?[ \t]{1,4}((?:[0-9a-f]{2}){1,2}(?: {1,2}(?:[0-9a-f]{2}){1,2}){0,15})"
-_DUMP_LINE, _DUMP = re.compile(_DUMPED), re.compile(rb"(?:" + _DUMPED + rb".*\n?)+")
+# The lines of a dump: a place, and bytes in hexadecimal digits, alone or in pairs. Two spaces are in the middle of 16
+# bytes, or before the characters, which may be digits themselves: a dump is read in both ways.
+_DUMPED = rb"(?<![0-9a-f])[0-9a-f]{4,8}:?[ \t]{1,4}((?:[0-9a-f]{2}){1,2}(?: {1,%d}(?:[0-9a-f]{2}){1,2}){0,15})"
+_DUMP_LINES = re.compile(_DUMPED % 1), re.compile(_DUMPED % 2)
+_DUMP = re.compile(rb"(?:" + _DUMPED % 2 + rb".*\n?)+")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _CUT = "..."
 
@@ -211,8 +213,9 @@ class _Haystack:
                 raw = b"".join(bytes([one % 256]) if -129 < one < 256 else b" " for one in some)
                 listed.append((found, raw))
         for found in _DUMP.finditer(self._of["hex"]):
-            lines = [line[1].replace(b" ", b"") for line in _DUMP_LINE.finditer(found[0])]
-            listed.append((found, bytes.fromhex(b"".join(lines).decode())))
+            for pattern in _DUMP_LINES:
+                lines = [line[1].replace(b" ", b"") for line in pattern.finditer(found[0])]
+                listed.append((found, bytes.fromhex(b"".join(lines).decode())))
         for found, raw in listed:
             for form in forms:
                 if form.kind == "plain" and form.data in raw:
@@ -256,8 +259,9 @@ def _readings(text: str) -> Iterator[PlainText]:
     yield plain
     for letters in (False, True) if plain.has_backslashes else (False,):
         for characters in (False, True) if plain.has_bytes else (False,):
-            if letters or characters:
-                yield PlainText(text, with_letters=letters, as_characters=characters)
+            for lines in (False, True) if plain.has_folds else (False,):
+                if letters or characters or lines:
+                    yield PlainText(text, with_letters=letters, as_characters=characters, keeps_lines=lines)
 
 
 def _joined(hits: Iterable[_Hit]) -> Iterator[_Hit]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from html import escape
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import quote
 
@@ -129,6 +130,16 @@ def test_a_secret_is_found_in_every_encoding(secret: str | bytes, beside: str, d
         json.dumps(repr(form)),
     ):
         assert text.strip("'\"") not in hidden.text(f"[{text}]"), (secret, text)
+
+
+@given(st.binary(min_size=16, max_size=16), st.randoms())
+def test_a_key_as_leyden_issues_it_is_found_in_the_lines_of_all_encodings(digits: bytes, draw: Random) -> None:
+    """Its hexadecimal digits are digits of a dump, too, and a line may end where folded Base64 ends."""
+    key = f"leyden_{digits.hex()}"
+    forms = sorted(encodings(key))
+    draw.shuffle(forms)
+    text = Secrets([key]).text("\n".join(forms))
+    assert not [form for form in forms if form in text]
 
 
 @given(st.binary(min_size=24, max_size=40), st.integers(0, 60), st.integers(0, 60))
