@@ -216,6 +216,11 @@ def make_directory(directory: Path) -> None:
                 sync_directory(place.parent)
         directory.mkdir(exist_ok=True)  # raises when it is a file
     except OSError as error:
+        file = next(
+            (one for one in (*reversed(directory.parents), directory) if one.exists() and not one.is_dir()), None
+        )
+        if file is not None:  # a directory below it may be a name of the store's own
+            raise StoreError(f"{file} is a file and no directory: choose another place for the store") from error
         raise StoreError(f"{directory} cannot be made ({error.strerror}): choose another place") from error
 
 

@@ -37,6 +37,7 @@ _VALUE = re.compile(rb"-?[0-9]{1,3}(?=[,\s]|\Z)")
 _DUMPED = rb"(?<![0-9a-f])[0-9a-f]{4,8}:?[ \t]{1,4}((?:[0-9a-f]{2}){1,2}(?: {1,%d}(?:[0-9a-f]{2}){1,2}){0,15})"
 _DUMP_LINES = re.compile(_DUMPED % 1), re.compile(_DUMPED % 2)
 _DUMP = re.compile(rb"(?:" + _DUMPED % 2 + rb".*\n?)+")
+_PADDING = re.compile(rb"={0,6}")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _CUT = "..."
 
@@ -250,7 +251,8 @@ class _Haystack:
         text, alphabet = self._of[form.kind], _BASES[form.kind].alphabet
         begin -= form.begins and begin > 0 and bool(alphabet.fullmatch(text, begin - 1, begin))
         end += form.ends and bool(alphabet.fullmatch(text, end, end + 1))
-        return _Hit(begin, end, form.shown)
+        padding = _PADDING.match(text, end) if form.kind != "hex" and (end - begin) % _BASES[form.kind].group else None
+        return _Hit(begin, end if padding is None else padding.end(), form.shown)
 
 
 def _readings(text: str) -> Iterator[PlainText]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import escape
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -130,6 +130,14 @@ def test_a_secret_is_found_in_every_encoding(secret: str | bytes, beside: str, d
         json.dumps(repr(form)),
     ):
         assert text.strip("'\"") not in hidden.text(f"[{text}]"), (secret, text)
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode, base64.b32encode])
+@pytest.mark.parametrize("before", ["", "x", "xy"])
+def test_the_padding_of_a_secret_is_not_left(encode: Callable[[bytes], bytes], before: str) -> None:
+    encoded = encode(f"{before}{KEY}".encode()).decode()
+    assert Secrets([KEY], show=lambda _: "-").text(f"({encoded})").endswith("-)")
+    assert Secrets([KEY], show=lambda _: "-").text(f"a={KEY}=") == "a=-="
 
 
 @given(st.binary(min_size=16, max_size=16), st.randoms())

@@ -423,8 +423,13 @@ def test_what_a_killed_process_had_answered_is_there_and_the_lock_is_free(tmp_pa
 
 def test_an_impossible_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot be made"):
-        Store.open(tmp_path / "file" / "below")
+    os.mkfifo(tmp_path / "pipe")
+    for place in ("file", "pipe"):  # the file is named, and not what would be below it
+        with pytest.raises(StoreError) as refused:
+            Store.open(tmp_path / place / "below" / "further")
+        assert (
+            str(refused.value) == f"{tmp_path / place} is a file and no directory: choose another place for the store"
+        )
     with pytest.raises(StoreError, match="there is no store policy 'sometimes': choose os, interval or always"):
         JournalStorage(tmp_path, policy="sometimes")  # type: ignore[arg-type]
     (tmp_path / "odd" / JOURNAL).mkdir(parents=True)
