@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from tinydb.table import Document
@@ -45,8 +45,9 @@ class RowTable:
             raise LookupError(f"table {self._data.name!r} has no summary: declare it")
         return self._data.rows.summaries(self._data.summarize)
 
-    def ids_by_value(self, field: str) -> Iterable[tuple[Any, int]]:
-        """Each value of the key or of an indexed field with the document id of a row that has it, in no order.
+    def ids_by_value(self, field: str) -> Iterable[tuple[Any, int | Set[int]]]:
+        """Each value of the key with the document id of its row, or each one of an indexed field with the document id
+        of the only row that has it, or those of all rows that have it, in no order.
 
         Rows in which it is null are left out. Raises `LookupError` for other fields.
         """
@@ -55,8 +56,7 @@ class RowTable:
             return data.keys.items()
         if field not in data.indexes:
             raise LookupError(f"table {data.name!r} has no index of {field!r}: declare it")
-        groups = data.indexes[field].groups.items()
-        return ((value, doc_id) for value, held in groups for doc_id in (held if isinstance(held, set) else (held,)))
+        return data.indexes[field].groups.items()
 
     def row(self, key: Any) -> Row | None:
         """The row with this unique key, or None. It is the stored row and must not be changed."""

@@ -6,7 +6,7 @@ pass over each, so that the time is linear in their number and a packed row is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence, Set
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -99,7 +99,7 @@ class Kpi(Spelled):
         pay do so early, so the newest Charges would raise the share, the more the longer they can be paid. NaN when no
         Charge counts.
         """
-        states = [charge[0] for charge in self._charges()]
+        states = self._column("state")
         if self._table.initial in states:
             now = self._world.clock.now()
             states = [charge[0] for charge in self._charges() if charge[2] + charge[3] <= now]
@@ -117,7 +117,7 @@ class Kpi(Spelled):
         It is interpolated between two values. The creation is rounded down to whole seconds, as in invoices, so a
         figure may be up to a second too long. NaN when no Charge was paid; `ValueError` for `q` outside 0 to 1.
         """
-        return quantile([charge[4] / 1_000 for charge in self._charges() if charge[4] is not None], q)
+        return quantile(self._column("settle_s"), q)
 
     # Payments
 
@@ -166,7 +166,7 @@ class Kpi(Spelled):
         For each callback it is the time from the start of the first attempt that was answered with 2xx to its answer.
         NaN when no callback was answered so; `ValueError` for `q` outside 0 to 1.
         """
-        return quantile([float(delivery[4]) for delivery in self._deliveries() if delivery[4] is not None], q)
+        return quantile(self._column("callback_ms"), q)
 
     def notified_s(self, q: float = 0.5) -> float:
         """The time to the first notification in seconds: the median, or another quantile from 0 to 1.
@@ -175,7 +175,7 @@ class Kpi(Spelled):
         of any of its callbacks, that was answered with 2xx. Charges without such an attempt are left out. NaN when none
         has one; `ValueError` for `q` outside 0 to 1.
         """
-        return quantile([wait_ms / 1_000 for wait_ms in self._notified_ms()], q)
+        return quantile(self._column("notified_s"), q)
 
     # Traffic
 
@@ -276,7 +276,11 @@ class Kpi(Spelled):
         return states_entered(self._table, PAYMENT_SETTLED)
 
     def _count(self, states: Set[str]) -> int:
-        return sum([charge[0] in states for charge in self._charges()])
+        return sum(map(self._column("state").count, states))
+
+    def _column(self, name: str) -> list[Any]:
+        """The values of `_COLUMN_OF` with this name."""
+        return _COLUMN_OF[name](self)
 
     def _charges(self) -> Collection[ChargeSummary]:
         return self._selection().charges.values()
@@ -294,11 +298,18 @@ class Kpi(Spelled):
 class _SelectedKpi(Kpi):
     """The figures of rows that were selected before."""
 
-    _fields = Kpi._fields | {"_rows"}
+    _fields = Kpi._fields | {"_rows", "_kept"}
 
     def __init__(self, world: World, rows: KpiRows) -> None:
         super().__init__(world)
         self._rows = rows
+        self._kept: dict[str, list[Any]] = {}  # several figures are made of one column
+
+    def _column(self, name: str) -> list[Any]:
+        found = self._kept.get(name)
+        if found is None:
+            found = self._kept[name] = super()._column(name)
+        return found
 
     def _charges(self) -> Collection[ChargeSummary]:
         return self._rows.charges
@@ -311,6 +322,15 @@ class _SelectedKpi(Kpi):
 
     def _notified_ms(self) -> Collection[int]:
         return self._rows.notified_ms
+
+
+# Those of which quantiles are made are sorted.
+_COLUMN_OF: Mapping[str, Callable[[Kpi], list[Any]]] = {
+    "state": lambda kpi: [charge[0] for charge in kpi._charges()],
+    "settle_s": lambda kpi: sorted([charge[4] / 1_000 for charge in kpi._charges() if charge[4] is not None]),
+    "callback_ms": lambda kpi: sorted([float(one[4]) for one in kpi._deliveries() if one[4] is not None]),
+    "notified_s": lambda kpi: sorted([wait_ms / 1_000 for wait_ms in kpi._notified_ms()]),
+}
 
 
 def _figure(kpi: Kpi, name: str) -> Any:

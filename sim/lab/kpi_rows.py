@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from leyden.arguments import ALL_MSAT, checked_list, whole_number
@@ -92,35 +92,39 @@ class Selection:
         return rows
 
     def _add_payments(self, by_charge: Mapping[int, KpiRows]) -> None:
-        hashes = self._table.ids_by_value("payment_hash")
+        hashes = cast(Iterable[tuple[str, int]], self._table.ids_by_value("payment_hash"))  # no two Charges share one
         by_hash = {text: by_charge[doc_id].payments for text, doc_id in hashes if doc_id in by_charge}
         if not by_hash:
             return
         summaries = cast(dict[int, PaymentSummary], self._payments.summaries())
-        for payment_hash, doc_id in self._payments.ids_by_value("payment_hash"):
+        for payment_hash, held in self._payments.ids_by_value("payment_hash"):
             payments = by_hash.get(payment_hash)
-            if payments is not None:
-                payments.append(summaries[doc_id])
+            if payments is None:
+                continue
+            if isinstance(held, int):
+                payments.append(summaries[held])
+            else:
+                payments += [summaries[doc_id] for doc_id in held]
 
     def _add_deliveries(self, by_charge: Mapping[int, KpiRows]) -> None:
-        charge_ids = {text: doc_id for text, doc_id in self._table.ids_by_value("id") if doc_id in by_charge}
+        ids = cast(Iterable[tuple[str, int]], self._table.ids_by_value("id"))
+        charge_ids = {text: doc_id for text, doc_id in ids if doc_id in by_charge}
         if not charge_ids:
             return
         summaries = cast(dict[int, DeliverySummary], self._deliveries.summaries())
-        created_at_of: dict[int, int] = {}  # when the first callback of a Charge was created
-        notified_at: dict[int, int] = {}
-        for resource_id, doc_id in self._deliveries.ids_by_value("resource_id"):
+        for resource_id, held in self._deliveries.ids_by_value("resource_id"):
             charge_id = charge_ids.get(resource_id)
             if charge_id is None:
                 continue
-            delivery = summaries[doc_id]
-            by_charge[charge_id].deliveries.append(delivery)
-            _, _, created_at, after_ms, _ = delivery
-            if created_at_of.setdefault(charge_id, created_at) > created_at:
-                created_at_of[charge_id] = created_at
-            if after_ms is not None:
-                ended_at = created_at + after_ms
-                if notified_at.setdefault(charge_id, ended_at) > ended_at:
-                    notified_at[charge_id] = ended_at
-        for charge_id, ended_at in notified_at.items():
-            by_charge[charge_id].notified_ms.append(ended_at - created_at_of[charge_id])
+            rows = by_charge[charge_id]
+            if isinstance(held, int):
+                delivery = summaries[held]
+                rows.deliveries.append(delivery)
+                if delivery[3] is not None:
+                    rows.notified_ms.append(delivery[3])
+                continue
+            deliveries = [summaries[doc_id] for doc_id in held]
+            rows.deliveries += deliveries
+            ended = [created_at + after_ms for _, _, created_at, after_ms, _ in deliveries if after_ms is not None]
+            if ended:
+                rows.notified_ms.append(min(ended) - min([delivery[2] for delivery in deliveries]))

@@ -44,8 +44,8 @@ def pack_with_summary(value: Any, summary: Any) -> bytes | None:
 
 
 def summary_of(block: bytes) -> Any:
-    """The summary that `pack_with_summary` was given."""
-    return marshal.loads(memoryview(block)[_LENGTH_BYTES : _end_of_summary(block)])
+    """The summary that `pack_with_summary` was given. Marshal ignores what follows it."""
+    return marshal.loads(memoryview(block)[_LENGTH_BYTES:])
 
 
 def unpack_after_summary(block: bytes) -> Any:

@@ -111,20 +111,20 @@ class RowMap(Mapping[int, Row]):
 
         It is read from the blocks that have it. `summarize` is the function that `pack` was given.
         """
-        summaries: dict[int, tuple[Any, ...]] = {}
-        blocks: dict[int, Mapping[int, tuple[Any, ...]]] = {}
-        for doc_id, cell in self._cells.items():
-            if not isinstance(cell, bytes):
-                summaries[doc_id] = summarize(cell)
-                continue
-            block = blocks.get(id(cell))
-            if block is None:
-                block = summary_of(cell)
-                if block is None:  # it was packed before the table had a summary
-                    block = {row_id: summarize(row) for row_id, row in unpack_after_summary(cell).items()}
-                blocks[id(cell)] = block
-            summaries[doc_id] = block[doc_id]
-        return summaries
+        cells = self._cells
+        blocks = dict.fromkeys([cell for cell in cells.values() if cell.__class__ is bytes])
+        found: dict[int, tuple[Any, ...]] = {}
+        of_blocks = []
+        for block in blocks:
+            summary = summary_of(block)
+            if summary is None:  # it was packed before the table had a summary
+                summary = {row_id: summarize(row) for row_id, row in unpack_after_summary(block).items()}
+            of_blocks.append(summary)
+            found.update(summary)
+        if sum(map(len, of_blocks)) > len(found):  # a row is in two blocks, because it was replaced
+            found = {row_id: one[row_id] for one, block in zip(of_blocks, blocks, strict=True)
+                     for row_id in one if cells.get(row_id) is block}  # fmt: skip
+        return {doc_id: found[doc_id] if cell.__class__ is bytes else summarize(cell) for doc_id, cell in cells.items()}
 
     def _pack_rows(self, rows: dict[int, Row], summarize: Summarize | None) -> None:
         if not rows:
