@@ -126,6 +126,8 @@ def replayed(row: DeliveryRow, now: int, due_at: int) -> DeliveryRow:
     """The row after a request at `now` to send the callback again at `due_at`."""
     attempts = AttemptLog(row).attempt_count
     order: ReplayOrder = {"at": now, "due_at": due_at, "attempts": attempts}
+    if row["status"] != PENDING:
+        order["ended"] = row["status"]
     orders = [*row.get("replay_orders", ()), order]
     return {**row, "status": PENDING, "due_at": due_at, "replayed_from": attempts, "replay_orders": orders}
 

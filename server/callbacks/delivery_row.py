@@ -9,11 +9,13 @@ Endpoint = tuple[str, str]  # the id of the resource whose request gave the URL,
 
 class ReplayOrder(TypedDict):
     """A request to send a callback again: its instant, the instant for which it was ordered, and the number of attempts
-    so far. An order replaces an earlier one after which there was no attempt."""
+    so far. An order replaces an earlier one after which there was no attempt. `ended` is the status in which the
+    callback had ended; one that was pending, and rows of earlier versions, lack it."""
 
     at: int
     due_at: int
     attempts: int
+    ended: NotRequired[str]
 
 
 class DeliveryRow(TypedDict):

@@ -250,3 +250,26 @@ def test_a_delivery_that_was_held_when_another_one_stopped_it_is_read_again(tmp_
         again.advance("1s")
         [replay] = [event for event in drawn.charge_events(again.world, held).events if event.text == "replay"]
         assert replay.detail == "the message is sent"
+
+
+@pytest.mark.parametrize(
+    ("replies", "end"),
+    [([204], "delivered"), ([410], "stopped"), ([500] * 10, "exhausted after 10 attempts"), (None, "blocked")],
+)
+def test_the_end_before_a_replay_stays_in_the_timeline(replies: list[int] | None, end: str) -> None:
+    with Sandbox() as sandbox:
+        sandbox.receiver("shop").answers(replies or [200])
+        url = BUILT_IN if replies else NETWORK
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=url)
+        sandbox.wallet("ana").pay(charge)
+        sandbox.run()
+        [before] = [line for line in str(charge.timeline()).splitlines() if line.endswith(end) or f"· {end} " in line
+                    or f": {end} " in line]  # fmt: skip
+        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+        for _ in range(2):
+            sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay", {"delay": "1h"})
+            assert before in str(charge.timeline()).splitlines()
+        sandbox.run()
+        assert before in str(charge.timeline()).splitlines()
+        again = sandbox.fork("main")
+        assert before in str(again.charges[charge.id].timeline()).splitlines()

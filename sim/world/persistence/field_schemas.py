@@ -178,6 +178,7 @@ FIELDS: Mapping[tuple[str, str], Schema] = {
     ("StaticChargeRow", "id"): _UUID,
     ("DeliveryRow", "id"): _UUID,
     ("DeliveryRow", "status"): _one_of(PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED),
+    ("ReplayOrder", "ended"): _one_of(DELIVERED, EXHAUSTED, STOPPED, BLOCKED),
     ("DeliveryRow", "sequence"): {**COUNTER, "minimum": 1},
     ("DeliveryRow", "attempts"): _text(r"^(?:\[[^\n]*\]\n)*$"),
     ("FundsRow", "id"): _one_of("funds"),

@@ -6,7 +6,7 @@ came from the receiver. That a message was sent is said of one that is known to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -20,7 +20,7 @@ from leyden.callbacks.replies import NOT_RECEIVED, PROTOCOL, REFUSED, RESET, TIM
 from leyden.lab.drawings.events.payment_events import CALLBACK, SERVICE, Event
 from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, day
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
-from leyden.server.callbacks.deliveries import BLOCKED, EXHAUSTED, LOST, PENDING, stopped_note
+from leyden.server.callbacks.deliveries import BLOCKED, EXHAUSTED, GONE, LOST, PENDING, STOPPED, stopped_note
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import span_in_words
@@ -44,12 +44,15 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     """The attempts of a delivery: one event for one that began and ended in an instant, else its start and its end."""
     host, key = host_of(row["url"]), (CALLBACK, row["id"])
     attempts = AttemptLog(row).attempts()
+    ends = _former_ends(row, attempts)
     over = row["status"] != PENDING and not stopped_note(row)
     for number, attempt in enumerate(attempts, 1):
         rank, words = (26, row["sequence"], number), f"callback {number}"
         more, opens = (f"{row['event']} to {row['url']}", key) if number == 1 else ("", None)
         response, tone = response_of(attempt)
-        result, closes = (_result(row, number), key) if over and number == len(attempts) else ("", None)
+        result, closes = ends.get(number, ""), None
+        if over and number == len(attempts):
+            result, closes = _result(row["status"], number), key
         result = "" if result == response else result
         is_dropped = world.faults.hits.is_dropped(row["id"], number)
         is_unsent = is_dropped or never_left(attempt)
@@ -111,8 +114,19 @@ def response_of(attempt: Attempt) -> tuple[str, str]:
     return str(attempt.status), GOOD if 200 <= attempt.status <= 299 else BAD
 
 
-def _result(row: DeliveryRow, attempts: int) -> str:
-    return f"exhausted after {attempts} attempts" if row["status"] == EXHAUSTED else str(row["status"])
+def _former_ends(row: DeliveryRow, attempts: Sequence[Attempt]) -> Mapping[int, str]:
+    """How the delivery had ended before its replays, by the number of the attempt that was the last then."""
+    found: dict[int, str] = {}
+    for order in row.get("replay_orders", ()):
+        number, ended = order["attempts"], order.get("ended", "")
+        is_of_attempt = number > 0 and not (ended == STOPPED and attempts[number - 1].status != GONE)
+        if ended and is_of_attempt:
+            found.setdefault(number, _result(ended, number))
+    return found
+
+
+def _result(status: str, attempts: int) -> str:
+    return f"exhausted after {attempts} attempts" if status == EXHAUSTED else status
 
 
 def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
