@@ -320,6 +320,8 @@ def _plain_forms(raw: bytes) -> set[bytes]:
     texts |= {one.replace(" ", "+") for one in texts}
     readings = (PlainText(one, with_letters=letters) for one in texts for letters in (False, True))
     found = {raw, *(one.encode("utf-8", "surrogateescape") for one in texts), *(one.data for one in readings)}
+    # As a program for Windows prints it; the last zero of little-endian text may be cut off.
+    found |= {raw.decode("latin-1").encode("utf-16-be"), raw.decode("latin-1").encode("utf-16-le").rstrip(b"\0")}
     return {one for one in found if len(one.replace("\N{REPLACEMENT CHARACTER}".encode(), b"")) >= _MIN_LENGTH // 2}
 
 

@@ -37,6 +37,8 @@ def encodings(secret: str | bytes) -> set[str]:
                 "".join(f"&#x{ord(one):X};" for one in text),
                 "".join(_NAMES.get(one, one) for one in text),
             }
+        if text.isascii():
+            found |= {"\0".join(text), "\\x00".join(text), "\\u0000".join(text)}  # UTF-16
     return {form for form in found if len(form) > 3}
 
 
