@@ -31,9 +31,9 @@ class _Kind(NamedTuple):
 
 class Retention:
     """Removes Charges and Static Charges in a final state, with their invoices, payments that ended, callbacks that are
-    not pending, and responses kept for idempotency keys: of each the oldest beyond `keep`, by the time at which they
-    ended. After a restart, and after a commit that failed, those that had ended before count in the order of their
-    creation.
+    not pending and of which no copy is due, and responses kept for idempotency keys: of each the oldest beyond `keep`,
+    by the time at which they ended. After a restart, and after a commit that failed, those that had ended before count
+    in the order of their creation.
 
     What is pending is never removed. A removed Charge is unknown: its id gets 404, and a payment of its invoice fails
     as one of an unknown invoice does. The event journal has a bound of its own.
@@ -47,6 +47,7 @@ class Retention:
         self._final = {name: frozenset(table.terminal) for name, table in contract.lifecycles.items()}
         self._invoices = store.table("invoices", key="payment_hash")
         self._fault_hits = store.table("fault_hits")
+        self._posts = store.table("fault_posts"), store.table("late_answers")  # due copies, and answers to copies
         self._kinds = {
             "charges": self._kind("charges", self._is_final("Charge"), self._remove_charge),
             "static_charges": self._kind("static_charges", self._is_final("StaticCharge"), self._remove_static_charge),
@@ -121,6 +122,8 @@ class Retention:
         return lambda row: table.delete(row["id"])
 
     def _remove_delivery(self, row: Row) -> bool:
+        if any(post["post"]["delivery_id"] == row["id"] for posts in self._posts for post in posts):
+            return False
         for number in range(1, AttemptLog(cast(DeliveryRow, row)).attempt_count + 1):
             self._fault_hits.delete(attempt_id(row["id"], number))
         return self._kinds["deliveries"].table.delete(row["id"])

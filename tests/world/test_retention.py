@@ -391,3 +391,24 @@ def test_what_former_versions_held_of_a_delivery_that_was_stopped_and_removed_is
     kept.world = opened
     kept.paid()
     assert kept.rows("held_back") == 0
+
+
+@pytest.mark.parametrize("kind", ["duplicate", "duplicate_new_id", "redeliver"])
+def test_a_callback_stays_until_the_copy_of_it_is_sent(kind: str) -> None:
+    kept, whole, copies = Kept(Store.memory(), keep=1), Kept(Store.memory(), keep=None), []
+    for one in (kept, whole):
+        one.ask("POST", "/sandbox/v1/faults", {"kind": kind, "delay": 3_600, "count": 1})
+        first = one.paid()
+        [copied] = one.ask("GET", "/sandbox/v1/deliveries")["data"]
+        for _ in range(5):
+            one.paid()
+        due = [event for event in one.ask("GET", "/sandbox/v1/clock/due")["data"] if event["kind"] == "fault"]
+        assert [event["chargeId"] for event in due] == [first]
+        assert one.ask("GET", f"/sandbox/v1/deliveries/{copied['id']}")["id"] == copied["id"]
+        one.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+        posts = one.ask("GET", "/sandbox/v1/inboxes/shop")["posts"]
+        [copy] = [post["headers"] for post in posts if post["at"] == due[0]["at"]]
+        copies.append(copy)
+        one.paid()
+    assert copies[0] == copies[1]  # the signature of its own instant, too
+    kept.ask("GET", f"/sandbox/v1/deliveries/{copied['id']}", status=404)

@@ -123,7 +123,10 @@ def _cursors(whole: Host, kept: Host) -> Iterator[tuple[ControlList, str, str]]:
 
 
 def _cursor(host: Host, of: ControlList, row: str) -> str | None:
-    place = [one["id"] for one in host.rows(of.name)].index(row)
+    ids = [one["id"] for one in host.rows(of.name)]
+    if row not in ids:
+        return None  # the comparison of the rows finds it
+    place = ids.index(row)
     found: str | None = host.read(with_query(of.operation.path, {LIMIT: str(place + 1)}))["next"]
     return found
 
