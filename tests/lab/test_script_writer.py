@@ -279,3 +279,16 @@ def test_traffic_that_was_refused_is_refused_in_the_script(wrong: dict[str, Any]
     exec(sandbox.script(), names)
     assert names["sb"].journal_hash == sandbox.journal_hash
     assert "sb.traffic()" not in sandbox.script()
+
+
+@pytest.mark.parametrize("egress", ["none", "loopback", "recorded"])
+def test_a_dropped_attempt_to_the_network_is_no_cancelled_one(egress: str) -> None:
+    with Sandbox(seed=20, egress=egress) as sandbox:
+        sandbox.faults.add("drop")
+        charge = sandbox.charges.create(amount="1000", description="x", callbackUrl="http://127.0.0.1:9/paid")
+        sandbox.wallet("ana").pay(charge)
+        sandbox.run(events=2)
+        for one in (sandbox, sandbox.fork("later")):
+            assert made_by(one.script()).journal_hash == one.journal_hash
+            one.advance("15s")
+            assert made_by(one.script()).journal_hash == one.journal_hash
