@@ -128,11 +128,18 @@ def _attempt_rows(run: Run, delivery: dict[str, Any]) -> list[tuple[str, str, st
             rows.append((at, "service", f"{name} -> {result}" if is_heard else f"{name}: {result}"))
             continue
         is_sent = ended is not None and attempt["error"] != "lost" and not is_never_sent(attempt)
+        is_sent = is_sent or (ended is None and (delivery["id"], attempt["number"]) in _received(run))
         word = "is dropped by a fault" if is_dropped else "sent" if is_sent else "starts"
         rows.append((at, "service", f"{name} {word}"))
         if ended is not None:
             rows.append((ended, "callback" if is_heard else "service", f"{name}: {result}"))
     return rows
+
+
+def _received(run: Run) -> set[tuple[str, int]]:
+    """The attempts that a built-in receiver has got."""
+    found = [entry.facts for entry in run.journal() if entry.kind == "callback_received"]
+    return {(facts["delivery"], facts["attempt"]) for facts in found if not facts.get("copy")}
 
 
 def check_scheduled(run: Run) -> None:
@@ -187,6 +194,7 @@ def check(run: Run) -> None:
         rows = [event for event in about if event.text in ("replay", "replay is ordered")]
         assert sorted(event.at for event in rows) == [entry.at_ms for entry in orders]
         sent = [one for one in in_rows if not is_never_sent(one)]
+        sent += [one for one in delivery["attempts"] if (delivery["id"], one["number"]) in _received(run)]
         for event in rows:
             may_be_before = [
                 one for one in delivery["attempts"] if parse_iso(one["at"]) <= event.at and not is_never_sent(one)
@@ -273,3 +281,15 @@ def test_the_end_before_a_replay_stays_in_the_timeline(replies: list[int] | None
         assert before in str(charge.timeline()).splitlines()
         again = sandbox.fork("main")
         assert before in str(again.charges[charge.id].timeline()).splitlines()
+
+
+def test_a_fault_applies_after_the_replay_that_makes_the_attempt() -> None:
+    with Sandbox() as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=BUILT_IN)
+        sandbox.wallet("ana").pay(charge)
+        sandbox.run("1m")
+        sandbox.faults.add("bad_signature")
+        sandbox.replay_delivery(sandbox.deliveries.id[0])
+        sandbox.run(events=1)
+        texts = [event.text for event in drawn.charge_events(sandbox.world, charge.id).events][-3:]
+        assert texts == ["replay", "fault: bad_signature", "callback 2"]

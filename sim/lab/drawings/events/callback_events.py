@@ -44,7 +44,7 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     """The attempts of a delivery: one event for one that began and ended in an instant, else its start and its end."""
     host, key = host_of(row["url"]), (CALLBACK, row["id"])
     attempts = AttemptLog(row).attempts()
-    ends = _former_ends(row, attempts)
+    ends, reached = _former_ends(row, attempts), _reached(world, row)
     over = row["status"] != PENDING and not stopped_note(row)
     for number, attempt in enumerate(attempts, 1):
         rank, words = (26, row["sequence"], number), f"callback {number}"
@@ -67,7 +67,7 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
             else:
                 yield start._replace(text=f"{words}: {response}", closes=closes)
             continue
-        begins = "sent" if _left(attempt) else "starts"
+        begins = "sent" if _left(attempt) or number in reached else "starts"
         yield start._replace(text=f"{words} {'is dropped by a fault' if is_dropped else begins}", tone=OPEN)
         if attempt.ended_at is not None:
             details = " · ".join(filter(None, [_duration(attempt, attempt.ended_at - attempt.at), result]))
@@ -80,6 +80,14 @@ def _left(attempt: Attempt) -> bool:
     """Whether the message is known to have left the service, if no fault has dropped it. Of an attempt in flight, and
     of one that is lost, that is not known."""
     return attempt.ended_at is not None and attempt.error != LOST and not never_left(attempt)
+
+
+def _reached(world: World, row: DeliveryRow) -> frozenset[int]:
+    """The attempts that a built-in receiver has got and will answer later."""
+    late = cast(TypedTable[LateReplyRow], world.store.table("late_answers"))
+    posts = [one["post"] for one in late if one["reply"]["error"] not in NOT_RECEIVED]
+    found = (attempt_of(post) for post in posts if not post["copied_by"])
+    return frozenset(number for delivery_id, number in found if delivery_id == row["id"])
 
 
 def _stop_events(row: DeliveryRow) -> Iterator[Event]:
@@ -150,7 +158,7 @@ def _fault_events(world: World, row: DeliveryRow) -> Iterator[Event]:
             kind = "callback_started" if event["event"] == APPLIED and fault not in HOLDING_KINDS else event["event"]
             yield Event(
                 at,
-                rank if is_of_copy else (25.5, sequence, number, place),
+                rank if is_of_copy else (26, sequence, number - 0.5, place),
                 CALLBACK,
                 CALLBACK,
                 words,
@@ -200,6 +208,7 @@ def _replay_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     sequence, orders, attempts = row["sequence"], row.get("replay_orders", []), AttemptLog(row).attempts()
     dropped = [world.faults.hits.is_dropped(row["id"], number) for number in range(1, len(attempts) + 1)]
     unsent = [never_left(attempt) or dropped[place] for place, attempt in enumerate(attempts)]
+    reached = _reached(world, row)
     for place, order in enumerate(orders):
         at, due_at, number = order["at"], order["due_at"], order["attempts"]
         before, after = orders[place - 1] if place else None, orders[place + 1] if orders[place + 1 :] else None
@@ -211,7 +220,7 @@ def _replay_events(world: World, row: DeliveryRow) -> Iterator[Event]:
             attempt = attempts[number]
             if never_left(attempt):
                 more = f"the message cannot be sent{again}: {attempt.error}"
-            elif _left(attempt) and not dropped[number]:
+            elif (_left(attempt) and not dropped[number]) or number + 1 in reached:
                 more = f"the message is sent{again}"
         if before is not None and before["attempts"] == number:
             is_other = before["due_at"] != due_at
