@@ -122,10 +122,12 @@ class Retention:
         return lambda row: table.delete(row["id"])
 
     def _remove_delivery(self, row: Row) -> bool:
-        if any(post["post"]["delivery_id"] == row["id"] for posts in self._posts for post in posts):
+        numbers = range(1, AttemptLog(cast(DeliveryRow, row)).attempt_count + 1)
+        hits = [hit for number in numbers if self._fault_hits.row(hit := attempt_id(row["id"], number)) is not None]
+        if hits and any(post["post"]["delivery_id"] == row["id"] for posts in self._posts for post in posts):
             return False
-        for number in range(1, AttemptLog(cast(DeliveryRow, row)).attempt_count + 1):
-            self._fault_hits.delete(attempt_id(row["id"], number))
+        for hit in hits:
+            self._fault_hits.delete(hit)
         return self._kinds["deliveries"].table.delete(row["id"])
 
     def _remove_charge(self, row: Row) -> bool:

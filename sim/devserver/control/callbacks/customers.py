@@ -20,7 +20,7 @@ def next_customer(world: World, event: str | None, static_id: str | None = None)
     """The next customer who is shown a Charge that sends callbacks with this event: the instant, and what lets the
     customer come; None if there is none. `static_id` leaves the customers of one Static Charge."""
     found = []
-    for row in world.traffic.rows:
+    for row in world.traffic.rows if len(world.traffic.rows) else ():  # most sandboxes have none
         due = [one["due_at"] for one in world.traffic.returns.find("traffic", row["id"])]
         due += [] if row["next_at"] is None else [row["next_at"]]
         if due and not never_comes(min(due)) and _sends(world, row, event, static_id):
