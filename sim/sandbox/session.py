@@ -365,7 +365,7 @@ def _header_bytes(headers: Headers) -> tuple[Header, ...]:
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
             raise ArgumentError(f"headers: {quoted(pair, 60)} is no header: give a name and a value, both texts")
-        if not all(text.isprintable() and ord(max(text, default=" ")) < 256 for text in pair):
+        if not all(one.isprintable() and ord(max(one, default=" ")) < 256 for one in (pair[0], pair[1].expandtabs(1))):
             raise ArgumentError(f"headers: {quoted(pair, 60)} has characters that no header has: give those of Latin-1")
     return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
 
