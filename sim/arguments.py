@@ -41,6 +41,7 @@ NETWORK_FORMS = (
     "or files of CLoTH, such as channels.csv,edges=edges.csv, and Sandbox a Graph"
 )
 _MAX_LABEL, _MAX_HOST = 63, 253
+FIRST_MS, LAST_MS = 31_536_000_000, 32_503_679_999_000  # of a sandbox's clock: the years 1971 to 2999
 _SECONDS = range(10**9, 10**10)  # from 2001 to 2286 as seconds, the first four months of 1970 as milliseconds
 
 

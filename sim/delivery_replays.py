@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from leyden.arguments import checked_list, checked_text, span_from, whole_number
+from leyden.arguments import FIRST_MS, LAST_MS, checked_list, checked_text, span_from, whole_number
 from leyden.errors import ArgumentError
 from leyden.server.printable import quoted
-from leyden.server.timestamps import MAX_INSTANT_MS, parse_iso, to_iso
+from leyden.server.timestamps import parse_iso, to_iso
 
 _PATH = "/sandbox/v1/deliveries"
 
@@ -79,7 +79,7 @@ def _time(at: str | int | datetime | None, delay: str | float | timedelta | None
     body: dict[str, Any] = {}
     if at is not None:
         if isinstance(at, int):
-            whole_number("at", at, 0, MAX_INSTANT_MS)
+            whole_number("at", at, FIRST_MS, LAST_MS)
         body["at"] = at.isoformat() if isinstance(at, datetime) else to_iso(at) if isinstance(at, int) else at
         if isinstance(at, str):
             with suppress(ValueError):  # the response says what is wrong

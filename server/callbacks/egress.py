@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
@@ -35,6 +35,9 @@ NOTHING_WRITTEN = "the receiver closed the connection at once"
 # A part of the note of a blocked attempt in Python: another policy alone sends nothing again.
 THEN_REPLAY = " and replay this delivery"
 
+_LOOPBACK = ip_address("127.0.0.1")
+_MAX_LISTED = 8  # networks that are allowed already, in a note
+
 # The networks that `explain` proposes to allow (RFC 1918, RFC 4193).
 _PRIVATE = tuple(
     ip_network(text) for text in ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
@@ -61,7 +64,8 @@ class Egress:
     The mode `loopback` allows only loopback addresses, `public` only public addresses, `none` nothing. `allow` lists
     networks that are allowed in every mode. `own` lists the hosts and ports of this server: they are always forbidden.
     The allowed ports are 80, 443 and 1024 to 65535. `in_python` is whether `explain` names the arguments of `Sandbox`
-    instead of the options of the command line.
+    instead of the options of the command line; `is_beside` is whether the policy is then that of another sandbox, whose
+    server made the one that sends.
 
     Raises `ValueError` for an unknown mode or an invalid network.
     """
@@ -73,11 +77,13 @@ class Egress:
         allow: Iterable[str | Network] = (),
         own: Iterable[tuple[str, int]] = (),
         in_python: bool = False,
+        is_beside: bool = False,
     ) -> None:
         if not isinstance(mode, str) or mode not in MODES:
             raise ArgumentError(f"{quoted(mode)} is not an egress mode: choose {', '.join(MODES)}")
         self.mode = mode
         self._in_python = in_python
+        self._is_beside = is_beside
         self._allowed = tuple(_network(network) for network in allow)
         self._own_names: set[tuple[str, int]] = set()
         self._own_addresses: set[tuple[IPv4Address | IPv6Address, int]] = set()
@@ -124,8 +130,8 @@ class Egress:
         return None if is_public(target) else PRIVATE_NETWORK
 
     def forbidden_note(self, url: str) -> str:
-        """The note that an attempt to send to `url` would have now; empty when it may be sent, and when only the lookup
-        of the host's name can tell."""
+        """Why an attempt to send to `url` would be blocked now, and what to change before it; empty when it may be
+        sent, and when only the lookup of the host's name can tell."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
@@ -133,7 +139,7 @@ class Egress:
             return ""
         target = "127.0.0.1" if _normalise(host) == "localhost" else str(_spelled(host) or "")
         rule = self.check_address(host, target, port) if target else self.check_host(host, port)
-        return "" if rule is None else self.explain(rule, host, port, target)
+        return "" if rule is None else before_attempt(self.explain(rule, host, port, target))
 
     def _is_own(self, target: IPv4Address | IPv6Address, port: int) -> bool:
         local = target.is_loopback or target.is_unspecified  # the operating system connects 0.0.0.0 to this machine
@@ -182,18 +188,39 @@ class Egress:
             mode = "loopback" if target.is_loopback else mode
             if not is_public(target) and not (target.is_loopback and self.mode == "none"):
                 own = next((network for network in _PRIVATE if target in network), ip_network(target))
-                if not self._in_python:
-                    return f"add --egress-allow {own}"
-                argument = f'egress_allow=["{own}"]'
-                return _python_mend(f"set_egress({argument}){then}", argument, "_allow")
-        if not self._in_python:
-            return f"use --egress {mode}"
-        return _python_mend(f'set_egress("{mode}"){then}', f'egress="{mode}"')
+                if self._in_python:
+                    return self._python_mend("", [*self._allowed, own], then)
+                return f"add --egress-allow {own}" + (" to those that are given" if self._allowed else "")
+        is_kept = any(_LOOPBACK in network for network in self._allowed)
+        ends = self.mode == "loopback" and mode == "public" and not is_kept
+        if self._in_python:
+            return self._python_mend(mode, self._allowed, then) + (
+                "; the mode public reaches no loopback address" * ends
+            )
+        return f"use --egress {mode}" + (", which reaches no loopback address" * ends)
+
+    def _python_mend(self, mode: str, networks: Sequence[Network], then: str) -> str:
+        """The ways to another policy: the first is for any sandbox, a fork or a loaded one included. A call replaces
+        the networks, so it has those that are allowed now."""
+        named = [f'"{mode}"'] if mode else []
+        allow = [f"egress_allow={_listed(networks, len(self._allowed))}"] if networks else []
+        call = f"set_egress({', '.join(named + allow)})"
+        count = len(self._allowed)
+        where = f"; ALLOWED is the list of the {count} networks that are allowed now" * (count > _MAX_LISTED)
+        if self._is_beside:
+            return f"in the program that serves this sandbox, call {call} of its Sandbox{then}{where}"
+        given = " and ".join([f"egress={text}" for text in named] + allow)
+        option = "leyden_egress" if mode else "leyden_egress_allow"
+        return f"call {call}{then}; for a new sandbox, pass {given} to Sandbox, or set {option} in pytest{where}"
 
 
-def _python_mend(call: str, argument: str, option: str = "") -> str:
-    """The ways to another policy: the first is for any sandbox, a fork or a loaded one included."""
-    return f"call {call}; for a new sandbox, pass {argument} to Sandbox, or set leyden_egress{option} in pytest"
+def _listed(networks: Sequence[Network], allowed: int) -> str:
+    """The networks as a list in Python, each once. The first ones are those that are allowed now, as many as `allowed`
+    says; a note names no more than eight of them."""
+    if allowed > _MAX_LISTED:
+        more = "".join(f', "{network}"' for network in networks[allowed:])
+        return f"[*ALLOWED{more}]"
+    return "[" + ", ".join(f'"{network}"' for network in dict.fromkeys(networks)) + "]"
 
 
 def parse_timeout(span: str | float | timedelta) -> int:
@@ -205,6 +232,11 @@ def parse_timeout(span: str | float | timedelta) -> int:
     if not 100 <= timeout_ms <= 60_000:
         raise ArgumentError(f"a callback timeout is 100ms to 60s, not {quoted(span)}")
     return timeout_ms
+
+
+def before_attempt(note: str) -> str:
+    """The note of a blocked attempt as that of one that is not made yet: there is nothing to replay."""
+    return note.replace(THEN_REPLAY, "")
 
 
 def closed_note(url: str) -> str:

@@ -40,10 +40,15 @@ JSON = "application/json"
 _NO_PARAMETERS: Mapping[str, Any] = {}
 
 
+BLANKS = b" \t"  # optional white space around the value of a header (RFC 9110, 5.6.3)
+
+
 def headers_by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """The headers by name; repeated ones are joined with a comma (RFC 9110, 5.2)."""
+    """The headers by name; repeated ones are joined with a comma (RFC 9110, 5.2), and blanks around a value are no part
+    of it (5.5)."""
     found: dict[bytes, bytes] = {}
-    for name, value in headers:
+    for name, given in headers:
+        value = given.strip(BLANKS)
         found[name] = value if name not in found else found[name] + b", " + value
     return found
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from leyden.callbacks.callback_rows import request_id
 from leyden.callbacks.receivers import Receivers, Responded, is_built_in
 from leyden.server.callbacks.deliveries import BLOCKED
-from leyden.server.callbacks.egress import closed_note
+from leyden.server.callbacks.egress import before_attempt, closed_note
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse, CallbackTransport
 
@@ -26,7 +26,8 @@ class ExternalTransport(CallbackTransport, Protocol):
         """Enter `around()` whenever responses are reported: those that arrive together are reported within one."""
 
     def forbidden_note(self, url: str) -> str:
-        """The note that an attempt to send to `url` would have now; empty when it may be sent."""
+        """Why an attempt to send to `url` would be blocked now, and what to change before it; empty when it may be
+        sent."""
 
     async def wait_idle(self) -> None:
         """Wait until every request was answered."""
@@ -162,11 +163,11 @@ class TransportRouter:
             self._to_send.append((post, responded))
 
     def forbidden_note(self, url: str) -> str:
-        """The note of an attempt to send to `url`, if it would be blocked now; otherwise, and if that is not known,
-        empty."""
+        """Why an attempt to send to `url` would be blocked now, and what to change before it; empty when it would not,
+        and when that is not known."""
         if is_built_in(url):
             return ""
-        return self._note_of(url) if self._network is None else self._network.forbidden_note(url)
+        return before_attempt(self._note_of(url)) if self._network is None else self._network.forbidden_note(url)
 
     # Part of a commit (`leyden.server.store.rows.CommitParticipant`)
 

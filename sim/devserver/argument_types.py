@@ -70,7 +70,7 @@ def instant(text: str) -> int:
     from leyden.world.time.process_clock import checked_start  # not all commands need the clock
 
     try:
-        return checked_start(parse_iso(text), text)
+        return checked_start(parse_iso(text, clamp=True), text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

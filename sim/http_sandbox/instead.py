@@ -39,7 +39,8 @@ INSTEAD = {
     "load": "give the file to the server: POST /sandbox/v1/sandboxes/import, or the command leyden sandbox import FILE",
     "network": 'ask("GET", "/sandbox/v1/network/nodes") has the nodes, and the paths below it and below'
     " /sandbox/v1/network/channels and /sandbox/v1/network/interceptors change the network",
-    "set_egress": "it is chosen when the server starts (leyden serve --egress) and by egress of fork()",
+    "set_egress": "a server of Sandbox.serve() follows set_egress() of that Sandbox, in its program and at any time;"
+    " leyden serve takes --egress and --egress-allow at its start; a fork sends nothing without egress of fork()",
     "step": 'run("next_event") runs all events of the next instant',
     "session": f"it is inside of leyden.Sandbox; {_COPY} has the state",
     "world": f"it is inside of leyden.Sandbox; {_COPY} has the state",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, Self
 
-from leyden.arguments import checked_flag, checked_text, shortened, span_from
+from leyden.arguments import FIRST_MS, LAST_MS, checked_flag, checked_text, shortened, span_from
 from leyden.errors import ArgumentError
 from leyden.http_sandbox.requests import OverHttp, segment
 from leyden.server.printable import quoted
@@ -215,9 +215,16 @@ def wire_value(name: str, value: Any) -> Any:
         return value
     if isinstance(value, bool) or not isinstance(value, int):
         raise not_an_instant(value)
-    if not 0 <= value <= MAX_INSTANT_MS:
-        raise ArgumentError(f"{shortened(value)} ms lies outside the years 1970 to 9999: give an instant in them")
-    return to_iso(value)
+    return iso_of(value, FIRST_MS, LAST_MS)
+
+
+def iso_of(instant_ms: int, first_ms: int = 0, last_ms: int = MAX_INSTANT_MS) -> str:
+    """The text of an instant that is given in milliseconds. Raises `ArgumentError` for one before the first and after
+    the last, which are named by their years."""
+    if not first_ms <= instant_ms <= last_ms:
+        years = f"{to_iso(first_ms)[:4]} to {to_iso(last_ms)[:4]}"
+        raise ArgumentError(f"{shortened(instant_ms)} ms lies outside the years {years}: give an instant in them")
+    return to_iso(instant_ms)
 
 
 def not_an_instant(value: object) -> ArgumentError:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from leyden.arguments import check_milliseconds, checked_path, checked_text, payer_name, whole_number
+from leyden.arguments import FIRST_MS, LAST_MS, check_milliseconds, checked_path, checked_text, payer_name, whole_number
 from leyden.delivery_replays import DeliveryReplays
 from leyden.errors import ApiError, ArgumentError, ForkError
 from leyden.http_sandbox.receivers import HttpReceiver
@@ -36,6 +36,7 @@ from leyden.http_sandbox.resources import (
     HttpWallet,
     Instant,
     Span,
+    iso_of,
     not_an_instant,
     query_text,
     wire_value,
@@ -47,8 +48,6 @@ from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 from leyden.written_files import write_private
 
 _PAGE = 1_000
-# The first and the last instant of a sandbox's clock.
-_FIRST_MS, _LAST_MS = parse_iso("1971-01-01T00:00:00Z"), parse_iso("2999-12-31T23:59:59Z")
 _SANDBOXES = "/sandbox/v1/sandboxes"
 _KEY_PATHS = ("/sandbox/v1/api-keys", "/sandbox/v1/api-keys/rotate")  # each answers all valid keys, the newest last
 _NEW_KEY = (
@@ -210,7 +209,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
     def advance(self, by: Span) -> list[dict[str, Any]]:
         """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order."""
-        return self._advance({"by": min(parse_duration(by), _LAST_MS) / 1_000})
+        return self._advance({"by": min(parse_duration(by), LAST_MS) / 1_000})
 
     def advance_to(self, when: Instant, offset: Span = "0s") -> list[dict[str, Any]]:
         """Move time forward to an instant plus `offset`, which may be negative; returns what fired, in order.
@@ -218,12 +217,12 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         An instant in the past changes nothing. A number is epoch milliseconds. Raises `ValueError` for one that is
         epoch seconds, and for an instant outside the years 1970 to 9999.
         """
-        if not isinstance(when, (str, int, datetime)):
+        if not isinstance(when, (str, int, datetime)) or isinstance(when, bool):
             raise not_an_instant(when)
-        at_ms = parse_iso(wire_value("until", when)) + parse_duration(offset)
+        at_ms = parse_iso(iso_of(when) if isinstance(when, int) else wire_value("until", when)) + parse_duration(offset)
         if isinstance(when, int):
             check_milliseconds(when, parse_iso(self.now))
-        return self._advance({"to": to_iso(min(max(at_ms, _FIRST_MS), _LAST_MS))})
+        return self._advance({"to": to_iso(min(max(at_ms, FIRST_MS), LAST_MS))})
 
     def _advance(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         fired: list[dict[str, Any]] = self.ask("POST", "/sandbox/v1/clock/advance", body)["fired"]

@@ -15,6 +15,8 @@ from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.repr_tables import html_table, plain
 from leyden.sandbox.payment_waits import wait_text
 from leyden.sandbox.session import Session
+from leyden.server.callbacks.deliveries import BLOCKED
+from leyden.server.callbacks.egress import THEN_REPLAY, before_attempt
 from leyden.server.printable import printable
 from leyden.server.spelling import closest
 
@@ -103,7 +105,7 @@ class Resource:
     def _repr_html_(self) -> str:
         data = self.data
         rows = [(name, value) for name, value in data.items() if name != "invoice"]
-        note = self._session.callback_note(data["callbackUrl"])
+        note = self._block(data)
         rows += [("invoice", data["invoice"]["request"])] + [("callbacks", f"blocked: {note}")] * bool(note)
         rows += [("charges", without)] if (without := self._without()) else []
         return html_table(rows, caption=type(self).__name__)
@@ -114,8 +116,15 @@ class Resource:
 
     def _blocked(self, data: Mapping[str, Any]) -> str:
         """The part of a repr about callbacks that cannot leave the sandbox."""
-        note = self._session.callback_note(data["callbackUrl"])
+        note = self._block(data)
         return note and f", callbacks blocked: {note}"
+
+    def _block(self, data: Mapping[str, Any]) -> str:
+        """Why callbacks cannot leave the sandbox, and what to change; empty when they may."""
+        note, rows = self._session.callback_note(data["callbackUrl"]), self._session.world.service.outbox.rows
+        fields = ("resource_id", "endpoint_id")
+        was_blocked = note and any(rows.count_with({field: self.id, "status": BLOCKED}) for field in fields)
+        return note.replace(THEN_REPLAY, " and replay its blocked deliveries") if was_blocked else before_attempt(note)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Resource) and other.id == self.id

@@ -190,9 +190,9 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
 
     def set_egress(self, egress: str | None = None, egress_allow: Sequence[str] = ()) -> Self:
         """From now on callbacks may go where this mode and these networks say; both as for `Sandbox`. Without `egress`
-        the mode stays as it is. A callback that is in flight already keeps its response, and time waits for it. A
-        callback that was blocked before is sent by `replay_delivery`. The sandboxes that `serve` creates over HTTP
-        follow this policy, too."""
+        the mode stays as it is; `egress_allow` replaces the former networks, also when it is empty. A callback that is
+        in flight already keeps its response, and time waits for it. One that was blocked before is sent by
+        `replay_delivery`. The sandboxes that `serve` creates over HTTP follow this policy, too."""
         self.session.set_egress(egress, egress_allow)
         return self
 

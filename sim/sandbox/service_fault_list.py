@@ -11,7 +11,7 @@ from leyden.lab.actions.action_log import as_json
 from leyden.repr_tables import counted, html_resources
 from leyden.sandbox.resources import KeptList
 from leyden.sandbox.session import Session
-from leyden.sandbox.time.spans import Instant, instant_ms
+from leyden.sandbox.time.spans import Instant, clock_instant_ms
 from leyden.server.timestamps import to_iso
 from leyden.service_faults.kinds import ServiceFaultSpec, service_fault_resource
 from leyden.world.event_journal import Entry
@@ -41,7 +41,7 @@ class ServiceFaultList:
         if unknown := sorted(where.keys() - _FIELDS):
             raise unknown_name("a service fault", unknown[0], _FIELDS, "field")
         world = self._session.world
-        until_ms = None if until is None else instant_ms(until)
+        until_ms = None if until is None else clock_instant_ms("until", until)
         named = as_json(where if until_ms is None else {**where, "until": to_iso(until_ms)})
         with self._session.record("service_fault", method="add", args=[kind], named=named), world.exclusive():
             return service_fault_resource(world.service_faults.add(ServiceFaultSpec(kind, until=until_ms, **where)))

@@ -132,11 +132,11 @@ class Session:
     def egress(self, url: str) -> Egress:
         """The present egress policy of the sandboxes that the server at this URL creates: that of this one."""
         mode = self._egress or "loopback"
-        return self._egress_of("none" if mode == RECORDED else mode, url)
+        return self._egress_of("none" if mode == RECORDED else mode, url, is_beside=True)
 
-    def _egress_of(self, mode: str, *own: str) -> Egress:
+    def _egress_of(self, mode: str, *own: str, is_beside: bool = False) -> Egress:
         listeners = [(parts.hostname or "", parts.port or 80) for parts in map(urlsplit, own)]
-        return Egress(mode, allow=self._egress_allow, own=listeners, in_python=True)
+        return Egress(mode, allow=self._egress_allow, own=listeners, in_python=True, is_beside=is_beside)
 
     def connect_network(self, mode: str, *own: str) -> None:
         """Let callbacks leave the process as the egress mode and the allowed networks say. They never go to the servers
@@ -365,7 +365,7 @@ def _header_bytes(headers: Headers) -> tuple[Header, ...]:
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
             raise ArgumentError(f"headers: {quoted(pair, 60)} is no header: give a name and a value, both texts")
-        if not all(text.isprintable() and ord(max(text, default=" ")) < 256 for text in pair):
+        if not all(one.isprintable() and ord(max(one, default=" ")) < 256 for one in (pair[0], pair[1].expandtabs(1))):
             raise ArgumentError(f"headers: {quoted(pair, 60)} has characters that no header has: give those of Latin-1")
     return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
 

@@ -109,7 +109,10 @@ def where_is(path: str) -> str | None:
     """Where a path is served that a sandbox does not have; None for a path that `leyden serve` does not have either."""
     templates = (*packaged_contract("server").by_path(), *_SERVER_PATHS)
     if any(re.fullmatch("[^/]+".join(map(re.escape, _PARAMETER.split(each))), path) for each in templates):
-        return "a server has this path, and no sandbox in a program: start one with leyden serve"
+        return (
+            "a server has this path, and a request in process does not reach it: send it to the URL that"
+            " Sandbox.serve() returns, or to that of leyden serve"
+        )
     return None
 
 

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp
 
 from leyden.server.errors import LeydenError
+from leyden.server.http.request_parsing import BLANKS
 
 Header = tuple[bytes, bytes]
 
@@ -72,7 +73,7 @@ async def send_once(
         "raw_path": raw_path.encode("ascii"),
         "query_string": query.encode("ascii"),
         "root_path": "",
-        "headers": headers,
+        "headers": [(name, value.strip(BLANKS)) for name, value in headers],  # as the server reads them
         "client": ("127.0.0.1", 0),
         "server": ("localhost", 80),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
+from leyden.devserver.argument_types import instant
 from leyden.errors import LeydenError
+from leyden.http_sandbox.resources import wire_value
 from leyden.lightning.payer.payer_rules import payer_spec_of
 
 
@@ -34,7 +37,14 @@ def removed(sandbox: Sandbox) -> Any:
             lambda sb: sb.advance_to("0001-01-01T00:00:00Z"),
             "lies outside the years 1970 to 9999: give an instant in them",
         ),
-        (lambda sb: sb.at(-1, print), "lies outside the years 1970 to 9999: give an instant in them"),
+        (lambda sb: sb.at(-1, print), "-1 has passed, or is after the end of time: it is 2030-01-01"),
+        (lambda sb: sb.at("9999-12-31T23:59:59-01:00", print), "and time ends with the year 2999"),
+        (lambda sb: sb.service_faults.add("error", until="1960-01-01T00:00:00Z"), "outside the years 1971 to 2999"),
+        (lambda sb: sb.service_faults.add("error", until=10**15), "outside the years 1971 to 2999"),
+        (lambda _: instant("1960-01-01T00:00:00Z"), "the clock has times from 1971 to the end of 2999"),
+        (lambda _: instant("9999-12-31T23:59:59-01:00"), "the clock has times from 1971 to the end of 2999"),
+        (lambda _: wire_value("until", -1), "outside the years 1971 to 2999"),
+        (lambda sb: sb.replay_deliveries(at=-1), "31536000000 to 32503679999000"),
         (lambda sb: sb.receiver("shop").always(Reply(body=5)), 'headers={"Retry-After": "30"}'),
         (lambda sb: sb.receiver("shop").always(Reply(headers={"a": 5})), 'headers={"Retry-After": "30"}'),
         (lambda _: payer_spec_of("share=often"), "write them as in share=0.5,count=3"),
@@ -43,7 +53,7 @@ def removed(sandbox: Sandbox) -> Any:
 def test_each_refusal_says_what_to_do_instead(call: Callable[[Sandbox], object], mend: str) -> None:
     sandbox = Sandbox(seed=7, network="star:6")
     sandbox.receiver("shop").always(503)
-    with pytest.raises(LeydenError) as refused:
+    with pytest.raises((LeydenError, argparse.ArgumentTypeError)) as refused:
         call(sandbox)
     assert mend in str(refused.value)
 

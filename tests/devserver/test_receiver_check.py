@@ -1003,7 +1003,7 @@ def test_tls_on_a_plain_port_is_reported_in_plain_words(capsys: pytest.CaptureFi
     [
         ("http://192.0.2.1/hook", "Add --egress-allow 192.0.2.1/32."),
         ("http://10.1.2.3/hook", "Add --egress-allow 10.0.0.0/8."),
-        ("http://8.8.8.8/hook", "Use --egress public."),
+        ("http://8.8.8.8/hook", "Use --egress public, which reaches no loopback address."),
         ("http://127.0.0.1:22/hook", "Give the receiver port 80, 443 or one from 1024 to 65535."),
     ],
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from leyden.errors import ApiError, Bolt11Error, PayerError
 from leyden.http_sandbox import create_sandbox
 from leyden.sandbox import Sandbox
 from tests.support.http_servers import answering, handling
-from tests.support.served import served_leyden
+from tests.support.served import Client, served_leyden
 
 
 def test_a_refusal_with_another_body_than_a_problem_says_what_came() -> None:
@@ -59,3 +61,23 @@ def test_the_note_of_a_built_in_receiver_names_no_url_that_is_blocked() -> None:
             note = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={charge.id}")["data"][0]["attempts"][0]["note"]
             assert (f"http://localhost:{port}" in note) == is_named, note
             assert "whatever the port" in note
+
+
+ONLY_OVER_HTTP = [
+    ("/sandbox/v1/fork", {}),
+    ("/sandbox/v1/receiver-check", {"url": "http://127.0.0.1:9/hook"}),
+    ("/sandbox/v1/sandboxes", {"name": "x"}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), ONLY_OVER_HTTP, ids=[path for path, _ in ONLY_OVER_HTTP])
+def test_what_a_request_in_process_cannot_do_names_the_url_that_does_it(path: str, body: dict[str, Any]) -> None:
+    with Sandbox(seed=5) as sandbox:
+        before = sandbox.http.post(path, json=body).json()["detail"]
+        assert "Sandbox.serve()" in before
+        url = sandbox.serve()
+        refusal = sandbox.http.post(path, json=body).json()["detail"]
+        assert "not served" not in before + refusal
+        assert "no sandbox in a program" not in refusal
+        assert url in refusal or "the URL that Sandbox.serve() returns" in refusal
+        Client(url, sandbox.api_key).ok("POST", path, body)

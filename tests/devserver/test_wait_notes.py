@@ -521,3 +521,22 @@ def test_what_is_due_after_the_end_of_the_clock_is_no_way_to_a_callback() -> Non
         sb.wallet("ben").pay(charge)
         sb.advance("50s")
         assert "which never comes, because the clock ends" in note()
+
+
+def test_a_callback_that_was_not_attempted_yet_needs_no_replay(sandbox: Sandbox) -> None:
+    other = "http://127.0.0.1:9/hook"
+    unpaid = sandbox.charges[charge(sandbox, callbackUrl=other)]
+    waiting = charge(sandbox, callbackUrl=other)
+    sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "delay", "delay": "5s"})
+    sandbox.wallet("ana").pay(sandbox.charges[waiting])
+    sandbox.advance("1s")
+    for made in (unpaid.id, waiting, tips(sandbox, callbackUrl=other)):
+        note = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": made})["note"]
+        assert "will be blocked" in note
+        assert 'call set_egress("loopback");' in note
+        assert "replay" not in note
+    for text in (repr(unpaid), unpaid._repr_html_()):
+        assert "set_egress(" in text
+        assert "replay" not in text
+    sandbox.advance("10s")
+    assert "and replay its blocked deliveries" in repr(sandbox.charges[waiting])

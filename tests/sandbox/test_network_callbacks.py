@@ -682,3 +682,37 @@ def test_a_recorded_response_belongs_to_an_attempt() -> None:
 def test_a_recorded_response_that_no_receiver_gives_is_refused(named: dict[str, Any], words: str) -> None:
     with Sandbox(egress="recorded") as sandbox, pytest.raises(ArgumentError, match=re.escape(words)):
         sandbox.session.respond(**{"delivery_id": "1", "attempt": 1, **named})
+
+
+def test_the_note_of_a_sandbox_beside_names_the_sandbox_that_serves_it() -> None:
+    with (
+        threaded(lambda got: 200) as hook,
+        Sandbox(seed=6, egress="none") as server,
+        create_sandbox(server.serve(), seed=7) as box,
+    ):
+        made = box.charges.create(amount="1000", description="tea", callbackUrl=hook.url)
+        box.wallet("ana").pay(made)
+        box.run("1s")
+        [delivery] = box.ask("GET", "/sandbox/v1/deliveries")["data"]
+        note = delivery["attempts"][0]["note"]
+        call = 'call set_egress("loopback") of its Sandbox and replay this delivery'
+        assert note.endswith(f"in the program that serves this sandbox, {call}")
+        with pytest.raises(AttributeError, match=re.escape("follows set_egress() of that Sandbox, in its program")):
+            _ = box.set_egress
+        server.set_egress("loopback")
+        box.replay_delivery(delivery["id"])
+        box.run("1s")
+        assert len(hook.inbox) == 1
+
+
+def test_following_the_note_of_a_blocked_callback_keeps_the_networks_that_were_allowed() -> None:
+    with threaded(lambda got: 200) as hook, Sandbox(seed=50, egress="none", egress_allow=["127.0.0.0/8"]) as sandbox:
+        paid(sandbox, "http://10.9.9.9:8000/x")
+        sandbox.run("1s")
+        note = deliveries(sandbox)[0]["attempts"][0]["note"]
+        call = 'set_egress(egress_allow=["127.0.0.0/8", "10.0.0.0/8"])'
+        assert f"call {call} and replay this delivery; for a new sandbox, pass" in note
+        sandbox.set_egress(egress_allow=["127.0.0.0/8", "10.0.0.0/8"])
+        paid(sandbox, hook.url)
+        sandbox.run("1s")
+        assert results(sandbox)[-1] == ("delivered", [200])

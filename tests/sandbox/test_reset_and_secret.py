@@ -171,7 +171,7 @@ def test_a_secret_has_24_to_64_bytes_wherever_it_is_given(size: int) -> None:
             give()
         except (ValueError, argparse.ArgumentTypeError, ApiError) as error:
             refused.append("24 to 64 bytes in base64" in str(error))
-    # A sandbox that is not served checks no receiver, also with a good secret.
+    # A request in process checks no receiver, also with a good secret.
     assert refused == ([False] if 24 <= size <= 64 else [True] * 4)
 
 

@@ -15,10 +15,12 @@ import orjson
 import pytest
 
 from leyden import Sandbox
-from leyden.errors import ApiError, ArgumentError, ListenError, PayerError
+from leyden.errors import ApiError, ArgumentError, Bolt11Error, ListenError, PayerError
 from leyden.http_sandbox.requests import ask
+from leyden.lightning.bolt11.codec import decode
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind
 from leyden.sandbox.resources import Charge, Payment
+from leyden.server.charges.lnurl import bech32_encode
 from tests.support.lists import listed
 from tests.support.served import Client
 
@@ -287,6 +289,7 @@ def test_serving_on_a_thread(sandbox: Sandbox) -> None:
     [
         ("LNBCRT1ABC", "bolt11"),
         ("lightning:lnbc1x", "bolt11"),
+        ("lnbc", "bolt11"),
         (" LIGHTNING:LNURL1X ", "lnurl"),
         ("lnurl@shop.example", "address"),
         ("lightning:Band@Shop.example:8402", "address"),
@@ -296,10 +299,31 @@ def test_the_kinds_of_payment_requests(text: str, kind: str) -> None:
     assert request_kind(text) == kind
 
 
-@pytest.mark.parametrize("text", ["", "bitcoin:bc1q", "https://shop.example", "hello"])
-def test_a_text_without_a_payment_request_is_refused(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "bitcoin:bc1q", "https://shop.example", "hello", "lnurlp://127.0.0.1/x", "LNURLP://X1", "lnurlw:1",
+        "lightning:lnurlp://shop.example/1", "keyauth://shop.example/1", "https://shop.example/1/lnurl1abc",
+        "http://a@b.example/1", "lnurl", "ln1", "lnd1", "lno1qcp4256ypq", "lnbcx1", "tea1", "lnbcrt://1",
+    ],
+)  # fmt: skip
+def test_a_text_without_a_payment_request_is_refused(sandbox: Sandbox, text: str) -> None:
     with pytest.raises(PayerError, match="neither"):
         request_kind(text)
+    wallet = sandbox.wallet("ana")
+    for use in (wallet.pay, wallet.scan):
+        with pytest.raises(PayerError, match="is neither a BOLT11 invoice nor an LNURL nor a Lightning address"):
+            use(text)
+    if text:
+        reason = sandbox.ask("POST", "/sandbox/v1/payments", {"request": text})["reason"]
+        assert "is neither a BOLT11 invoice" in reason
+
+
+def test_an_invoice_of_another_currency_is_named_as_one() -> None:
+    foreign = bech32_encode("lnltc25m", 5, 120)
+    assert request_kind(foreign) == "bolt11"
+    with pytest.raises(Bolt11Error, match="prefix: 'lnltc25m' is not ln, a known currency"):
+        decode(foreign)
 
 
 def mismatch_error(sandbox: Sandbox, **lies: Any) -> str:

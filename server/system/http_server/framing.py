@@ -1,4 +1,4 @@
-"""The headers that name the host of a request and delimit its body."""
+"""The headers of a request: their values, and those that name its host and delimit its body."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ from collections.abc import Sequence
 import httptools
 
 from leyden.server.errors import InvalidHttp, Problem, UnknownTransferCoding
+from leyden.server.http.request_parsing import BLANKS
 
 _SHOWN = 100
 _VERSIONS = ("1.0", "1.1")
+
+
+def trim_values(headers: list[tuple[bytes, bytes]]) -> None:
+    """Take the blanks around the values out of the list, which stays the same: the parser leaves those after a value,
+    and they are no part of it (RFC 9110, 5.5)."""
+    headers[:] = [(name, value.strip(BLANKS)) for name, value in headers]
+
+
+def expects_continue(headers: Sequence[tuple[bytes, bytes]], version: str) -> bool:
+    """Whether the client waits for 100 Continue, which HTTP/1.0 does not have (RFC 9110, 10.1.1)."""
+    return version != "1.0" and any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers)
 
 
 def framing_problem(headers: Sequence[tuple[bytes, bytes]], version: str) -> Problem | None:

@@ -31,7 +31,7 @@ from leyden.server.system.http_server.connection import (
     respond_stopping,
 )
 from leyden.server.system.http_server.flow import HeldFlow
-from leyden.server.system.http_server.framing import framing_problem, origin_form
+from leyden.server.system.http_server.framing import expects_continue, framing_problem, origin_form, trim_values
 from leyden.server.system.http_server.request_parser import RequestParser
 
 log = logging.getLogger("leyden")
@@ -174,13 +174,13 @@ class LimitedProtocol(HttpToolsProtocol):
         if may_be_too_long and self._head_bytes() > MAX_HEAD_BYTES:
             self._refusal = _head_too_long()
             raise ValueError(self._refusal.detail)
+        trim_values(self.headers)
         self._refusal = framing_problem(self.headers, self.parser.get_http_version())
         if self._refusal is not None:
             raise ValueError(self._refusal.detail)
         if not self.url.startswith(b"/"):
             self.url = origin_form(self.url, self.headers)
-        if self.parser.get_http_version() == "1.0":
-            self.expect_100_continue = False  # HTTP/1.0 has no 100 Continue (RFC 9110, 10.1.1)
+        self.expect_100_continue = expects_continue(self.headers, self.parser.get_http_version())
         super().on_headers_complete()
         if not self.pipeline or self.pipeline[0][0] is not self.cycle:
             self._running = self.cycle

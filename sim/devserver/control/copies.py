@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from leyden.devserver.control.pages import Page, page
-from leyden.devserver.control.sandbox_state import sandbox_state
+from leyden.devserver.control.sandbox_state import over_http, sandbox_state
 from leyden.errors import ForkError
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
@@ -89,8 +89,8 @@ class CopyControl:
         world = self._world
         if world.server is None or not world.server.runs_here():
             raise SemanticConflict(
-                "a sandbox that is not served has no server to serve its fork: use Sandbox.fork() in Python, or"
-                " `leyden serve`"
+                "a request in process reaches no server that would serve the fork: use Sandbox.fork() in Python, or"
+                f" {over_http(world)}"
             )
         state, rate = self.state_to_fork(call)
         return await world.server.fork(world, state, rate, call.body)

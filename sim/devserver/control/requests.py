@@ -54,7 +54,7 @@ class RequestLogControl:
 
     @handles(raises=(TooManyRequests,), recorded=False)
     async def get_events(self, call: Request) -> AsyncGenerator[bytes]:
-        """The server-sent events of this sandbox. One that is not served has only those of the past."""
+        """The server-sent events of this sandbox. A request in process has only those of the past."""
         world, server = self._world, self._world.server
         last = call.header.get("Last-Event-ID")
         after, client = None if not last else int(last), call.query.get("client")

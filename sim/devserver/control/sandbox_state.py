@@ -38,3 +38,11 @@ def sandbox_state(world: World, project: str) -> dict[str, Any]:
 def clock_state(world: World) -> dict[str, Any]:
     """The clock."""
     return {"now": to_iso(world.clock.now()), "rate": world.clock.rate}
+
+
+def over_http(world: World) -> str:
+    """How a request reaches the server of this sandbox: what is no operation of a request in process may be one
+    there."""
+    if world.server is not None:
+        return f"send the request to {world.public_url}, where this sandbox is served"
+    return "send the request to the URL that Sandbox.serve() returns, or to that of `leyden serve`"

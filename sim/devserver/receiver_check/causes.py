@@ -32,7 +32,7 @@ from leyden.devserver.receiver_check.findings import (
 from leyden.devserver.receiver_check.signature_causes import corrected_by, is_accepted, nothing_verified
 from leyden.devserver.receiver_check.size_causes import too_large
 from leyden.server.callbacks.deliveries import GONE
-from leyden.server.callbacks.egress import THEN_REPLAY
+from leyden.server.callbacks.egress import before_attempt
 
 _ANSWER_FIRST = (
     "Answer first, work later: store the message, answer 200, and do the work afterwards. A callback that is not "
@@ -172,7 +172,7 @@ def _silence(url: str, exchange: Exchange) -> tuple[str, str]:
     match exchange.answer.error:
         case _ if exchange.answer.error == BLOCKED:
             reason, _, mend = note.rpartition(": ")  # the egress policy's own explanation
-            mend = mend.replace(THEN_REPLAY, "")  # the check has no delivery
+            mend = before_attempt(mend)  # the check has no delivery
             return f"nothing was sent, because the egress policy forbids it: {reason}", f"{mend[:1].upper()}{mend[1:]}."
         case "timeout" if note.startswith("no connection"):
             tls = ", whether the port speaks TLS" if parts.scheme == "https" else ""

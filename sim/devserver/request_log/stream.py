@@ -180,7 +180,7 @@ class EventStreams:
 
 
 async def past_events(world: World, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
-    """The first bytes of a stream, for a sandbox that is not served: nothing would follow them."""
+    """The first bytes of a stream, for a request in process: nothing would follow them."""
     rows = [] if after is None else _since(world, after, client)
     yield request_events(RequestRows(world), rows) + _changed(world)
 

@@ -54,8 +54,9 @@ class SentRequest(NamedTuple):
     label: str = ""
 
     def header(self, name: str) -> str | None:
-        """The value of a header; repeated ones are joined with a comma (RFC 9110, 5.3). None if it is absent."""
-        values = [value for one, value in self.headers if one.lower() == name]
+        """The value of a header; repeated ones are joined with a comma (RFC 9110, 5.3), and blanks around each are no
+        part of it (5.5). None if it is absent."""
+        values = [value.strip(" \t") for one, value in self.headers if one.lower() == name]
         return ", ".join(values) if values else None
 
 

@@ -147,6 +147,8 @@ def header_obligations() -> Iterator[Obligation]:
             headers = [*base, ["Content-Type", text]]
             yield Obligation(f"{one.name} header.Content-Type", "content-type", shown(text), one.source,
                              (request_of(one, headers=headers),))  # fmt: skip
+        headers = [*base, ["Content-Type", f"\t{JSON_TYPE[1]} "], ["Accept", " application/json\t"]]
+        yield Obligation(f"{one.name} headers", "blanks", "", one.source, (request_of(one, headers=headers),))
         yield Obligation(f"{one.name} header.Content-Type", "absent", "", one.source, (request_of(one, headers=base),))
         members = '"x": 0' if one.body is None or one.method == "PATCH" else _members(one)
         for kind, template in JSON_TEXTS.items():
@@ -211,6 +213,7 @@ def _idempotency_keys(one: DocumentedOperation, base: list[list[str]]) -> Iterat
         "other order": (keyed(first), keyed(first, body=dict(reversed([*one.example.items()])))),
         "unknown field more": (keyed(first), keyed(first, body=extra)),
         "default spelled out": (keyed(first), keyed(first, body={**one.example, "internalId": None})),
+        "blanks around": (keyed(first), keyed(f" {first}\t"), keyed(f"{first} ", body=other)),
         "other case": (keyed(first), keyed(first.upper()), keyed(first.upper(), body=other)),
         "longer": (keyed(first), keyed(f"{first}x", body=other), keyed(first[:-1], body=other)),
         "other project": (keyed(first), keyed(first, by="{second}"), keyed(first, body=other, by="{second}")),

@@ -40,8 +40,8 @@ DEFAULT_MIN_FINAL_CLTV = 18  # BOLT 11: when c is absent
 ISSUED_FEATURES = (8, 14, 17)
 ISSUED_MIN_FINAL_CLTV = 80
 
-_CURRENCIES = ("bcrt", "bc", "tbs", "tb")  # regtest, mainnet, signet, testnet; a prefix after the longer one
-_HRP = re.compile(f"ln({'|'.join(_CURRENCIES)})(.*)")
+CURRENCIES = ("bcrt", "bc", "tbs", "tb")  # regtest, mainnet, signet, testnet; a prefix after the longer one
+_HRP = re.compile(f"ln({'|'.join(CURRENCIES)})(.*)")
 _TIMESTAMP_GROUPS, _SIGNATURE_GROUPS = 7, 104
 _HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0  # of secp256k1: the largest low S
 _FIXED_GROUPS = {"p": HASH_GROUPS, "s": HASH_GROUPS, "h": HASH_GROUPS, "n": 53}
@@ -145,8 +145,8 @@ class InvoiceSigner:
             self._key = PrivateKey(secret)
         except ValueError as error:
             raise Bolt11Error(f"this secret is no secp256k1 key: {error}") from None
-        if prefix not in _CURRENCIES:
-            raise Bolt11Error(f"currency {prefix!r} is none of {', '.join(_CURRENCIES)}")
+        if prefix not in CURRENCIES:
+            raise Bolt11Error(f"currency {prefix!r} is none of {', '.join(CURRENCIES)}")
         self.node_id: bytes = self._key.public_key.format()
         self.prefix = prefix
 
@@ -226,7 +226,7 @@ def decode(text: str) -> Bolt11:
         raise Bolt11Error(f"bech32: {error}") from None
     prefix = _HRP.fullmatch(hrp)
     if prefix is None:
-        raise Bolt11Error(f"prefix: {hrp!r} is not ln, a known currency ({', '.join(_CURRENCIES)}) and an amount")
+        raise Bolt11Error(f"prefix: {hrp!r} is not ln, a known currency ({', '.join(CURRENCIES)}) and an amount")
     currency, amount = prefix.groups()
     amount_msat = decode_amount(amount) if amount else None
     end = len(digits) - _SIGNATURE_GROUPS

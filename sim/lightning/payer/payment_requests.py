@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from leyden.errors import PayerError
-from leyden.lightning.bolt11.codec import Bolt11, decode
-from leyden.server.charges.lnurl import LnurlError, decode_lnurl
+from leyden.lightning.bolt11.codec import CURRENCIES, Bolt11, decode
+from leyden.server.charges.lnurl import Bech32Error, LnurlError, bech32_decode, decode_lnurl
 from leyden.server.printable import cut, quoted
 
 Fetch = Callable[[str], Mapping[str, Any]]
@@ -20,6 +20,8 @@ IdentifierOf = Callable[[str], str | None]
 
 _LOOPBACK = ("localhost", "127.0.0.1")
 _ADDRESS = re.compile(r"([a-z0-9._+-]+)@([a-z0-9.-]+(?::[0-9]+)?)", re.IGNORECASE)
+# An amount, or the separator of bech32, follows the currency of an invoice; it may be cut before.
+_INVOICE = re.compile(f"ln(?:{'|'.join(CURRENCIES)})(?:[0-9]|$)")
 
 
 def request_kind(text: str) -> str:
@@ -32,12 +34,20 @@ def request_kind(text: str) -> str:
         return "address"
     if bare.startswith("lnurl1"):
         return "lnurl"
-    if bare.startswith("ln"):
+    if _INVOICE.match(bare) or _is_foreign_invoice(bare):
         return "bolt11"
     raise PayerError(
         f"{quoted(cut(text, 60))} is neither a BOLT11 invoice nor an LNURL nor a Lightning address: give a text that "
         "begins with lnbcrt or lnurl1, or name@host"
     )
+
+
+def _is_foreign_invoice(text: str) -> bool:
+    """Whether an undamaged text of bech32 may be an invoice of a currency that is not known here."""
+    try:
+        return text.startswith("ln") and bech32_decode(text).hrp != "lnurl"
+    except Bech32Error:
+        return False
 
 
 def strip_scheme(text: str) -> str:
@@ -89,6 +99,7 @@ def fetch_pay_request(
     Raises `PayerError` as `fetch_lnurl_invoice`.
     """
     text = strip_scheme(text)
+    request_kind(text)  # raises for what is no request at all
     address = _ADDRESS.fullmatch(text.lower())
     if address is None:
         try:

@@ -11,7 +11,7 @@ from leyden.arguments import span_from
 from leyden.errors import ArgumentError, ClockError
 from leyden.sandbox.time.spans import Instant, Span, instant_ms
 from leyden.server.printable import quoted
-from leyden.server.timestamps import to_iso
+from leyden.server.timestamps import MAX_INSTANT_MS, to_iso
 from leyden.world.stored_snapshots import Position
 from leyden.world.time.clock import LAST_MS
 from leyden.world.world import World
@@ -163,12 +163,13 @@ def due_ms(when: Instant, now_ms: int) -> int:
         at_ms = now_ms - now_ms % _DAY_MS + ((hours * 60 + minutes) * 60 + seconds) * 1_000
         return at_ms if at_ms > now_ms else at_ms + _DAY_MS
     try:
-        at_ms = instant_ms(when)
+        at_ms = instant_ms(when, clamp=True)
     except ValueError as error:
         raise ArgumentError(f'{error}; or a time of the day, such as "12:00"') from None
     if not now_ms <= at_ms <= LAST_MS:
         is_now = f"it is {to_iso(now_ms)}, and time ends with the year 2999"
-        raise ArgumentError(f"{to_iso(at_ms)} has passed, or is after the end of time: {is_now}")
+        shown = to_iso(at_ms) if 0 < at_ms < MAX_INSTANT_MS else quoted(when)
+        raise ArgumentError(f"{shown} has passed, or is after the end of time: {is_now}")
     return at_ms
 
 

@@ -15,6 +15,7 @@ from leyden.sandbox.session import Session
 from leyden.server.printable import quoted
 from leyden.server.timestamps import MAX_INSTANT_MS, parse_duration, parse_iso, to_iso
 from leyden.world.time.clock import LAST_MS, Fired
+from leyden.world.time.process_clock import FIRST_MS
 
 Span = str | float | timedelta
 Instant = str | int | datetime
@@ -36,6 +37,15 @@ def instant_ms(when: Instant, *, clamp: bool = False) -> int:
     if nearest != instant and not clamp:
         raise ArgumentError(f"{shortened(instant)} ms lies outside the years 1970 to 9999: give an instant in them")
     return nearest
+
+
+def clock_instant_ms(name: str, when: Instant) -> int:
+    """An instant that a sandbox's clock can show, in milliseconds since the epoch. Raises `ValueError`, with the name
+    of the argument, for another one."""
+    instant = instant_ms(when, clamp=True)
+    if not FIRST_MS <= instant <= LAST_MS:
+        raise ArgumentError(f"{name}={quoted(when)} lies outside the years 1971 to 2999: give an instant in them")
+    return instant
 
 
 class FiredEvents(list[Fired]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
@@ -332,17 +332,19 @@ def test_a_blocked_attempt_says_what_to_change(mode: str, host: str, expected: s
         assert answer.error == "blocked"
         assert rule in {"loopback-only", "egress-none", "private-network"}
         assert expected in words
+        words = words.removesuffix(", which reaches no loopback address")
         assert words.endswith(change) or (change in words and " and replay this delivery; " in words)
 
 
 @pytest.mark.parametrize(
     ("egress", "host", "addition"),
     [
-        (Egress("loopback"), "shop.example", "use --egress public"),
+        (Egress("loopback"), "shop.example", "use --egress public, which reaches no loopback address"),
+        (Egress("loopback", allow=["127.0.0.0/8"]), "shop.example", "use --egress public"),
         (
             Egress("loopback", in_python=True), "shop.example",
             'call set_egress("public"); for a new sandbox, pass egress="public" to Sandbox,'
-            " or set leyden_egress in pytest",
+            " or set leyden_egress in pytest; the mode public reaches no loopback address",
         ),
         (Egress("loopback"), "localhost", ""),
         (Egress("public"), "shop.example", ""),
@@ -382,3 +384,35 @@ def test_the_local_addresses_are_found() -> None:
     for address in local_addresses():
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         assert socket.inet_pton(family, address)
+
+
+@pytest.mark.parametrize("mode", ["none", "loopback", "public"])
+@pytest.mark.parametrize("networks", [1, 2, 8, 9, 300])
+@pytest.mark.parametrize("host", ["10.9.9.9", "127.0.0.1", "8.8.8.8", "192.0.2.1", "fd00::1"])
+def test_the_mend_of_a_blocked_attempt_keeps_the_networks_that_are_allowed(mode: str, networks: int, host: str) -> None:
+    allowed = [f"198.51.{number // 200}.{number % 200}/32" for number in range(networks)]
+    egress = Egress(mode, allow=allowed, in_python=True)
+    note = egress.forbidden_note(f"http://{host}:8000/x".replace("fd00::1", "[fd00::1]"))
+    if not note:
+        return
+    assert len(note) < 800
+    calls: list[Egress] = []
+
+    def set_egress(egress: str = mode, egress_allow: Sequence[str] = ()) -> None:
+        calls.append(Egress(egress, allow=egress_allow))
+
+    call = note[note.index("set_egress(") :]
+    text = call[: call.index(")") + 1]
+    exec(text, {"set_egress": set_egress, "ALLOWED": allowed})
+    assert all(calls[0].check_address("x", address.partition("/")[0], 80) is None for address in allowed), note
+    assert calls[0].check_address("x", host, 80) is None
+    ends = mode == "loopback" and calls[0].check_address("x", "127.0.0.1", 80) is not None
+    assert ends == note.endswith("; the mode public reaches no loopback address")
+    options = Egress(mode, allow=allowed).forbidden_note(f"http://{host}:8000/x".replace("fd00::1", "[fd00::1]"))
+    assert "--egress-allow" not in options or options.endswith(" to those that are given")
+
+
+def test_a_note_for_an_attempt_that_is_not_made_yet_replays_nothing() -> None:
+    egress = Egress("none", in_python=True)
+    assert "replay" in egress.explain("egress-none", "127.0.0.1", 80)
+    assert "replay" not in egress.forbidden_note("http://127.0.0.1:80/")

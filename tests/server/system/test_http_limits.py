@@ -492,3 +492,29 @@ def test_a_live_clock_shows_no_earlier_time_after_a_restart(tmp_path: object) ->
         assert served.wait(20) == 0
     with process(*data, "--rate", "0") as (_, url):
         assert str(answer(lambda: dial_url(url), clock)[1]["now"]) >= shown
+
+
+@pytest.mark.parametrize("blanks", [b" ", b"\t", b" \t \t"])
+def test_blanks_around_the_value_of_a_header_are_no_part_of_it(dial: Dial, blanks: bytes) -> None:
+    def value(text: bytes) -> bytes:
+        return b":" + blanks + text + blanks + b"\r\n"
+
+    head = b"POST /v0/charges HTTP/1.1\r\nhost" + value(b"localhost") + b"apikey" + value(b"leyden")
+    head += b"content-type" + value(b"application/json") + b"accept" + value(b"application/json")
+    head += b"idempotency-key" + value(b"blanks-" + blanks.hex().encode())
+    whole = head + b"content-length" + value(b"%d" % len(BODY)) + b"expect" + value(b"100-continue") + b"\r\n"
+    answers = [answer(dial, head + b"content-length: %d\r\n\r\n" % len(BODY) + BODY) for _ in range(2)]
+    assert [status for status, _ in answers] == [200, 200]
+    assert answers[0] == answers[1]  # one Charge
+    with closing(dial()) as connection:
+        connection.sendall(whole)
+        assert statuses(received_more(connection, b"")) == [100]
+        connection.sendall(BODY)
+        assert response(connection) == answers[0]
+
+
+@pytest.mark.parametrize("key", ["leyden ", " leyden", "\tleyden\t"])
+def test_blanks_around_the_key_are_no_part_of_it_in_process(key: str) -> None:
+    with Sandbox(seed=7) as sandbox:
+        assert sandbox.request("GET", "/v0/wallet", headers={"apikey": key}).status == 200
+        assert sandbox.request("GET", "/v0/wallet", headers={"apikey": "ley den"}).status == 401

@@ -10,6 +10,7 @@ from leyden.devserver.control.body_values import check_charge_id, span_ms
 from leyden.devserver.control.callbacks.dead_ends import dead_end
 from leyden.devserver.control.callbacks.wait_notes import wait_note
 from leyden.devserver.control.pages import Page, created_between, page
+from leyden.devserver.control.sandbox_state import over_http
 from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
@@ -114,8 +115,8 @@ class CallbackControl:
 
     @handles(raises=(SemanticConflict,), needs=("body.count", "body.timeout"), recorded=False)
     async def wait_for_deliveries(self, call: Request) -> dict[str, Any]:
-        """Wait, in real time, until enough deliveries match. A world that is not served answers at once, and so does
-        one in which no more can match."""
+        """Wait, in real time, until enough deliveries match. A request in process is answered at once, and so is one
+        of a world in which no more can match."""
         world, run, wanted = self._world, self._world.transport, call.body["count"]
         check_charge_id(world, call.body.get("chargeId"), "/chargeId")
         self._check_event(call.body.get("event"), "/event")
@@ -163,7 +164,8 @@ class CallbackControl:
         world, body = self._world, call.body
         if world.server is None or not world.server.runs_here():
             raise SemanticConflict(
-                "a sandbox that is not served cannot reach an endpoint: use `leyden receiver-check` or `leyden serve`"
+                "the check sends from the event loop of a server, and a request in process has none: use"
+                f" `leyden receiver-check`, or {over_http(world)}"
             )
         if is_built_in(body["url"]):
             raise _refusal(
