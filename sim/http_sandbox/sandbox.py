@@ -284,7 +284,11 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         return str(self.ask("GET", "/sandbox/v1")["journalHash"])
 
     def reset(self, **order: Any) -> Self:
-        """Erase everything and start again; `order` are `seed` and `start`; the start `now` is the system clock's."""
+        """Erase everything and start again; `order` are `seed` and `start`; the start `now` is the system clock's.
+
+        The keys and the current webhook secret stay. An earlier secret that still signed after a rotation signs no
+        longer, and the notes of the sandbox say so.
+        """
         self.ask("POST", "/sandbox/v1/reset", order)
         return self
 
