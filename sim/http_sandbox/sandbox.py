@@ -328,7 +328,13 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
     def diff(self, other: str) -> list[dict[str, Any]]:
         """The fields that differ from a snapshot of this sandbox, by its id: `table`, `id`, `field`, and the values
-        `here` and `there`; the first 1,000."""
+        `here` and `there`; the first 1,000.
+
+        Compared are the tables of the sandbox, and what was set: the clock, seed and start (`sandbox`), the times of
+        `webhook_secrets`, `faults`, `service_faults`, `payers`, `receivers`, `traffic` and `interceptors`. Not compared
+        are the journal, API keys, the rate of the clock, the posts of inboxes besides their number, what faults and
+        inboxes delay, returning customers, responses kept for an Idempotency-Key, and the random numbers to come.
+        """
         if isinstance(other, HttpSandbox):
             raise ArgumentError(
                 "diff compares with a snapshot of the same sandbox, by the id that snapshot() returns: for two "
