@@ -283,7 +283,11 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         return str(self.ask("GET", "/sandbox/v1")["journalHash"])
 
     def reset(self, **order: Any) -> Self:
-        """Erase everything and start again; `order` are `seed` and `start`; the start `now` is the system clock's."""
+        """Erase everything and start again; `order` are `seed` and `start`; the start `now` is the system clock's.
+
+        The keys and the current webhook secret stay. An earlier secret that still signed after a rotation signs no
+        longer, and the notes of the sandbox say so.
+        """
         self.ask("POST", "/sandbox/v1/reset", order)
         return self
 
@@ -323,7 +327,13 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
     def diff(self, other: str) -> list[dict[str, Any]]:
         """The fields that differ from a snapshot of this sandbox, by its id: `table`, `id`, `field`, and the values
-        `here` and `there`; the first 1,000."""
+        `here` and `there`; the first 1,000.
+
+        Compared are the tables of the sandbox, and what was set: the clock, seed and start (`sandbox`), the times of
+        `webhook_secrets`, `faults`, `service_faults`, `payers`, `receivers`, `traffic` and `interceptors`. Not compared
+        are the journal, API keys, the rate of the clock, the posts of inboxes besides their number, what faults and
+        inboxes delay, returning customers, responses kept for an Idempotency-Key, and the random numbers to come.
+        """
         if isinstance(other, HttpSandbox):
             raise ArgumentError(
                 "diff compares with a snapshot of the same sandbox, by the id that snapshot() returns: for two "

@@ -18,6 +18,7 @@ def diff(here: World, there: World) -> pd.DataFrame:
 
     A row that only one world has is listed with all its fields that are not None. Amounts are msat, instants UTC
     timestamps. The `id` of a row with a key of several columns (`payment`, `attempt`) is their values joined by colons.
+    `differences` says what is compared.
     """
     found = [
         (one.table, one.id, one.field, _shown(one.kind, one.here), _shown(one.kind, one.there))

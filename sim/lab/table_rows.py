@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 TEXT, MSAT, TIME, COUNT, FLAG, SHARE = "text", "msat", "time", "count", "flag", "share"
 
-_json = JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+json_text = JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 # States that the contract does not have, in the order in which they may follow each other.
 _STATES = {
@@ -148,7 +148,7 @@ def _outages(world: World) -> Iterable[Mapping[str, Any]]:
 
 def _journal(world: World) -> Iterator[Row]:
     for sequence, at_ms, kind, subject, facts in world.journal.entries():
-        yield {"sequence": sequence, "at": at_ms, "kind": kind, "subject": subject, "facts": _json(facts)}
+        yield {"sequence": sequence, "at": at_ms, "kind": kind, "subject": subject, "facts": json_text(facts)}
 
 
 CHARGES = (

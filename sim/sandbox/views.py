@@ -109,8 +109,14 @@ class Views:
         return table(self.world, name, f"sb.{quoted(name, 60)[1:-1]}")
 
     def diff(self, other: Views) -> DataFrame:
-        """The rows and fields that differ: `table`, `id`, `field`, and the values `here` and `there`. Warns when rows
-        that one of the two has were removed from the other: they are listed as differences."""
+        """The rows and fields that differ: `table`, `id`, `field`, and the values `here` and `there`.
+
+        Compared are the tables without `journal`, and what was set: the clock, seed and start (`sandbox`), the times of
+        `webhook_secrets`, `faults`, `service_faults`, `payers`, `receivers`, `traffic` and `interceptors`. Not compared
+        are the journal, API keys, the rate of the clock, the posts of inboxes besides their number, what faults and
+        inboxes delay, returning customers, responses kept for an Idempotency-Key, and the random numbers to come.
+
+        Warns when rows that one of the two has were removed from the other: they are listed as differences."""
         if not isinstance(other, Views):
             raise ArgumentError(f"{quoted(other, 60)} is no sandbox: give a sandbox, for example a fork")
         return diff(self.world, other.world)

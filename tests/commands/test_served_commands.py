@@ -264,6 +264,19 @@ def test_the_sandboxes_of_the_server_are_found_by_the_url_of_one(leyden: Leyden)
     assert sandbox_id not in "".join(lines(leyden, "sandbox", "list"))
 
 
+NOTHING = [
+    "no differences; not compared are the event journal, API keys, the rate of the clock, the posts of inboxes besides"
+    " their number, what faults and inboxes delay, returning customers, responses kept for an Idempotency-Key, and the"
+    " random numbers to come"
+]
+
+
+def test_the_help_names_what_a_diff_does_not_compare(leyden: Leyden) -> None:
+    [nothing] = NOTHING
+    left_out = nothing.removeprefix("no differences; not compared are ")
+    assert f"Not compared are {left_out}." in " ".join(leyden("sandbox", "diff", "--help").stdout.split())
+
+
 def test_copies_of_a_sandbox(leyden: Leyden, tmp_path: Path) -> None:
     made = json.loads(lines(leyden, "sandbox", "create", "--seed", "7", "--rate", "0", "--json")[0])
     own = {"LEYDEN_URL": made["url"], "LEYDEN_API_KEY": made["apiKey"]}
@@ -272,9 +285,9 @@ def test_copies_of_a_sandbox(leyden: Leyden, tmp_path: Path) -> None:
     lines(leyden, "charges", "create", "--amount", "1000", "--description", "Tea", **own)
     assert "fields differ" in lines(leyden, "sandbox", "diff", made["id"], "--snapshot", "snapshot-1")[0]
     forked = fields(lines(leyden, "sandbox", "fork", made["id"], "--name", "other"))
-    assert lines(leyden, "sandbox", "diff", made["id"], "--sandbox", forked["id"]) == ["no differences"]
+    assert lines(leyden, "sandbox", "diff", made["id"], "--sandbox", forked["id"]) == NOTHING
     lines(leyden, "sandbox", "restore", made["id"], "snapshot-1")
-    assert lines(leyden, "sandbox", "diff", made["id"], "--snapshot", "snapshot-1") == ["no differences"]
+    assert lines(leyden, "sandbox", "diff", made["id"], "--snapshot", "snapshot-1") == NOTHING
     assert lines(leyden, "sandbox", "snapshot", made["id"], "--list")[1].split()[:2] == ["snapshot-1", "empty"]
     assert fields(lines(leyden, "sandbox", "snapshot", made["id"], "--delete", "snapshot-1"))["deleted"] == "snapshot-1"
     assert "no snapshot snapshot-1 of" in refusal(leyden, "sandbox", "snapshot", made["id"], "--delete", "snapshot-1")
@@ -284,7 +297,7 @@ def test_copies_of_a_sandbox(leyden: Leyden, tmp_path: Path) -> None:
     assert "keys and secrets" in done.stderr
     assert (tmp_path / "case.json").stat().st_mode & 0o077 == 0
     again = fields(lines(leyden, "sandbox", "import", "case.json", "--name", "again"))
-    assert lines(leyden, "sandbox", "diff", forked["id"], "--sandbox", again["id"]) == ["no differences"]
+    assert lines(leyden, "sandbox", "diff", forked["id"], "--sandbox", again["id"]) == NOTHING
     assert "check the path" in refusal(leyden, "sandbox", "import", "nothing.json", status=2)
     saved = json.loads((tmp_path / "case.json").read_text())
     (tmp_path / "older.json").write_text(json.dumps({**saved, "leyden": "0.0.1"}))

@@ -119,6 +119,40 @@ def test_a_reset_keeps_the_webhook_secret(given: str | None) -> None:
             assert secret_of(sandbox) == before
 
 
+def signing(sandbox: Sandbox) -> list[str]:
+    return [one["secret"] for one in sandbox.ask("GET", "/sandbox/v1/webhook-secret")["secrets"]]
+
+
+def test_a_reset_says_that_an_earlier_secret_signs_no_longer() -> None:
+    with Sandbox(seed=7) as sandbox:
+        assert reset(sandbox)["notes"] == []
+        sandbox.ask("POST", "/sandbox/v1/webhook-secret/rotate", {})
+        both = signing(sandbox)
+        assert len(both) == 2
+        [note] = reset(sandbox)["notes"]
+        assert "ended the rotation of the webhook secret: only the current one signs" in note
+        assert signing(sandbox) == both[:1]
+        assert sandbox.ask("GET", "/sandbox/v1")["notes"] == [note]
+        assert reset(sandbox)["notes"] == []
+
+
+def test_a_reset_after_the_rotation_ended_has_no_note() -> None:
+    with Sandbox(seed=7) as sandbox:
+        sandbox.ask("POST", "/sandbox/v1/webhook-secret/rotate", {})
+        sandbox.advance("25h")
+        assert len(signing(sandbox)) == 1
+        assert reset(sandbox)["notes"] == []
+
+
+def test_a_reset_by_the_server_says_it_too() -> None:
+    admin = {"authorization": "Bearer administrator-of-resets"}
+    with served_leyden("--rate", "0", "--admin-token", "administrator-of-resets") as client:
+        box = client.ok("POST", "/sandbox/v1/sandboxes", {"rate": 0}, **admin)
+        client.ok("POST", "/sandbox/v1/webhook-secret/rotate", apikey=box["apiKey"])
+        client.ok("POST", f"/sandbox/v1/sandboxes/{box['id']}/reset", {}, **admin)
+        assert len(client.ok("GET", "/sandbox/v1", apikey=box["apiKey"])["notes"]) == 1
+
+
 def test_a_reset_keeps_a_secret_that_was_rotated_and_the_next_rotation_gives_another() -> None:
     with Sandbox(seed=7) as sandbox:
         seen = [secret_of(sandbox)]

@@ -43,6 +43,11 @@ _DIFFERENCES = (
     Column("there", lambda row: row["there"], shrinks=True),
 )
 
+_NOT_COMPARED = (
+    "the event journal, API keys, the rate of the clock, the posts of inboxes besides their number, what faults and"
+    " inboxes delay, returning customers, responses kept for an Idempotency-Key, and the random numbers to come"
+)
+
 
 def _describe_snapshot(parser: argparse.ArgumentParser) -> None:
     add_id(parser)
@@ -69,6 +74,7 @@ def _describe_fork(parser: argparse.ArgumentParser) -> None:
 
 
 def _describe_diff(parser: argparse.ArgumentParser) -> None:
+    parser.description = f"{parser.description} Not compared are {_NOT_COMPARED}."
     add_id(parser)
     other = parser.add_mutually_exclusive_group(required=True)
     other.add_argument("--snapshot", metavar="SNAPSHOT", help="with this snapshot of it")
@@ -155,8 +161,10 @@ def _diff(options: argparse.Namespace) -> int:
         return 0
     result = orjson.loads(raw)
     count = result["count"]
-    print("no differences" if count == 0 else f"{count:,} field{' differs' if count == 1 else 's differ'}")
-    if count:
+    if count == 0:
+        print(f"no differences; not compared are {_NOT_COMPARED}")
+    else:
+        print(f"{count:,} field{' differs' if count == 1 else 's differ'}")
         Table(_DIFFERENCES).print(result["differences"])
     return 0
 

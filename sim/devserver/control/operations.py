@@ -10,6 +10,7 @@ import orjson
 from leyden.arguments import span_from
 from leyden.devserver.control.body_values import span_ms as to_span_ms
 from leyden.devserver.control.pages import Page, created_between, page
+from leyden.devserver.control.resets import reset_world
 from leyden.devserver.control.sandbox_state import clock_state, sandbox_state
 from leyden.errors import ClockError, PayerError
 from leyden.lightning.engine.htlc import PaymentNotHeld
@@ -60,7 +61,7 @@ class ControlPlane:
             start_ms = requested_start(call.body.get("start"), now_ms)
         except ClockError as error:
             raise SemanticConflict(str(error), field_errors=[FieldError("/start", str(error))]) from None
-        world.reset(seed=call.body.get("seed"), start_ms=start_ms)
+        reset_world(world, seed=call.body.get("seed"), start_ms=start_ms)
         return sandbox_state(world, call.project)
 
     # Keys

@@ -27,8 +27,12 @@ class Cause:
     @property
     def severity(self) -> str:
         """The worst severity of its failures, or `consider`."""
-        failed = [finding.severity for finding in self.findings if finding.verdict == FAIL]
-        return min(failed, key=SEVERITIES.index, default=CONSIDER)
+        return min((finding.severity for finding in self.failures), key=SEVERITIES.index, default=CONSIDER)
+
+    @property
+    def failures(self) -> list[Finding]:
+        """Those of its findings that are failures."""
+        return [finding for finding in self.findings if finding.verdict == FAIL]
 
     @property
     def checks(self) -> list[str]:

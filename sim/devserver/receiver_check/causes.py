@@ -29,6 +29,7 @@ from leyden.devserver.receiver_check.findings import (
     seconds,
     what_follows,
 )
+from leyden.devserver.receiver_check.moment_causes import unlike_before
 from leyden.devserver.receiver_check.signature_causes import corrected_by, is_accepted, nothing_verified
 from leyden.devserver.receiver_check.size_causes import too_large
 from leyden.server.callbacks.deliveries import GONE
@@ -213,26 +214,31 @@ def _silence(url: str, exchange: Exchange) -> tuple[str, str]:
 
 
 def _late(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
-    late = [finding for finding in left if SLOW in finding.outcomes]
+    late = [finding for finding in left if SLOW in finding.outcomes and finding.about != ACTED]
     if not late:
         return None
     first = next(exchange for exchange in late[0].exchanges if exchange.is_late)
     limit_ms = first.sent.limit_ms
     found = f"it answers too late: {first.summary} after {seconds(first.answer_ms)}; the limit is {seconds(limit_ms)}"
-    also = [finding for finding in left if finding.outcomes <= {SLOW, "timeout"}]
+    also = [finding for finding in left if finding.about != ACTED and _failed_outcomes(finding) <= {SLOW, "timeout"}]
     return Cause(
         found,
         f"{_ANSWER_FIRST} --timeout 15 checks with the longest limit.",
-        [finding for finding in left if finding in late or finding in also],
+        [finding for finding in left if finding in (*late, *also)],
         is_common=len(also) > 1 or any(finding.verdict == SKIPPED for finding in findings),
     )
+
+
+def _failed_outcomes(finding: Finding) -> set[str]:
+    """The kinds of responses that are no 2xx; that of a late one is `slow`. Never empty: all of them, if none is so."""
+    return {outcome for outcome in finding.outcomes if not outcome.startswith("2")} or finding.outcomes
 
 
 def _silent_now_and_then(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
     """Messages without an answer within the time, among others with one."""
     sent = [finding for finding in findings if finding.exchanges]
     silent = [finding for finding in sent if any(_is_silent(exchange) for exchange in finding.exchanges)]
-    explained = [finding for finding in left if finding in silent]
+    explained = [finding for finding in left if finding in silent and finding.about != ACTED]
     if not explained or len(silent) == len(sent):
         return None
     exchange = next(exchange for exchange in silent[0].exchanges if _is_silent(exchange))
@@ -260,7 +266,8 @@ def _declined(url: str, findings: Sequence[Finding], left: Sequence[Finding]) ->
         f"{declined[0].case.name}: {why}"
     )
     fix = " ".join(_DECLINED[status][1] for status in sorted(statuses))
-    return Cause(found, fix, [finding for finding in left if finding in declined], is_common=True)
+    explained = [finding for finding in left if finding in declined and finding.about != ACTED]
+    return Cause(found, fix, explained, is_common=True)
 
 
 def _valid_refused(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
@@ -346,6 +353,6 @@ def _slow(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cau
 
 # In the order in which they explain findings.
 _COMMON = (
-    _unanswered, _late, _silent_now_and_then, _declined, too_large, _valid_refused, nothing_verified, _acted_twice,
-    _refused_again, _slow
+    _unanswered, _late, _silent_now_and_then, _declined, too_large, _valid_refused, unlike_before, nothing_verified,
+    _acted_twice, _refused_again, _slow
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from leyden.arguments import hint
 from leyden.devserver.awaited_delivery import deliver, deliver_together
@@ -15,6 +16,7 @@ from leyden.devserver.receiver_check.findings import (
     EFFECT,
     EFFECTS,
     FAIL,
+    PASS,
     SAME_KEY,
     SKIPPED,
     UNJUDGED,
@@ -73,6 +75,17 @@ class Report:
     def count(self, verdict: str) -> int:
         """The number of checks with this verdict."""
         return sum(finding.verdict == verdict for finding in self.findings)
+
+    @property
+    def groups(self) -> list[tuple[str, int, int, int]]:
+        """Each group of which a message was sent: its name, how many of its checks passed and how many failed, and how
+        many it has."""
+        found = []
+        for group, members in groupby(self.findings, lambda finding: finding.case.group):
+            verdicts = [finding.verdict for finding in members]
+            if set(verdicts) != {SKIPPED}:
+                found.append((group, verdicts.count(PASS), verdicts.count(FAIL), len(verdicts)))
+        return found
 
     @property
     def unjudged_remarks(self) -> int:

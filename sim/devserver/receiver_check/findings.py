@@ -205,7 +205,7 @@ def _verdict(case: Case, exchanges: Sequence[Exchange]) -> tuple[str, str, str, 
     wrongly = [
         number
         for number, exchange in enumerate(exchanges, 1)
-        if _acted_wrongly(exchange, case) and not _is_first_answered(exchanges[:number], case)
+        if _acted_wrongly(exchange, case) and not _is_first_taken(exchanges[:number], case)
     ]
     applied = Counter(exchange.sent.request.delivery_id for exchange in exchanges if exchange.effect == "applied")
     times = max(applied.values(), default=0)
@@ -269,14 +269,13 @@ def _is_expected(exchange: Exchange, case: Case) -> bool:
     return is_status(4, status) if case.expects in (REJECTED, UNREADABLE) else is_status(2, status)
 
 
-def _is_first_answered(exchanges: Sequence[Exchange], case: Case) -> bool:
+def _is_first_taken(exchanges: Sequence[Exchange], case: Case) -> bool:
     """Whether the last of these is the first that was answered with a 2xx, of a message that is to be ignored because
-    of the ones before it: what became of those that had no answer is not known."""
+    of the ones before it: those were refused, or what became of them is not known."""
     *before, last = exchanges
-    if case.expects in (REJECTED, UNREADABLE) or not last.sent.must_ignore:
+    if case.expects in (REJECTED, UNREADABLE) or not last.sent.must_ignore or not before:
         return False
-    statuses = [one.answer.status for one in before]
-    return None in statuses and not any(is_status(2, status) for status in statuses)
+    return not any(is_status(2, one.answer.status) or one.effect == "applied" for one in before)
 
 
 def _acted_wrongly(exchange: Exchange, case: Case) -> bool:

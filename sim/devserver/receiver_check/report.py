@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterator, Sequence
-from itertools import groupby
 from textwrap import wrap
 from typing import Any
 
@@ -91,7 +90,7 @@ def report_text(
     ]
     for cause in common:
         if cause.found not in report.why:
-            lines += ["", *_wrapped(f"It also fails otherwise: {_plain(cause.found)}", "  ")]
+            lines += ["", *_wrapped(f"{_explained(report, cause)}: {_plain(cause.found)}", "  ")]
         lines += ["", *_wrapped(f"How to fix it: {_plain(cause.fix)}", "  "), *_answer(cause.findings)]
     for number, cause in enumerate(others, 1):
         lines += ["", *_cause_text(cause, f"{number}. " if len(others) > 1 else "")]
@@ -99,7 +98,7 @@ def report_text(
         lines += ["", *_request(others[0].findings[0])]
     if report.to_check:
         lines += ["", *_wrapped(report.to_check)]
-    passed = [f"{group} {count}" for group, count in _passed(report)]
+    passed = [f"{group.lower()} {passed} of {count}" for group, passed, _, count in report.groups]
     if passed:
         lines += ["", *_wrapped(f"Passed: {', '.join(passed)}.")]
     unjudged = ", ".join(finding.case.name for finding in report.findings if finding.verdict == UNJUDGED)
@@ -110,6 +109,19 @@ def report_text(
         lines += ["", *_wrapped(f"Sent and not judged, with a remark: {remarks}.")]
     lines += ["", details]
     return "\n".join(lines) + "\n"
+
+
+def _explained(report: Report, cause: Cause) -> str:
+    """What a common cause explains that the headline does not state."""
+    failed, count = len(cause.failures), report.count(FAIL)
+    if not failed:
+        remarks = len(cause.findings)
+        return f"It has {remarks} {'remark' if remarks == 1 else 'remarks'} for one reason"
+    if any(other.is_common and other.found in report.why for other in report.causes):
+        return "It also fails otherwise"
+    if failed == count:
+        return f"The cause of {('the failure', 'both failures')[count - 1] if count < 3 else f'all {count} failures'}"
+    return f"The cause of {failed} of the {count} failures"
 
 
 def _cause_text(cause: Cause, number: str) -> Iterator[str]:
@@ -142,14 +154,6 @@ def _answer(findings: Sequence[Finding]) -> Iterator[str]:
     body = exchange.answer.body.decode("utf-8", "replace").strip()
     if body:
         yield f"  | {_plain(_cut(body))}"
-
-
-def _passed(report: Report) -> Iterator[tuple[str, str]]:
-    for group, members in groupby(report.findings, lambda finding: finding.case.group):
-        verdicts = [finding.verdict for finding in members]
-        passed = verdicts.count(PASS)
-        if passed:
-            yield group.lower(), f"{passed} of {len(verdicts)}"
 
 
 def _cut(text: str) -> str:

@@ -34,12 +34,12 @@ def _page(report: Report) -> Iterator[str]:
     )
     sent = (finding for finding in report.findings if finding.exchanges)
     examples = [cause.findings[0] for cause in report.causes]
+    counts_of = {group: counts for group, *counts in report.groups}
     for group, members in groupby(sent, lambda finding: finding.case.group):
-        findings = list(members)
-        failed = sum(finding.verdict == FAIL for finding in findings)
-        failures = f" <small>{failed} of {len(findings)} fail</small>" if failed else ""
-        yield f"<section><h2>{escape(group)}{failures}</h2>"
-        for finding in findings:
+        passed, failed, count = counts_of.get(group, (0, 0, 0))
+        counted = f" <small>{passed} of {count} pass, {failed} fail</small>" if count else ""
+        yield f"<section><h2>{escape(group)}{counted}</h2>"
+        for finding in members:
             yield from _details(finding, is_open=finding in examples)
         yield "</section>"
     yield report_end(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from leyden.devserver.control.pages import Page, page
+from leyden.devserver.control.resets import reset_world
 from leyden.devserver.sandboxes.factory import SandboxFactory
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
 from leyden.devserver.sandboxes.routing import URL_PREFIX
@@ -96,7 +97,7 @@ class SandboxOperations:
         """Discard the state of a sandbox and start it again, with the same keys and contract."""
         sandbox = self.find(call)
         start_ms = requested_start(call.body.get("start"), self._now_ms())
-        sandbox.world.reset(seed=call.body.get("seed"), start_ms=start_ms)
+        reset_world(sandbox.world, seed=call.body.get("seed"), start_ms=start_ms)
         sandbox.used_at_s = self._loop_time_s()
         return self.show(sandbox)
 

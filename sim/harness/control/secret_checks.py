@@ -27,7 +27,6 @@ class _Expected:
         self.secrets: list[tuple[str, int | None]] = [] if given is None else [(given, None)]
         self.keys = {API_KEY: True}
         self.received = 0
-        self.former: list[str] = []  # of a run before a reset
         self.since: dict[str, str] = {}  # from when each secret signs
         self.then: dict[str, set[str]] = {}  # what signed at each instant that was looked at, in this run
 
@@ -74,10 +73,13 @@ def _do(host: Host, one: Any, expected: _Expected) -> None:
             expected.keys[body["replaces"]] = False
         expected.keys[new] = True
     else:
+        before = _now(host)
         do(host, one)
         if target.endswith("/reset"):
-            # The secret stays; whether an earlier one still signs in the new run is not promised.
-            expected.former += [secret for secret, _ in expected.secrets[1:]]
+            # The current secret stays, and the notes say so when an earlier one signed besides.
+            is_told = any("rotation of the webhook secret" in note for note in host.read("/sandbox/v1")["notes"])
+            if is_told != (len(expected.signing(before)) > 1):
+                raise violation(f"notes after POST {target}", len(expected.signing(before)), is_told)
             expected.secrets = expected.secrets[:1]
         if target.endswith(("/reset", "/restore")):
             expected.since.clear()
@@ -94,8 +96,7 @@ def _check(host: Host, expected: _Expected, where: str) -> None:
     now = _now(host)
     signing = expected.signing(now)
     observed = [one["secret"] for one in found["secrets"]]
-    known = [*signing, *(secret for secret in observed[len(signing) :] if secret in expected.former)]
-    if (found["current"], observed) != (signing[0], known):
+    if (found["current"], observed) != (signing[0], signing):
         raise violation(f"GET {_SECRET} {where}", signing, [found["current"], *observed])
     since = {one["secret"]: one["since"] for one in found["secrets"]}
     wanted_since = {secret: expected.since.get(secret, at) for secret, at in since.items()}

@@ -16,6 +16,14 @@ _SNAPSHOTS, _DIFF = "/sandbox/v1/snapshots", "/sandbox/v1/diff"
 _CHARGE = {"amount": "4000", "description": "other", "callbackUrl": "http://shop.inbox.localhost/x"}
 _NAMES = ("one", "one", "One", None, "one ", "~" * 200, " ", "100%", '"', None)
 _LISTED = 1_000
+# What changes a setting, by the table in which a comparison lists it.
+_SETTINGS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "sandbox": ("/sandbox/v1/clock/advance", {"by": "2s"}),
+    "faults": ("/sandbox/v1/faults", {"kind": "bad_signature"}),
+    "service_faults": ("/sandbox/v1/service-faults", {"kind": "stale_read"}),
+    "payers": ("/sandbox/v1/payers", {"outcome": "never"}),
+    "webhook_secrets": ("/sandbox/v1/webhook-secret/rotate", {}),
+}
 
 
 def check_copies(host: Host, step: Mapping[str, Any]) -> None:
@@ -89,7 +97,7 @@ def _reseed(host: Host, step: Mapping[str, Any]) -> None:
 
 
 def _diff(host: Host, step: Mapping[str, Any]) -> None:
-    """A comparison names each field that differs, with its value here and in the snapshot."""
+    """A comparison names each field that differs, with its value here and in the snapshot, and each setting."""
     static = host.rows(STATICS)[0]
     before = host.accepted("POST", _SNAPSHOTS, {})["id"]
     _same({"count": 0, "differences": []}, _diff_with(host, before), "a comparison with the present state")
@@ -101,6 +109,11 @@ def _diff(host: Host, step: Mapping[str, Any]) -> None:
     host.accepted("POST", "/sandbox/v1/restore", {"snapshot": before})
     _same({"count": 0, "differences": []}, _diff_with(host, before), "a comparison after a restore")
     _compared(_diff_with(host, after), static, changed, created["id"], here=False)
+    for target, order in _SETTINGS.values():
+        host.accepted("POST", target, order)
+    tables = {row["table"] for row in _diff_with(host, before)["differences"]}
+    if not tables >= {*_SETTINGS}:
+        raise violation("a comparison after settings were changed", sorted(_SETTINGS), sorted(tables))
     for _ in range(150):
         host.accepted("POST", "/v0/charges", _CHARGE)
     found = _diff_with(host, before)
