@@ -84,7 +84,7 @@ class Outbox:
         self._rules = rules
         self._secrets = secrets
         self._user_agent = f"leyden/{version}"
-        self._worker_slots = max(rule.delivery.in_flight for rule in rules.values())
+        self._worker_slots = max((rule.delivery.in_flight for rule in rules.values()), default=1)
         self._rows = cast(TypedTable[DeliveryRow], store.table("deliveries", "id", _INDEXES, (("status", "event"),)))
         self._rows.declare_summary(delivery_summary)
         self._in_flight = InFlight()

@@ -30,6 +30,7 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 _KINDS = ("string", "integer", "boolean")
 _PLACES = ("path", "query", "header")
 _PROBLEM = "application/problem+json"
+_MOST_DEPTH = 500  # of a body: deeper ones exceed the recursion of Python when they are checked
 _IGNORED_HEADERS = ("accept", "content-type", "authorization")  # OpenAPI 3.1, Parameter Object: ignored by definition
 _OPERATION_ID = re.compile(r"[a-z][A-Za-z0-9]*")
 _TEMPLATE = re.compile(r"(?:/(?:[^/{}?#]|\{[A-Za-z_][A-Za-z0-9_]*\})*)+")
@@ -91,6 +92,10 @@ class _Compiler:
         api_key_header = self._api_key_header()
         operations = self._operations()
         limits = document["x-limits"]
+        if limits["depth"] > _MOST_DEPTH:
+            raise contract_error(
+                f"{self._root}/x-limits/depth", f"must be at most {_MOST_DEPTH}: no deeper body can be checked"
+            )
         return Contract(
             title=document["info"]["title"],
             version=document["info"]["version"],
@@ -293,6 +298,8 @@ class _Compiler:
                 raise contract_error(
                     at, f"every error is {_PROBLEM} (RFC 9457), not {reply.media_type or 'without a body'}"
                 )
+        if errors_as == "lnurl" and 200 not in replies:
+            raise contract_error(location, "200 is missing; with x-errors-as lnurl errors are answered with 200, too")
         if not {200, 201} & set(replies):
             raise contract_error(location, "200 is missing; a handler that succeeds answers 200, or 201")
         if {200, 201} <= set(replies):

@@ -1,8 +1,8 @@
 """Trial requests: whether the code serves an edited document, tried on a scratch world before the real one is built.
 
 A document may allow what no code can read, or demand an answer that no code gives. So every operation is tried with
-the examples of the document, with each field left out, and with each field replaced by a value of another type,
-wherever the document allows it. Then Charges are paid and expire, with callbacks.
+the examples of the document, with each field left out, and with each field replaced by a value of another type, or by
+one at a bound of the document, wherever the document allows it. Then Charges are paid and expire, with callbacks.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ _START_MS = 1_893_456_000_000
 _DAY_MS = 86_400_000
 _HOOK = "http://trial.localhost/hook"
 _VALUES: tuple[Any, ...] = (None, True, 7, -1, 10**18, 1.5, "", "7", "a text", [], {})
+# Texts and numbers about the bounds that the document has somewhere, and about these: a request may allow what its
+# answer does not.
+_LENGTHS = (1, 256, 640, 1_001, 5_001)
+_NUMBERS = (0, 2**31 - 1, 2**31, 10**11, 2**53)
+_DIGITS = ("1", "9", "1" + "0" * 9, "500000001", "9" * 19, "1" + "0" * 20)
 _BODIES: Mapping[str, dict[str, Any]] = {
     "createCharge": {"amount": "1000", "description": "Trial"},
     "createStaticCharge": {"minAmount": "1000", "maxAmount": "9000", "description": "Trial"},
@@ -43,6 +48,8 @@ _FOR_PEOPLE = frozenset({"description", "summary", "example", "examples", "info"
 _MOST_PLACES = 3
 _RAISED = "a defect of Leyden, "  # in the detail of a 500; here the document has the defect
 _QUERIES = {"requestInvoice": "?amount=1000"}
+_PARTS = {"callbackUrl": ("http://trial.localhost/", ""), "identifier": ("", "@trial.example")}  # of a long value
+_LIMITS = ("", *(f"?limit={limit}" for limit in (-1, 0, 1, 2, 1_000, 1_001, 100_000)))  # of a list
 _LOG = logging.getLogger("leyden")  # of a failed request, which the error of the trial describes
 
 
@@ -104,6 +111,9 @@ class _Trial:
         for operation in operations:
             for body in self._bodies(operation):
                 self._request(operation, body)
+            if any(one.name == "limit" for one in operation.parameters):
+                for query in _LIMITS:
+                    self._request(operation, None, query)
         self._events()
 
     def _bodies(self, operation: Operation) -> Iterator[Any]:
@@ -120,11 +130,23 @@ class _Trial:
                 continue
             variants = [base, *({name: value for name, value in base.items() if name != left} for left in base)]
             variants += [{**base, name: value} for name in names for value in _VALUES]
+            if base is bases[0] or base is _BODIES.get(operation.operation_id):  # an example may be served only once
+                variants += [{**base, name: value} for name in names for value in self._extremes(name)]
             for body in variants:
                 raw = orjson.dumps(body)
                 if raw not in tried and declared.rule.validator.is_valid(body):
                     tried.add(raw)
                     yield body
+
+    def _extremes(self, name: str) -> Iterator[Any]:
+        """Values of a field at the bounds of the document and beyond."""
+        numbers = set(_bounds(self.contract.document, ("minimum", "maximum")))
+        lengths = set(_bounds(self.contract.document, ("minLength", "maxLength")))
+        yield from _DIGITS
+        yield from sorted({*_NUMBERS, *numbers, *(bound + 1 for bound in numbers)})
+        start, end = _PARTS.get(name, ("", ""))
+        for length in sorted({*_LENGTHS, *lengths, *(bound + 1 for bound in lengths)}):
+            yield start + "x" * (length - len(start) - len(end)) + end
 
     def _examples(self, operation: Operation) -> list[Any]:
         node = self._resolved(self.contract.document["paths"][operation.path][operation.method]["requestBody"])
@@ -140,7 +162,7 @@ class _Trial:
             found = found[token]
         return dict(found)
 
-    def _request(self, operation: Operation, body: Any) -> dict[str, Any]:
+    def _request(self, operation: Operation, body: Any, query: str = "") -> dict[str, Any]:
         """Send one request. Returns the body of a 200 answer, and {} for another status."""
         header = self.world.service.pipeline.api_key_header
         headers = ((header, self.world.config.api_key.encode("latin-1")), (b"content-type", b"application/json"))
@@ -150,13 +172,13 @@ class _Trial:
             if parameter.location == "path":
                 resource_id = self.ids.get("createStaticCharge" if is_static else "createCharge", "x")
                 path = path.replace(f"{{{parameter.name}}}", resource_id)
-        target = path + _QUERIES.get(operation.operation_id, "")
+        query = query or _QUERIES.get(operation.operation_id, "")
         raw = b"" if body is None else orjson.dumps(body)
-        answer = send_request(self.world.app, operation.method.upper(), target, headers, raw)
+        answer = send_request(self.world.app, operation.method.upper(), path + query, headers, raw)
         value = orjson.loads(answer.body)
         if answer.status >= 500:
-            sent = "a request" if body is None else f"the body {quoted(body)}"
-            errors = "".join(f", {error['pointer']}: {error['detail']}" for error in value["errors"][:1])
+            sent = f"a request{query and f' with {query}'}" if body is None else f"the body {quoted(body)}"
+            errors = "".join(f", {error['pointer']}: {_within(error['detail'])}" for error in value["errors"][:1])
             detail, is_raised, kind = value["detail"].partition(_RAISED)
             why = f"its code does not expect it ({kind})" if is_raised else f"{detail}{errors}"
             raise self._unserved(operation, f"{sent} is valid, but cannot be served: {why}")
@@ -202,6 +224,24 @@ class _Trial:
         return contract_error(f"paths.{operation.path}.{operation.method}", f"{problem}; {mend}")
 
 
+def _within(text: str) -> str:
+    """A text without its middle, if that is long: a value is at the beginning, and what is wrong with it at the end."""
+    return text if len(text) <= 200 else f"{text[:60]}...{text[-80:]}"
+
+
+def _bounds(node: Any, keywords: tuple[str, str]) -> Iterator[int]:
+    """The numbers that a document has as these keywords; lengths beyond 100,000 are left out."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            if key in keywords and isinstance(value, int) and (key[3:] != "Length" or value < 100_000):
+                yield value
+            else:
+                yield from _bounds(value, keywords)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _bounds(value, keywords)
+
+
 def _differences(packaged: Any, edited: Any, place: str = "") -> Iterator[str]:
     """The places in which a document differs, except texts for people."""
     if type(packaged) is not type(edited) or not isinstance(packaged, Mapping | list):
@@ -221,5 +261,5 @@ def _differences(packaged: Any, edited: Any, place: str = "") -> Iterator[str]:
             yield f"{below} (left out)"
         elif key not in here:
             yield f"{below} (added)"
-        elif key not in _FOR_PEOPLE:
+        elif key not in _FOR_PEOPLE or place.endswith("properties"):  # a field may have such a name
             yield from _differences(here[key], there[key], below)

@@ -249,3 +249,62 @@ def test_every_missing_status_is_named_at_once() -> None:
 
     with pytest.raises(ContractError, match=r"\.get\.responses: every request .* with 400, 401 and 406 before"):
         edited(edit)
+
+
+def test_a_document_without_callbacks_sends_none() -> None:
+    def edit(document: Document) -> None:
+        for path in ("/v0/charges", "/v0/static-charges"):
+            del document["paths"][path]["post"]["callbacks"]
+
+    with edited(edit) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/hook")
+        sandbox.wallet("ana").pay(charge)
+        sandbox.run("1d")
+        assert (charge.status, len(sandbox.deliveries)) == ("completed", 0)
+
+
+def property_of(name: str, member: str, **changes: Any) -> Callable[[Document], None]:
+    return lambda document: schema(document, name)[member].update(changes)
+
+
+NOT_SERVED: dict[str, tuple[Callable[[Document], None], str]] = {
+    "longer ids": (property_of("ChargeRequest", "internalId", maxLength=300), "/data/internalId"),
+    "ids of any length": (lambda document: schema(document, "ChargeRequest")["internalId"].pop("maxLength"),
+                          "/data/internalId"),
+    "longer ids of changes": (property_of("StaticChargeChanges", "internalId", maxLength=641), "/data/internalId"),
+    "longer messages": (property_of("StaticChargeRequest", "successMessage", maxLength=1_000), "/data/successMessage"),
+    "more slots": (lambda document: schema(document, "StaticChargeRequest")["allowedSlots"]["anyOf"][0].update(
+        maximum=10**11), "/data/allowedSlots"),
+    "shorter descriptions in answers": (property_of("Charge", "description", maxLength=300), "/data/description"),
+    "any amount": (lambda document: document["components"]["schemas"]["RequestedAmount"].update(
+        pattern="^[1-9][0-9]{3}"), "/data/amount"),
+    "pages of no row": (lambda document: document["components"]["parameters"]["Limit"]["schema"].update(minimum=0),
+                        "a request with ?limit=0 is valid"),
+    "bodies that are too deep": (lambda document: document["x-limits"].update(depth=501),
+                                 "/x-limits/depth: must be at most 500"),
+    "created for a wallet": (lambda document: document["paths"]["/.well-known/lnurlp/{user}"]["get"].update(
+        responses={{"200": "201"}.get(status, status): one for status, one in
+                   document["paths"]["/.well-known/lnurlp/{user}"]["get"]["responses"].items()}),
+        "/responses: 200 is missing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", NOT_SERVED)
+def test_a_document_whose_valid_requests_cannot_be_served_is_refused(edit: str) -> None:
+    change, place = NOT_SERVED[edit]
+    with pytest.raises(ContractError) as refusal:
+        edited(change)
+    assert place in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert len(str(refusal.value)) < 800
+
+
+def test_a_body_of_the_greatest_depth_is_read() -> None:
+    def edit(document: Document) -> None:
+        document["x-limits"]["depth"] = 500
+
+    with edited(edit) as sandbox:
+        headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
+        body = b'{"amount": "1000", "description": "tea", "x": %s}' % (b"[" * 499 + b"]" * 499)
+        answer = sandbox.world.request("POST", "/v0/charges", headers, body)
+        assert (answer.status, dict(answer.headers)[b"leyden-ignored"]) == (200, b'"x"')
