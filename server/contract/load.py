@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import leyden.specs
 from leyden.server.contract.compile import compile_contract
 from leyden.server.contract.document.parse_cache import PackagedDocument, checker_hash
-from leyden.server.contract.json_pointer import contract_error, suggestion
+from leyden.server.contract.json_pointer import suggestion
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
 from leyden.server.pipes import read_file
+from leyden.server.printable import printable
 
 if TYPE_CHECKING:
     from leyden.server.contract.document.overlay import Overlay
@@ -64,7 +65,8 @@ def load_contract(
         name = file.name
         document, packaged = _document(file, "spec", name if spec is None else str(spec))
     if not isinstance(document, dict):
-        raise contract_error(name or "spec", "is not an OpenAPI document: its root must be a mapping")
+        given = "the spec" if spec is None or isinstance(spec, Mapping) else f"{spec}"
+        raise ContractError(f"{printable(given)} is not an OpenAPI document: its root must be a mapping")
     documents = [document_name + _SPEC for document_name in DOCUMENTS]
     extended_name = known_as or (name if name in documents else None)
     applied: list[Overlay] = []

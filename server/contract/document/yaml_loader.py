@@ -128,25 +128,29 @@ def _scalar(event: ScalarEvent, name: str) -> Any:
         if _BASED.fullmatch(text):
             return _whole(event, name, int(text, 0))
     except ValueError:  # more digits than Python turns into an int
-        _refuse_number(event, name)
+        _refuse(event, name, f"{_start(event)} does not fit into 64 bits; give a smaller number")
     if _FLOAT.fullmatch(text):
         number = float(text)
-        if not math.isfinite(number):
-            _refuse_number(event, name)
+        if math.isinf(number):
+            _refuse(event, name, f"{_start(event)} does not fit into 64 bits; give a smaller number")
         return number
     if _NOT_JSON.fullmatch(text):
         _refuse_number(event, name)
     return text
 
 
+def _start(event: ScalarEvent) -> str:
+    return f"{event.value[:40]}{'...' if len(event.value) > 40 else ''}"
+
+
 def _whole(event: ScalarEvent, name: str, number: int) -> int:
     if not -(2**63) <= number < 2**64:
-        _refuse(event, name, f"{event.value[:40]} does not fit into 64 bits; give a smaller number")
+        _refuse(event, name, f"{_start(event)} does not fit into 64 bits; give a smaller number")
     return number
 
 
 def _refuse_number(event: ScalarEvent, name: str) -> NoReturn:
-    _refuse(event, name, f"{event.value[:40]} is not a JSON number; quote it if it is a text")
+    _refuse(event, name, f"{_start(event)} is not a JSON number; quote it if it is a text")
 
 
 def _refuse_marks(event: Any, name: str) -> NoReturn:

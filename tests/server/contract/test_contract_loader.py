@@ -339,8 +339,9 @@ def test_a_callback_url_must_come_from_the_request_body(expression, message):
 def test_a_text_that_is_no_document_is_refused(document, tmp_path: Path):
     file = tmp_path / "shop.yaml"
     file.write_text(json.dumps(document))
-    with pytest.raises(ContractError, match="its root must be a mapping"):
+    with pytest.raises(ContractError) as refusal:
         load_contract(file)
+    assert str(refusal.value) == f"{file} is not an OpenAPI document: its root must be a mapping"
 
 
 WORDS = st.sampled_from(["", "x", "5s", "#/components/schemas/Order", "#/components/schemas/Amount"])
