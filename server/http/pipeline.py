@@ -41,14 +41,14 @@ PROBLEM = "application/problem+json"
 
 # A key of the scope: more facts about the request for the event journal.
 JOURNAL_FACTS = "leyden.journal_facts"
-# Keys of the scope: the body as far as it was read, and the headers by name.
+# Other keys: the body as far as it was read, and the headers by name.
 BODY, HEADERS = "leyden.body", "leyden.headers"
+LONG_PAGE_TURN, _LONG_PAGE = "leyden.long_page_turn", 200  # what is awaited before a page of more rows is read
 _ANY_ORIGIN = (b"access-control-allow-origin", b"*")
 DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
 # A longer body is kept only of a client that may use the service, and is parsed by `run_apart`.
 LONG_BODY_BYTES = 64 * 1024
-# A response is stored under its Idempotency-Key when the handler has run; requests that did not reach the handler and
-# failures of the service are not stored.
+# Not stored under an Idempotency-Key: requests that did not reach the handler, and failures of the service.
 _NOT_STORED = frozenset({400, 401, 500, 507})
 # Wrong fields of a response that the log names, and characters of each
 _LOGGED_FIELDS, _LOGGED_CHARS = 3, 200
@@ -247,6 +247,8 @@ class PathEndpoint:
         else:
             value = await pipeline.run_apart(lambda: parser.parse_body(body, headers))
         request = parser.parse_request(project, scope, headers, value)
+        if LONG_PAGE_TURN in scope and request.query.get("limit", 0) > _LONG_PAGE:
+            await scope[LONG_PAGE_TURN]()
         if bound.is_stream:
             return bound.status, await handler(request)
         if bound.is_async:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 from leyden.server.system.clock import stopwatch
@@ -13,14 +14,44 @@ MAX_STEPS = 100
 _ROUNDS = 3
 
 
+class Turns:
+    """The order in which long works of one event loop go on: one slice of one of them in three rounds of the loop, the
+    one that has waited longest first. So a request waits for one slice, however many works there are."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        """Wait for the next turn, three rounds of the event loop at least."""
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        if len(self._waiting) == 1:
+            loop.call_soon(self._next_round, loop, _ROUNDS - 1)
+        await turn
+
+    def _next_round(self, loop: asyncio.AbstractEventLoop, rounds: int) -> None:
+        if rounds == 0:
+            turn = self._waiting[0]
+            if not turn.done():  # else its task was cancelled
+                turn.set_result(None)
+            self._waiting.popleft()
+        if self._waiting:
+            loop.call_soon(self._next_round, loop, rounds - 1 if rounds else _ROUNDS - 1)
+
+
 class WorkSlices:
     """Divides work into slices of ten milliseconds of real time, and of a hundred steps at most.
 
-    `start_stopwatch` starts a stopwatch and returns a function that gives the seconds since.
+    `start_stopwatch` starts a stopwatch and returns a function that gives the seconds since. Works with the same
+    `turns` go on one after another.
     """
 
-    def __init__(self, start_stopwatch: Callable[[], Callable[[], float]] = stopwatch) -> None:
+    def __init__(
+        self, start_stopwatch: Callable[[], Callable[[], float]] = stopwatch, *, turns: Turns | None = None
+    ) -> None:
         self._start_stopwatch = start_stopwatch
+        self._turns = turns or Turns()
         self._elapsed_s = start_stopwatch()
         self._steps = 0
 
@@ -30,7 +61,6 @@ class WorkSlices:
         return self._steps >= MAX_STEPS or self._elapsed_s() >= LIMIT_S
 
     async def pause(self) -> None:
-        """Let the other tasks of the event loop run, then begin the next slice."""
-        for _ in range(_ROUNDS):
-            await asyncio.sleep(0)
+        """Let the other tasks of the event loop run, then begin the next slice, in its turn."""
+        await self._turns.take()
         self._elapsed_s, self._steps = self._start_stopwatch(), 0

@@ -26,11 +26,11 @@ from leyden.server.app import PublicPage
 from leyden.server.contract.types import Operation
 from leyden.server.errors import ContractError, InternalError, SemanticConflict, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
-from leyden.server.http.pipeline import send_problem
+from leyden.server.http.pipeline import LONG_PAGE_TURN, send_problem
 from leyden.server.http.request_budget import RequestBudget
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.system.clock import elapsed_ns
-from leyden.server.system.work_slices import WorkSlices
+from leyden.server.system.work_slices import Turns, WorkSlices
 from leyden.server.system.work_threads import run_in_thread
 from leyden.world.concurrency.present_run import respond
 from leyden.world.request_log import LogBudget
@@ -97,11 +97,11 @@ class MultiTenantApp:
         self._health_paths = HEALTH_PATHS - self._first.config.contract.by_path().keys()
         self._starting: set[asyncio.Task[None]] = set()
         self._locks: dict[object, asyncio.Lock] = {}
+        self._turns = Turns()
         self._before_events: dict[asyncio.Task[Any] | None, list[Callable[[], None]]] = {}
         self._ignored: set[str] = set()
         self._contract_errors: set[str] = set()  # those that were logged
-        self._log_budget = LogBudget()
-        self._streams = EventStreams()
+        self._log_budget, self._streams = LogBudget(), EventStreams()
         for world in registry:
             self._attach(world)
 
@@ -186,7 +186,7 @@ class MultiTenantApp:
 
     def slices(self) -> WorkSlices:
         """A division of long work on the server's event loop."""
-        return WorkSlices()
+        return WorkSlices(turns=self._turns)
 
     run_in_thread = staticmethod(run_in_thread)
 
@@ -262,6 +262,7 @@ class MultiTenantApp:
         registry, control = self._registry, self._server_control
         if scope["path"] in self._health_paths:  # before the hosts: a probe may send any, and the response names none
             return await health_response(scope["path"], scope["method"], self._not_ready)(scope, receive, send)
+        scope[LONG_PAGE_TURN] = self._turns.take
         scope, sandbox_id = below_url(registry, scope)
         refusal = self._hosts.refusal(scope)
         if refusal is not None:

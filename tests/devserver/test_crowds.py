@@ -23,7 +23,7 @@ from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.store.tables.table_data import TableData
 from leyden.server.store.tinydb.table import IndexedTable
-from leyden.server.system.work_slices import MAX_STEPS, WorkSlices
+from leyden.server.system.work_slices import MAX_STEPS, Turns, WorkSlices
 from leyden.server.timestamps import parse_iso
 from leyden.server.version import VERSION
 from leyden.world import config
@@ -246,6 +246,51 @@ def test_a_slice_ends_after_ten_milliseconds_or_a_hundred_steps() -> None:
 
     asyncio.run(scenario())
     assert starts == pytest.approx([0, 0, 0.0101])
+
+
+def test_long_works_go_on_one_after_another_and_other_tasks_in_between() -> None:
+    rounds: list[str] = []
+
+    async def work(name: str, turns: Turns) -> None:
+        slices = WorkSlices(turns=turns)
+        for _ in range(3):
+            await slices.pause()
+            rounds.append(name)
+
+    async def scenario() -> None:
+        turns = Turns()
+        works = [asyncio.create_task(work(name, turns)) for name in "abcd"]
+        cancelled = asyncio.create_task(work("x", turns))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        while not all(one.done() for one in works):
+            rounds.append("-")
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+    assert [name for name in rounds if name != "-"] == [*"abcd"] * 3
+    text = "".join(rounds)
+    assert all(text[place + 1 : place + 3] == "--" for place, name in enumerate(text[:-3]) if name != "-"), text
+
+
+@pytest.mark.parametrize("target", ["/v0/charges?limit=1000", "/sandbox/v1/deliveries?limit=1000"])
+def test_a_request_waits_for_few_of_many_long_pages(target: str) -> None:
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(210):
+            await served.create(callbackUrl=HOOK)
+        ended: list[str] = []
+
+        async def ask(name: str, path: str) -> None:
+            await served.ask("GET", path)
+            ended.append(name)
+
+        pages = [asyncio.create_task(ask("page", target)) for _ in range(30)]
+        await asyncio.sleep(0)
+        await ask("clock", "/sandbox/v1/clock")
+        await asyncio.gather(*pages)
+        assert ended.index("clock") <= 3
+
+    in_loop(scenario)
 
 
 @pytest.mark.parametrize("url", [HOOK, "http://127.0.0.1:9/blocked"])
