@@ -80,7 +80,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "failure": "the same by its name",
         "retried": "whether the wallet may try again after it: it does if it finds a route and has time",
         "learned": "what the wallet learned from it",
-        "why": "the receiver's cause in one word, which no payer sees; missing if another node failed it",
+        "why": "the receiver's cause in one word, which no payer sees (other_part: another part made it fail the set); "
+        "missing if another node failed it",
         "reason": "the cause in a sentence, which no payer sees",
         "payment_hash": "the hash of the invoice",
     },

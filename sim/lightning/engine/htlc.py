@@ -64,16 +64,30 @@ class HtlcResolution(NamedTuple):
     preimage: str | None = None
 
 
+def payment_of(htlc_id: str) -> str:
+    """The id of the payment that an HTLC is a part of."""
+    return htlc_id.rpartition(":")[0]
+
+
 def explain(why: str, row: Mapping[str, Any] | None, htlc: Htlc, now_ms: int, *, min_cltv: int) -> str:
     """The reason for a refusal: what the receiver found, and what it would have accepted.
 
     `row` is the invoice, None if there is none; `min_cltv` is a block height.
     """
+    taken = [part for part in (row or {}).get("parts", ()) if part["state"] in (HELD, SETTLED)]
+    is_own = any(payment_of(part["id"]) == payment_of(htlc.id) for part in taken)
     match why, row:
         case "unknown", None:
             return "this node has no invoice with this payment hash: pay the request of a Charge that the sandbox has"
         case "unknown", _:
             return "the payment carries no payment secret: send the one in the invoice's s field"
+        case "settled", {"settled_at": at} if is_own:
+            return (
+                f"the parts that had arrived, of this payment too, had paid the invoice at {to_iso(at)}: send no more"
+            )
+        case "accepted", {"accepted_at": at} if is_own:
+            held = f"the parts that had arrived, of this payment too, are enough and held since {to_iso(at)}"
+            return f"{held}: settle the payment that is held"
         case "settled", {"settled_at": at}:
             return f"the invoice was already paid at {to_iso(at)}: an invoice is paid once, {NEW_INVOICE}"
         case "accepted", {"accepted_at": at}:
@@ -105,8 +119,9 @@ def explain(why: str, row: Mapping[str, Any] | None, htlc: Htlc, now_ms: int, *,
             limit = f"more than twice the {amount} msat that the invoice asks"
             return f"the payment announces {limit}, which the node refuses: pay at most {2 * amount} msat"
         case "other_total", _:
-            own = f"this part announces {htlc.total_msat} msat in total"
-            return f"{own} and the parts before it another total: they must agree"
+            own, first = f"this part announces {htlc.total_msat} msat in total", taken[0]
+            of = "" if payment_of(first["id"]) == payment_of(htlc.id) else f", of payment {payment_of(first['id'])},"
+            return f"{own} and the parts before it{of} {first['total_msat']}: they must agree"
         case "cltv", _:
             own = f"the part expires at block {htlc.cltv_expiry}"
             return f"{own} and this node needs at least {min_cltv}: give it more blocks"

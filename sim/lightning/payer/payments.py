@@ -348,9 +348,8 @@ class Payments:
         )
 
     def _fail_waiting_parts(self, row: PaymentRow) -> None:
-        reason = "the payment was cancelled before all its parts arrived"
         assert row["payment_hash"] is not None
-        self._node.invoices.fail_waiting_parts(row["payment_hash"], reason)
+        self._node.invoices.fail_waiting_parts(row["payment_hash"], row["id"])
 
     def _existing_row(self, payment_id: str) -> PaymentRow:
         row = self.rows.row(payment_id)

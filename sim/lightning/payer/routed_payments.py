@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, HtlcResolution
+from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, HtlcResolution, payment_of
 from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES, GOOD
@@ -106,7 +106,8 @@ class RoutedPayments(Payments):
         self._sessions.give_up(session, CANCELED)
         assert row["payment_hash"] is not None
         waiting = self._node.invoices.row(row["payment_hash"])
-        if waiting is not None and any(part["state"] == HELD for part in waiting["parts"]):
+        parts = [] if waiting is None else waiting["parts"]
+        if any(part["state"] == HELD and payment_of(part["id"]) == payment_id for part in parts):
             self._fail_waiting_parts(row)
         self._schedule()
         return self._existing_row(payment_id)

@@ -27,6 +27,7 @@ from leyden.lightning.engine.htlc import (
     explain,
 )
 from leyden.lightning.failure_codes import FailureCode
+from leyden.lightning.receiver import set_reasons
 from leyden.lightning.receiver.invoice_row import InvoiceRow, PartRow
 from leyden.server.ports import EXPIRY, Clock, EventJournal, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
@@ -227,15 +228,18 @@ class Invoices:
             return False
         row = {**row, "state": "CANCELED", "closed_at": self._clock.now(), "closed_because": because}
         self._journal.note("invoice_canceled", payment_hash, because=because)
-        self._fail_set(row, "canceled", f"the receiver closed the invoice: {because}")
+        self._fail_set(row, "canceled", lambda part: f"the receiver closed the invoice: {because}")
         return True
 
-    def fail_waiting_parts(self, payment_hash: str, reason: str) -> None:
-        """Fail the parts of an incomplete set; the invoice stays OPEN. Raises `PaymentNotHeld` if no part waits."""
+    def fail_waiting_parts(self, payment_hash: str, payment_id: str) -> None:
+        """Fail the parts of an incomplete set, because this payment is cancelled; the invoice stays OPEN.
+
+        Raises `PaymentNotHeld` if no part waits.
+        """
         row = self._existing_row(payment_hash)
         if row["state"] != "OPEN" or not _held(row):
             raise PaymentNotHeld(f"no part of a payment waits for this invoice, which is {row['state']}")
-        self._fail_set(row, "given_back", reason)
+        self._fail_set(row, "given_back", set_reasons.given_back(payment_id))
 
     def resume(self) -> None:
         """Set the timers of the incomplete sets and of the held payments, after the store was opened."""
@@ -286,7 +290,7 @@ class Invoices:
         self._journal.note("htlc_refused", htlc.payment_hash, htlc=htlc.id, why=why, code=_REFUSED)
         if why in {"underpaid", "other_total"} and row is not None and _held(row):
             # BOLT 4: these fail the whole set, with the parts that wait already.
-            self._fail_set(row, why, reason)
+            self._fail_set(row, "other_part", set_reasons.mismatch(row, htlc))
         return HtlcResolution(htlc.id, htlc.payment_hash, FAILED, _REFUSED, why, reason)
 
     def _settle(self, row: InvoiceRow, now: int, earlier: Sequence[PartRow]) -> None:
@@ -304,8 +308,8 @@ class Invoices:
             listener(settled)
         self._notify(earlier, HtlcResolution("", payment_hash, SETTLED, preimage=preimage))
 
-    def _fail_set(self, row: InvoiceRow, why: str, reason: str, code: int = _REFUSED) -> None:
-        """Store the row with its held parts failed, and report these."""
+    def _fail_set(self, row: InvoiceRow, why: str, reason: set_reasons.Reason, code: int = _REFUSED) -> None:
+        """Store the row with its held parts failed, and report each with its reason."""
         held = _held(row)
         row = {**row, "mpp_due_at": None}
         if held:
@@ -315,14 +319,12 @@ class Invoices:
         self._table.put(row)
         for part in held:
             self._journal.note("htlc_failed_back", row["payment_hash"], htlc=part["id"], why=why, code=code)
-        self._notify(held, HtlcResolution("", row["payment_hash"], FAILED, code, why, reason))
+        for part in held:
+            self._notify([part], HtlcResolution("", row["payment_hash"], FAILED, code, why, reason(part)))
 
     def _mpp_timed_out(self, payment_hash: str) -> None:
         row = self._existing_row(payment_hash)
-        waited_s = (self._clock.now() - min(part["arrived_at"] for part in _held(row))) / 1_000
-        reason = (
-            f"not all parts of the payment arrived within {waited_s:g} s of the first: all must arrive in that time"
-        )
+        reason = set_reasons.timed_out(_held(row), self._clock.now())
         self._fail_set(row, "mpp_timeout", reason, code=FailureCode.MPP_TIMEOUT)
 
     def _hold_ended(self, payment_hash: str) -> None:
@@ -332,11 +334,7 @@ class Invoices:
         node "MUST fail (and not forward) an HTLC whose fulfillment deadline is already past".
         """
         row = self._existing_row(payment_hash)
-        margin, first = self.policy.hold_margin_blocks, min(part["cltv_expiry"] for part in _held(row))
-        reason = (
-            f"the payment was held until {margin} blocks before block {first}, at which its first part expires, and "
-            "returned: settle a held payment sooner"
-        )
+        reason = set_reasons.held_too_long(_held(row), self.policy.hold_margin_blocks)
         self._fail_set({**row, "state": "OPEN", "accepted_at": None}, "held_too_long", reason)
 
     def returns_at(self, row: InvoiceRow) -> int | None:
