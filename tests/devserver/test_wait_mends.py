@@ -23,7 +23,7 @@ WAIT = "/sandbox/v1/deliveries/wait"
 
 def create(sandbox: Sandbox, draw: random.Random) -> None:
     url = draw.choice([*HOOKS, HOOKS[0], None])
-    sandbox.charges.create(amount="21000", description="tea", callbackUrl=url, expiresIn=draw.choice([5, 60]))
+    sandbox.charges.create(amount="21000", description="tea", callbackUrl=url, expiresIn=draw.choice([5, 60, 300]))
 
 
 def create_static(sandbox: Sandbox, draw: random.Random) -> None:
@@ -37,15 +37,43 @@ def create_static(sandbox: Sandbox, draw: random.Random) -> None:
     )
 
 
+OUTCOMES = ["settle", "settle", "hold", "hold", "fail", "incomplete", "incomplete", "underpay", "overpay"]
+DELAYS = ["0s", "0s", "2s", "2s", "5s", "90s"]
+
+
 def pay(sandbox: Sandbox, draw: random.Random) -> None:
-    outcome = draw.choice(["settle", "settle", "hold", "fail"])
     charge = draw.choice(list(sandbox.charges))
-    sandbox.wallet("ana").pay(charge, outcome=outcome, delay=draw.choice(["0s", "0s", "2s", "90s"]))
+    amount = draw.choice([None, None, None, 1_500, 25_000])
+    sandbox.wallet("ana").pay(charge, outcome=draw.choice(OUTCOMES), delay=draw.choice(DELAYS), amount=amount)
+
+
+def split(sandbox: Sandbox, draw: random.Random) -> None:
+    """Incomplete payments of one Charge, or one whose parts have gaps."""
+    request = draw.choice(list(sandbox.charges)).request
+    with sandbox.world.exclusive():
+        for _ in range(draw.choice([1, 2, 2, 3])):
+            sandbox.world.payments.pay(
+                request,
+                payer=draw.choice(["ana", "bob"]),
+                outcome=draw.choice(["incomplete", "incomplete", "settle", "hold"]),
+                parts=draw.choice([2, 3]),
+                gap_ms=draw.choice([0, 0, 2_000, 70_000]),
+                delay_ms=draw.choice([0, 2_000, 2_000, 5_000, 119_999, 120_000]),
+                patience_ms=draw.choice([None, 1_000, 60_000]),
+                scheduled=True,
+            )
 
 
 def scan(sandbox: Sandbox, draw: random.Random) -> None:
-    static = draw.choice(list(sandbox.static_charges))
-    sandbox.wallet("ana").scan(static, outcome=draw.choice(["settle", "hold"]), delay=draw.choice(["0s", "2s"]))
+    static, outcome = draw.choice(list(sandbox.static_charges)), draw.choice(OUTCOMES)
+    sandbox.wallet("ana").scan(static, outcome=outcome, delay=draw.choice(DELAYS))
+
+
+def scan_together(sandbox: Sandbox, draw: random.Random) -> None:
+    """Payments that compete for the slots of a Static Charge in one instant."""
+    static, delay = draw.choice(list(sandbox.static_charges)), draw.choice(DELAYS)
+    for payer in ("ana", "bob", "eve"):
+        sandbox.wallet(payer).scan(static, outcome=draw.choice(["settle", "settle", "hold"]), delay=delay)
 
 
 def request(sandbox: Sandbox, draw: random.Random) -> None:
@@ -76,7 +104,21 @@ def replay(sandbox: Sandbox, draw: random.Random) -> None:
     sandbox.ask("POST", "/sandbox/v1/deliveries/replay", {"status": draw.choice(["stopped", "delivered"])})
 
 
-ACTIONS = [create, create_static, pay, scan, request, change, add_payer, answer, advance, advance, replay]
+ACTIONS = [
+    create,
+    create_static,
+    pay,
+    split,
+    scan,
+    scan_together,
+    request,
+    change,
+    add_payer,
+    answer,
+    advance,
+    advance,
+    replay,
+]
 
 
 def drawn_state(draw: random.Random, network: str) -> Sandbox:
@@ -196,7 +238,7 @@ def done(sandbox: Sandbox, wanted: dict[str, object], note: str, draw: random.Ra
         if (found := re.search(r"when (?:Charge )?(\S+) expires", way)) is not None:
             expired = sandbox.charges[str(about) if found[1] == "it" else found[1]]
             if found[1] != "it" or about in [one.id for one in sandbox.charges]:
-                is_sure = "does not complete it before" not in way
+                is_sure = not re.search(r"(does not complete|no payment completes) it before", way)
                 assert expired.status in ("expired", *(() if is_sure else ("completed",))), note
     if (found := re.search(r"(?:settle|fail)\b.*\(POST (\S+)\)", way)) is not None:
         sandbox.ask("POST", found[1])
@@ -205,8 +247,8 @@ def done(sandbox: Sandbox, wanted: dict[str, object], note: str, draw: random.Ra
         one = found[1] or (name[1] if name else about)
         statics = [static.id for static in sandbox.static_charges]
         what = sandbox.static_charges[one] if one in statics else sandbox.charges[one]
-        wallet = sandbox.wallet("bob")
-        made_payment = wallet.scan(what) if one in statics else wallet.pay(what)
+        wallet, amount = sandbox.wallet("bob"), re.search(r"with the amount (\d+)", way)
+        made_payment = wallet.scan(what) if one in statics else wallet.pay(what, amount=amount and amount[1])
         sandbox.advance("0s")
         paid = sandbox.ask("GET", f"{PAYMENTS}/{made_payment.id}")
         travels = () if sandbox.world.engine is None else ("in_flight",)

@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeGuard
-
-from leyden.lightning.engine.htlc import HELD
+from leyden.devserver.control.callbacks.scheduled_payments import (
+    COMPLETES,
+    IS_HELD,
+    TRAVELS,
+    WILL_BE_HELD,
+    Decision,
+    Outlook,
+    outlook_of,
+    waiting_total,
+)
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.timestamps import to_iso
 from leyden.world.time.clock import LAST_MS
 from leyden.world.world import World
-
-# What a payment does to the Charge: it is held now, will be held, completes it, or may do so by way of the network.
-IS_HELD, WILL_BE_HELD, COMPLETES, TRAVELS = "is held", "will be held", "completes", "travels"
-_HOLDS, _SETTLES = "hold", ("settle", "overpay")  # scripts of payers
-
-
-class Decision(NamedTuple):
-    """A payment that decides about a Charge, what it does (one of the texts above), and the instant."""
-
-    payment: PaymentRow
-    kind: str
-    at_ms: int
-
-
-def decision_of(world: World, charge: ChargeRow) -> Decision | None:
-    """The first payment that completes the Charge before it expires, or may do so; None if there is none.
-
-    A payment that its script lets fail, and one that comes when the Charge has expired, or never, decides nothing.
-    """
-    rows = world.payments.rows.find("payment_hash", charge["payment_hash"])
-    found = (_decision(world, charge, row) for row in rows)
-    decisions = [one for one in found if one is not None and not never_comes(one.at_ms)]
-    first = min(decisions, key=lambda one: one.at_ms, default=None)
-    return None if will_be_completed(first) and _closes_before(world, charge, first.at_ms) else first
-
-
-def _closes_before(world: World, charge: ChargeRow, at_ms: int) -> bool:
-    """Whether payments of other Charges fill the slots of its Static Charge before the instant."""
-    static = world.service.static_charges.static_charges.row(charge["static_charge_id"] or "")
-    if static is None or static["allowed_slots"] is None:
-        return False
-    left = static["allowed_slots"] - static["slots"]
-    for other in world.service.charges.charges.find("static_charge_id", static["id"]):
-        if other["status"] != charge["status"] or other["id"] == charge["id"] or left <= 0:
-            continue
-        found = [
-            _decision(world, other, row) for row in world.payments.rows.find("payment_hash", other["payment_hash"])
-        ]
-        left -= any(one is not None and one.kind == COMPLETES and one.at_ms < at_ms for one in found)
-    return left <= 0
 
 
 def late_payment(world: World, charge: ChargeRow) -> tuple[PaymentRow, int] | None:
@@ -100,22 +67,17 @@ def until_text(world: World, due_ms: int) -> str:
 
 def unpaid_note(world: World, charge: ChargeRow, event: str | None) -> str:
     """What makes an unpaid Charge send a callback with this event."""
-    decision = decision_of(world, charge)
-    expiry = to_iso(charge["expires_at"])
-    expire = f"{until_text(world, charge['expires_at'])}, when it expires"
-    if will_be_completed(decision) or never_comes(charge["expires_at"]):
-        expire = ""
-    if expire and decision is not None and decision.kind == TRAVELS:
-        expire += f" if payment {decision.payment['id']} does not complete it before"
+    outlook = outlook_of(world, charge)
+    completion, expiry = outlook.completion, to_iso(charge["expires_at"])
+    expire = expiry_text(world, charge, "it", outlook)
     fail = "" if "closed" in charge else f"let its invoice fail (POST /sandbox/v1/charges/{charge['id']}/fail)"
-    ways = ways_of(world, maker_of(charge), event, _payment(world, charge, decision), expire, fail)
+    ways = ways_of(world, maker_of(charge), event, _payment(world, charge, outlook.decision), expire, fail)
     about = f"Charge {charge['id']} is {charge['status']} and has sent no callback"
     if ways:
         return f"{about}: {ways}"
-    if decision is not None and will_be_completed(decision) and event in _expiry_events(world, charge):
-        paid = (
-            f"payment {decision.payment['id']} completes it at {to_iso(decision.at_ms)}, before it expires at {expiry}"
-        )
+    if completion is not None and event in _expiry_events(world, charge):
+        name, at = f"payment {completion.payment['id']}", to_iso(completion.at_ms)
+        paid = f"{name} completes it at {at}, before it expires at {expiry}"
         return f"{about}, and {paid}: wait for {' or '.join(sorted(events_of(world, maker_of(charge)) - {event}))}"
     if never_comes(charge["expires_at"]) and event in _expiry_events(world, charge):
         return f"{about}, and {never_text(f'its expiry, {expiry},')}: wait for another event"
@@ -130,19 +92,31 @@ def _payment(world: World, charge: ChargeRow, decision: Decision | None) -> str:
         return way_of(world, decision, "it")
     if "closed" in charge:
         return ""
-    late = late_payment(world, charge)
+    pay, late = pay_text(world, charge, "it"), late_payment(world, charge)
     if late is None:
-        return "pay it (POST /sandbox/v1/payments)"
+        return pay
     payment, at_ms = late
-    return (
-        f"pay it (POST /sandbox/v1/payments) before it expires at {to_iso(charge['expires_at'])}, because payment"
-        f" {payment['id']} comes only at {to_iso(at_ms)}"
-    )
+    before = f"before it expires at {to_iso(charge['expires_at'])}"
+    return f"{pay} {before}, because payment {payment['id']} comes only at {to_iso(at_ms)}"
 
 
-def will_be_completed(decision: Decision | None) -> TypeGuard[Decision]:
-    """Whether the payment completes the Charge before it expires, if nothing else is done."""
-    return decision is not None and decision.kind == COMPLETES
+def pay_text(world: World, charge: ChargeRow, what: str) -> str:
+    """The request that pays a Charge, which the text calls `what`: parts that wait accept only their own total."""
+    pay, waiting = f"pay {what} (POST /sandbox/v1/payments)", waiting_total(world, charge)
+    if waiting is None or waiting[0] == charge["amount_msat"]:
+        return pay
+    return f"{pay} with the amount {waiting[0]} (a part of payment {waiting[1]} waits for that total)"
+
+
+def expiry_text(world: World, charge: ChargeRow, what: str, outlook: Outlook) -> str:
+    """What lets the Charge, which the text calls `what`, expire; empty if a payment completes it before, or the clock
+    ends."""
+    if outlook.completion is not None or never_comes(charge["expires_at"]):
+        return ""
+    expire = f"{until_text(world, charge['expires_at'])}, when {what} expires"
+    if len(outlook.travelling) == 1:
+        return f"{expire} if payment {outlook.travelling[0]['id']} does not complete it before"
+    return f"{expire} if no payment completes it before" if outlook.travelling else expire
 
 
 def is_taken(decision: Decision | None) -> bool:
@@ -179,35 +153,3 @@ def ways_of(world: World, operation: str, event: str | None, pay: str, expire: s
     events = {state for state, name in rule.delivery.events.items() if event in (None, name)}
     ways = [texts.get(row.trigger) for row in table.rows if row.source == table.initial and row.to in events]
     return ", or ".join(filter(None, ways))
-
-
-def _decision(world: World, charge: ChargeRow, row: PaymentRow) -> Decision | None:
-    now = world.clock.now()
-    if row["resolved_at"] is not None:
-        return None
-    if row["status"] == HELD:
-        invoice = world.node.invoices.row(charge["payment_hash"])
-        is_held = invoice is not None and invoice["state"] == "ACCEPTED"  # else its end travels back to the payer
-        return Decision(row, IS_HELD, now) if is_held else None
-    if "closed" in charge:
-        return None
-    script, at_ms, gives_up_ms = row["script"], row["next_part_at"], row["gives_up_at"]
-    if script is None or script["outcome"] not in (_HOLDS, *_SETTLES) or not _suffices(charge, row):
-        return None
-    if world.engine is not None:
-        if at_ms is None:
-            due_ms = world.engine.next_event_ms()
-            return None if due_ms is None else Decision(row, TRAVELS, due_ms)
-        return Decision(row, TRAVELS, at_ms) if at_ms < charge["expires_at"] else None
-    if at_ms is None:
-        return None  # its parts wait for one that does not come
-    at_ms += script["gap_ms"] * max(0, script["sent_parts"] - len(row["attempts"]) - 1)
-    if at_ms >= charge["expires_at"] or (gives_up_ms is not None and at_ms > gives_up_ms):
-        return None
-    return Decision(row, WILL_BE_HELD if script["outcome"] == _HOLDS else COMPLETES, at_ms)
-
-
-def _suffices(charge: ChargeRow, row: PaymentRow) -> bool:
-    """Whether the receiver takes the amount: from that of the invoice to twice as much (BOLT 4)."""
-    paid_msat = row["amount_msat"] or 0
-    return charge["amount_msat"] <= paid_msat <= 2 * charge["amount_msat"]

@@ -18,17 +18,17 @@ from leyden.devserver.control.callbacks.dead_ends import (
     without_url,
 )
 from leyden.devserver.control.callbacks.new_charges import creation_text
+from leyden.devserver.control.callbacks.scheduled_payments import decision_of, outlook_of, waiting_total
 from leyden.devserver.control.callbacks.unpaid_charges import (
-    decision_of,
+    expiry_text,
     is_taken,
     maker_of,
     never_comes,
     never_text,
+    pay_text,
     unpaid_note,
-    until_text,
     way_of,
     ways_of,
-    will_be_completed,
 )
 from leyden.lightning.engine.htlc import HELD
 from leyden.server.callbacks.attempts import AttemptLog
@@ -153,11 +153,10 @@ async def _of_any(world: World, event: str | None, pending: int) -> str:
     if one is not None:
         decision = decision_of(world, one)
         name, path = f"Charge {one['id']}", f"POST /sandbox/v1/charges/{one['id']}/fail"
-        pay = (
-            ""
-            if is_taken(decision)
-            else f"pay {name} or another one that has a callbackUrl (POST /sandbox/v1/payments)"
-        )
+        pay, waiting = pay_text(world, one, name), waiting_total(world, one)
+        if waiting is None or waiting[0] == one["amount_msat"]:
+            pay = pay_text(world, one, f"{name} or another one that has a callbackUrl")
+        pay = "" if is_taken(decision) else pay
         now = ways_of(world, maker_of(one), event, pay, "", f"let the invoice of {name} fail ({path})")
         ways = [*filter(None, [now]), *ways]
     are = "no delivery is" if not pending else "1 delivery is" if pending == 1 else f"{pending} deliveries are"
@@ -208,12 +207,11 @@ async def _first_expiry(world: World, event: str | None) -> tuple[int, str] | No
     heapify(timers)
     while timers:
         charge = charges.row(heappop(timers)[4])
-        if charge is not None and charge["status"] == initial and charge["callback_url"] is not None:
-            sends = ways_of(world, maker_of(charge), event, "", "yes", "")
-            is_sure = not never_comes(charge["expires_at"]) and not will_be_completed(decision_of(world, charge))
-            if sends and is_sure:
-                until = until_text(world, charge["expires_at"])
-                return charge["expires_at"], f"{until}, when Charge {charge['id']} expires"
+        is_open = charge is not None and charge["status"] == initial and charge["callback_url"] is not None
+        if charge is not None and is_open and ways_of(world, maker_of(charge), event, "", "yes", ""):
+            expire = expiry_text(world, charge, f"Charge {charge['id']}", outlook_of(world, charge))
+            if expire:
+                return charge["expires_at"], expire
         if slices.is_over():
             await slices.pause()
     return None
