@@ -115,3 +115,26 @@ def test_parts_that_wait_are_completed_only_by_a_payment_of_their_total(sandbox:
     sandbox.wallet("bob").pay(sandbox.charges[made], amount=400_000)
     sandbox.advance("0s")
     assert sandbox.charges[made].status == "completed"
+
+
+def test_an_open_payment_whose_callback_cannot_be_as_awaited_does_not_hide_another() -> None:
+    with Sandbox(seed=1, network="line:3,ideal") as sandbox:
+        static = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="tips", callbackUrl=HOOK)
+        sandbox.wallet("ana").scan(static, delay="1m")
+        static.update(callbackUrl="http://127.0.0.1:1/hook")
+        wanted: dict[str, object] = {"chargeId": static.id, "status": "blocked"}
+        assert noted(sandbox, wanted).startswith("no payment of the Static Charge is open: pay it")
+        sandbox.wallet("bob").scan(static, delay="1m")
+        assert noted(sandbox, wanted).startswith(f"Charge {static.charges[1].id} is pending and has sent no callback")
+
+
+def test_only_callbacks_of_the_awaited_payment_are_to_be_replayed(sandbox: Sandbox) -> None:
+    static = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="tips", callbackUrl=HOOK)
+    sandbox.receiver("shop").always(410)
+    sandbox.wallet("ana").scan(static)
+    sandbox.advance("0s")
+    sandbox.wallet("bob").scan(static, delay="1m")
+    assert noted(sandbox, {"chargeId": static.id}).endswith(", or replay those that were stopped")
+    note = noted(sandbox, {"chargeId": static.charges[1].id})
+    assert "has answered 410" in note
+    assert "replay" not in note

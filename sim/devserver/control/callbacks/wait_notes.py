@@ -89,7 +89,8 @@ async def _of_resource(world: World, wanted: Mapping[str, Any]) -> str:
         unpaid = unpaid_note(world, charge, wanted.get("event"))
         return _unsendable(world, wanted, charge) or unpaid + _only_if(wanted)
     initial = service.charges.lifecycle.table.initial
-    child = await _open_charge(world, {"static_charge_id": charge_id, "status": initial}, wanted.get("event"))
+    filters = {"static_charge_id": charge_id, "status": initial}
+    child = await _open_charge(world, filters, wanted.get("event"), wanted)
     unsendable = "" if child is None else _unsendable(world, wanted, child)
     if child is not None and not unsendable:
         return unpaid_note(world, child, wanted.get("event")) + _only_if(wanted)
@@ -130,7 +131,8 @@ def _unsendable(world: World, wanted: Mapping[str, Any], resource: ChargeRow | S
     outbox = world.service.outbox
     if status != STOPPED and (static_id, url) in outbox.in_flight.disabled:
         event = {} if wanted.get("event") is None else {"event": wanted["event"]}
-        of = {"resource_id" if static is None else "endpoint_id": static_id, **event}
+        # A wait for one payment of a Static Charge does not want the callbacks of the others.
+        of = {"endpoint_id" if wanted["chargeId"] == static_id else "resource_id": wanted["chargeId"], **event}
         replay = ", or replay those that were stopped" if outbox.rows.count_with({**of, "status": STOPPED}) else ""
         return f"{url[:200]} has answered 410, so that no further callback of {name} is sent there: {change}{replay}"
     if status == BLOCKED and is_built_in(url):
@@ -217,16 +219,22 @@ async def _first_expiry(world: World, event: str | None) -> tuple[int, str] | No
     return None
 
 
-async def _open_charge(world: World, filters: Mapping[str, Any], event: str | None) -> ChargeRow | None:
+async def _open_charge(
+    world: World, filters: Mapping[str, Any], event: str | None, wanted: Mapping[str, Any] | None = None
+) -> ChargeRow | None:
     """The oldest of these Charges that sends callbacks with this event and whose invoice can be paid; one whose
-    payment holds it, if all have one."""
+    payment holds it, if all have one; one whose callbacks cannot come to the state that is `wanted`, if none can."""
     charges, slices, after = world.service.charges.charges, world.slices(), None
     held: ChargeRow | None = None
+    unsendable: ChargeRow | None = None
     while rows := charges.page_up(filters, after, _READ_AT_ONCE):
         for row in rows:
             charge = cast(ChargeRow, row)
             sends = charge["callback_url"] is not None and ways_of(world, maker_of(charge), event, "yes", "yes", "yes")
             if sends and "closed" not in charge:
+                if wanted is not None and _unsendable(world, wanted, charge):
+                    unsendable = unsendable or charge
+                    continue
                 decision = decision_of(world, charge)
                 if not is_taken(decision):
                     return charge
@@ -234,7 +242,7 @@ async def _open_charge(world: World, filters: Mapping[str, Any], event: str | No
         after = rows[-1].doc_id
         if slices.is_over():
             await slices.pause()
-    return held
+    return held or unsendable
 
 
 async def _next_pending(world: World, filters: Mapping[str, Any]) -> DeliveryRow | None:
