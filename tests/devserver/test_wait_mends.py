@@ -184,8 +184,9 @@ def do_with_new(sandbox: Sandbox, wanted: dict[str, object], note: str, draw: ra
         callbackUrl=NETWORK if wanted["status"] == "blocked" else HOOKS[0],
         expiresIn=int(life[1]) if life else 60,
     )
-    arrive(sandbox)  # a payer may pay it by itself
     step = draw.choice(ways.split(", or "))
+    # A payer may pay it by itself; one that pays over a network, or later, has not done so by the next request.
+    arrive(sandbox) if "let its invoice fail" not in step else sandbox.advance("0s")
 
     def settle_held() -> None:
         [held] = [one for one in sandbox.ask("GET", PAYMENTS)["data"] if (one["request"], one["status"]) == of_made]
