@@ -71,6 +71,14 @@ def outlook_of(world: World, charge: ChargeRow) -> Outlook:
     return _Trial(world, charge).outlook(held)
 
 
+def earliest_ms(world: World, charge: ChargeRow) -> int | None:
+    """An instant before which no payment of the Charge's invoice decides; None if none will."""
+    rows = _unresolved(world, charge)
+    if any(row["status"] == HELD or (world.engine is not None and row["next_part_at"] is None) for row in rows):
+        return world.clock.now()
+    return min((row["next_part_at"] for row in rows if row["next_part_at"] is not None), default=None)
+
+
 def waiting_total(world: World, charge: ChargeRow) -> tuple[int, str] | None:
     """The total (msat) that parts announce which wait for others, and the payment of the first; None if none waits. A
     payment of another total is refused, and they with it."""
@@ -118,12 +126,8 @@ class _Trial:
         streams = RandomStreams(0)
         self._node = DirectNode(store, self._clock, streams, _NoJournal(), policy=world.node.invoices.policy)
         self._payments = Payments(store, self._clock, self._node, streams.stream("payments"), _NoJournal())
-        static = self._statics.static_charges.row(charge["static_charge_id"] or "")
         self._static: StaticChargeRow | None = None
-        charges = [charge]
-        if static is not None and static["allowed_slots"] is not None:
-            self._static = cast(StaticChargeRow, dict(static))
-            charges += [one for one in world.service.charges.outstanding(static["id"]) if one["id"] != charge["id"]]
+        charges = [charge, *self._competing(world)]
         self._open: dict[str, str] = {}  # the payment hash of each Charge
         self._clock.on(CHARGE_TIMER, self._expire)
         self._node.on_settled(self._settled)
@@ -150,6 +154,18 @@ class _Trial:
             if invoice["state"] not in (_OPEN, _ACCEPTED):
                 break
         return Outlook(decision)
+
+    def _competing(self, world: World) -> list[ChargeRow]:
+        """The Charges of the same Static Charge that may be paid before this one; none if it has slots for all."""
+        static = self._statics.static_charges.row(self._charge["static_charge_id"] or "")
+        if static is None or static["allowed_slots"] is None:
+            return []
+        others = [one for one in world.service.charges.outstanding(static["id"]) if one["id"] != self._charge["id"]]
+        others = [one for one in others if _unresolved(world, one)]
+        if len(others) < static["allowed_slots"] - static["slots"]:
+            return []
+        self._static = cast(StaticChargeRow, dict(static))
+        return others
 
     def _copy(
         self, world: World, charge: ChargeRow, rows: list[PaymentRow], invoice: InvoiceRow

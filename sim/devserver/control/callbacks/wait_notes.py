@@ -18,7 +18,12 @@ from leyden.devserver.control.callbacks.dead_ends import (
     without_url,
 )
 from leyden.devserver.control.callbacks.new_charges import creation_text
-from leyden.devserver.control.callbacks.scheduled_payments import decision_of, outlook_of, waiting_total
+from leyden.devserver.control.callbacks.scheduled_payments import (
+    decision_of,
+    earliest_ms,
+    outlook_of,
+    waiting_total,
+)
 from leyden.devserver.control.callbacks.unpaid_charges import (
     expiry_text,
     is_taken,
@@ -176,25 +181,31 @@ async def _of_any(world: World, event: str | None, pending: int) -> str:
 async def _first_payment(world: World, event: str | None) -> tuple[int, str] | None:
     """The first payment that completes a Charge which sends a callback with this event then: the instant, and what
     lets it do so."""
-    charges, slices, found = world.service.charges.charges, world.slices(), None
-    initial, seen = world.service.charges.lifecycle.table.initial, set()
+    charges, slices = world.service.charges.charges, world.slices()
+    initial, earliest = world.service.charges.lifecycle.table.initial, dict[str, int]()
     for status in (HELD, _IN_FLIGHT):
         after = None
         while rows := world.payments.rows.page_up({"status": status}, after, _READ_AT_ONCE):
             for row in rows:
-                payment_hash = row["payment_hash"]
-                charge = None if payment_hash in seen else charges.first("payment_hash", payment_hash)
-                seen.add(payment_hash)
+                charge = charges.first("payment_hash", row["payment_hash"])
                 if charge is None or charge["status"] != initial or charge["callback_url"] is None:
                     continue
-                decision = decision_of(world, charge)
-                what = f"Charge {charge['id']}"
-                if decision is not None and ways_of(world, maker_of(charge), event, "yes", "", ""):
-                    one = decision.at_ms, way_of(world, decision, what)
-                    found = one if found is None else min(found, one)
+                at_ms = None if charge["id"] in earliest else earliest_ms(world, charge)
+                if at_ms is not None and ways_of(world, maker_of(charge), event, "yes", "", ""):
+                    earliest[charge["id"]] = at_ms
             after = rows[-1].doc_id
             if slices.is_over():
                 await slices.pause()
+    found: tuple[int, str] | None = None
+    for charge_id, at_ms in sorted(earliest.items(), key=lambda item: item[1]):
+        if found is not None and found[0] <= at_ms:
+            break
+        charge = charges.row(charge_id)
+        decision = None if charge is None or charge["status"] != initial else decision_of(world, charge)
+        if decision is not None and (found is None or decision.at_ms < found[0]):
+            found = decision.at_ms, way_of(world, decision, f"Charge {charge_id}")
+        if slices.is_over():
+            await slices.pause()
     return found
 
 
