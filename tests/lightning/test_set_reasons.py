@@ -140,3 +140,14 @@ def test_what_is_held_with_another_payment_returns_with_that() -> None:
         assert shop.shown(second)["attempts"][0]["reason"] == f"{start} its first part expires, and returned: {end}"
         other = f"a part of payment {second} expires, which was held with it, and returned: {end}"
         check(shop, first, f"{start} {other}", "held_too_long")
+
+
+def test_a_payment_is_held_although_the_shop_refuses_a_part_that_it_does_not_need(shop: Shop) -> None:
+    first = shop.pay("ana", outcome="incomplete")
+    second = shop.pay("bob", outcome="hold", parts=3)
+    assert (shop.shown(first)["status"], shop.shown(second)["status"]) == ("held", "held")
+    assert [attempt["status"] for attempt in shop.shown(second)["attempts"]] == ["held", "held", "failed"]
+    shop.sandbox.ask("POST", f"/sandbox/v1/payments/{second}/settle")
+    shop.run(5)
+    assert shop.charge.status == "completed"
+    assert (shop.shown(first)["status"], shop.shown(second)["status"]) == ("succeeded", "succeeded")

@@ -275,6 +275,8 @@ class RoutedPayments(Payments):
         self._journal.note(
             "attempt_failed", row["id"], part=shard.number, source=reporter, code=shard.code, why=shard.reason
         )
+        if not interpretation.retried:  # the shop may hold all others: this one came when they were enough
+            self._hold_if_complete(row["id"])
 
     def _note_force_close(self, edge: int, reason: str) -> None:
         """The node at the source of an edge closed its channel: `balances_msat` are its own and its peer's."""
