@@ -324,6 +324,15 @@ PLANS: dict[str, list[dict[str, object]]] = {
     "a payment with another secret": [{"outcome": "wrong_secret", "delay": 5}],
     "a part that waits for others": [{"outcome": "incomplete"}],
     "parts of which one never comes": [{"outcome": "incomplete", "delay": 5}],
+    "incomplete payments that make up the amount": [{"outcome": "incomplete"}, {"outcome": "incomplete", "delay": 30}],
+    "incomplete payments that come later": [
+        {"outcome": "incomplete", "delay": 10}, {"outcome": "incomplete", "delay": 40},
+    ],
+    "an incomplete payment, and one of too little": [{"outcome": "incomplete"}, {"outcome": "underpay", "delay": 30}],
+    "an incomplete payment, and one to be held": [{"outcome": "incomplete"}, {"outcome": "hold", "delay": 30}],
+    "incomplete payments of more": [
+        {"outcome": "incomplete", "amount": "30000"}, {"outcome": "incomplete", "amount": "30000", "delay": 5},
+    ],
     "one that fails before one that completes": [{"outcome": "fail", "delay": 5}, {"delay": 30}],
     "one that is held before one that completes": [{"outcome": "hold", "delay": 5}, {"delay": 30}],
     "one that is held after one that completes": [{"delay": 5}, {"outcome": "hold", "delay": 30}],
@@ -339,10 +348,10 @@ def do(sandbox: Sandbox, way: str, made: str) -> None:
     if (found := re.search(r"(?:settle|fail)\b.*\(POST (\S+)\)", way)) is not None:
         sandbox.ask("POST", found[1])
     elif (
-        found := re.match(r"pay (?:it|Charge (\S+) or another one that has a callbackUrl) \(POST (\S+)\)", way)
+        found := re.match(r"pay (?:it|Charge (\S+)(?: or another one that has a callbackUrl)?) \(POST (\S+)\)", way)
     ) is not None:
-        request = sandbox.charges[found[1] or made].invoice.request
-        sandbox.ask("POST", found[2], {"request": request})
+        request, amount = sandbox.charges[found[1] or made].invoice.request, re.search(r"with the amount (\d+) ", way)
+        sandbox.ask("POST", found[2], {"request": request, **({} if amount is None else {"amount": amount[1]})})
 
 
 def follow(sandbox: Sandbox, wanted: dict[str, object], made: str) -> None:
