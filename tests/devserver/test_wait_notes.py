@@ -457,6 +457,35 @@ def test_the_customers_of_traffic_are_a_way_to_the_delivery(
     assert wait["reached"] == (customer is not None), wait
 
 
+@pytest.mark.parametrize("outcome", ["settle", "hold"])
+def test_of_two_payments_in_one_instant_the_first_takes_the_last_slot(sandbox: Sandbox, outcome: str) -> None:
+    static = sandbox.static_charges[tips(sandbox, allowedSlots=1)]
+    sandbox.wallet("ana").scan(static, delay="1m")
+    second = sandbox.wallet("ben").scan(static, delay="1m", outcome=outcome)
+    notes = [sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": one.id})["note"] for one in static.charges]
+    assert ["completes it" in note for note in notes] == [True, False]
+    assert "held" not in notes[1]
+    sandbox.advance("1m")
+    assert ([one.status for one in static.charges], second.status) == (["completed", "pending"], "failed")
+
+
+@pytest.mark.parametrize(("delays", "end_s"), [((0, 30), 30), ((10, 40), 40), ((150, 170), 170), ((0, 150), None)])
+def test_incomplete_payments_that_make_up_the_amount_complete_the_charge(
+    sandbox: Sandbox, delays: tuple[int, int], end_s: int | None
+) -> None:
+    made = charge(sandbox, amount="250000", expiresIn=600)
+    for delay in delays:
+        sandbox.wallet("ana").pay(sandbox.charges[made], outcome="incomplete", delay=delay)
+    sandbox.advance("0s")
+    wait = {"chargeId": made}
+    expired = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {**wait, "event": "charge.expired"})["note"]
+    assert ("when it expires" in expired) == (end_s is None)
+    completes = "completes it" in sandbox.ask("POST", "/sandbox/v1/deliveries/wait", wait)["note"]
+    assert completes == (end_s is not None)
+    sandbox.advance(f"{end_s or 600}s")
+    assert sandbox.charges[made].status == ("expired" if end_s is None else "completed")
+
+
 @pytest.mark.parametrize("url", [None, HOOK])
 def test_customers_whose_charges_send_no_callback_are_none(sandbox: Sandbox, url: str | None) -> None:
     sandbox.traffic("1/h", amount="5000", count=4, callbackUrl=url)
