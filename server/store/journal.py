@@ -206,6 +206,15 @@ def has_journal(directory: Path) -> bool:
         raise StoreError(f"{directory} cannot be used ({error.strerror}): choose another place") from None
 
 
+def check_place(directory: Path) -> None:
+    """Raise `StoreError` if the directory, or one above it, is a file."""
+    above = (*reversed(directory.parents), directory)
+    file = next((one for one in above if one.exists() and not one.is_dir()), None)
+    if file is not None:
+        why = "is a file and no directory" if file == directory else f"cannot be made, because {file} is a file"
+        raise StoreError(f"{directory} {why}: choose another place for the store")
+
+
 def make_directory(directory: Path) -> None:
     """Make a directory that only this user can enter, and those above it likewise, unless they exist. Raises
     `StoreError`."""
@@ -216,11 +225,7 @@ def make_directory(directory: Path) -> None:
                 sync_directory(place.parent)
         directory.mkdir(exist_ok=True)  # raises when it is a file
     except OSError as error:
-        file = next(
-            (one for one in (*reversed(directory.parents), directory) if one.exists() and not one.is_dir()), None
-        )
-        if file is not None:  # a directory below it may be a name of the store's own
-            raise StoreError(f"{file} is a file and no directory: choose another place for the store") from error
+        check_place(directory)
         raise StoreError(f"{directory} cannot be made ({error.strerror}): choose another place") from error
 
 

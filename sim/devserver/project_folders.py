@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from leyden.server.errors import StoreError
-from leyden.server.store.journal import JOURNAL_NAME, has_journal, load
+from leyden.server.store.journal import JOURNAL_NAME, check_place, has_journal, load
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
@@ -23,6 +23,8 @@ class ProjectFolders:
     """
 
     def __init__(self, data: str, keys: Sequence[str]) -> None:
+        if data != IN_MEMORY:
+            check_place(Path(data))  # here, because the directories below it have names of the server's own
         if data != IN_MEMORY and has_journal(Path(data)):
             raise StoreError(
                 f"{data} is the directory of one sandbox, and a server has a directory for each project below its own: "

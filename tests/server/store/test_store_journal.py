@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from tinydb import TinyDB, where
 
+from leyden.devserver.project_folders import ProjectFolders
 from leyden.server.errors import StoreError
 from leyden.server.store.journal import DamagedJournal, LoadedJournal, encode_line, header_line, load, recover
 from leyden.server.store.storage import JournalStorage
@@ -424,12 +425,16 @@ def test_what_a_killed_process_had_answered_is_there_and_the_lock_is_free(tmp_pa
 def test_an_impossible_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     os.mkfifo(tmp_path / "pipe")
-    for place in ("file", "pipe"):  # the file is named, and not what would be below it
-        with pytest.raises(StoreError) as refused:
-            Store.open(tmp_path / place / "below" / "further")
-        assert (
-            str(refused.value) == f"{tmp_path / place} is a file and no directory: choose another place for the store"
-        )
+    for name in ("file", "pipe"):
+        place = tmp_path / name
+        for below, why in (
+            (place, "is a file and no directory"),
+            (place / "below" / "further", f"cannot be made, because {place} is a file"),
+        ):
+            for open_it in (Store.open, lambda path: ProjectFolders(str(path), ["leyden"])):
+                with pytest.raises(StoreError) as refused:
+                    open_it(below)
+                assert str(refused.value) == f"{below} {why}: choose another place for the store"
     with pytest.raises(StoreError, match="there is no store policy 'sometimes': choose os, interval or always"):
         JournalStorage(tmp_path, policy="sometimes")  # type: ignore[arg-type]
     (tmp_path / "odd" / JOURNAL).mkdir(parents=True)
