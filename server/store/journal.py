@@ -209,7 +209,10 @@ def has_journal(directory: Path) -> bool:
 def check_place(directory: Path) -> None:
     """Raise `StoreError` if the directory, or one above it, is a file."""
     above = (*reversed(directory.parents), directory)
-    file = next((one for one in above if one.exists() and not one.is_dir()), None)
+    try:
+        file = next((one for one in above if one.exists() and not one.is_dir()), None)
+    except OSError:  # a name that is too long, or no permission: whoever opens it says so
+        return
     if file is not None:
         why = "is a file and no directory" if file == directory else f"cannot be made, because {file} is a file"
         raise StoreError(f"{directory} {why}: choose another place for the store")
