@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from leyden.arguments import real_number
+from leyden import arguments
 from leyden.errors import ArgumentError, ClockError
 from leyden.repr_tables import counted
 from leyden.server.printable import quoted
@@ -14,7 +14,7 @@ from leyden.world.interrupts import interrupts
 from leyden.world.time.timers import Entry, Hold, Timer, Timers, whole_ms
 
 # 2999-12-31T23:59:59Z. BOLT 11 counts seconds in 35 bits, which end in 3058; what is due later must still fit.
-LAST_MS = 32_503_679_999_000
+LAST_MS = arguments.LAST_MS
 
 EventContext = Callable[[], AbstractContextManager[Any]]
 
@@ -197,7 +197,7 @@ class VirtualClock:
     def set_rate(self, rate: float) -> None:
         """Let time run at `rate` sandbox seconds per real second from now on. Raises `ValueError` below zero,
         `ClockError` when the clock has no real clock to read."""
-        if (real := real_number(rate)) is None or not 0 <= real < float("inf"):
+        if (real := arguments.real_number(rate)) is None or not 0 <= real < float("inf"):
             raise ArgumentError(f"time can't go backwards: the rate must be 0 (frozen) or more, not {quoted(rate)}")
         if rate and self._real_clock is None:
             raise ClockError("a live clock needs a real clock to read: VirtualClock(start_ms, rate=1, real_clock=...)")

@@ -22,12 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from leyden import arguments
 from leyden.errors import ArgumentError, ClockError
 from leyden.server.printable import quoted
 from leyden.server.timestamps import parse_iso
 from leyden.world.time.clock import LAST_MS, VirtualClock
 
-FIRST_MS = 31_536_000_000  # 1971-01-01T00:00:00Z, the earliest start of a clock
+FIRST_MS = arguments.FIRST_MS  # 1971-01-01T00:00:00Z, the earliest start of a clock
 MAX_RATE = 100_000  # sandbox seconds per real second that a user may choose
 NOW = "now"  # the real time, as a start
 DEFAULT_START = "2030-01-01T00:00:00Z"
