@@ -16,9 +16,13 @@ _ROUNDS = 3
 
 class Turns:
     """The order in which long works of one event loop go on: one slice of one of them in three rounds of the loop, the
-    one that has waited longest first. So a request waits for one slice, however many works there are."""
+    one that has waited longest first. So a request waits for one slice, however many works there are.
+
+    `alone` is held by a work that needs memory for all rows of a sandbox: such works are done one after another.
+    """
 
     def __init__(self) -> None:
+        self.alone = asyncio.Lock()
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def take(self) -> None:
@@ -44,7 +48,7 @@ class WorkSlices:
     """Divides work into slices of ten milliseconds of real time, and of a hundred steps at most.
 
     `start_stopwatch` starts a stopwatch and returns a function that gives the seconds since. Works with the same
-    `turns` go on one after another.
+    `turns` go on one after another; `alone` is that of the turns.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class WorkSlices:
     ) -> None:
         self._start_stopwatch = start_stopwatch
         self._turns = turns or Turns()
+        self.alone = self._turns.alone
         self._elapsed_s = start_stopwatch()
         self._steps = 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Protocol, TypeVar
 
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -14,6 +14,10 @@ Result = TypeVar("Result")
 class Slices(Protocol):
     """The division of long work into slices. A new one begins with its making, and with the end of each pause."""
 
+    @property
+    def alone(self) -> AbstractAsyncContextManager[object]:
+        """Held by a work that needs memory for all rows: such works are done one after another."""
+
     def is_over(self) -> bool:
         """Whether the slice is over. Called once after each step of the work."""
 
@@ -23,6 +27,8 @@ class Slices(Protocol):
 
 class Undivided:
     """Work that is not divided: there is no event loop, or it is not the server's."""
+
+    alone = nullcontext()
 
     def is_over(self) -> bool:
         """Never."""

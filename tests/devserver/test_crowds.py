@@ -30,6 +30,7 @@ from leyden.world import config
 from leyden.world.concurrency.async_moves import catch_up
 from leyden.world.config import world_config
 from leyden.world.persistence.encoded_state import BATCH
+from leyden.world.snapshots.frozen_state import FrozenState
 from leyden.world.snapshots.snapshots import dump_world
 from leyden.world.world import World
 from tests.support.gate import Gate
@@ -641,6 +642,38 @@ def test_a_request_during_a_snapshot_does_not_wait_for_its_rows(monkeypatch: pyt
         assert (shown["journalHash"], shown["bytes"]) == (before["journal"]["hash"], sum(map(len, kept.content)))
 
     in_loop(scenario)
+
+
+def test_copies_are_made_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each needs memory for all rows."""
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
+    encoded = FrozenState.encoded
+    in_work: list[int] = [0]
+
+    async def counted(state: FrozenState, slices: Any) -> Any:
+        in_work.append(in_work[-1] + 1)
+        try:
+            return await encoded(state, slices)
+        finally:
+            in_work.append(in_work[-1] - 1)
+
+    monkeypatch.setattr(FrozenState, "encoded", counted)
+
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(100):
+            await served.create()
+        exports = [served.ask("GET", "/sandbox/v1/export") for _ in range(5)]
+        snapshots = [served.ask("POST", "/sandbox/v1/snapshots", {}, status=201) for _ in range(5)]
+        copies = [asyncio.create_task(each) for each in (*exports, *snapshots)]
+        await asyncio.sleep(0)
+        await served.ask("GET", "/sandbox/v1/clock")
+        copies[1].cancel()
+        assert not any(each.done() for each in copies)
+        left = await asyncio.gather(*copies, return_exceptions=True)
+        assert [isinstance(each, dict) for each in left] == [number != 1 for number in range(10)]
+
+    in_loop(scenario)
+    assert in_work == [0, *[1, 0] * 9]
 
 
 def test_requests_are_answered_while_the_control_plane_is_built(monkeypatch: pytest.MonkeyPatch) -> None:

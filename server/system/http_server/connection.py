@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from leyden.server.errors import ServerStopping
 from leyden.server.ports import ADDED_HEADERS, CONNECTION
-from leyden.server.system.http_server.flow import HeldFlow
+from leyden.server.system.http_server.flow import HeldFlow, UnreadResponses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -182,15 +182,16 @@ class ConnectedH11Protocol(H11Protocol):
 
     is_stopping = False
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, unread: UnreadResponses | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._unread = unread
         self._connection = ClientConnection(self)
         self.app = self._with_connection(self.app)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection. Bytes after a complete request are neither parsed nor read before its response."""
         super().connection_made(transport)
-        self.flow = HeldFlow(transport, lambda: self.conn.their_state is h11.DONE)
+        self.flow = HeldFlow(transport, lambda: self.conn.their_state is h11.DONE, self._unread)
 
     def on_response_complete(self) -> None:
         """The last byte of a response. The next pipelined request follows."""

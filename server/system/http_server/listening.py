@@ -93,8 +93,9 @@ def _protocol() -> Any:
     """The protocol class for uvicorn. Without httptools it is one over h11, which bounds heads itself."""
     if importlib.util.find_spec("httptools") is None:
         from leyden.server.system.http_server.connection import ConnectedH11Protocol
+        from leyden.server.system.http_server.flow import UnreadResponses
 
-        return ConnectedH11Protocol
+        return functools.partial(ConnectedH11Protocol, unread=UnreadResponses())
     from leyden.server.system.http_server.protocol import ConnectionTable, LimitedProtocol, max_connections
 
     return functools.partial(LimitedProtocol, table=ConnectionTable(max_connections(_open_files())))

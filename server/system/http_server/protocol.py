@@ -30,7 +30,7 @@ from leyden.server.system.http_server.connection import (
     read_rest,
     respond_stopping,
 )
-from leyden.server.system.http_server.flow import HeldFlow
+from leyden.server.system.http_server.flow import HeldFlow, UnreadResponses
 from leyden.server.system.http_server.framing import expects_continue, framing_problem, origin_form, trim_values
 from leyden.server.system.http_server.request_parser import RequestParser
 
@@ -50,8 +50,7 @@ FIRST_BYTE_TIMEOUT_S = 30.0
 HEAD_TIMEOUT_S = 10.0
 BODY_TIMEOUT_S = 30.0
 MAX_CONNECTIONS = 2048
-# Files, connections to receivers and whatever else the process opens.
-_RESERVED_FILES = 96
+_RESERVED_FILES = 96  # for files, connections to receivers and whatever else the process opens
 # Bytes given to the parser at a time. A head that has not ended is refused at most twice this much beyond its bound.
 _SLICE_BYTES = 4 * 1024
 # The end of a head. A slice ends with it, so that at most two requests begin in one slice.
@@ -68,7 +67,7 @@ def max_connections(open_files: int) -> int:
 
 @dataclass
 class ConnectionTable:
-    """The shared state of a server's connections: their bound, the order of their activity, refused requests.
+    """The shared state of a server's connections: their bound, the order of their activity, what waits on them.
 
     `by_activity` has the open connections, the one that has been silent for longest first. `held_bytes` is the length
     of what was received and waits to be parsed.
@@ -77,6 +76,7 @@ class ConnectionTable:
     limit: int
     by_activity: OrderedDict[LimitedProtocol, None] = field(default_factory=OrderedDict)
     held_bytes: int = 0
+    unread: UnreadResponses = field(default_factory=UnreadResponses)
     refusals: Counter[str] = field(default_factory=Counter)
 
     def record(self, problem: Problem) -> None:
@@ -122,7 +122,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection. Closes another one, or refuses this one, when there are too many."""
         super().connection_made(transport)
-        self.flow = HeldFlow(transport, lambda: bool(self._held))
+        self.flow = HeldFlow(transport, lambda: bool(self._held), self._table.unread)
         self._note_activity()
         if len(self.connections) > self._table.limit and not self._close_most_silent():
             detail = f"all {self._table.limit} connections have a request in progress: repeat the request later"

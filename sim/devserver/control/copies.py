@@ -44,11 +44,12 @@ class CopyControl:
     async def create_snapshot(self, call: Request) -> dict[str, Any]:
         """Keep the present state."""
         world, slices = self._world, self._world.slices()
-        await self._hash_journal(slices)
-        _check_room(world)
-        with world.lock:
-            state, rate = frozen_state(world, stays_here=True), world.clock.rate
-        content = await state.encoded(slices)
+        async with slices.alone:
+            await self._hash_journal(slices)
+            _check_room(world)
+            with world.lock:
+                state, rate = frozen_state(world, stays_here=True), world.clock.rate
+            content = await state.encoded(slices)
         _check_room(world)  # another request may have made one meanwhile
         now_ms, journal_hash = state.clock["now"], state.journal.hash
         return _shown(world.snapshots.add(call.body.get("name"), now_ms, rate, journal_hash, content))
@@ -104,11 +105,12 @@ class CopyControl:
     async def export_sandbox(self, call: Request) -> EncodedJson:
         """The file that `Sandbox.load` reads."""
         slices = self._world.slices()
-        await self._hash_journal(slices)
-        state = frozen_state(self._world)
-        if self._world.contradictions:
-            await self._world.run_apart(partial(_check_savable, self._world, state.detach()))
-        return EncodedJson(state.outline(), await state.encoded(slices))
+        async with slices.alone:
+            await self._hash_journal(slices)
+            state = frozen_state(self._world)
+            if self._world.contradictions:
+                await self._world.run_apart(partial(_check_savable, self._world, state.detach()))
+            return EncodedJson(state.outline(), await state.encoded(slices))
 
     # Used by the operations of the server, too
 

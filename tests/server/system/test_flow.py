@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import queue
+import socket
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import pytest
 
 from leyden import Sandbox
 from leyden.server.system.http_server import flow
-from leyden.server.system.http_server.flow import HeldFlow
+from leyden.server.system.http_server.flow import HeldFlow, UnreadResponses
 from tests.server.system.test_http_limits import dial_url
 
 
@@ -36,6 +39,14 @@ async def looked_at(transport: Written, until: Callable[[], bool]) -> HeldFlow:
     while not until():
         await asyncio.sleep(0)
     return held
+
+
+def received(connection: socket.socket) -> bytes:
+    """All bytes up to the end of the connection, or until it is reset."""
+    parts = []
+    with suppress(ConnectionResetError):
+        parts.extend(iter(lambda: connection.recv(65536), b""))
+    return b"".join(parts)
 
 
 @pytest.fixture(autouse=True)
@@ -72,8 +83,8 @@ def test_a_response_that_nobody_reads_ends_its_connection(monkeypatch: pytest.Mo
     left = threading.Event()
     check = HeldFlow._check_progress
 
-    def checked(held: HeldFlow, unsent: int) -> None:
-        check(held, unsent)
+    def checked(held: HeldFlow) -> None:
+        check(held)
         if held._write_timer is None:
             left.set()
 
@@ -83,8 +94,71 @@ def test_a_response_that_nobody_reads_ends_its_connection(monkeypatch: pytest.Mo
         url = sandbox.serve()
         with closing(dial_url(url)) as connection:
             connection.sendall(request + b"connection: close\r\n\r\n")
-            length = len(b"".join(iter(lambda: connection.recv(65536), b"")))
+            length = len(received(connection))
         with closing(dial_url(url)) as connection:
             connection.sendall((request + b"\r\n") * 200)
             assert left.wait(20), "the connection is still open"
-            assert len(b"".join(iter(lambda: connection.recv(65536), b""))) < 199 * length
+            assert len(received(connection)) < 199 * length
+
+
+def test_beyond_the_bound_the_client_that_has_read_nothing_for_longest_is_left(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(flow, "WRITE_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(flow, "MAX_UNREAD_BYTES", 1000)
+
+    async def run() -> None:
+        unread = UnreadResponses()
+        transports = [Written(400) for _ in range(5)]
+        flows: list[Any] = [HeldFlow(each, lambda: False, unread) for each in transports]  # type: ignore[arg-type]
+
+        def left() -> list[int]:
+            return [number for number, each in enumerate(transports) if each.aborted.is_set()]
+
+        for number in range(2):
+            flows[number].pause_writing()
+        transports[0].sizes = [390]
+        flows[2].pause_writing()
+        assert left() == [1], "the first client reads"
+        flows[2].resume_writing()
+        flows[3].pause_writing()
+        assert left() == [1], "what was read counts no more"
+        transports[4].sizes = [5000]
+        flows[4].pause_writing()
+        assert left() == [0, 1, 3], "the newest response stays"
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("with_httptools", [True, False])
+def test_unread_responses_are_bounded_over_all_connections(
+    monkeypatch: pytest.MonkeyPatch, with_httptools: bool
+) -> None:
+    """Each connection holds the rest of one document at least, and reads no further request before it is sent."""
+    monkeypatch.setattr(flow, "WRITE_TIMEOUT_S", 60.0)
+    if not with_httptools:
+        find_spec = importlib.util.find_spec
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "httptools" else find_spec(name))
+    add = UnreadResponses.add
+    added: queue.Queue[int] = queue.Queue()
+
+    def counted(unread: UnreadResponses, held: HeldFlow) -> None:
+        add(unread, held)
+        added.put(sum([each.unsent for each in unread._by_progress]))
+
+    monkeypatch.setattr(UnreadResponses, "add", counted)
+    request = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n"
+    with Sandbox(seed=7) as sandbox, ExitStack() as connections:
+        url = sandbox.serve()
+        with closing(dial_url(url)) as connection:
+            connection.sendall(request + b"connection: close\r\n\r\n")
+            length = len(received(connection))
+        monkeypatch.setattr(flow, "MAX_UNREAD_BYTES", 2 * length)
+        clients = []
+        for _ in range(6):
+            clients.append(connections.enter_context(closing(dial_url(url))))
+            clients[-1].sendall((request + b"\r\n") * 199 + request + b"connection: close\r\n\r\n")
+            assert added.get(timeout=20) <= 3 * length
+        assert len(received(clients[0])) < 199 * length, "the first client was left"
+        assert len(received(clients[-1])) > 199 * length, "the last one has time to read"
