@@ -72,11 +72,11 @@ def load_contract(
     applied: list[Overlay] = []
     for source in overlays:
         overlay = _overlay(source)
-        if extended_name is not None and overlay.extends not in (None, extended_name):
-            if overlay.extends not in documents:
+        if extended_name is not None and overlay.extended_name not in (None, extended_name):
+            if overlay.extended_name not in documents:
                 raise ContractError(
                     f"overlay {overlay.source}: extends names {overlay.extends!r}, which is not a document here"
-                    + suggestion(str(overlay.extends), documents)
+                    + suggestion(str(overlay.extended_name), documents)
                 )
             continue
         # Imported here: a start without overlays does not need it.

@@ -20,12 +20,17 @@ _VERSION = re.compile(r"1\.0\.[0-9]+")
 
 
 class Overlay(NamedTuple):
-    """An overlay that was read. `extends` is the file name of the document it edits, None for any document; `source` is
-    how errors name the overlay: its path as given, or its name."""
+    """An overlay that was read. `extends` is the path or URL of the document it edits, None for any document; `source`
+    is how errors name the overlay: its path as given, or its name."""
 
     source: str
     extends: str | None
     actions: tuple[Mapping[str, Any], ...]
+
+    @property
+    def extended_name(self) -> str | None:
+        """The file name of the document it edits. An `extends` that ends with a slash has none."""
+        return None if self.extends is None else self.extends.rsplit("/", 1)[-1]
 
 
 def read_overlay(document: Any, source: str) -> Overlay:
@@ -44,8 +49,7 @@ def read_overlay(document: Any, source: str) -> Overlay:
         _check_keys(action, _ACTION, ("target",), location)
         if ("update" in action) == bool(action.get("remove")):
             raise contract_error(location, "must have either update or remove: true")
-    extends = document.get("extends")
-    return Overlay(source, extends and extends.rsplit("/", 1)[-1], tuple(document["actions"]))
+    return Overlay(source, document.get("extends"), tuple(document["actions"]))
 
 
 _MOST_SHOWN = 200  # characters of a target in an error

@@ -183,10 +183,13 @@ def test_a_spec_under_another_name_may_replace_that_of_the_service(tmp_path: Pat
     assert load_contract(file, overlays=[ours, theirs], known_as="charges.openapi.yaml").title == "Ours"
 
 
-def test_an_overlay_of_an_unknown_document_is_an_error():
-    stray = overlay({"target": "$.info", "update": {}}, extends="charge.openapi.yaml")
-    with pytest.raises(ContractError, match=r"'charge\.openapi\.yaml', which is not a document here; did you mean"):
+@pytest.mark.parametrize("extends", ["charge.openapi.yaml", "specs/charge.openapi.yaml", "/nope", "nope/"])
+def test_an_overlay_of_an_unknown_document_is_an_error(extends: str):
+    stray = overlay({"target": "$.info", "update": {}}, extends=extends)
+    with pytest.raises(ContractError) as refusal:
         load_contract(overlays=[stray])
+    assert f"extends names {extends!r}, which is not a document here" in str(refusal.value)
+    assert ("; did you mean" in str(refusal.value)) == ("charge" in extends)
 
 
 def test_an_unknown_name_lists_the_overlays_there_are():
