@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import random
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,9 @@ from leyden.lightning.graph_files import read_graph
 from leyden.lightning.topology.graph import Graph
 from leyden.lightning.topology.import_cloth import import_cloth
 from tests.support.channel_audit import audit
+from tests.support.cloth_figures import run_cloth, write_network, write_payments
 from tests.support.mutations import refusal
+from tests.support.payer_figures import PAUSE_MS, PAYMENTS, Paid, network_in
 from tests.support.served import served_leyden
 
 CHANNELS = """id,edge1_id,edge2_id,node1_id,node2_id,capacity(millisat)
@@ -187,3 +191,67 @@ def test_changed_bytes_are_a_graph_or_are_refused() -> None:
         accepted += len(graphs)
         assert all((graph.local_msat >= 0).all() for graph in graphs)
     assert accepted > 20
+
+
+# Our networks for CLoTH
+
+
+_CLOTH = """#!{python}
+import csv, os, sys
+assert sys.argv[1] == os.getcwd() + "/" and os.environ["GSL_RNG_SEED"] == "3", "the folder and the seed"
+given = dict(line.split("=", 1) for line in open("cloth_input.txt").read().splitlines())
+rows = list(csv.DictReader(open(given["payments_filename"])))
+with open("payments_output.csv", "w") as out:
+    out.write("id,sender_id,receiver_id,amount,start_time,end_time,mpp,is_success,no_balance_count,offline_node_count,"
+              "timeout_exp,attempts,route,total_fee\\n")
+    for row, rest in zip(rows, ["0,1,2,0,0,3,7-9,2000", "1,1,0,0,0,2,7-9,3000", "0,0,4,1,0,6,-1,", "1,0,1,0,1,3,7,5"]):
+        out.write(",".join([row["id"], "1", "2", row["amount(millisat)"], row["start_time"],
+                            str(int(row["start_time"]) + 450), rest]) + "\\n")
+    out.write("-1,1,2,500,0,450,1,1,0,0,0,1,7,1500\\n")
+"""
+
+
+def test_a_network_is_written_for_cloth_as_it_is_here(tmp_path: Path) -> None:
+    engine, _, _ = network_in("scale-free:60,ideal,fees=2024", 3)
+    write_network(engine, tmp_path)
+    read = {
+        name: list(csv.reader((tmp_path / f"{name}.csv").read_text().splitlines()))
+        for name in ("nodes", "channels", "edges")
+    }
+    assert [len(rows) - 1 for rows in read.values()] == [60, engine.graph.channels, 2 * engine.graph.channels]
+    assert ",".join(read["channels"][0]) == CHANNELS.splitlines()[0]
+    assert ",".join(read["edges"][0]) == EDGES.splitlines()[0]
+    disabled = engine.graph.disabled.tolist()
+    assert any(disabled)
+    edges = [list(map(int, row)) for row in read["edges"][1:]]
+    for number, channel, source, target, capacity in (
+        (*map(int, (row[0], row[0], *row[3:])),) for row in read["channels"][1:]
+    ):
+        assert capacity == engine.graph.capacity_msat[channel]
+        for edge, ends in ((2 * number, [source, target]), (2 * number + 1, [target, source])):
+            assert edges[edge][:5] == [edge, number, edge ^ 1, *ends]
+            assert edges[edge][5] == max(0, engine.balance[edge] - engine.reserve[channel])
+            assert edges[edge][6:8] == [engine.graph.base_msat[edge], engine.graph.ppm[edge]]
+            assert (edges[edge][8] > 10**15) == disabled[edge]
+            assert edges[edge][9] == engine.graph.cltv_delta[edge]
+
+
+def test_what_cloth_made_of_payments_is_read(tmp_path: Path) -> None:
+    """Two parts that arrive, searches without a route and parts on the way: attempts are what was sent."""
+    program = tmp_path / "cloth"
+    program.write_text(_CLOTH.format(python=sys.executable))
+    program.chmod(0o700)
+    write_payments([4, 5, 6], 9, 3, 100_000, tmp_path)
+    rows = list(csv.DictReader((tmp_path / "payments.csv").read_text().splitlines()))
+    assert {row["sender_id"] for row in rows} <= {"4", "5", "6"}
+    assert {(row["receiver_id"], row["amount(millisat)"]) for row in rows} == {("9", "100000000")}
+    assert [int(row["start_time"]) for row in rows] == [number * PAUSE_MS for number in range(PAYMENTS)]
+    assert list(run_cloth(program, 3, 100_000, tmp_path)) == [
+        Paid(True, 3, 20.0, 0.45),
+        Paid(True, 2, 30.0, 0.45),
+        Paid(False, 5, 0.0, 0.45),
+        Paid(False, 1, 0.0, 0.45),
+    ]
+    program.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('no file')\n")
+    with pytest.raises(RuntimeError, match="CLoTH ended with 1: no file"):
+        list(run_cloth(program, 3, 100_000, tmp_path))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from statistics import median
@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine_factory import engine_for
 from leyden.lightning.payer.payment_session import SUCCEEDED, PaymentSession, PaymentSessions
 from leyden.lightning.payer.wallet_nodes import wallet_nodes
@@ -32,6 +33,11 @@ AMOUNTS_SAT = (10_000, 100_000, 1_000_000)
 PAYMENTS = 10
 START_MS = 1_893_488_400_000  # 2030-01-01 09:00 UTC
 PAUSE_MS, PATIENCE_MS = 180_000, 60_000
+HEADER = (
+    "| payer | sat | payments | success | attempts | success at once | ppm, median | ppm, mean | s, median |\n"
+    + "|---" * 9
+    + "|"
+)
 
 
 class Paid(NamedTuple):
@@ -52,10 +58,21 @@ def network_of(text: str, seed: int) -> str | Graph:
     return replace(graph, shop=int(fit[np.random.default_rng(seed).integers(len(fit))]))
 
 
-def payments_of(network: str | Graph, seed: int, amount_sat: int) -> Iterator[Paid]:
-    """Payments in one network, by wallets of different nodes."""
+def network_in(text: str, seed: int) -> tuple[Engine, int, Sequence[int]]:
+    """The network of a text with a seed: its engine, the shop's node and those on which wallets may be."""
+    network = network_of(text, seed)
     engine, shop = engine_for(network, START_MS, lambda name: sha256(f"{seed} {name}".encode()).digest())
-    wallets = wallet_nodes(engine, shop)
+    return engine, shop, wallet_nodes(engine, shop)
+
+
+def payer_of(wallets: Sequence[int], seed: int, number: int) -> int:
+    """The node that makes a payment."""
+    return wallets[int.from_bytes(sha256(f"{seed} {number}".encode()).digest()[:8], "big") % len(wallets)]
+
+
+def payments_of(network: str, seed: int, amount_sat: int) -> Iterator[Paid]:
+    """Payments in one network, by wallets of different nodes."""
+    engine, shop, wallets = network_in(network, seed)
     receive_sets(engine)
     sessions = PaymentSessions(engine, reuse_hints=False)
     ended: dict[int, int] = {}
@@ -63,8 +80,7 @@ def payments_of(network: str | Graph, seed: int, amount_sat: int) -> Iterator[Pa
     for number in range(PAYMENTS):
         start_ms = START_MS + number * PAUSE_MS
         engine.run(start_ms)
-        payer = wallets[int.from_bytes(sha256(f"{seed} {number}".encode()).digest()[:8], "big") % len(wallets)]
-        session = PaymentSession(number, payer, shop, amount_sat * 1_000)
+        session = PaymentSession(number, payer_of(wallets, seed, number), shop, amount_sat * 1_000)
         session.gives_up_at = start_ms + PATIENCE_MS
         sessions.start(session)
         while session.outcome is None and (due := engine.next_event_ms()) is not None:
@@ -89,7 +105,12 @@ def row_of(payer: str, network: str, seeds: int, amount_sat: int, until: float) 
     for seed in range(seeds):
         if paid and time.monotonic() > until:
             break
-        paid += payments_of(network_of(f"{network},payer={payer}", seed), seed, amount_sat)
+        paid += payments_of(f"{network},payer={payer}", seed, amount_sat)
+    return table_row(payer, amount_sat, paid)
+
+
+def table_row(payer: str, amount_sat: int, paid: Sequence[Paid]) -> str:
+    """What `HEADER` names."""
     good = [each for each in paid if each.succeeded]
     return (
         f"| {payer} | {amount_sat:,} | {len(paid)} | {len(good) / len(paid):.2f} | "
@@ -112,8 +133,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600, help="the most that the whole table may take")
     parser.add_argument("--payers", nargs="*", default=PAYER_NAMES, choices=PAYER_NAMES)
     options = parser.parse_args()
-    print("| payer | sat | payments | success | attempts | success at once | ppm, median | ppm, mean | s, median |")
-    print("|---" * 9 + "|")
+    print(HEADER)
     rows = [(payer, amount) for amount in options.amounts for payer in options.payers]
     start = time.monotonic()
     network = f"{options.network or f'scale-free:{options.nodes}'},{options.conditions}"
