@@ -21,6 +21,7 @@ from leyden.server.callbacks.attempts import DeliverySummary
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
 from leyden.server.charges.rows import ChargeSummary
 from leyden.server.contract.types import LifecycleTable
+from leyden.server.gc_pause import gc_paused
 from leyden.server.printable import quoted
 from leyden.server.timestamps import MAX_INSTANT_MS, to_iso
 
@@ -257,6 +258,7 @@ class Kpi(Spelled):
 
     # Private
 
+    @gc_paused()  # the summaries of all rows are no garbage
     def _grouped(self, group: Callable[[ChargeSummary], G]) -> dict[G, KpiRows]:
         return self._selection().grouped(group)
 
