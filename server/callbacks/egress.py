@@ -129,9 +129,9 @@ class Egress:
             return None if target.is_loopback else LOOPBACK_ONLY
         return None if is_public(target) else PRIVATE_NETWORK
 
-    def forbidden_note(self, url: str) -> str:
-        """Why an attempt to send to `url` would be blocked now, and what to change before it; empty when it may be
-        sent, and when only the lookup of the host's name can tell."""
+    def blocked_note(self, url: str) -> str:
+        """The note of an attempt to send to `url` that is blocked now; empty when it may be sent, and when only the
+        lookup of the host's name can tell."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
@@ -139,7 +139,7 @@ class Egress:
             return ""
         target = "127.0.0.1" if _normalise(host) == "localhost" else str(_spelled(host) or "")
         rule = self.check_address(host, target, port) if target else self.check_host(host, port)
-        return "" if rule is None else before_attempt(self.explain(rule, host, port, target))
+        return "" if rule is None else self.explain(rule, host, port, target)
 
     def _is_own(self, target: IPv4Address | IPv6Address, port: int) -> bool:
         local = target.is_loopback or target.is_unspecified  # the operating system connects 0.0.0.0 to this machine

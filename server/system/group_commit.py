@@ -95,9 +95,9 @@ class DurableTransport:
         """Enter `context()` when responses are reported: those that arrive together are reported in one context."""
         self._transport.report_within(context)
 
-    def forbidden_note(self, url: str) -> str:
-        """The note that an attempt to send to `url` would have now; empty when it may be sent."""
-        return self._transport.forbidden_note(url)
+    def blocked_note(self, url: str) -> str:
+        """The note of an attempt to send to `url` that is blocked now, as that of `HttpTransport`."""
+        return self._transport.blocked_note(url)
 
     def receiver_time_s(self, url: str) -> int:
         """The system clock, in seconds since the epoch."""

@@ -25,9 +25,9 @@ class ExternalTransport(CallbackTransport, Protocol):
     def report_within(self, context: Callable[[], AbstractContextManager[None]]) -> None:
         """Enter `around()` whenever responses are reported: those that arrive together are reported within one."""
 
-    def forbidden_note(self, url: str) -> str:
-        """Why an attempt to send to `url` would be blocked now, and what to change before it; empty when it may be
-        sent."""
+    def blocked_note(self, url: str) -> str:
+        """The note of an attempt to send to `url` that is blocked now; empty when it may be sent, and when that is not
+        known before it is tried."""
 
     async def wait_idle(self) -> None:
         """Wait until every request was answered."""
@@ -91,7 +91,7 @@ class RecordedNetwork:
         """The recorded time while a response is reported, else the sandbox's time."""
         return self._now_s() if self._response_time_s is None else self._response_time_s
 
-    def forbidden_note(self, url: str) -> str:
+    def blocked_note(self, url: str) -> str:
         """Not known: `respond` gives the responses."""
         return ""
 
@@ -108,11 +108,12 @@ class TransportRouter:
     The names below `.localhost` are built-in receivers; every other host is on the network. `network` is None where
     nothing may be sent there: each attempt is then blocked.
 
-    A request to the real network leaves when the commit that records it is written; a rollback discards it. Responses
-    are recorded as they arrive, or in the order of sending inside `responses_in_order`; those that arrive together are
-    recorded in one transaction. `lock` is held meanwhile. `observe(request, response, time_s)` is called when a
-    response is recorded; `time_s` is the time that the network's receivers have then. What cannot be recorded because
-    the disk is full waits for `flush_responses`. `timeout_ms` replaces the timeout of a request to the network.
+    A request to the real network leaves when the commit that records it is written; a rollback discards it. One that
+    is known to be blocked does not leave: its result waits for `flush_responses`. Responses are recorded as they
+    arrive, or in the order of sending inside `responses_in_order`; those that arrive together are recorded in one
+    transaction. `lock` is held meanwhile. `observe(request, response, time_s)` is called when a response is recorded;
+    `time_s` is the time that the network's receivers have then. What cannot be recorded because the disk is full waits
+    for `flush_responses`. `timeout_ms` replaces the timeout of a request to the network.
     `note_of(url)` is the note of an attempt that is blocked because there is no network.
     """
 
@@ -167,7 +168,8 @@ class TransportRouter:
         and when that is not known."""
         if is_built_in(url):
             return ""
-        return before_attempt(self._note_of(url)) if self._network is None else self._network.forbidden_note(url)
+        note = self._note_of(url) if self._network is None else self._network.blocked_note(url)
+        return before_attempt(note)
 
     # Part of a commit (`leyden.server.store.rows.CommitParticipant`)
 
@@ -180,10 +182,15 @@ class TransportRouter:
             return
         to_send, self._to_send = self._to_send, []
         for post, responded in to_send:
-            assert self._network is not None
+            network = self._network
+            assert network is not None
             number = next(self._numbers)
             self._sent[number] = None
-            self._network.post(post, self._recorder(responded, number))
+            note = network.blocked_note(post.url)
+            if note:
+                self._arrived(number, (post, CallbackResponse(error=BLOCKED, note=note), responded))
+            else:
+                network.post(post, self._recorder(responded, number))
 
     def rollback(self, error: BaseException) -> None:
         """Discard what would have been sent: the outbox tries it again."""
@@ -216,6 +223,11 @@ class TransportRouter:
     def is_discarded(self) -> bool:
         """Whether the run has ended: by a reset, a restore, or the end of the world."""
         return self._discarded
+
+    @property
+    def has_unrecorded(self) -> bool:
+        """Whether a request to the network has no response yet, or one that is not recorded."""
+        return bool(self._sent or self._pending)
 
     @property
     def has_pending_responses(self) -> bool:
@@ -315,18 +327,22 @@ class TransportRouter:
                 self._awaited.remove(number)
                 if response.error == "timeout":
                     response = response._replace(note=f"{response.note}; {_WAITED}")
-            if self._moves and number in self._sent:
-                self._sent[number] = (post, response, responded)
-                while self._sent and (pending := self._sent[first := next(iter(self._sent))]) is not None:
-                    del self._sent[first]
-                    self._pending.append(pending)
-            else:
-                self._sent.pop(number, None)
-                self._pending.append((post, response, responded))
+            self._arrived(number, (post, response, responded))
             if not self._collecting:
                 self._flush()
 
         return record
+
+    def _arrived(self, number: int, pending: Pending) -> None:
+        """A response is there: it waits for those to earlier requests if time is moved, and to be recorded."""
+        if self._moves and number in self._sent:
+            self._sent[number] = pending
+            while self._sent and (next_one := self._sent[first := next(iter(self._sent))]) is not None:
+                del self._sent[first]
+                self._pending.append(next_one)
+        else:
+            self._sent.pop(number, None)
+            self._pending.append(pending)
 
     @contextmanager
     def _collect(self) -> Iterator[None]:

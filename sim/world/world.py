@@ -232,13 +232,12 @@ class World:
         return self._exclusive
 
     def catch_up(self) -> list[Fired]:
-        """Run what is due now: after a request on a frozen clock, and before each look at a live one.
-
-        Raises `StorageUnavailable` when the disk refuses; what could not be done stays due.
-        """
+        """Run what is due now: after a request on a frozen clock, and before each look at a live one. Raises
+        `StorageUnavailable` when the disk refuses; what could not be done stays due."""
         with self.lock:
             self.transport.flush_responses()
-            return self.clock.catch_up()
+            fired = self.clock.catch_up()
+            return fired + self.catch_up() if self.transport.has_pending_responses else fired
 
     def slices(self) -> Slices:
         """The way in which long work is divided: for a request to its server, into slices."""
@@ -252,13 +251,14 @@ class World:
         return await server.run_in_thread(work) if server is not None and server.runs_here() else work()
 
     def _catch_up_slice(self, clock: VirtualClock) -> None:
-        """Before a transaction: run what is due. A request to the server runs one slice of it, or nothing while a move
-        runs it already."""
+        """Before a transaction: run what is due; for a request to the server one slice of it, if no move runs it."""
         slices = self.slices()
         if isinstance(slices, Undivided):
             clock.catch_up()
         elif not self.running_moves:
             clock.run_slice(clock.reached(), slices.is_over)
+        if not self.running_moves:
+            self.transport.flush_responses()
 
     def real_seconds_until_due(self) -> float | None:
         """Real seconds until a live clock's next event; None when it is frozen or nothing is scheduled."""
@@ -299,8 +299,8 @@ class World:
     # What holds the clock (`leyden.world.time.timers.Hold`): time does not pass a callback that is in flight
 
     def holds_time(self) -> bool:
-        """Whether this thread moves time and has to wait for responses from the network."""
-        return self.transport.is_waiting and self.blocks and threading.get_ident() in self._movers
+        """Whether this thread moves time and has to wait for responses from the network, or to record them."""
+        return self.transport.has_unrecorded and self.blocks and threading.get_ident() in self._movers
 
     def wait_for_network(self) -> None:
         """Block until every callback that was sent to the network was answered.
@@ -312,7 +312,7 @@ class World:
         interrupts.enter(True)
         try:
             with self.lock:
-                if self.blocks and self.transport.is_waiting:
+                if self.blocks and self.transport.has_unrecorded:
                     for before_wait in self._movers.get(threading.get_ident(), ()):
                         before_wait()
                 while self.blocks and self.transport.is_waiting:

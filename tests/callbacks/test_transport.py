@@ -29,6 +29,9 @@ class ManualTransport:
     def receiver_time_s(self, url: str) -> int:
         return 0
 
+    def blocked_note(self, url: str) -> str:
+        return ""
+
     def answer(self, *indexes: int) -> None:
         with self.around():
             for index in indexes:

@@ -590,6 +590,9 @@ class PromptNetwork:
     def receiver_time_s(self, url: str) -> int:
         return START // 1_000
 
+    def blocked_note(self, url: str) -> str:
+        return ""
+
     async def wait_idle(self) -> None:
         while self._pending:
             await asyncio.sleep(0)

@@ -379,7 +379,7 @@ class ManualTransport:
     def receiver_time_s(self, url: str) -> int:
         return 0
 
-    def forbidden_note(self, url: str) -> str:
+    def blocked_note(self, url: str) -> str:
         return ""
 
     def report_within(self, around: object) -> None:

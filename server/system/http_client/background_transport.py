@@ -46,9 +46,9 @@ class BackgroundTransport:
         """Enter `context()` when responses are reported: those that arrive together are reported in one context."""
         self._report_context = context
 
-    def forbidden_note(self, url: str) -> str:
-        """The note that an attempt to send to `url` would have now; empty when it may be sent."""
-        return self.egress.forbidden_note(url)
+    def blocked_note(self, url: str) -> str:
+        """The note of an attempt to send to `url` that is blocked now, as that of `HttpTransport`."""
+        return self.egress.blocked_note(url)
 
     def receiver_time_s(self, url: str) -> int:
         """The system clock, in seconds since the epoch: a real receiver compares signatures with its own clock."""

@@ -142,6 +142,12 @@ class _Protocol(ResponseHandler):
         self._early_end = True
         return True  # the connection stays open for writing; with TLS that is not possible
 
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The connection has ended. A body whose end is that of the connection is complete only without an error."""
+        if exc is not None and self._body is not None and not self._body.is_eof():
+            self._body.set_exception(aiohttp.ClientPayloadError(f"the connection was lost: {exc}"))
+        super().connection_lost(exc)
+
     def data_received(self, data: bytes) -> None:
         """Read what arrived."""
         if not self._progress.is_sent or self._early:

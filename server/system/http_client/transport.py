@@ -24,9 +24,9 @@ class HttpTransport:
     `check_host(host, port)` runs before the host's address is looked up, `check_address(host, address, port)` before a
     socket is opened. Each returns the name of the rule that forbids the attempt, or None. By default everything is
     allowed. `explain(rule, host, port, address)` gives the note of a forbidden attempt, by default the rule; for the
-    rule `unresolved` it gives an addition to the note, by default none. `forbidden_note(url)` is the note of an attempt
-    that would be forbidden now, as far as that is known. `lookup(name)` resolves a name to its addresses; the default
-    is the system's resolver.
+    rule `unresolved` it gives an addition to the note, by default none. `blocked_note(url)` is the note of an attempt
+    that is blocked now, as far as that is known without a lookup. `lookup(name)` resolves a name to its addresses; the
+    default is the system's resolver.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class HttpTransport:
         check_address: AddressCheck | None = None,
         check_host: HostCheck | None = None,
         explain: Explain | None = None,
-        forbidden_note: Callable[[str], str] | None = None,
+        blocked_note: Callable[[str], str] | None = None,
         lookup: Lookup | None = None,
     ) -> None:
         self._check_address: AddressCheck = check_address or _allow_address
         self._check_host: HostCheck = check_host or _allow_host
         self._explain: Explain = explain or _rule_alone
-        self._forbidden_note = forbidden_note
+        self._blocked_note = blocked_note
         self._lookup = lookup
         self._session: Session | None = None
         self._report_context: ReportContext = nullcontext
@@ -63,7 +63,7 @@ class HttpTransport:
             check_address=lambda *target: egress().check_address(*target),
             check_host=lambda *target: egress().check_host(*target),
             explain=lambda *details: egress().explain(*details),
-            forbidden_note=lambda url: egress().forbidden_note(url),
+            blocked_note=lambda url: egress().blocked_note(url),
         )
 
     @property
@@ -84,9 +84,10 @@ class HttpTransport:
         """Enter `context()` when responses are reported: those that arrive together are reported in one context."""
         self._report_context = context
 
-    def forbidden_note(self, url: str) -> str:
-        """The note that an attempt to send to `url` would have now; empty when it may be sent."""
-        return "" if self._forbidden_note is None else self._forbidden_note(url)
+    def blocked_note(self, url: str) -> str:
+        """The note of an attempt to send to `url` that is blocked now; empty when it may be sent, and when only the
+        lookup of the host's name can tell."""
+        return "" if self._blocked_note is None else self._blocked_note(url)
 
     def receiver_time_s(self, url: str) -> int:
         """The system clock, in seconds since the epoch: a real receiver compares signatures with its own clock."""

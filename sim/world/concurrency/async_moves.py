@@ -113,6 +113,8 @@ async def _advance(
     with with_reached_instant(clock), transport.responses_in_order() as waits:
         while True:
             with world.lock:
+                if transport.has_pending_responses and world.network_log is not None:
+                    world.network_log.waits()
                 transport.flush_responses()
                 check_same_run(world.clock, clock, ran.count)
                 due = clock.next_due()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leyden.server.callbacks.egress import Egress
+from leyden.server.callbacks.egress import Egress, before_attempt
 from leyden.server.callbacks.ip_addresses import is_public
 from leyden.server.ports import CallbackResponse
 from tests.support.lists import listed
@@ -207,7 +207,7 @@ def test_the_note_says_that_an_address_is_this_server_only_where_the_server_list
     other = "has the port of this server, and no callback is sent to it at a loopback address"
     for host, shown in [("127.0.0.2", "127.0.0.2:8402"), ("::1", "[::1]:8402")]:
         note = f"own-listener: {shown} {other}: give your receiver another port"
-        assert egress.forbidden_note(f"http://{shown}/hook") == egress.explain("own-listener", host, 8402) == note
+        assert egress.blocked_note(f"http://{shown}/hook") == egress.explain("own-listener", host, 8402) == note
     everywhere = Egress("loopback", own=[("0.0.0.0", 8402)])
     assert everywhere.explain("own-listener", "127.0.0.2", 8402) == f"own-listener: 127.0.0.2:8402 {itself}"
 
@@ -392,7 +392,7 @@ def test_the_local_addresses_are_found() -> None:
 def test_the_mend_of_a_blocked_attempt_keeps_the_networks_that_are_allowed(mode: str, networks: int, host: str) -> None:
     allowed = [f"198.51.{number // 200}.{number % 200}/32" for number in range(networks)]
     egress = Egress(mode, allow=allowed, in_python=True)
-    note = egress.forbidden_note(f"http://{host}:8000/x".replace("fd00::1", "[fd00::1]"))
+    note = egress.blocked_note(f"http://{host}:8000/x".replace("fd00::1", "[fd00::1]"))
     if not note:
         return
     assert len(note) < 800
@@ -408,11 +408,12 @@ def test_the_mend_of_a_blocked_attempt_keeps_the_networks_that_are_allowed(mode:
     assert calls[0].check_address("x", host, 80) is None
     ends = mode == "loopback" and calls[0].check_address("x", "127.0.0.1", 80) is not None
     assert ends == note.endswith("; the mode public reaches no loopback address")
-    options = Egress(mode, allow=allowed).forbidden_note(f"http://{host}:8000/x".replace("fd00::1", "[fd00::1]"))
+    options = Egress(mode, allow=allowed).blocked_note(f"http://{host}:8000/x".replace("fd00::1", "[fd00::1]"))
     assert "--egress-allow" not in options or options.endswith(" to those that are given")
 
 
 def test_a_note_for_an_attempt_that_is_not_made_yet_replays_nothing() -> None:
     egress = Egress("none", in_python=True)
     assert "replay" in egress.explain("egress-none", "127.0.0.1", 80)
-    assert "replay" not in egress.forbidden_note("http://127.0.0.1:80/")
+    assert "replay" in egress.blocked_note("http://127.0.0.1:80/")
+    assert "replay" not in before_attempt(egress.blocked_note("http://127.0.0.1:80/"))

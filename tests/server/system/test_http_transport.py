@@ -362,6 +362,30 @@ def test_a_receiver_that_answers_before_it_reads_gets_the_whole_request(
     assert [received.get_nowait().partition(b"\r\n\r\n")[2] for _ in answers] == [BODY] * 10
 
 
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, new_event_loop])
+@pytest.mark.parametrize("framing", [b"", b"content-length: 9\r\n", b"transfer-encoding: chunked\r\n"])
+def test_a_response_whose_connection_is_reset_in_its_body_is_incomplete(
+    framing: bytes, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """Also one that ends with its connection (RFC 9112, 6.3)."""
+
+    async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        body = b"4\r\nhalf\r\n" if b"chunked" in framing else b"half"
+        writer.write(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n" + body)
+        await writer.drain()
+        await asyncio.sleep(0.05)  # the client has read it
+        await _reset(reader, writer)
+
+    async def scenario() -> CallbackResponse:
+        async with opened(Shop(half)) as shop, http_transport() as one:
+            return await send(one, shop.url())
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        answer = runner.run(scenario())
+    assert (answer.status, answer.error) == (None, "reset")
+    assert answer.note == "the connection was closed before the answer was complete"
+
+
 def test_a_receiver_that_resets_a_new_connection_has_got_nothing_or_a_message_that_was_written() -> None:
     def serve(listener: socket.socket) -> None:
         for _ in range(20):
