@@ -120,7 +120,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "attempt": "the number of the attempt, from 1",
         "due_at": "for when it was scheduled",
         "at": "when it began; nothing was sent if it was blocked, refused, unresolved or tls, if there was no "
-        "connection or it was closed at once, as the note then says, or if a fault dropped it",
+        "connection or it was closed at once, as the note then says, or if a fault dropped it; not known if lost",
         "answered_at": "when it ended; missing in flight",
         "http_status": "the status of the response; missing without one",
         "error": "why there was no response; missing with one",

@@ -41,6 +41,7 @@ from leyden.devserver.receiver_check.cases import (
     REPEATED,
     SERIOUS,
     SEVERITIES,
+    Case,
 )
 from leyden.devserver.receiver_check.cause import CONSIDER
 from leyden.devserver.receiver_check.causes import causes_of
@@ -1193,11 +1194,9 @@ def test_a_receiver_that_credits_duplicates_has_one_cause(capsys: pytest.Capture
     assert len(lines) <= SCREENFUL
 
 
-def test_an_unknown_name_and_an_impossible_url_are_refused() -> None:
-    with pytest.raises(CheckRefused, match="bad-signature"):
-        checked(200, only=["bad-signatur"])
-    bench = CheckSession(
-        "http://user@shop.example/",
+def check_session(url: str) -> CheckSession:
+    return CheckSession(
+        url,
         contract=packaged_contract("charges"),
         secret=EXAMPLE_SECRET,
         known=KnownIds(),
@@ -1205,8 +1204,23 @@ def test_an_unknown_name_and_an_impossible_url_are_refused() -> None:
         seed=1,
         timeout_ms=1_000,
     )
+
+
+def test_an_unknown_name_and_an_impossible_url_are_refused() -> None:
+    with pytest.raises(CheckRefused, match="bad-signature"):
+        checked(200, only=["bad-signatur"])
     with pytest.raises(CheckRefused, match="user name"):
-        bench.paid()
+        check_session("http://user@shop.example/").paid()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_description_of_a_good_receiver_says_whether_it_acts(case: Case) -> None:
+    """A receiver that acts on what it must ignore fails: it is no good one by this description."""
+    requests = case.build(check_session("http://shop.example/hook"))
+    is_repeated = len({request.request.body for request in requests}) < len(requests)
+    must_ignore = any(request.must_ignore for request in requests) or is_repeated or case.expects != ACCEPTED
+    acts_less = ("changes nothing", "does nothing else", "acts once", "does not crash", "2xx or 4xx")
+    assert any(words in case.expected_behaviour for words in acts_less) == must_ignore
 
 
 # The report

@@ -31,13 +31,15 @@ EXPECTED_BEHAVIOUR = {
     UNREADABLE: "answers 4xx, or 2xx if it keeps the message for a person to look at; it does not crash",
     ANSWERED: "answers 2xx or 4xx",
 }
+_ACTS_ONCE = "answers 2xx to each message within the time limit, and acts once"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """One check. `build` returns its requests; they are sent one after another, or all at once if `together`.
 
-    `fix` is the advice after a failure; `expects` is the condition for a pass.
+    `fix` is the advice after a failure; `expects` is the condition for a pass, and `good` says it where a request must
+    not be acted on, too.
     """
 
     name: str
@@ -48,11 +50,12 @@ class Case:
     build: Callable[[CheckSession], list[TestRequest]]
     fix: str
     together: bool = False
+    good: str = ""
 
     @property
     def expected_behaviour(self) -> str:
         """The behaviour of a correct receiver."""
-        return EXPECTED_BEHAVIOUR[self.expects]
+        return self.good or EXPECTED_BEHAVIOUR[self.expects]
 
 
 def _bytes(session: CheckSession, body: bytes) -> Message:
@@ -229,22 +232,24 @@ CASES: tuple[Case, ...] = (
          "Pass over fields you do not know. A service may add some, and payments must not stop when it does."),
     Case("unknown-status", ADDITIONS, "An unknown status", MINOR, ACCEPTED,
          lambda s: [s.request(s.changed(s.paid(), "charge.refunded", status="refunded"), must_ignore=True)],
-         "Answer 200 and do nothing: any other answer is a failed delivery. Never take an unknown status for paid."),
+         "Answer 200 and do nothing: any other answer is a failed delivery. Never take an unknown status for paid.",
+         good=EXPECTED_BEHAVIOUR[IGNORED]),
     Case("unknown-event", ADDITIONS, "An event about something else", MINOR, ACCEPTED,
          lambda s: [s.request(Message(s.new_id(), "wallet.updated", b'{"unit":"msats"}'), must_ignore=True)],
-         "Answer 200 to events that are not for you, and do nothing."),
+         "Answer 200 to events that are not for you, and do nothing.", good=EXPECTED_BEHAVIOUR[IGNORED]),
     Case("unknown-charge", ADDITIONS, "An unknown Charge", MINOR, IGNORED, _unknown_charge,
          "When you cannot find the Charge, log the message, answer, and go on."),
     # ------------------------------------------------------------------ repeated and out of order
     Case("duplicate", REPEATED, "The same message twice", SERIOUS, ACCEPTED, _duplicate,
-         f"Deliveries are made at least once. {ONCE} The key is webhook-id."),
+         f"Deliveries are made at least once. {ONCE} The key is webhook-id.", good=_ACTS_ONCE),
     Case("a-day-later", REPEATED, "The same message again a day later", SERIOUS, ACCEPTED, _day_later,
-         f"Keep the webhook-ids you have acted on for longer than deliveries are tried, which is three days. {ONCE}"),
+         f"Keep the webhook-ids you have acted on for longer than deliveries are tried, which is three days. {ONCE}",
+         good=_ACTS_ONCE),
     Case("another-id", REPEATED, "The same event under another webhook-id", SERIOUS, ACCEPTED, _other_id,
-         f"A Charge is paid once, however often you hear of it. {ONCE} The key is the Charge's id."),
+         f"A Charge is paid once, however often you hear of it. {ONCE} The key is the Charge's id.", good=_ACTS_ONCE),
     Case("at-once", REPEATED, "The same message five times at the same moment", SERIOUS, ACCEPTED, _simultaneous,
          "Let the database decide who was first, with a unique key: looking first and writing then is too late when "
-         "two do it at once. Whoever was second answers 200.", together=True),
+         "two do it at once. Whoever was second answers 200.", together=True, good=_ACTS_ONCE),
     Case("burst", REPEATED, "Ten messages at the same moment", MINOR, ACCEPTED,
          lambda s: [s.request(s.paid()) for _ in range(10)],
          "Write the message down and answer; do the work afterwards. Up to eight deliveries come at a time.",
