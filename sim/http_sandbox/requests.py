@@ -35,7 +35,7 @@ def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, hea
             f"target={quoted(target, 60)} is no path: begin it with /, and percent-encode other characters than"
             " printable ASCII"
         )
-    if not base.startswith(("http://", "https://")):  # urllib reads files, too
+    if not base[:8].lower().startswith(("http://", "https://")):  # urllib reads files, too
         raise _no_url(base)
     sent = dict(headers)
     raw = None
