@@ -66,8 +66,8 @@ def parse_host_address(host: str) -> IPv4Address | IPv6Address | None:
     octal = next((part for part in parts if _is_wrong_octal(part)), None)
     if octal is not None:
         raise ArgumentError(
-            f"{quoted(host)} is not an IP address: {quoted(octal)} begins with 0, so it is octal, and no digit of it"
-            " is 8 or 9: leave out the leading zeros"
+            f"{quoted(host)} is not an IP address: {quoted(octal)} begins with 0, so it is octal, and has a digit"
+            " above 7: leave out the leading zeros"
         )
     *high, low = [_number(part) for part in parts]
     if any(number > 255 for number in high) or low >= 256 ** (4 - len(high)):

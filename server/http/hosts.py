@@ -126,7 +126,7 @@ class HostPolicy:
         if self._names:
             use = "use localhost, its IP address, or the name of its machine, of --public-url or of --allow-host"
         if match is None:
-            said = f"the header Host is {quoted(text, _SHOWN)}, which is no host with a port of digits"
+            said = f"the header Host is {quoted(text, _SHOWN)}, which is no host, with or without a port"
         else:
             said = f"this server does not answer requests for the host {quoted(host, _SHOWN)}"
             if is_host_name(host.removesuffix(".")):
