@@ -9,7 +9,9 @@ import pytest
 
 from leyden.__main__ import main
 from leyden.devserver.argument_types import base_url, endpoint
+from leyden.http_sandbox import create_sandbox
 from leyden.server.contract.types import Contract
+from leyden.server.errors import LeydenError
 from leyden.world.config import packaged_contract
 from tests.support.http_servers import handling
 from tests.support.served import Client, served_leyden
@@ -70,6 +72,20 @@ def test_a_scheme_has_no_case_anywhere(capsys: pytest.CaptureFixture[str]) -> No
     assert "not a URL" not in capsys.readouterr().err
     assert endpoint("hTTps://shop.example/Hook") == "hTTps://shop.example/Hook"
     assert base_url("HTTP://127.0.0.1:8402/") == "http://127.0.0.1:8402"
+
+
+@pytest.mark.parametrize(
+    ("url", "mend"),
+    [
+        ("http://localhost:99999", "give one such as"), ("http://[::1", "give one such as"),
+        ("http://localhost:abc", "give one such as"), ("ftp://localhost", "give one such as"),
+        ("http://08:1", "leave out the leading zeros"), ("http://256.0.0.1", "write it as four numbers"),
+        ("HTTP://127.0.0.1:1", "start it with `leyden serve --port 1`"),
+    ],
+)  # fmt: skip
+def test_a_client_in_python_names_what_is_wrong_with_its_url(url: str, mend: str) -> None:
+    with pytest.raises(LeydenError, match=mend):
+        create_sandbox(url)
 
 
 def pattern_of(contract: Contract, name: str, *path: str) -> str:
