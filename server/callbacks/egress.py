@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from urllib.parse import urlsplit
 
-from leyden.server.callbacks.ip_addresses import is_public, parse_host_address, unmap
+from leyden.server.callbacks.ip_addresses import is_public, no_connection_to, parse_host_address, unmap
+from leyden.server.callbacks.url_parts import host_of, url_parts
 from leyden.server.errors import ArgumentError
 from leyden.server.printable import quoted
 from leyden.server.timestamps import duration_near
@@ -133,10 +133,10 @@ class Egress:
         """The note of an attempt to send to `url` that is blocked now; empty when it may be sent, and when only the
         lookup of the host's name can tell."""
         try:
-            parts = urlsplit(url)
-            host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        except ValueError:
+            parts = url_parts(url)
+        except ArgumentError:
             return ""
+        host, port = parts.host, parts.port
         target = "127.0.0.1" if _normalise(host) == "localhost" else str(_spelled(host) or "")
         rule = self.check_address(host, target, port) if target else self.check_host(host, port)
         return "" if rule is None else self.explain(rule, host, port, target)
@@ -185,6 +185,9 @@ class Egress:
         mode = "loopback" if _normalise(host) == "localhost" else "public"
         if target is not None:
             target = unmap(target)
+            kind = no_connection_to(target)
+            if kind:
+                return f"no connection can be made to {kind}, whatever is allowed: give the address of your receiver"
             mode = "loopback" if target.is_loopback else mode
             if not is_public(target) and not (target.is_loopback and self.mode == "none"):
                 own = next((network for network in _PRIVATE if target in network), ip_network(target))
@@ -241,8 +244,7 @@ def before_attempt(note: str) -> str:
 
 def closed_note(url: str) -> str:
     """The note of an attempt to send to `url` from a sandbox in process that sends nothing to the network."""
-    host = urlsplit(url).hostname or ""
-    return Egress("none", in_python=True).explain(EGRESS_NONE, host, 0)
+    return Egress("none", in_python=True).explain(EGRESS_NONE, host_of(url), 0)
 
 
 def _spelled(host: str) -> IPv4Address | IPv6Address | None:

@@ -10,6 +10,7 @@ from leyden.server.errors import ArgumentError
 from leyden.server.printable import quoted
 
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
+_MOST_DIGITS = 40  # of a number without leading zeros; more are too large for an address in every base
 
 # The networks of IANA's registries of special-purpose addresses (RFC 6890, as of October 2025) that are not globally
 # reachable, as wholes: their exceptions are anycast addresses of routers and relays. The tables of `ipaddress` differ
@@ -36,6 +37,7 @@ _NEVER_PUBLIC = (
     IPv6Network("2002::/16"),  # 6to4
     IPv6Network("3fff::/20"),  # documentation
 )
+_BROADCAST = IPv4Address("255.255.255.255")
 # RFC 4291, 2.4: the global unicast addresses that are assigned. All others are special, reserved, or translated.
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 
@@ -52,15 +54,26 @@ def parse_host_address(host: str) -> IPv4Address | IPv6Address | None:
     """
     text = host.removeprefix("[").removesuffix("]")
     if ":" in text:
-        return unmap(IPv6Address(text.partition("%")[0]))
+        try:
+            return unmap(IPv6Address(text.partition("%")[0]))
+        except ValueError:
+            raise ArgumentError(f"{quoted(host)} is not an IPv6 address: write one such as [::1]") from None
     parts = text.removesuffix(".").split(".")
     if not _NUMBER.fullmatch(parts[-1]):
         return None
     if len(parts) > 4 or not all(_NUMBER.fullmatch(part) for part in parts):
         raise ArgumentError(f"{quoted(host)} is not an IP address: write it as four numbers from 0 to 255")
+    octal = next((part for part in parts if _is_wrong_octal(part)), None)
+    if octal is not None:
+        raise ArgumentError(
+            f"{quoted(host)} is not an IP address: {quoted(octal)} begins with 0, so it is octal, and has a digit"
+            " above 7: leave out the leading zeros"
+        )
     *high, low = [_number(part) for part in parts]
     if any(number > 255 for number in high) or low >= 256 ** (4 - len(high)):
-        raise ArgumentError(f"{quoted(host)} is not an IP address: a part is too large")
+        raise ArgumentError(
+            f"{quoted(host)} is not an IP address: a part is too large: write it as four numbers from 0 to 255"
+        )
     return IPv4Address(low + sum(number << 8 * (3 - place) for place, number in enumerate(high)))
 
 
@@ -78,7 +91,22 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
     return not any(address in network for network in _NEVER_PUBLIC)
 
 
+def no_connection_to(address: IPv4Address | IPv6Address) -> str:
+    """The kind of an address to which no TCP connection can be made, whatever the policy; empty for any other. A URL
+    has no zone (RFC 3986, 3.2.2), and without one an IPv6 address that is link local leads nowhere."""
+    address = unmap(address)
+    if address.is_multicast:
+        return "a multicast address"
+    if address == _BROADCAST:
+        return "the broadcast address"
+    return "a link-local address of IPv6" if address.version == 6 and address.is_link_local else ""
+
+
+def _is_wrong_octal(part: str) -> bool:
+    return part.startswith("0") and part[:2] not in {"0x", "0X"} and not set(part) <= set("01234567")
+
+
 def _number(part: str) -> int:
-    if part[:2] in {"0x", "0X"}:
-        return int(part[2:] or "0", 16)
-    return int(part, 8 if part.startswith("0") else 10)
+    digits, base = (part[2:], 16) if part[:2] in {"0x", "0X"} else (part, 8 if part.startswith("0") else 10)
+    digits = digits.lstrip("0") or "0"
+    return int(digits, base) if len(digits) <= _MOST_DIGITS else 256**4

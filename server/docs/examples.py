@@ -42,7 +42,7 @@ class Examples:
         """The base URL in commands: the server of the document, or a shell variable when that is relative."""
         servers = self._contract.document.get("servers") or [{}]
         url = str(servers[0].get("url", ""))
-        return url.rstrip("/") if re.match(r"https?://[^\s'\"$`\\]+$", url) else "$BASE_URL"
+        return url.rstrip("/") if re.match(r"(?i:https?)://[^\s'\"$`\\]+$", url) else "$BASE_URL"
 
     def of_body(self, node: Mapping[str, Any]) -> list[tuple[str, Any]]:
         """The examples of a request body or a response, each with a title; empty when it has no content."""

@@ -1,6 +1,7 @@
 """Authentication: the project of a request, by its API key, and error texts that tell apart how a key can be wrong.
 
-Leyden is a sandbox, so the texts may say that a key is unknown or was replaced. They never have a whole key.
+Leyden is a sandbox, so the texts may say that a key is unknown or was replaced. They never have a whole key. A
+text about another part of the request shows what was sent there, also if that is a key (specs/DECISIONS.md, statuses).
 """
 
 from __future__ import annotations

@@ -14,12 +14,15 @@ from starlette.types import Scope
 
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import ForeignOrigin, MisdirectedRequest, Problem
+from leyden.server.printable import quoted
 
 # A host with an optional port, as in `Host` (RFC 9110, 7.2), of the characters of names and addresses; and an origin
 # (RFC 6454, 6.2). Other characters are refused, because a program that reads them otherwise would find another host.
 _HOST = r"(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(?::[0-9]*)?"
 _AUTHORITY = re.compile(_HOST)
 _ORIGIN = re.compile("[A-Za-z][A-Za-z0-9+.-]*://" + _HOST)
+
+_NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*")
 
 _SHOWN = 100
 _REMEMBERED = 256
@@ -29,6 +32,11 @@ def _authority(text: str) -> str:
     """A host and a port in one spelling. The ports 80 and 443 are the defaults, so they equal no port."""
     host, colon, port = text.lower().rpartition(":")
     return text.lower() if not colon or "]" in port else host if port in ("", "80", "443") else f"{host}:{port}"
+
+
+def is_host_name(text: str) -> bool:
+    """Whether this can be the name of a host: letters, digits, hyphens, underscores and single dots."""
+    return _NAME.fullmatch(text) is not None
 
 
 class HostPolicy:
@@ -113,8 +121,14 @@ class HostPolicy:
     def _misdirected(self, value: bytes) -> Problem:
         text = value.decode("latin-1")
         match = _AUTHORITY.fullmatch(text)
-        host = (text if match is None else match["host"])[:_SHOWN]
-        return MisdirectedRequest(
-            f"this server does not answer requests for the host {host!r}: use localhost or its IP address, or start"
-            " Leyden with --allow-host and that name"
-        )
+        host = text if match is None else match["host"]
+        use = "use localhost or its IP address"
+        if self._names:
+            use = "use localhost, its IP address, or the name of its machine, of --public-url or of --allow-host"
+        if match is None:
+            said = f"the header Host is {quoted(text, _SHOWN)}, which is no host, with or without a port"
+        else:
+            said = f"this server does not answer requests for the host {quoted(host, _SHOWN)}"
+            if is_host_name(host.removesuffix(".")):
+                use += ", or start Leyden with --allow-host and that name"
+        return MisdirectedRequest(f"{said}: {use}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Unpack, cast
-from urllib.parse import urlsplit
 
 import orjson
 
@@ -42,6 +41,7 @@ from leyden.callbacks.replies import (
 from leyden.errors import ArgumentError
 from leyden.rng import RandomStream
 from leyden.server.callbacks.egress import is_allowed_port
+from leyden.server.callbacks.url_parts import host_of, url_parts
 from leyden.server.contract.types import CallbackRule
 from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clock, EventJournal
 from leyden.server.printable import quoted
@@ -145,8 +145,8 @@ class Receivers:
     def post(self, post: CallbackRequest, answered: Responded) -> None:
         """Give the request to its host's receiver. The response comes at once, or by a timer if it is delayed."""
         self._responded = answered
-        parts = urlsplit(post.url)
-        name = _name(parts.hostname or "")
+        parts = url_parts(post.url)
+        name = _name(parts.host)
         with self._store.commit():
             reply = self._chosen(name, post)
             wait_ms = reply["delay_ms"]
@@ -154,8 +154,7 @@ class Receivers:
                 wait_ms = post.timeout_ms
                 reply = timed_out(reply, wait_ms)
             if reply["error"] not in NOT_RECEIVED:
-                path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-                self._receive(name, post, path, reply)
+                self._receive(name, post, parts.target, reply)
             if wait_ms:
                 key = request_id(post)
                 due_at = self._clock.now() + wait_ms
@@ -274,8 +273,8 @@ class Receivers:
         if is_acknowledged(reply):
             self._posts.acknowledge(name, post.headers.get("webhook-id", ""))
         answer = answer_from(reply, name)
-        port = urlsplit(post.url).port
-        if port is not None:  # who writes a port may mean a program that listens there
+        _, _, _, port, has_port, _ = url_parts(post.url)
+        if has_port:  # who writes a port may mean a program that listens there
             own = f"received by Leyden's own receiver {name!r}: names below .localhost lead there, whatever the port"
             if is_allowed_port(port):
                 own = f"{own}; a program on this machine is at http://localhost:{port}"
@@ -286,7 +285,7 @@ class Receivers:
 @lru_cache(maxsize=256)
 def is_built_in(url: str) -> bool:
     """Whether the URL's host is a name below `.localhost`, and so one of these receivers; `localhost` itself is not."""
-    return (urlsplit(url).hostname or "").rstrip(".").endswith(".localhost")
+    return host_of(url).rstrip(".").endswith(".localhost")
 
 
 def _name(host: str) -> str:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from leyden.devserver.console.console import DEFAULT_KEY
 from leyden.json_files import InputError, read_text
 from leyden.server.callbacks.ip_addresses import parse_host_address
+from leyden.server.callbacks.url_parts import url_parts
 from leyden.server.http.projects import check_key
 from leyden.server.store.lock import check_regular, notes_of_access
 from leyden.server.system.clock import random_key
 from leyden.server.system.http_server.listening import host_name, local_addresses
 
 _KEY_FILE, _TOKEN_FILE = "api-key", "admin-token"
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class ServerAddresses(NamedTuple):
@@ -50,20 +49,21 @@ class ServerAddresses(NamedTuple):
             # IPv4 first: it is what a phone in the same network most likely reaches.
             public = _url(min(remote, key=lambda name: ":" in name), port) if remote else url
         public = public_url or public
-        parts = urlsplit(public)
-        own.append((parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]))
+        parts = url_parts(public)
+        own.append((parts.host, parts.port))
         return cls(url, public, tuple(own), is_local)
 
     @property
     def names(self) -> list[str]:
         """The names by which clients reach the server."""
-        return [urlsplit(self.public_url).hostname or "", host_name()]
+        return [url_parts(self.public_url).host, host_name()]
 
     def reach(self) -> str:
         """A sentence for the person who started the server."""
         if self.is_local:
             return "reachable from this machine only"
-        return f"reachable from other machines, at {self.public_url} (--public-url, --host)"
+        names = ", ".join(dict.fromkeys(["localhost", "an IP address", *self.names]))
+        return f"reachable from other machines, at {self.public_url} (--public-url, --host); it answers as {names}"
 
 
 def api_keys(given: list[str], data: str, *, is_local: bool) -> tuple[list[str], bool]:

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from leyden.arguments import seed_from_text, span_of_option
-from leyden.server.callbacks.ip_addresses import parse_host_address
+from leyden.server.callbacks.url_parts import UrlParts, address_fault, url_parts
+from leyden.server.errors import ArgumentError
+from leyden.server.http.hosts import is_host_name
 from leyden.server.http.url_corrections import intended_url
 from leyden.server.printable import cut, without_user
 from leyden.server.timestamps import duration_near, parse_iso
@@ -19,7 +20,7 @@ from leyden.world.time.process_clock import MAX_RATE, NOW
 if TYPE_CHECKING:
     from leyden.lightning.payer.payer_rules import PayerSpec
 
-_HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*")
+_MAX_LENGTH = 1_000
 _NAME_MEND = "give one such as shop.example"
 
 
@@ -101,28 +102,28 @@ def base_url(text: str) -> str:
     """An http or https URL to which paths can be appended, without a slash at the end. Its host is a name or an address
     that other machines can connect to."""
     shown = cut(without_user(text), 80)
-    if not (_is_url(text) and text.isascii() and text.isprintable() and not set(' "<>\\^`{|}?#') & set(text)):
+    parts = _parts(text)
+    if parts is None or not (text.isascii() and text.isprintable() and not set(' "<>\\^`{|}?#') & set(text)):
         raise argparse.ArgumentTypeError(f"{shown!r} is not a base URL: give one such as http://127.0.0.1:8402")
-    parts = urlsplit(text)
-    if parts.username is not None:
+    if "@" in text.partition("://")[2].partition("/")[0]:
         raise argparse.ArgumentTypeError(f"{shown!r} has a user: leave out what is before the @")
-    if not (":" in (parts.hostname or "") or _HOST.fullmatch(parts.hostname or "")):
+    if not (":" in parts.host or is_host_name(parts.host)):
         raise argparse.ArgumentTypeError(f"{shown!r} has no host that is a name or an address: {_NAME_MEND}")
     try:
-        address = parse_host_address(parts.hostname or "")
-    except ValueError as error:
+        address = parts.address()
+    except ArgumentError as error:
         raise argparse.ArgumentTypeError(f"{shown!r}: {error}") from None
     if address is not None and address.is_unspecified:
         raise argparse.ArgumentTypeError(
             f"{shown!r} is no address to connect to: give the one by which clients reach this server"
         )
-    return text.rstrip("/")
+    return parts.scheme + text[len(parts.scheme) :].rstrip("/")
 
 
 def host_name(text: str) -> str:
     """A name for which requests are answered, without scheme and port."""
     name = text.removesuffix(".")
-    if not _HOST.fullmatch(name):
+    if not is_host_name(name):
         raise argparse.ArgumentTypeError(
             f"{cut(without_user(text), 80)!r} is not the name of a host: {_NAME_MEND}, without scheme, port or *"
         )
@@ -134,16 +135,19 @@ def endpoint(text: str) -> str:
     if not _is_endpoint(text):
         shown, example = cut(without_user(text), 80), without_user(_intended_url(text))
         raise argparse.ArgumentTypeError(f"{shown!r} is not a URL: give the whole URL, such as {example[:100]}")
+    fault = address_fault(text)
+    if fault:
+        raise argparse.ArgumentTypeError(f"{cut(without_user(text), 80)!r}: {fault}")
     return text
 
 
 def _is_endpoint(text: str) -> bool:
     """Whether this is a URL with an address or a name, also one of other letters than those of ASCII."""
-    if not (_is_url(text) and text.isprintable() and " " not in text):
+    parts = _parts(text)
+    if parts is None or not text.isprintable() or " " in text:
         return False
-    name = urlsplit(text).hostname or ""
     try:
-        return ":" in name or _HOST.fullmatch(name.encode("idna").decode()) is not None
+        return ":" in parts.host or is_host_name(parts.host.encode("idna").decode())
     except UnicodeError:
         return False
 
@@ -156,13 +160,14 @@ def _intended_url(text: str) -> str:
     return meant if _is_endpoint(meant) else "http://localhost:3000/hook"
 
 
-def _is_url(text: str) -> bool:
-    """Whether this is an http or https URL with a host."""
+def _parts(text: str) -> UrlParts | None:
+    """The parts of an http or https URL of at most 1,000 characters; None for another text."""
+    if len(text) > _MAX_LENGTH or not text[:8].lower().startswith(("http://", "https://")):
+        return None
     try:
-        host = urlsplit(text).hostname if urlsplit(text).port != 0 else None
-    except ValueError:
-        return False
-    return host is not None and text.startswith(("http://", "https://")) and len(text) <= 1_000
+        return url_parts(text)
+    except ArgumentError:
+        return None
 
 
 def admin_token(text: str) -> str:

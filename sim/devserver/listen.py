@@ -21,7 +21,7 @@ from leyden.devserver.secret_texts import Secrets
 from leyden.errors import how_to_start, key_refusal
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.egress import OWN_LISTENER, Egress
-from leyden.server.callbacks.ip_addresses import parse_host_address
+from leyden.server.callbacks.url_parts import url_parts
 from leyden.server.errors import LeydenError
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system.clock import system_time_ms
@@ -164,8 +164,8 @@ def listen(options: argparse.Namespace) -> int:
 def _check_target(egress: Egress, url: str, addresses: Iterable[str] = ()) -> None:
     """Raise `LeydenError` if nothing can ever be sent to the URL, or if one of its `addresses` is the server's own.
     Whether the policy allows the other addresses of a name is checked at each request."""
-    host, port = _host_and_port(url)
-    address = parse_host_address(host)
+    parts = url_parts(url)
+    host, port, address = parts.host, parts.port, parts.address()
     if address is None:
         own = (OWN_LISTENER for one in addresses if egress.check_address(host, one, port) == OWN_LISTENER)
         rule = egress.check_host(host, port) or next(own, None)
@@ -175,15 +175,10 @@ def _check_target(egress: Egress, url: str, addresses: Iterable[str] = ()) -> No
         raise LeydenError(egress.explain(rule, host, port))
 
 
-def _host_and_port(url: str) -> tuple[str, int]:
-    parts = urlsplit(url)
-    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-
-
 async def _addresses(url: str) -> list[str]:
     """The IP addresses of a URL's host; none if its name has no address."""
     try:
-        return list(dict.fromkeys(await NameLookup()(_host_and_port(url)[0])))
+        return list(dict.fromkeys(await NameLookup()(url_parts(url).host)))
     except (OSError, UnicodeError):
         return []
 
@@ -194,9 +189,7 @@ async def _egress_beside(options: argparse.Namespace, client: ControlClient) -> 
     Raises `LeydenError` if the URL leads to the server.
     """
     bases = (options.server, (await client.ask("GET", ""))["publicUrl"])
-    own = [
-        (host, _host_and_port(base)[1]) for base in bases for host in (_host_and_port(base)[0], *await _addresses(base))
-    ]
+    own = [(host, url_parts(base).port) for base in bases for host in (url_parts(base).host, *await _addresses(base))]
     egress = Egress(options.egress, allow=options.egress_allow, own=own)
     _check_target(egress, options.url, await _addresses(options.url))
     return egress

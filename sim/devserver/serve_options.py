@@ -116,8 +116,8 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="additional name for which requests are answered, besides localhost, IP addresses and the name of"
-        " --public-url; repeatable",
+        help="additional name for which requests are answered, besides localhost and the names below it, IP"
+        " addresses, the name of this machine and that of --public-url; repeatable",
     )
     serve.add_argument(
         "--lnurl-budget",

@@ -131,7 +131,7 @@ class _Check:
 
     def results(self) -> Iterator[tuple[str, str]]:
         """For each method its name and `ok`, `wrong` or `absent` with the reason."""
-        valid = isinstance(self._url, str) and self._url.startswith(("http://", "https://"))
+        valid = isinstance(self._url, str) and self._url[:8].lower().startswith(("http://", "https://"))
         absent = self._url is None
         yield "callback_url", "absent: the callback URLs of the cases are used" if absent else _said(valid, self._url)
         for name, without in ADAPTER_METHODS.items():

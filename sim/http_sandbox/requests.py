@@ -14,6 +14,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from leyden.arguments import checked_text
 from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost, how_to_start, problem_document
 from leyden.http_sandbox.instead import INSTEAD
+from leyden.server.callbacks.url_parts import url_parts
 from leyden.server.printable import printable, quoted, without_user
 from leyden.server.spelling import closest
 
@@ -35,8 +36,12 @@ def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, hea
             f"target={quoted(target, 60)} is no path: begin it with /, and percent-encode other characters than"
             " printable ASCII"
         )
-    if not base.startswith(("http://", "https://")):  # urllib reads files, too
-        raise _no_url(base)
+    try:
+        fault = url_parts(base).address_fault()
+    except ArgumentError:  # urllib reads files, too
+        raise _no_url(base) from None
+    if fault:
+        raise LeydenError(f"{without_user(base)!r:.200}: {fault}")
     sent = dict(headers)
     raw = None
     if body is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import stat
@@ -14,11 +15,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.devserver.addresses import ServerAddresses, api_keys
+from leyden.devserver.argument_types import host_name
 from leyden.server.errors import ForeignOrigin, LeydenError
 from leyden.server.http.hosts import HostPolicy
+from leyden.server.system.http_server.listening import host_name as host_name_of_machine
 from tests.support import browser
 from tests.support.http_servers import handling
 from tests.support.served import served_leyden
@@ -77,8 +82,38 @@ def test_localhost_and_addresses_are_answered(served: tuple[Sandbox, str], host:
 def test_another_host_gets_421_and_the_way_out(served: tuple[Sandbox, str], host: str, path: str) -> None:
     status, problem = call(served[1], "GET", path, apikey="leyden", host=host)
     assert (status, problem["code"]) == (421, "misdirected_request")
-    assert "--allow-host" in problem["detail"]
-    assert len(problem["detail"]) < 300
+    detail = problem["detail"]
+    assert "use localhost or its IP address" in detail
+    assert len(detail) < 300
+    # Of these hosts `--allow-host` accepts the names alone, and only for them it is proposed.
+    assert ("--allow-host" in detail) is is_accepted(host.partition(":")[0] if ":8402" in host else host)
+
+
+def is_accepted(text: str) -> bool:
+    try:
+        return bool(host_name(text))
+    except argparse.ArgumentTypeError:
+        return False
+
+
+@given(st.text("abAB09.:-_[]%, @\xff", max_size=12) | st.text(max_size=3))
+def test_a_name_is_proposed_for_allow_host_only_where_it_is_accepted_and_helps(host: str) -> None:
+    header = host.encode("latin-1", "replace")
+    scope = {"headers": [(b"host", header)], "method": "GET", "path": "/"}
+    problem = HostPolicy().refusal(scope)
+    if problem is not None and "--allow-host" in str(problem):
+        name = host.rpartition(":")[0] if ":" in host else host
+        assert HostPolicy([host_name(name)]).refusal(scope) is None
+
+
+def test_the_names_for_which_a_server_answers_are_listed() -> None:
+    with served_leyden("--public-url", "http://pay.example", "--rate", "0") as client:
+        named = "use localhost, its IP address, or the name of its machine, of --public-url or of --allow-host"
+        assert named in call(client.url, "GET", "/v0/charges", host="evil.example")[1]["detail"]
+        for name in ("localhost", "pay.example", "127.0.0.1", host_name_of_machine()):
+            assert call(client.url, "GET", "/v0/charges", apikey="leyden", host=name)[0] == 200
+    reach = ServerAddresses.of("0.0.0.0", 8402, "http://pay.example").reach()
+    assert f"answers as localhost, an IP address, pay.example, {host_name_of_machine()}" in reach
 
 
 @pytest.mark.parametrize(

@@ -990,6 +990,14 @@ def test_a_refused_connection_is_reported_in_plain_words(capsys: pytest.CaptureF
     assert "ssl" not in text.lower()
 
 
+def test_an_address_without_a_route_is_not_a_program_to_start(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, text = text_of("http://224.0.0.1/hook", capsys, "--egress-allow", "224.0.0.1/32")
+    assert status == 1
+    assert "nobody refused it" in text
+    assert "Give the URL an address to which this machine can connect" in text
+    assert "Start the endpoint" not in text
+
+
 def test_tls_on_a_plain_port_is_reported_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(plain_http) as address:
         status, lines, text = text_of(f"https://{address}/hook", capsys)
@@ -1006,6 +1014,7 @@ def test_tls_on_a_plain_port_is_reported_in_plain_words(capsys: pytest.CaptureFi
         ("http://10.1.2.3/hook", "Add --egress-allow 10.0.0.0/8."),
         ("http://8.8.8.8/hook", "Use --egress public, which reaches no loopback address."),
         ("http://127.0.0.1:22/hook", "Give the receiver port 80, 443 or one from 1024 to 65535."),
+        ("http://[ff02::1]/hook", "Give the address of your receiver."),
     ],
 )
 def test_a_check_that_the_own_policy_forbids_has_no_grade(

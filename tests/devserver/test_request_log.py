@@ -207,6 +207,26 @@ def test_keys_secrets_and_tokens_are_masked(sandbox: Sandbox) -> None:
     assert "Bearer (tt..., 20 characters)" in shown[2]
 
 
+def test_a_key_is_masked_where_the_documents_say_so() -> None:
+    key = "alpha-key-1234"
+    body = {"amount": "250000", "description": "tea"}
+    with started_server("--rate", "0", "--api-key", key) as (client, _):
+        client.key = key
+        in_headers = [("GET", "/v0/wallet", {"apikey": "x" + key}), ("GET", "/v0/wallet", {"apikey": f'"{key}"'}),
+                      ("GET", "/v0/wallet", {"apikey": "", "authorization": f"Bearer {key}"}),
+                      ("GET", f"/v0/wallet?apikey={key}", {"apikey": ""})]  # fmt: skip
+        for method, path, headers in in_headers:
+            status, problem = client(method, path, **headers)
+            assert (status, key in str(problem)) == (401, False)
+        assert key in client("POST", "/v0/charges", {**body, "amount": key})[1]["detail"]
+        assert client("GET", f"/v0/charges/{key}")[0] == 404
+        assert client("POST", "/v0/charges", {**body, key: 1})[0] == 200
+        entries = client.ok("GET", "/sandbox/v1/journal")
+        assert sum(key in str(entry) for entry in entries) == 2
+        assert key not in str(client.ok("GET", LOG))
+        assert all(key not in str(client.ok("GET", f"{LOG}/{number}")) for number in range(1, 8))
+
+
 def test_the_key_of_a_fork_is_masked_in_the_log_of_its_original(sandbox: Sandbox, served: str) -> None:
     headers = {"apikey": sandbox.api_key}
     fork = httpx2.post(f"{served}/sandbox/v1/fork", json={}, headers=headers).json()

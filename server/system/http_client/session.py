@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import ssl
@@ -38,6 +39,18 @@ Lookup = Callable[[str], Awaitable[list[str]]]
 
 # OpenSSL, x509_vfy.h: nobody who is trusted has signed the certificate, or nobody is known who has.
 _UNKNOWN_ISSUER = {18, 19, 20, 21}
+
+
+# What the error of the operating system means when no receiver refused the connection.
+_NO_ROUTE = "nobody refused it: this machine has no route to the address"
+_NO_TARGET = "nobody refused it: the operating system connects to no address of this kind"
+NO_ROUTES = {
+    errno.ENETUNREACH: _NO_ROUTE,
+    errno.EHOSTUNREACH: _NO_ROUTE,
+    errno.EINVAL: _NO_TARGET,
+    errno.EACCES: _NO_TARGET,
+    errno.EADDRNOTAVAIL: _NO_TARGET,
+}
 
 
 class EgressBlocked(Exception):
@@ -154,7 +167,7 @@ def _parse_target(text: str) -> Target:
 
 def _classify(request: CallbackRequest, error: Exception, progress: AttemptProgress) -> tuple[str, str]:
     """The error code of a network error, and its explanation. Any other error is raised again."""
-    is_tls = request.url.startswith("https:")
+    is_tls = request.url[:6].lower() == "https:"
     match error:
         case TimeoutError() if progress.state is not LookupState.NONE:
             return "timeout", _lookup_note(request, progress)
@@ -174,7 +187,8 @@ def _classify(request: CallbackRequest, error: Exception, progress: AttemptProgr
         ):  # a connection that was refused has another error: this one was made, and closed in the handshake
             return "tls", f"no TLS connection to {error.host}:{error.port}: {_plain(error.os_error)}"
         case aiohttp.ClientConnectorError():
-            return "refused", f"no connection to {error.host}:{error.port}: {_plain(error.os_error)}"
+            note = f"no connection to {error.host}:{error.port}: {_plain(error.os_error)}"
+            return "refused", _joined(note, NO_ROUTES.get(error.os_error.errno or 0, ""))
         case aiohttp.ServerDisconnectedError() | OSError() if not progress.is_sent:
             return "reset", f"{NOTHING_WRITTEN}, and nothing was sent"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():

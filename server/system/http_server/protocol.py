@@ -93,7 +93,7 @@ def _head_too_long() -> Problem:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol with the bounds of this module. Trailers are read and ignored (RFC 9110, 6.5.1).
+    """uvicorn's HTTP protocol with the bounds of this module. Trailers are ignored, but for those that frame a message.
 
     A request beyond a bound gets a problem document with 400, 408, 414 or 431, and its connection is closed; complete
     requests before it on the connection are answered first. While a request waits behind another one, nothing more is

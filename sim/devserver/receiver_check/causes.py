@@ -34,6 +34,8 @@ from leyden.devserver.receiver_check.signature_causes import corrected_by, is_ac
 from leyden.devserver.receiver_check.size_causes import too_large
 from leyden.server.callbacks.deliveries import GONE
 from leyden.server.callbacks.egress import before_attempt
+from leyden.server.callbacks.url_parts import address_fault
+from leyden.server.system.http_client.session import NO_ROUTES
 
 _ANSWER_FIRST = (
     "Answer first, work later: store the message, answer 200, and do the work afterwards. A callback that is not "
@@ -190,8 +192,12 @@ def _silence(url: str, exchange: Exchange) -> tuple[str, str]:
                 f"Names below .localhost, such as {parts.hostname}, are Leyden's built-in receivers only inside a "
                 "sandbox. Here the name is this machine: give the host and the port of your own endpoint."
             )
+        case "refused" if note.endswith(tuple(NO_ROUTES.values())):
+            return f"it cannot be reached: {note}", "Give the URL an address to which this machine can connect."
         case "refused":
             return f"it cannot be reached: {note}", "Start the endpoint, and check the host and the port of the URL."
+        case _ if exchange.answer.error == UNRESOLVED and address_fault(url):
+            return f"nothing was sent, because {note}", "Give the URL a host that is a name or an IP address."
         case _ if exchange.answer.error == UNRESOLVED:
             return f"nothing was sent, because {note}", (
                 "Check the host name in the URL, and the name server of this machine. An endpoint outside this machine "

@@ -14,7 +14,7 @@ import orjson
 
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice
 from leyden.rng import uuid4_from
-from leyden.server.callbacks.ip_addresses import parse_host_address
+from leyden.server.callbacks.url_parts import DEFAULT_PORTS, url_parts
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError
 from leyden.server.ports import CallbackRequest
@@ -292,13 +292,12 @@ def _signs_as(secret: str, other: str) -> bool:
 
 def raw_request(post: CallbackRequest) -> bytes:
     """The exact bytes of the request, as the transport sends it."""
-    parts = urlsplit(post.url)
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    default = {"http": 80, "https": 443}[parts.scheme.lower()]
-    host = parts.netloc if parts.port != default else parts.netloc.rpartition(":")[0] or parts.netloc
-    meant = parse_host_address(parts.hostname or "")
-    odd = meant is not None and str(meant) != parts.hostname  # then the transport writes the Host header itself
-    lines = [f"POST {target} HTTP/1.1", f"{'host' if odd else 'Host'}: {host}"]
+    parts = url_parts(post.url)
+    is_default = parts.has_port and parts.port == DEFAULT_PORTS[parts.scheme]
+    host = parts.authority.rpartition(":")[0] if is_default else parts.authority
+    meant = None if parts.address_fault() else parts.address()
+    odd = meant is not None and str(meant) != parts.host  # then the transport writes the Host header itself
+    lines = [f"POST {parts.target} HTTP/1.1", f"{'host' if odd else 'Host'}: {host}"]
     lines += [f"{name}: {text}" for name, text in post.headers.items()]
     lines += [f"Content-Length: {len(post.body)}", "Connection: close", "", ""]
     return "\r\n".join(lines).encode("latin-1", "replace") + post.body

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from leyden.server.callbacks.egress import Egress, before_attempt
 from leyden.server.callbacks.ip_addresses import is_public
 from leyden.server.ports import CallbackResponse
+from leyden.server.system.http_client.session import NO_ROUTES
 from tests.support.lists import listed
 from tests.support.served import listening_receiver, served_leyden
 from tests.support.transport_helpers import Shop, http_transport, opened, send, sockets_watched
@@ -334,6 +335,37 @@ def test_a_blocked_attempt_says_what_to_change(mode: str, host: str, expected: s
         assert expected in words
         words = words.removesuffix(", which reaches no loopback address")
         assert words.endswith(change) or (change in words and " and replay this delivery; " in words)
+
+
+@given(
+    st.sampled_from(["loopback", "public", "none"]),
+    st.booleans(),
+    st.one_of(st.ip_addresses(network="224.0.0.0/4"), st.ip_addresses(network="ff00::/8"),
+              st.ip_addresses(network="fe80::/10"), st.just(IPv4Address("255.255.255.255")),
+              st.just(IPv6Address("::ffff:255.255.255.255"))),
+)  # fmt: skip
+def test_no_policy_is_proposed_where_no_connection_can_be_made(
+    mode: str, in_python: bool, address: IPv4Address | IPv6Address
+) -> None:
+    egress = Egress(mode, in_python=in_python)
+    note = egress.forbidden_note(url_of(str(address)))
+    assert note.endswith("whatever is allowed: give the address of your receiver")
+    assert "egress_allow" not in note
+    assert "--egress" not in note
+
+
+def test_an_attempt_that_nobody_refused_says_so() -> None:
+    """The system connects to no multicast address: nothing is sent."""
+    egress = Egress("loopback", allow=["224.0.0.1/32"])
+
+    async def scenario() -> CallbackResponse:
+        async with http_transport(check_address=egress.check_address, check_host=egress.check_host) as transport:
+            return await send(transport, url_of("224.0.0.1"))
+
+    answer = asyncio.run(scenario())
+    assert answer.error == "refused"
+    assert answer.note.endswith(tuple(NO_ROUTES.values()))
+    assert "nobody refused it" in answer.note
 
 
 @pytest.mark.parametrize(

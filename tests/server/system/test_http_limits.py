@@ -241,6 +241,18 @@ def test_a_trailer_is_not_a_header(dial: Dial) -> None:
     assert (status, problem["code"]) == (401, "unauthorized")
 
 
+@pytest.mark.parametrize(
+    ("trailer", "status"),
+    [
+        *((name + b": 5", 200) for name in (b"host", b"content-type", b"expect", b"apikey", b"connection", b"x-sum")),
+        (b"content-length: 5", 400), (b"transfer-encoding: chunked", 400),
+    ],
+)  # fmt: skip
+def test_only_a_trailer_that_frames_a_message_is_refused(dial: Dial, trailer: bytes, status: int) -> None:
+    chunked = CREATE + KEY + b"transfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(BODY), BODY)
+    assert answer(dial, chunked + trailer + b"\r\n\r\n")[0] == status
+
+
 def test_trailers_of_any_length_are_not_read(dial: Dial) -> None:
     chunked = CREATE + KEY + b"transfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(BODY), BODY)
     status, problem = answer(dial, chunked + b"x: " + b"v" * (MAX_HEAD_BYTES + 8192))
