@@ -348,7 +348,7 @@ def test_no_policy_is_proposed_where_no_connection_can_be_made(
     mode: str, in_python: bool, address: IPv4Address | IPv6Address
 ) -> None:
     egress = Egress(mode, in_python=in_python)
-    note = egress.forbidden_note(url_of(str(address)))
+    note = egress.blocked_note(url_of(str(address)))
     assert note.endswith("whatever is allowed: give the address of your receiver")
     assert "egress_allow" not in note
     assert "--egress" not in note

@@ -71,7 +71,7 @@ def test_every_text_is_a_url_or_gets_an_error_with_the_mend(url: str) -> None:
     assert not _PYTHON.search(fault)
     assert (": write " in fault or ": leave out " in fault) if fault else fault == ""
     is_built_in(url)
-    Egress("loopback").forbidden_note(url)
+    Egress("loopback").blocked_note(url)
     closed_note(url)
 
 
