@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import http.client
 import json
+import re
 import socket
 import struct
 import time
@@ -26,6 +28,7 @@ from leyden.server.system.http_server.connection import ConnectedH11Protocol
 from leyden.world.config import packaged_contract
 from leyden.world.request_log import KEPT_BYTES, MOST_CONSOLE_READS, MOST_ROWS, LogBudget, RequestLog
 from tests.support.deep import sampled
+from tests.support.encodings import encodings
 from tests.support.hosted import Hosted, in_server
 from tests.support.lists import listed
 from tests.support.served import Client, started_server
@@ -263,8 +266,23 @@ def test_a_secret_that_is_percent_encoded_in_a_query_is_masked() -> None:
             assert logged["path"] == f"{CHARGES}?limit=1&note={quote('(wh..., 38 characters)')}"
 
 
+def test_a_key_and_a_secret_are_masked_in_each_common_encoding() -> None:
+    key, raw = "key-of-shop-77", b"a secret of 24 bytes!!+/"
+    secret = "whsec_" + base64.b64encode(raw).decode()
+    mask = Mask([key, "leyden"], [secret], "apikey", {"leyden"})
+    for form in (*encodings(key), *encodings(secret), *encodings(raw)):
+        assert form not in mask.body(json.dumps({"description": f"a {form} b"})), form
+        assert form not in mask.body(f"a {form} b"), form
+        assert form not in mask.header("x-note", f"a {form} b"), form
+        assert form not in mask.target(f"/v0/charges?limit=1&note={quote(form)}"), form
+        if form.isascii() and re.fullmatch(r"[\w.%+=-]+", form):
+            assert form not in mask.target(f"/v0/charges/{form}"), form
+    for harmless in ("/v0/charges/ef4d6f36-9a45-4b9b-8b3c-0123456789ab", "/v0/charges?limit=5", "/sandbox/v1/leyden"):
+        assert mask.target(harmless) == harmless
+
+
 def test_a_secret_is_masked_in_json_by_the_name_of_its_member() -> None:
-    mask = Mask([], "apikey", {"leyden"})
+    mask = Mask([], [], "apikey", {"leyden"})
     assert mask.body('{"key":"a-long-secret') == '{"key":"(a-..., 13 characters)'  # a body that was cut
     assert mask.body(r'{"webhook_secret" : "a\"b", "key": "leyden"}').endswith(' characters)", "key": "leyden"}')
     assert mask.body('{"internalId": "key", "note": "value"}') == '{"internalId": "key", "note": "value"}'

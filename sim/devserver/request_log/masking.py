@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from urllib.parse import quote, unquote_plus
 
+from leyden.devserver.secret_texts import Secrets
 from leyden.server.http.authentication import is_key_name
 from leyden.server.printable import masked
 
@@ -19,23 +21,37 @@ _SECRET_MEMBERS = frozenset({"replaces", "secret", "webhooksecret"})
 _PARAMETER = re.compile(r"(?<=[?&])([^=&]+)=([^&]+)")
 # A shorter key may be a word that texts have for another reason: it is masked where it is a whole JSON string.
 _MIN_LENGTH = 8
+# A path of short words and ids, as nearly all are, has no encoded secret.
+_PLAIN_PATH = re.compile(r"(?:/(?:[\w.@-]{0,11}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}))*")
 
 
 class Mask:
-    """Masks these secrets wherever a text has them, and the values of headers that are credentials by their name.
+    """Masks these secrets wherever a text has them, also in the encodings of `leyden.devserver.secret_texts`, and the
+    values of headers that are credentials by their name.
 
-    `key_header` is the name of the API key's header. `public` are keys that are no secrets.
+    `keys` are API keys, `key_header` is the name of their header. `public` are keys that are no secrets.
     """
 
-    def __init__(self, secrets: Iterable[str], key_header: str, public: Iterable[str] = ()) -> None:
+    def __init__(
+        self, keys: Iterable[str], webhook_secrets: Iterable[str], key_header: str, public: Iterable[str] = ()
+    ) -> None:
         self._public = frozenset(public)
-        wanted = {*secrets} - self._public
+        self._keys, self._webhook_secrets = [*keys], [*webhook_secrets]
+        wanted = {*self._keys, *self._webhook_secrets} - self._public
         self._secrets = sorted((one for one in wanted if len(one) >= _MIN_LENGTH), key=len, reverse=True)
         self._short = [f'"{one}"' for one in wanted if len(one) < _MIN_LENGTH]
         self._key_header = key_header
 
+    @cached_property
+    def _encoded(self) -> Secrets:
+        return Secrets(self._keys, webhook_secrets=self._webhook_secrets, public=self._public)
+
     def text(self, text: str) -> str:
         """A text without the secrets."""
+        plain = self._plain(text)
+        return plain if len(plain) < _MIN_LENGTH else self._encoded.text(plain)
+
+    def _plain(self, text: str) -> str:
         for secret in self._secrets:
             if secret in text:
                 text = text.replace(secret, masked(secret))
@@ -56,7 +72,7 @@ class Mask:
         path, mark, query = target.partition("?")
         if mark:
             query = _PARAMETER.sub(self._parameter, f"?{query}")
-        return self.text(path + query)
+        return self._plain(path) if not query and _PLAIN_PATH.fullmatch(path) else self.text(path + query)
 
     def header(self, name: str, value: str) -> str:
         """The value of a header."""

@@ -52,9 +52,9 @@ class RequestRows:
     def mask(self) -> Mask:
         """The mask for what is shown now: with every key and secret of the sandbox."""
         projects = self._world.service.projects
-        secrets = [row["id"] for row in projects.key_rows()]
-        secrets += [secret["secret"] for row in projects.projects for secret in row["webhook_secrets"]]
-        return Mask(secrets, self._world.service.pipeline.api_key_header.decode(), {DEFAULT_KEY})
+        keys = [row["id"] for row in projects.key_rows()]
+        secrets = [secret["secret"] for row in projects.projects for secret in row["webhook_secrets"]]
+        return Mask(keys, secrets, self._world.service.pipeline.api_key_header.decode(), {DEFAULT_KEY})
 
     def summary(self, row: LoggedRequest, mask: Mask) -> dict[str, Any]:
         """A row of the list."""
