@@ -25,8 +25,8 @@ def closest(word: str, known: Iterable[str], similarity: float = _MIN_SIMILARITY
     """
     if len(word) > _MAX_LENGTH:
         return None
-    bare = {_bare(name): name for name in sorted(known, reverse=True)}
-    wanted = _bare(word)
+    bare = {bare_name(name): name for name in sorted(known, reverse=True)}
+    wanted = bare_name(word)
     if wanted in bare:
         return bare[wanted]
     shared = _shared_start(bare.values())
@@ -82,15 +82,16 @@ def _similarity(segments: list[str], parts: list[str]) -> float:
         elif closest(segment, [part]) is None:
             return 0.0
         else:
-            total += 0.9 if _bare(segment) == _bare(part) else 0.6
+            total += 0.9 if bare_name(segment) == bare_name(part) else 0.6
     return total
 
 
 def _shared_start(names: Collection[str]) -> str:
     """The common prefix of several names, up to its last separator: `charge.` for the events."""
     start = _SHARED.match(commonprefix([*names])) if len(names) > 1 else None
-    return _bare(start[0]) if start else ""
+    return bare_name(start[0]) if start else ""
 
 
-def _bare(name: str) -> str:
+def bare_name(name: str) -> str:
+    """The letters of a name that count: in lower case, without underscores, hyphens, dots and spaces."""
     return name.translate(_SEPARATORS).lower()
