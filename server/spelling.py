@@ -99,7 +99,7 @@ def _filled(parts: list[str], unmatched: list[str], own: list[str]) -> str:
 
 
 def _similarity(segments: list[str], parts: list[str]) -> float:
-    """The sum over the fixed segments of a template, 1 for each equal one, less for a similar one; 0 when any is not."""
+    """The sum over the fixed segments of a template, 1 for each equal one, less for a similar one; 0 if any is not."""
     total = 0.0
     for segment, part in zip(segments, parts, strict=True):
         if part.startswith("{") or segment == part:
