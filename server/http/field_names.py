@@ -118,8 +118,8 @@ def _same(name: str, known: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 def _only(fields: Iterable[str]) -> str | None:
     """The field, if it is the only one."""
-    one, *more = [*fields][:2] or [None]
-    return None if more else one
+    names = [*fields]
+    return names[0] if len(names) == 1 else None
 
 
 def _without_unit(name: str) -> Iterator[tuple[str, _Unit]]:
