@@ -23,13 +23,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from leyden.server.contract.types import Contract
+from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import MethodNotAllowed, NotFound
 from leyden.server.http.corrections import shown
 from leyden.server.http.pipeline import BodyLimitMiddleware, Handler, PathEndpoint, PipelineContext, send_problem
 from leyden.server.one_at_a_time import one_at_a_time
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
-from leyden.server.spelling import closest_path
+from leyden.server.spelling import closest_path, path_named
 
 BASE_PATH = "leyden.base_path"  # in the scope of a request: the start of its URL's path, which `path` does not have
 _ROUTE = "leyden.route"
@@ -204,6 +204,7 @@ class _LazyRoutes(BaseRoute):
         self._parametrised: list[Route] | None = None
         self._literal: dict[str, Route] = {}
         self._docs_path: str | None = None
+        self._operations: Mapping[str, Sequence[Operation]] = {}
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         path = scope["path"]
@@ -226,11 +227,14 @@ class _LazyRoutes(BaseRoute):
         else:
             await route.handle(scope, receive, send)
 
-    def paths_for(self, path: str) -> list[str]:
-        """The path templates, if the path shares its first segment with the prefix."""
+    def paths_for(self, path: str) -> dict[str, Sequence[Operation]]:
+        """The path templates with their operations, if the path shares its first segment with the prefix."""
         if not self._is_near(path):
-            return []
-        return [route.path for route in self._parametrised or ()] + list(self._literal)
+            return {}
+        return {
+            each: self._operations.get(each, ())
+            for each in (*(r.path for r in self._parametrised or ()), *self._literal)
+        }
 
     def docs_for(self, path: str) -> str | None:
         """The path of the documentation page, if `path` is below the prefix and the routes were made."""
@@ -245,9 +249,22 @@ class _LazyRoutes(BaseRoute):
         if self._parametrised is None:
             mount = self._mount.make()
             self._docs_path = mount.docs_path
+            self._operations = mount.contract.by_path()
             routes = mount_routes(mount, self._pipeline)
             self._literal = {route.path: route for route in routes if "{" not in route.path}
             self._parametrised = [route for route in routes if "{" in route.path]
+
+
+def _meant_path(path: str, method: str, known: Mapping[str, Sequence[Operation]]) -> str | None:
+    """The known path that an unknown one probably means: first one with an operation that has its name elsewhere, and
+    of similar ones one that has the method."""
+
+    def fits(template: str) -> bool:
+        return any(one.method == ("get" if method == "HEAD" else method.lower()) for one in known[template])
+
+    ordered = sorted(known, key=fits, reverse=True)
+    named = path_named(path, ((each, (name for one in known[each] for name in one.other_names)) for each in ordered))
+    return named or closest_path(path, known, fits)
 
 
 def build_app(
@@ -271,10 +288,10 @@ def build_app(
         path = scope["path"]
         mend = where_is(path)
         if mend is None:
-            templates = [*main.contract.by_path()]
+            known = {**main.contract.by_path()}
             for routes in lazy:
-                templates += routes.paths_for(path)
-            near = closest_path(path, templates)
+                known |= routes.paths_for(path)
+            near = _meant_path(path, scope["method"], known)
             docs_path = next((found for routes in lazy if (found := routes.docs_for(path))), main.docs_path)
             listed = f"the paths are listed at {scope.get(BASE_PATH, '')}{docs_path}"
             mend = listed if near is None else f"did you mean {near}?"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from posixpath import commonprefix
 
 _VERSION = re.compile(r"v[0-9]+")
@@ -11,6 +11,8 @@ _SHARED = re.compile(r".*[_\-. ]")
 _SEPARATORS = str.maketrans("", "", "_-. ")
 _MIN_SIMILARITY = 0.65
 _MIN_PREFIX = 3
+_ABBREVIATED = 0.15  # the advantage of a name that begins with the word
+_FITTING = 0.05
 _MAX_SEGMENTS = 8
 _MAX_LENGTH = 60  # the comparison takes quadratic time
 
@@ -25,8 +27,8 @@ def closest(word: str, known: Iterable[str], similarity: float = _MIN_SIMILARITY
     """
     if len(word) > _MAX_LENGTH:
         return None
-    bare = {_bare(name): name for name in sorted(known, reverse=True)}
-    wanted = _bare(word)
+    bare = {bare_name(name): name for name in sorted(known, reverse=True)}
+    wanted = bare_name(word)
     if wanted in bare:
         return bare[wanted]
     shared = _shared_start(bare.values())
@@ -35,14 +37,36 @@ def closest(word: str, known: Iterable[str], similarity: float = _MIN_SIMILARITY
         bare = {name.removeprefix(shared): full for name, full in bare.items()}
     from difflib import get_close_matches  # most processes never misspell anything
 
+    def ratio(one: str) -> float:
+        return _ratio(one, wanted)
+
     near = get_close_matches(wanted, sorted(bare), 1, similarity)
+    if near and len(wanted) >= _MIN_PREFIX:
+        longer = max((one for one in sorted(bare) if one.startswith(wanted)), key=ratio, default=near[0])
+        if ratio(longer) + _ABBREVIATED > ratio(near[0]):
+            near = [longer]
     if not near and len(wanted) >= _MIN_PREFIX:
         near = [one for one in sorted(bare) if one.startswith(wanted) or wanted.startswith(one)][:1]
     return bare[near[0]] if near else None
 
 
-def closest_path(path: str, templates: Iterable[str]) -> str | None:
-    """The path that is most similar to `path` among those that the templates describe, or None.
+def path_named(path: str, names: Iterable[tuple[str, Iterable[str]]]) -> str | None:
+    """The path, of pairs with other names, whose other name stands in `path` after the segments up to the version: for
+    `/api/v1/pay` the path `/api/v1/payments` with the name `pay`. None when there is none."""
+    wanted = bare_name(path.rstrip("/"))
+    for known, others in names:
+        parts = known.split("/")
+        start = next((at for at, part in enumerate(parts) if _VERSION.fullmatch(part)), 0)
+        if "{" not in known and any(bare_name("/".join([*parts[: start + 1], other])) == wanted for other in others):
+            return known
+    return None
+
+
+def closest_path(
+    path: str, templates: Iterable[str], fits: Callable[[str], bool] = lambda template: True
+) -> str | None:
+    """The path that is most similar to `path` among those that the templates describe, or None. Of two that are equally
+    similar it is the one whose template `fits`.
 
     `{names}` in a template stand for any text. A slash at the end, a doubled slash, a missing version (`/charges` for
     `/v0/charges`), another first segment and misspelt segments are corrected.
@@ -62,6 +86,7 @@ def closest_path(path: str, templates: Iterable[str]) -> str | None:
         ):
             if len(own) == len(unmatched):
                 score = _similarity(own, unmatched) - penalty
+                score += _FITTING if score > 0 and fits(template) else 0
                 if score > best:
                     best, nearest = score, _filled(parts, unmatched, own)
     return nearest
@@ -74,7 +99,7 @@ def _filled(parts: list[str], unmatched: list[str], own: list[str]) -> str:
 
 
 def _similarity(segments: list[str], parts: list[str]) -> float:
-    """The sum over the fixed segments of a template, 1 for each equal one; 0 when any is not similar."""
+    """The sum over the fixed segments of a template, 1 for each equal one, less for a similar one; 0 if any is not."""
     total = 0.0
     for segment, part in zip(segments, parts, strict=True):
         if part.startswith("{") or segment == part:
@@ -82,15 +107,22 @@ def _similarity(segments: list[str], parts: list[str]) -> float:
         elif closest(segment, [part]) is None:
             return 0.0
         else:
-            total += 0.9 if _bare(segment) == _bare(part) else 0.6
+            total += 0.9 if bare_name(segment) == bare_name(part) else 0.6 + 0.2 * _ratio(segment, part)
     return total
+
+
+def _ratio(one: str, other: str) -> float:
+    from difflib import SequenceMatcher  # as above
+
+    return SequenceMatcher(None, one, other).ratio()
 
 
 def _shared_start(names: Collection[str]) -> str:
     """The common prefix of several names, up to its last separator: `charge.` for the events."""
     start = _SHARED.match(commonprefix([*names])) if len(names) > 1 else None
-    return _bare(start[0]) if start else ""
+    return bare_name(start[0]) if start else ""
 
 
-def _bare(name: str) -> str:
+def bare_name(name: str) -> str:
+    """The letters of a name that count: in lower case, without underscores, hyphens, dots and spaces."""
     return name.translate(_SEPARATORS).lower()

@@ -201,6 +201,7 @@ class _Compiler:
             decision=node.get("x-decision"),
             # A wallet may send anything: LUD-06 and others let it.
             refuses_body=body is None and errors_as == "problem" and self._refuses_undeclared_bodies,
+            other_names=tuple(node.get("x-other-names", ())),
         )
 
     def _secured(self, node: Mapping[str, Any], location: str) -> bool:

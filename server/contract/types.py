@@ -114,7 +114,8 @@ class Operation(NamedTuple):
     `errors_as` is `problem` (RFC 9457 with the error's own status) or `lnurl` (HTTP 200 with a reason, but for
     `WALLET_STATUSES`).
     `echoed` are request properties that are also properties of the answered resource. `refuses_body`: it declares no
-    body, and refuses one with fields (`x-undeclared-body`); without a wallet's errors only.
+    body, and refuses one with fields (`x-undeclared-body`); without a wallet's errors only. `other_names` are the last
+    words of its path in other interfaces (`x-other-names`).
     """
 
     operation_id: str
@@ -132,6 +133,7 @@ class Operation(NamedTuple):
     basis: str
     decision: str | None
     refuses_body: bool = False
+    other_names: tuple[str, ...] = ()
 
     def can_answer(self, status: int) -> bool:
         """Whether an error of this status can be answered: it is declared, or a wallet gets the reason with 200."""

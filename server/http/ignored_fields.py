@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from leyden.server.contract.schemas import parts, properties
 from leyden.server.contract.types import Operation
+from leyden.server.http.field_names import meant_field
 from leyden.server.spelling import closest
 
 HEADER = b"leyden-ignored"
@@ -39,48 +40,56 @@ _MAX_TEXTS = 100
 class IgnoredField(NamedTuple):
     """One body field or query parameter that was ignored, its name cut to 40 characters.
 
-    `did_you_mean` is a similar name that the operation knows. `always` is the fixed value that the resource has in this
-    field, if the request has another one.
+    `did_you_mean` is the name that the operation knows and that is probably meant. `always` is the fixed value that the
+    resource has in this field, if the request has another one. `unit` is the unit of the field that is meant, if the
+    name has a unit, and `conversion` how much of it one of the unit in the name is.
     """
 
     name: str
     did_you_mean: str | None = None
     always: str | None = None
+    unit: str | None = None
+    conversion: str = ""
 
     def to_item(self) -> str:
         """An item of a structured field (RFC 9651), such as `"callback_url";did-you-mean="callbackUrl"`."""
-        hints = {"did-you-mean": self.did_you_mean, "always": self.always}
+        hints = {"did-you-mean": self.did_you_mean, "unit": self.unit, "always": self.always}
         given = (f";{key}={_string(value)}" for key, value in hints.items() if value is not None)
         return _string(self.name) + "".join(given)
 
     def to_facts(self) -> dict[str, str]:
-        """JSON for the event journal: `name`, and `didYouMean` or `always` if there is one."""
-        facts = {"name": self.name, "didYouMean": self.did_you_mean, "always": self.always}
+        """JSON for the event journal: `name`, and `didYouMean`, with a `unit`, or `always` if there is one."""
+        facts = {"name": self.name, "didYouMean": self.did_you_mean, "unit": self.unit, "always": self.always}
         return {key: value for key, value in facts.items() if value is not None}
 
     def in_words(self) -> str:
         """For people, in printable ASCII: `"callback_url" is ignored; did you mean "callbackUrl"?`"""
         hint = "" if self.did_you_mean is None else f"; did you mean {_string(self.did_you_mean)}?"
+        if self.unit is not None:
+            hint += f" It is in {self.unit}" + (f" ({self.conversion})" if self.conversion else "")
         if self.always is not None:
             hint = f"; it is always {_string(self.always)}"
         return f"{_string(self.name)} is ignored{hint}"
 
 
-def ignored_fields(operation: Operation, sent: Mapping[str, Any], known: Iterable[str]) -> tuple[IgnoredField, ...]:
-    """The names in `sent` that are not `known` to the operation, in the order of the request.
+def ignored_fields(
+    operation: Operation, sent: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]
+) -> tuple[IgnoredField, ...]:
+    """The names in `sent` that are not `known` to the operation, schemas by name, in the order of the request.
 
     Of more than 64 only the first 64 have `did_you_mean`.
     """
-    names = dict.fromkeys(known)
-    unused = [name for name in names if name not in sent]
+    unused = {name: schema for name, schema in known.items() if name not in sent}
     constants = _constants(operation)
     found: list[IgnoredField] = []
     for name, value in sent.items():
-        if name not in names:
+        if name not in known:
             fixed = constants.get(name)
             always = None if fixed is None or value == fixed else fixed
             compared = len(found) < _MAX_COMPARED and always is None
-            found.append(IgnoredField(_cut(name), closest(name, unused) if compared else None, always))
+            meant = meant_field(name, unused) if compared else None
+            hints = (None, always) if meant is None else (meant.name, always, meant.unit or None, meant.conversion)
+            found.append(IgnoredField(_cut(name), *hints))
     return tuple(found)
 
 

@@ -32,7 +32,8 @@ from leyden.server.http.validation import (
     plain_name,
     read_parameter,
     undeclared_fields,
-    unknown_name,
+    unknown_parameter,
+    with_properties,
 )
 
 JSON = "application/json"
@@ -60,7 +61,10 @@ class RequestParser:
         self._operation = operation
         self._depth_limit = depth_limit
         self._body = operation.body
-        self._body_properties = () if operation.body is None else tuple(operation.body.properties)
+        self._body_properties: Mapping[str, Any] = {}
+        if operation.body is not None:
+            schemas = with_properties(operation.body.rule.schema).get("properties", {})
+            self._body_properties = {name: schemas.get(name, {}) for name in operation.body.properties}
         self._body_names = frozenset(self._body_properties)
         self._ignores_fields = (
             not operation.refuses_body
@@ -69,7 +73,8 @@ class RequestParser:
         )
         self._path = [(p.name, p.rule) for p in operation.parameters if p.location == "path"]
         self._query = [parameter for parameter in operation.parameters if parameter.location == "query"]
-        self._query_names = {parameter.name for parameter in self._query}
+        self._query_schemas = {parameter.name: parameter.rule.schema for parameter in self._query}
+        self._query_names = frozenset(self._query_schemas)
         self._has_key = any(parameter.name == "Idempotency-Key" for parameter in operation.parameters)
         self._ignores_key = operation.method in {"post", "patch"} and not self._has_key
         self._headers = [(p.name.lower().encode(), p) for p in operation.parameters if p.location == "header"]
@@ -180,7 +185,7 @@ class RequestParser:
             _parse_parameter(parameter, texts.get(parameter.name), query, errors)
         if self._query_names.issuperset(texts):
             return query, ()
-        return query, ignored_fields(self._operation, texts, [parameter.name for parameter in self._query])
+        return query, ignored_fields(self._operation, texts, self._query_schemas)
 
     def _query_texts(self, query_string: bytes, errors: list[FieldError]) -> dict[str, str]:
         """The texts by name. Names that are ignored are among them."""
@@ -199,7 +204,7 @@ class RequestParser:
             elif name in self._query_names:
                 texts[name] = text
             else:
-                detail = unknown_name(name, self._query_names, "a parameter of this operation")
+                detail = unknown_parameter(name, self._query_schemas)
                 errors.append(FieldError(pointer, detail))
         return texts
 

@@ -17,6 +17,12 @@ _LOCAL = ("localhost", "127.", "[::1]")
 _PORT = re.compile(r":?([1-9][0-9]{0,4})(?=[/?#]|$)")  # alone, in the place of the host
 _NUMBER_HOST = re.compile(r"https?://[0-9]+(?=[:/?#]|$)", re.IGNORECASE)  # an address in a form that nobody means
 _ALLOWED = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")  # in paths and queries (RFC 3986)
+# Schemes of URLs without `//`. Of these a host can have the name of those in the second group, before a port.
+_OTHER_SCHEME = re.compile(
+    r"(?:(javascript|vbscript|mailto)|(data|tel|sms|file|blob|about|urn|lightning|bitcoin|lnurlp?|ftps?|wss?))"
+    r":(?!//)(?(2)(?![0-9]{1,5}(?:[/?#]|$)))",
+    re.IGNORECASE,
+)
 # IDNA 2003, which Python has, and IDNA 2008 disagree about these: no form is proposed for them.
 _DEVIATIONS = re.compile("[\u00df\u03c2\u200c\u200d]")
 
@@ -27,6 +33,8 @@ def url_correction(url: str, accepts: Callable[[str], bool], shown: Callable[[st
     if outer := _outer_space(url):
         return f"leave out the {outer}"
     scheme, separator, rest = url.partition("://")
+    if other := _OTHER_SCHEME.match(url):
+        return _only_http(other[1] or other[2], shown)
     candidate = intended_url(url)
     if candidate != url and accepts(candidate) and not _NUMBER_HOST.match(candidate):
         is_host_added = "localhost" in candidate and "localhost" not in url.lower()
@@ -36,11 +44,15 @@ def url_correction(url: str, accepts: Callable[[str], bool], shown: Callable[[st
             return "the host is missing"
         return "begin it with https:// or http://" if candidate.partition("://")[2] else "the host is missing"
     if scheme.lower() not in {"http", "https"}:
-        return f"the scheme is {shown(scheme)}, and only http and https are allowed"
+        return _only_http(scheme, shown)
     authority = re.split("[/?#]", rest)[0]
     if "@" in authority:
         return "leave out the user name and the password"
     return _authority_correction(authority, shown) or _tail_correction(url, rest[len(authority) :], shown)
+
+
+def _only_http(scheme: str, shown: Callable[[str], str]) -> str:
+    return f"the scheme is {shown(scheme)}, and only http and https are allowed"
 
 
 def intended_url(text: str) -> str:
@@ -90,12 +102,23 @@ def _authority_correction(authority: str, shown: Callable[[str], str]) -> str:
         if not _is_ipv6(address):
             return f"{shown(address)} is not an IPv6 address"
         return "" if not port else _port_correction(port)
-    if authority.count(":") > 1 and _is_ipv6(authority):
-        return f"write the IPv6 address in brackets, {shown(f'[{authority}]')}"
+    if authority.count(":") > 1 and (forms := _in_brackets(authority)):
+        return f"write the IPv6 address in brackets, {', or '.join(shown(form) + what for form, what in forms)}"
     host, colon, port = authority.partition(":")
     if not host:
         return "the host is missing"
     return _host_correction(host, shown) or (_port_correction(colon + port) if colon else "")
+
+
+def _in_brackets(authority: str) -> list[tuple[str, str]]:
+    """What an IPv6 address without brackets can mean: with its last group as a port, or as a part of the address. Each
+    with its condition; empty if it is no address."""
+    address, _, port = authority.rpartition(":")
+    is_port = re.fullmatch("[1-9][0-9]{0,4}", port) is not None and int(port) <= 65_535
+    with_port = [(f"[{address}]:{port}", f" if {port} is the port")] if is_port and _is_ipv6(address) else []
+    whole = [(f"[{authority}]", " if there is no port")] if _is_ipv6(authority) else []
+    forms = with_port + whole
+    return forms if len(forms) > 1 else [(form, "") for form, _ in forms]
 
 
 def _host_correction(host: str, shown: Callable[[str], str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -10,7 +11,7 @@ from leyden.server.contract.json_pointer import child, descendant
 from leyden.server.contract.types import Body, Parameter, Path, Rule
 from leyden.server.errors import FieldError
 from leyden.server.http.corrections import correction, received, shown, without_passwords
-from leyden.server.spelling import closest
+from leyden.server.http.field_names import meant_field
 
 _MAX_LENGTH = 300
 _MAX_ERRORS = 20
@@ -95,10 +96,12 @@ def _values_at(value: Any, path: Path, pointer: str = "") -> Iterator[tuple[str,
         yield from _values_at(value[path[0]], path[1:], f"{pointer}/{path[0]}")
 
 
-def unknown_name(name: str, known: Iterable[str], kind: str) -> str:
-    """The detail of an error for a name that is not known. `kind` says what it is not, such as `a parameter of ...`."""
-    near = closest(name, known)
-    return f"{plain_name(name)} is not {kind}: " + ("leave it out" if near is None else f"did you mean {near}?")
+def unknown_parameter(name: str, known: Mapping[str, Mapping[str, Any]]) -> str:
+    """The detail of an error for a query parameter that is not `known`, schemas by name."""
+    meant = meant_field(name, known)
+    return f"{plain_name(name)} is not a parameter of this operation: " + (
+        "leave it out" if meant is None else meant.question()
+    )
 
 
 def plain_name(name: str) -> str:
@@ -122,19 +125,22 @@ def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldEr
     names = [str(step) for step in path]
     pointer = descendant(root, names)
     kind = error.kind.name
-    known = _with_properties(_schema_at(rule.schema, names)).get("properties", {})
+    known = with_properties(_schema_at(rule.schema, names)).get("properties", {})
     if kind == "required":
         name = error.kind.property
         expect = _schema_at(rule.schema, [*names, name]).get("x-expect")
         detail = f"{name} is missing" + (f"; send {expect}" if expect else "")
-        others = (one for one in list(error.instance)[:_MAX_ERRORS] if one not in known)
-        other = next((one for one in others if closest(one, [name])), None)
-        if other is not None:
-            detail += f"; received {plain_name(other)}: did you mean {name}?"
+        unused = {one: schema for one, schema in known.items() if one not in error.instance}
+        for other in [one for one in error.instance if one not in known][:_MAX_ERRORS]:
+            meant = meant_field(other, unused)
+            if meant is not None and meant.name == name:
+                guess = meant.question(error.instance[other], partial(_accepts, rule, value, [*path, name]))
+                detail += f"; received {plain_name(other)}: {guess}"
+                break
         return [FieldError(f"{pointer}/{name}", detail[:_MAX_LENGTH])]
     if kind == "additionalProperties":
         return [
-            FieldError(child(pointer, name)[:_MAX_LENGTH], _unknown_field(name, known))
+            FieldError(child(pointer, name)[:_MAX_LENGTH], _unknown_field(rule, value, path, name, known)[:_MAX_LENGTH])
             for name in error.kind.unexpected[:_MAX_ERRORS]
         ]
     branch = _object_branch(error)
@@ -152,12 +158,18 @@ def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldEr
     return [FieldError(pointer[:_MAX_LENGTH], detail[:_MAX_LENGTH])]
 
 
-def _unknown_field(name: str, known: Mapping[str, Any]) -> str:
-    """The detail about a field that is not `known`: a field that has the name in another interface is meant first."""
-    meant = next((one for one, schema in known.items() if name in schema.get("x-other-names", ())), None)
-    if meant is None:
-        return unknown_name(name, known, "a field of this object")
-    return f"{plain_name(name)} is not a field of this object: did you mean {meant}?"
+def _unknown_field(rule: Rule, value: Any, path: list[Any], name: str, known: Mapping[str, Any]) -> str:
+    """The detail about a field that is not `known`. No field that the object has already is proposed, and a field
+    without which the object were empty is not to be left out: an empty object is another request."""
+    sent = _at(value, path)
+    meant = meant_field(name, {one: schema for one, schema in known.items() if one not in sent})
+    if meant is not None:
+        mend = meant.question(sent[name], partial(_accepts, rule, value, [*path, meant.name]))
+    elif not path and known and not any(one in known for one in sent):
+        mend = f"its fields are {', '.join(known)}; check the path too, because nothing else was sent"
+    else:
+        mend = "leave it out"
+    return f"{plain_name(name)} is not a field of this object: {mend}"
 
 
 def _object_branch(error: Any) -> list[Any] | None:
@@ -178,7 +190,7 @@ def _schema_at(schema: Mapping[str, Any], names: list[str]) -> Mapping[str, Any]
     """The schema of the value at a path, through the one alternative with properties where there are alternatives;
     empty where the spec says nothing about it."""
     for name in names:
-        known = _with_properties(schema)
+        known = with_properties(schema)
         others = schema.get("items", known.get("additionalProperties"))
         beneath = known.get("properties", {}).get(name, others)
         if not isinstance(beneath, Mapping):
@@ -187,7 +199,7 @@ def _schema_at(schema: Mapping[str, Any], names: list[str]) -> Mapping[str, Any]
     return schema
 
 
-def _with_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema, or the one alternative of it that has properties."""
     found = [one for one in schema.get("anyOf", ()) if isinstance(one, Mapping) and "properties" in one]
     return found[0] if "properties" not in schema and len(found) == 1 else schema
@@ -221,5 +233,5 @@ def _replaced(value: Any, path: list[Any], candidate: Any) -> Any:
     if not path:
         return candidate
     copy = value.copy()
-    copy[path[0]] = _replaced(value[path[0]], path[1:], candidate)
+    copy[path[0]] = _replaced(value[path[0]], path[1:], candidate) if path[1:] else candidate
     return copy

@@ -17,8 +17,8 @@ from leyden.sandbox.payment_waits import wait_text
 from leyden.sandbox.session import Session
 from leyden.server.callbacks.deliveries import BLOCKED
 from leyden.server.callbacks.egress import THEN_REPLAY, before_attempt
+from leyden.server.http.field_names import meant_field
 from leyden.server.printable import printable
-from leyden.server.spelling import closest
 
 if TYPE_CHECKING:
     from leyden.lab.drawings import Drawing
@@ -31,10 +31,13 @@ def warn_about_ignored(session: Session, operation_id: str, names: Iterable[str]
     body = session.world.config.contract.operation(operation_id).body
     if body is None or body.rule.schema.get("additionalProperties") is False:  # then the service refuses them
         return
-    known = body.properties
-    for name in set(names).difference(known):
-        near = closest(name, known)
-        advice = f"write {near}" if near else f"its fields are {', '.join(known)}"
+    given, schemas = set(names), body.rule.schema.get("properties", {})
+    unused = {name: schemas.get(name, {}) for name in body.properties if name not in given}
+    for name in given.difference(body.properties):
+        meant = meant_field(name, unused)
+        advice = f"its fields are {', '.join(body.properties)}"
+        if meant is not None:
+            advice = f"write {meant.name}" + (f", {meant.in_unit}" if meant.unit else "")
         warnings.warn(f"{operation_id} has no field {printable(name[:60])} and ignores it: {advice}", stacklevel=3)
 
 

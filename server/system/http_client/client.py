@@ -17,6 +17,7 @@ from aiohttp.streams import StreamReader
 from yarl import URL
 
 from leyden.server.ports import CallbackRequest
+from leyden.server.printable import cut
 from leyden.server.system.http_client.name_lookup import PROGRESS, AttemptProgress
 
 # Headers that aiohttp adds by default: a receiver gets exactly the headers of the `CallbackRequest`, plus host,
@@ -44,13 +45,18 @@ _TOO_MANY = (
 
 # aiohttp's message for a line that is too long quotes its bytes, and does not say what it counts.
 _LONG_LINE = re.compile("Got more than ([0-9]+) bytes when reading")
+# Its message for an answer of another protocol; the parser also reads RTSP and ICE, and says so.
+_NO_HTTP = re.compile(r"Bad status line:\s*Expected HTTP/[^\n]*\s*(b['\"].*['\"])?")
 
 
 def parse_error(message: str) -> str:
     """A message of the parser of responses in words."""
     found = _LONG_LINE.match(message)
     if found is None:
-        return " ".join(message.split())
+        other = _NO_HTTP.search(message)
+        if other is not None:
+            return "the answer is not an HTTP response" + (f": it begins with {cut(other[1], 60)}" if other[1] else "")
+        return " ".join(message.split()).removesuffix(" ^")  # the sign is beneath the wrong byte, in a line of its own
     return f"more than {found[1]} bytes in the name and the value of a header, or in the reason of the status line"
 
 

@@ -95,7 +95,9 @@ def _named(
             same_letters = [KEY]
         if (meant is not None and meant not in known) or (same_letters and meant not in same_letters):
             raise ContractViolation("echo", rule, place, f"did-you-mean={same_letters or known}", text)
-        fixed = {name: value for name, value in parameters.items() if name != "did-you-mean"}
+        fixed = {name: value for name, value in parameters.items() if name not in {"did-you-mean", "unit"}}
+        if "unit" in parameters and meant is None:
+            raise ContractViolation("echo", rule, place, "unit only with did-you-mean", text)
         if fixed != ({"always": always[whole]} if whole in always else {}) or (fixed and meant is not None):
             raise ContractViolation("echo", rule, place, f"always={always.get(whole)} or did-you-mean", text)
     shown = [_serialised(name, parameters) for name, parameters in items[: len(named)]]
@@ -121,7 +123,7 @@ def named_in(text: str) -> list[dict[str, str]]:
     found, at = [], 0
     while at < len(text) and (item := _ITEM.match(text, at)) is not None and item[1] != "more":
         given = {name: _decoded(value) for name, value in _PARAMETER.findall(item[2])}
-        meant = {"didYouMean": given.get("did-you-mean"), "always": given.get("always")}
+        meant = {"didYouMean": given.get("did-you-mean"), "unit": given.get("unit"), "always": given.get("always")}
         found.append({"name": _decoded(item[1]), **{name: value for name, value in meant.items() if value is not None}})
         at = item.end()
     return found

@@ -37,7 +37,7 @@ def create(sandbox: Sandbox, **more: Any) -> LoopbackResponse:
 @pytest.mark.parametrize(("name", "meant"), [
     ("callback_url", "callbackUrl"), ("callbackURL", "callbackUrl"), ("callback", "callbackUrl"),
     ("expires_in", "expiresIn"), ("expires", "expiresIn"), ("internal-id", "internalId"), ("amount_msat", None),
-    ("webhook", None), ("unit", None),
+    ("currency", None), ("webhook", "callbackUrl"), ("unit", None),
 ])  # fmt: skip
 def test_the_response_names_an_ignored_field_and_the_one_that_was_meant(
     sandbox: Sandbox, name: str, meant: str | None
@@ -115,7 +115,7 @@ def test_of_many_names_those_with_a_hint_are_listed_and_the_others_counted(sandb
 
 
 def test_a_change_and_a_static_charge_name_them_too(sandbox: Sandbox) -> None:
-    assert header(sandbox.request("POST", "/v0/static-charges", {**TIPS, "max_slots": 3})) == '"max_slots"'
+    assert header(sandbox.request("POST", "/v0/static-charges", {**TIPS, "max_shares": 3})) == '"max_shares"'
     static = sandbox.static_charges.create(**TIPS)
     answer = sandbox.request("PATCH", f"/v0/static-charges/{static.id}", {"success_message": "Thanks", "status": "x"})
     assert header(answer) == '"success_message";did-you-mean="successMessage", "status"'

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import reduce
+from ipaddress import IPv6Address
 from itertools import product
 from typing import Any
 from urllib.parse import urlencode
@@ -136,6 +137,19 @@ FIELDS = [
     ("callbackUrl", "http://[::1]x/", "[::1]x", "only a port may follow the bracket"),
     ("callbackUrl", "http://[::1]:0/", "[::1]:0", "the port must be from 1 to 65535"),
     ("callbackUrl", "http://::1/x", "::1", 'in brackets, "[::1]"'),
+    (
+        "callbackUrl",
+        "http://::1:3000/p",
+        "::1:3000",
+        'in brackets, "[::1]:3000" if 3000 is the port, or "[::1:3000]" if there is no port',
+    ),
+    ("callbackUrl", "http://::1:30000/p", "::1:30000", 'in brackets, "[::1]:30000"'),
+    ("callbackUrl", "http://1:2:3:4:5:6:7:8:80/", ":8:80", 'in brackets, "[1:2:3:4:5:6:7:8]:80"'),
+    *(
+        ("callbackUrl", text, f'"{text}"', f'the scheme is "{text.partition(":")[0]}", and only http and https')
+        for text in ("javascript:1", "javascript:alert(1)", "mailto:a@b.example", "data:text/plain,x", "file:/tmp/x")
+    ),
+    ("callbackUrl", "data:3000/p", '"data:3000/p"', 'write "https://data:3000/p"'),
     ("callbackUrl", "http://shop.example:/x", "shop.example:", "or left out with its colon"),
     ("callbackUrl", "http://:80/x", ":80", "the host is missing"),
     ("callbackUrl", "http://shop.example/\u00e4", "shop.example", "percent-encode spaces and all characters outside"),
@@ -205,6 +219,18 @@ def test_every_url_that_is_refused_has_a_correction(url: str) -> None:
         host = re.search(r'\(IDNA\), "([^"]*)"|brackets, "([^"]*)"|no percent-encoding: write "([^"]*)"', hint)
         if host is not None:
             assert fits(f"http://{next(filter(None, host.groups()))}/"), hint
+
+
+@given(st.ip_addresses(v=6), st.integers(1, 65_535), st.booleans())
+def test_an_ipv6_address_without_brackets_gets_every_meaning(address: IPv6Address, port: int, has_port: bool) -> None:
+    schema = packaged_contract("charges").document["components"]["schemas"]["CallbackUrl"]
+    fits = re.compile(schema["pattern"]).fullmatch
+    authority = f"{address}:{port}" if has_port else str(address)
+    hint = correction(f"http://{authority}/p", schema, lambda text: fits(text) is not None)
+    forms = re.findall(r'"(\[[^"]*)"', hint)
+    assert (f"[{address}]:{port}" if has_port else f"[{address}]") in forms, hint
+    assert all(fits(f"http://{form}/p") for form in forms)
+    assert (" if there is no port" in hint) == (len(forms) == 2)
 
 
 # Everything else: method, path, headers, body -> status, parts of the text
@@ -297,6 +323,7 @@ SLIPS: list[tuple[str, str, Headers, Any, int, list[str]]] = [
     ("GET", "/sandbox/v1/sandboxes/box-1/export", KEY, None, 404, ["send it to the URL that Sandbox.serve() returns"]),
     ("GET", "/sandbox/v1/server/openapi.json", KEY, None, 404, ["send it to the URL that Sandbox.serve() returns"]),
     ("GET", "/readyz", KEY, None, 404, ["send it to the URL that Sandbox.serve() returns"]),
+    ("POST", "/sandbox/v1/pay", TYPED, {"request": "x"}, 404, ["did you mean /sandbox/v1/payments?"]),
     ("GET", "/sandbox/clock", KEY, None, 404, ["did you mean /sandbox/v1/clock?"]),
     ("GET", "/%1b%5b31m%0a", KEY, None, 404, [r'"/\u001b[31m\n"']),
     ("GET", "/v0/charges/17", KEY, None, 404, ["no resource with this id: check the key, and the id"]),
