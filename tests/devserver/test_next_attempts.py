@@ -142,3 +142,13 @@ def test_of_an_address_that_is_not_allowed_it_is_known_that_all_is_blocked(sandb
     sandbox.wallet("ana").pay(charge)
     sandbox.advance("0s")
     assert sandbox.ask("POST", WAIT, {"chargeId": charge.id, "status": "blocked"})["reached"]
+
+
+def test_a_completed_charge_with_another_payment_under_way_is_not_blocked(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").always(500)
+    charge = sandbox.charges.create(amount="21000", description="tea", callbackUrl="http://shop.localhost/hook")
+    sandbox.wallet("ana").pay(charge)
+    sandbox.wallet("bob").pay(charge, delay="1m")
+    sandbox.advance("0s")
+    note = sandbox.ask("POST", WAIT, {"chargeId": charge.id, "status": "blocked"})["note"]
+    assert note.startswith(f"no callback of Charge {charge.id} is blocked, because"), note

@@ -86,8 +86,9 @@ async def _of_resource(world: World, wanted: Mapping[str, Any]) -> str:
     service, charge_id = world.service, wanted["chargeId"]
     charge = service.charges.charges.row(charge_id)
     if charge is not None:
-        unpaid = unpaid_note(world, charge, wanted.get("event"))
-        return _unsendable(world, wanted, charge) or unpaid + _only_if(world, wanted, charge["callback_url"])
+        if unsendable := _unsendable(world, wanted, charge):
+            return unsendable
+        return unpaid_note(world, charge, wanted.get("event")) + _only_if(world, wanted, charge["callback_url"])
     initial = service.charges.lifecycle.table.initial
     filters = {"static_charge_id": charge_id, "status": initial}
     child = await _open_charge(world, filters, wanted.get("event"), wanted)
