@@ -31,7 +31,7 @@ from leyden.callbacks.fault_kinds import (
     known_names,
     with_unsent,
 )
-from leyden.callbacks.holds import Holds
+from leyden.callbacks.holds import Holds, held_until
 from leyden.callbacks.mutations import CONTENT_KINDS, SIGNATURE, STAMP, mutated, renamed, resent
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.replies import never_left
@@ -177,9 +177,16 @@ class Faults:
             self._holds.end(held)
             return None
         fault = self._fitting(_HOLDING, delivery, number) if len(self._faults) else None
-        if fault is None:
-            return None
-        return self._holds.begin(fault, delivery["id"], number)
+        return None if fault is None else self._holds.begin(fault, delivery["id"], number)
+
+    def postponing(self, delivery: DeliveryRow, number: int, due_ms: int) -> tuple[FaultRow, int] | None:
+        """The fault that will delay an attempt due at `due_ms`, if no other attempt uses it up before, and the latest
+        instant until which; None if none will, and for one that a fault has delayed already."""
+        fault = None if self.held(delivery["id"]) is not None else self._fitting(_HOLDING, delivery, number)
+        if fault is None or (fault["kind"] == "burst" and is_spent({**fault, "hits": fault["hits"] + 1})):
+            return None  # the last attempt of a burst releases it
+        until_ms = held_until(fault, due_ms)
+        return (fault, until_ms) if until_ms > due_ms else None
 
     def rate_limit(self, operation_id: str) -> Problem | None:
         """The problem 429 for a request if a `rate_limit` fault matches its operation; otherwise None. It is also None

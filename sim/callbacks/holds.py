@@ -15,6 +15,12 @@ from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
 
+def held_until(fault: FaultRow, due_ms: int) -> int:
+    """The instant until which the fault holds an attempt that is due at `due_ms`, if nothing releases it before."""
+    until = due_ms + (fault["delay_ms"] or 0)
+    return max(due_ms, fault.get("until", until)) if fault["kind"] == "burst" else until
+
+
 class Holds:
     """The attempts that the faults of one sandbox hold back.
 
@@ -75,9 +81,8 @@ class Holds:
     def begin(self, fault: FaultRow, delivery_id: str, number: int) -> int:
         """Hold an attempt that is due. Returns the instant until which it is held."""
         now = self._clock.now()
-        until = now + (fault["delay_ms"] or 0)
+        until = held_until(fault, now)
         if fault["kind"] == "burst":
-            until = max(now, fault.get("until", until))
             fault = {**fault, "until": until}
         others = [row for row in self._held if row["fault"] == fault["id"]]
         fault = with_held({**fault, "hits": fault["hits"] + 1}, 1)

@@ -123,7 +123,9 @@ def test_an_open_payment_whose_callback_cannot_be_as_awaited_does_not_hide_anoth
         sandbox.wallet("ana").scan(static, delay="1m")
         static.update(callbackUrl="http://127.0.0.1:1/hook")
         wanted: dict[str, object] = {"chargeId": static.id, "status": "blocked"}
-        assert noted(sandbox, wanted).startswith("no payment of the Static Charge is open: pay it")
+        assert noted(sandbox, wanted).startswith(
+            "the open payment of the Static Charge sends no callback that is waited for: pay it"
+        )
         sandbox.wallet("bob").scan(static, delay="1m")
         assert noted(sandbox, wanted).startswith(f"Charge {static.charges[1].id} is pending and has sent no callback")
 
@@ -137,4 +139,4 @@ def test_only_callbacks_of_the_awaited_payment_are_to_be_replayed(sandbox: Sandb
     assert noted(sandbox, {"chargeId": static.id}).endswith(", or replay those that were stopped")
     note = noted(sandbox, {"chargeId": static.charges[1].id})
     assert "has answered 410" in note
-    assert "replay" not in note
+    assert "replay those" not in note

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from leyden.callbacks.receivers import is_built_in
 from leyden.devserver.control.callbacks.unpaid_charges import events_of, maker_of
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
 from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.charges.rows import StaticChargeRow
 from leyden.world.world import World
 
@@ -52,15 +54,16 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
     ended = [row for row in rows if status != ANY and row["status"] not in (status, PENDING)]
     if len(rows) - len(ended) + is_open >= wanted["count"]:
         return None
+    of_charge = service.outbox.deliveries(charge_id)
     if is_open:  # its end sends the one callback that is left
         count = len(rows) - len(ended) + 1
         return f"a Charge sends one callback, when it ends: wait for a count of {count}"
     if ended:
         return of_ended(world, ended[-1], status)
-    start = f"the Charge is {charge['status']} and sends no {_more(rows)}"
+    start = f"the Charge is {charge['status']} and sends no {_more(of_charge)}"
     if rows:
         return f"{start}: wait for a count of {len(rows)}"
-    others = sorted({row["event"] for row in service.outbox.deliveries(charge_id)})
+    others = sorted({row["event"] for row in of_charge})
     if others:
         return f"{start}, and has none with the event {wanted['event']}: wait for {' or '.join(others)}"
     is_kept = "none is kept that it sent" if world.removed.counts()["deliveries"] else "it sent none"
@@ -78,11 +81,27 @@ def of_ended(world: World, row: DeliveryRow, status: str) -> str:
     start = f"delivery {row['id']} ended as {row['status']} and is not sent again"
     if row["status"] == BLOCKED:
         return f"{start}: {AttemptLog(row).attempts()[-1].note}"  # which says what would allow it
-    if status == BLOCKED and is_built_in(row["url"]):
-        return f"{start}, and never blocked, because its URL is a built-in receiver: wait for another Charge"
+    if never := never_blocked(world, row["url"], status):
+        return f"{start}, and never blocked, because {never}: wait for another Charge"
     if not world.service.outbox.has_rule(row):
         return f"{start}, because its callback is not in the spec: wait for another Charge"
     return f"{start}: replay it to try again{condition_of(status)}"
+
+
+def never_blocked(world: World, url: str, status: str) -> str:
+    """Why no attempt to send to this URL ends in the awaited status, if that is `blocked`; empty if one may."""
+    if status != BLOCKED:
+        return ""
+    if is_built_in(url):
+        return "only an address that is not allowed is, and its URL is a built-in receiver"
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+        is_known = host == "localhost" or parse_host_address(host) is not None
+    except ValueError:
+        return ""
+    if not is_known or world.transport.forbidden_note(url):
+        return ""  # the lookup of a name decides
+    return f"only an address that is not allowed is, and {host} is allowed"
 
 
 def condition_of(status: str) -> str:
@@ -125,8 +144,11 @@ def has_ended(world: World, static: StaticChargeRow) -> bool:
 
 def without_url(world: World, static_id: str) -> str:
     """That a Static Charge has no callbackUrl, any more or at all, and the mend."""
-    further = "further " if world.service.outbox.rows.count_with({"endpoint_id": static_id}) else ""
-    return f"it has no callbackUrl, so no {further}callback is sent: {_GIVE_URL.format(static_id)}"
+    rows = world.service.outbox.rows
+    callback = "further callback" if rows.count_with({"endpoint_id": static_id}) else "callback"
+    if rows.count_with({"endpoint_id": static_id, "status": PENDING}):
+        callback = f"{_more([{'status': PENDING}])},"
+    return f"it has no callbackUrl, so no {callback} is sent: {_GIVE_URL.format(static_id)}"
 
 
 def _ended_static_charge(world: World, wanted: Mapping[str, Any]) -> str | None:
@@ -144,6 +166,6 @@ def _ended_static_charge(world: World, wanted: Mapping[str, Any]) -> str | None:
     count = sum(service.outbox.rows.count_with({**about, **state}) for state in states)
     if count >= wanted["count"]:
         return None
-    pending = service.outbox.rows.count_with({**about, "status": PENDING})
+    pending = service.outbox.rows.count_with({"endpoint_id": charge_id, "status": PENDING})
     start = f"the Static Charge is {static['status']} and sends no {_more([{'status': PENDING}] * bool(pending))}"
     return f"{start}: wait for a count of {count}" if count else f"{start}: wait for those of another one"

@@ -72,7 +72,9 @@ def unpaid_note(world: World, charge: ChargeRow, event: str | None) -> str:
     expire = expiry_text(world, charge, "it", outlook)
     fail = "" if "closed" in charge else f"let its invoice fail (POST /sandbox/v1/charges/{charge['id']}/fail)"
     ways = ways_of(world, maker_of(charge), event, _payment(world, charge, outlook.decision), expire, fail)
-    about = f"Charge {charge['id']} is {charge['status']} and has sent no callback"
+    sent = len(world.service.outbox.deliveries(charge["id"]))  # a document of the user's own may let it send several
+    has_sent = "no callback" if not sent else "1 callback" if sent == 1 else f"{sent} callbacks"
+    about = f"Charge {charge['id']} is {charge['status']} and has sent {has_sent}"
     if ways:
         return f"{about}: {ways}"
     if completion is not None and event in _expiry_events(world, charge):

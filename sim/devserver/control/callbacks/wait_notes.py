@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from heapq import heapify, heappop
 from typing import Any, cast
 
-from leyden.callbacks import faults
-from leyden.callbacks.receivers import is_built_in
 from leyden.devserver.control.callbacks.customers import next_customer
 from leyden.devserver.control.callbacks.dead_ends import (
     ANY,
     condition_of,
     dead_end,
     has_ended,
+    never_blocked,
     of_ended,
     without_url,
 )
 from leyden.devserver.control.callbacks.new_charges import creation_text
+from leyden.devserver.control.callbacks.next_attempts import now_text, of_delivery
 from leyden.devserver.control.callbacks.scheduled_payments import (
     decision_of,
     earliest_ms,
@@ -28,21 +28,17 @@ from leyden.devserver.control.callbacks.unpaid_charges import (
     expiry_text,
     is_taken,
     maker_of,
-    never_comes,
-    never_text,
     pay_text,
     unpaid_note,
     way_of,
     ways_of,
 )
 from leyden.lightning.engine.htlc import HELD
-from leyden.server.callbacks.attempts import AttemptLog
-from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, PENDING, STOPPED, is_in_flight
+from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, PENDING, STOPPED
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import TIMER
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
-from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 _IN_FLIGHT = "in_flight"  # of a payment
@@ -55,7 +51,7 @@ def _of_latest(world: World, wanted: Mapping[str, Any], filters: Mapping[str, An
     if wanted["status"] in (PENDING, ANY) or not latest or latest[0]["status"] in (wanted["status"], PENDING):
         return ""
     ended = of_ended(world, cast(DeliveryRow, latest[0]), wanted["status"])
-    return f"{ended.removesuffix(_only_if(wanted))}; "  # the end of the note has it
+    return f"{ended.removesuffix(_only_if(world, wanted))}; "  # the end of the note has it
 
 
 async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
@@ -67,19 +63,18 @@ async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[st
     # Pending deliveries bring a match only where they match not yet.
     if wanted["status"] not in (PENDING, ANY):
         outbox = world.service.outbox
-        pending = await _next_pending(world, {**filters, "status": PENDING})
+        pending = await _next_pending(world, {**filters, "status": PENDING}, wanted["status"])
         if world.service.outbox is not outbox:
             return ""  # a reset: the caller says so
         if pending is not None:
-            return _of_delivery(world, pending, wanted["status"]) + _only_if(wanted)
+            return of_delivery(world, pending, wanted["status"]) + _only_if(world, wanted, pending["url"])
     due_ms = world.clock.next_due()
     if due_ms is not None and due_ms <= world.clock.now():  # it may change all that follows: a payer pays, for example
-        return f"an event is due{_now(world)}"
+        return f"an event is due{now_text(world)}"
     if wanted.get("chargeId") is not None:
         return await _of_resource(world, wanted) + _removed(world)
-    pending_count = world.service.outbox.rows.count_with({**filters, "status": PENDING})
-    note = await _of_any(world, wanted.get("event"), pending_count)
-    return _of_latest(world, wanted, filters) + note + _only_if(wanted) + _removed(world)
+    note = await _of_any(world, wanted)
+    return _of_latest(world, wanted, filters) + note + _only_if(world, wanted) + _removed(world)
 
 
 def _removed(world: World) -> str:
@@ -91,31 +86,40 @@ async def _of_resource(world: World, wanted: Mapping[str, Any]) -> str:
     service, charge_id = world.service, wanted["chargeId"]
     charge = service.charges.charges.row(charge_id)
     if charge is not None:
-        unpaid = unpaid_note(world, charge, wanted.get("event"))
-        return _unsendable(world, wanted, charge) or unpaid + _only_if(wanted)
+        if unsendable := _unsendable(world, wanted, charge):
+            return unsendable
+        return unpaid_note(world, charge, wanted.get("event")) + _only_if(world, wanted, charge["callback_url"])
     initial = service.charges.lifecycle.table.initial
     filters = {"static_charge_id": charge_id, "status": initial}
     child = await _open_charge(world, filters, wanted.get("event"), wanted)
     unsendable = "" if child is None else _unsendable(world, wanted, child)
     if child is not None and not unsendable:
-        return unpaid_note(world, child, wanted.get("event")) + _only_if(wanted)
+        return unpaid_note(world, child, wanted.get("event")) + _only_if(world, wanted, child["callback_url"])
     static = service.static_charges.static_charges.existing(charge_id)
     if has_ended(world, static):
         return unsendable or f"the Static Charge is {static['status']} and takes no payment: create another one"
     if static["callback_url"] is None:
-        return without_url(world, charge_id)
+        return unsendable or without_url(world, charge_id)
     if unsendable := _unsendable(world, wanted, static):
         return unsendable
     if static["status"] == service.static_charges.lifecycle.table.initial:
         customer = next_customer(world, wanted.get("event"), charge_id)
         ways = ["pay it (POST /sandbox/v1/payments)", *([] if customer is None else [customer[1]])]
-        return f"no payment of the Static Charge is open: {', or '.join(ways)}{_only_if(wanted)}"
+        count = service.charges.charges.count_with(filters)
+        which = "the open payment of the Static Charge sends no callback that is waited for"
+        if count != 1:
+            which = f"the {count} open payments of the Static Charge send no callback that is waited for"
+        start = which if count else "no payment of the Static Charge is open"
+        return f"{start}: {', or '.join(ways)}{_only_if(world, wanted, static['callback_url'])}"
     change = f"raise its allowedSlots (PATCH /v0/static-charges/{charge_id})"
     return f"the Static Charge is {static['status']} and takes no payment: {change}, or create another one"
 
 
-def _only_if(wanted: Mapping[str, Any]) -> str:
-    """What else has to be, for a callback to end in a state that is not the usual one."""
+def _only_if(world: World, wanted: Mapping[str, Any], url: str | None = None) -> str:
+    """What else has to be, for a callback to end in a state that is not the usual one. Of the callbacks to a `url` it
+    may be known."""
+    if wanted["status"] == BLOCKED and url is not None and world.transport.forbidden_note(url):
+        return "; its callback ends as blocked, because its URL leads to an address that is not allowed"
     return "" if wanted["status"] == DELIVERED else condition_of(wanted["status"])
 
 
@@ -124,37 +128,46 @@ def _unsendable(world: World, wanted: Mapping[str, Any], resource: ChargeRow | S
     url, status = resource["callback_url"], wanted["status"]
     if url is None or status == ANY:
         return ""
+    about = wanted.get("chargeId")
     static_id = resource.get("static_charge_id") or resource["id"]
     name, change = f"Charge {resource['id']}", "create another one with another callbackUrl"
-    static = world.service.static_charges.static_charges.row(static_id)
+    static, further = world.service.static_charges.static_charges.row(static_id), ""
     if static is not None:
+        further = "further " if world.service.outbox.rows.count_with({"endpoint_id": static_id}) else ""
         name = f"Static Charge {static_id}"
         if not has_ended(world, static):
             change = f"give its further payments another callbackUrl (PATCH /v0/static-charges/{static_id})"
-            if wanted["chargeId"] != static_id:
+            if about != static_id:
                 change = f"wait for another payment of it, and {change}"
     outbox = world.service.outbox
     if status != STOPPED and (static_id, url) in outbox.in_flight.disabled:
         event = {} if wanted.get("event") is None else {"event": wanted["event"]}
         # A wait for one payment of a Static Charge does not want the callbacks of the others.
-        of = {"endpoint_id" if wanted["chargeId"] == static_id else "resource_id": wanted["chargeId"], **event}
+        of = {"endpoint_id" if about == static_id else "resource_id": about or resource["id"], **event}
         replay = ", or replay those that were stopped" if outbox.rows.count_with({**of, "status": STOPPED}) else ""
-        return f"{url[:200]} has answered 410, so that no further callback of {name} is sent there: {change}{replay}"
-    if status == BLOCKED and is_built_in(url):
-        why = "only an address that is not allowed is, and its URL is a built-in receiver"
-        return f"no callback of {name} is blocked, because {why}: {change}"
+        only = f"only replays of the callbacks of {name} are sent there"
+        return f"{url[:200]} has answered 410, so that {only}: {change}{replay}"
+    if never := never_blocked(world, url, status):
+        return f"no {further}callback of {name} is blocked, because {never}: {change}"
     if status != BLOCKED and (forbidden := world.transport.forbidden_note(url)):
-        return f"each callback of {name} will be blocked: {forbidden}"
+        return f"each {further}callback of {name} will be blocked: {forbidden}"
     return ""
 
 
-async def _of_any(world: World, event: str | None, pending: int) -> str:
-    """What brings a callback with this event, of any Charge, besides those of `pending` deliveries."""
+def _may_match(world: World, wanted: Mapping[str, Any], charge: ChargeRow) -> bool:
+    """Whether a callback of this Charge may come to the state of a wait for those of any Charge."""
+    return wanted["status"] != BLOCKED or not _unsendable(world, wanted, charge)
+
+
+async def _of_any(world: World, wanted: Mapping[str, Any]) -> str:
+    """What brings a callback with the event of the wait, of any Charge, besides those that are pending."""
+    event = wanted.get("event")
     charges, initial = world.service.charges.charges, world.service.charges.lifecycle.table.initial
     unpaid = charges.counts("status").get((initial,), 0)
     customer = next_customer(world, event)
-    scheduled = await _first_payment(world, event), await _first_expiry(world, event)
-    one = await _open_charge(world, {"status": initial}, event)
+    scheduled = await _first_payment(world, wanted), await _first_expiry(world, wanted)
+    one = await _open_charge(world, {"status": initial}, event, wanted if wanted["status"] == BLOCKED else None)
+    one = one if one is None or _may_match(world, wanted, one) else None
     by_itself = min((found for found in scheduled if found is not None), default=None)
     ways = [by_itself[1]] if by_itself is not None else []
     if one is not None:
@@ -166,29 +179,53 @@ async def _of_any(world: World, event: str | None, pending: int) -> str:
         pay = "" if is_taken(decision) else pay
         now = ways_of(world, maker_of(one), event, pay, "", f"let the invoice of {name} fail ({path})")
         ways = [*filter(None, [now]), *ways]
-    are = "no delivery is" if not pending else "1 delivery is" if pending == 1 else f"{pending} deliveries are"
+    are = _pending_text(world, event)
     if ways:
         ways += [] if customer is None or (by_itself is not None and by_itself < customer) else [customer[1]]
-        have = "1 pending Charge has" if unpaid == 1 else f"{unpaid} pending Charges have"
-        return f"{are} pending, and {have} sent none: {', or '.join(ways)}"
+        charges_are = "1 Charge is" if unpaid == 1 else f"{unpaid} Charges are"
+        return f"{are}, and {charges_are} pending: {', or '.join(ways)}"
     start = "and no Charge is pending"
     if unpaid:
-        start = "and the 1 pending Charge sends none" if unpaid == 1 else f"and the {unpaid} pending Charges send none"
+        send = "the 1 pending Charge sends" if unpaid == 1 else f"the {unpaid} pending Charges send"
+        start = f"and {send} no callback{_with(event)}{' that can be blocked' if wanted['status'] == BLOCKED else ''}"
     ways = [creation_text(world, event), *([] if customer is None else [customer[1]])]
-    return f"{are} pending, {start}: {', or '.join(ways)}"
+    return f"{are}, {start}: {', or '.join(ways)}"
 
 
-async def _first_payment(world: World, event: str | None) -> tuple[int, str] | None:
+def _with(event: str | None) -> str:
+    return "" if event is None else f" with the event {event}"
+
+
+def _pending_text(world: World, event: str | None) -> str:
+    """How many deliveries with this event are pending, and how many with each of the others, with the oldest one."""
+    rows, others = world.service.outbox.rows, list[str]()
+    counts: dict[str, int] = {}
+    for (status, name), count in rows.counts("status", "event").items():
+        if status == PENDING:
+            counts[str(name)] = counts.get(str(name), 0) + count
+    number = sum(counts.values()) if event is None else counts.pop(event, 0)
+    text = f"{number or 'no'} {'deliveries' if number > 1 else 'delivery'}{_with(event)}"
+    text += f" {'are' if number > 1 else 'is'} pending"
+    for name, count in sorted(counts.items()) if event is not None else ():
+        [oldest] = rows.page_up({"status": PENDING, "event": name}, limit=1)
+        one = f"delivery {oldest['id']}{_with(name)} is"
+        others.append(one if count == 1 else f"{count} deliveries{_with(name)} are, the oldest {oldest['id']}")
+    return f"{text} ({'; '.join(others)})" if others else text
+
+
+async def _first_payment(world: World, wanted: Mapping[str, Any]) -> tuple[int, str] | None:
     """The first payment that completes a Charge which sends a callback with this event then: the instant, and what
     lets it do so."""
     charges, slices = world.service.charges.charges, world.slices()
-    initial, earliest = world.service.charges.lifecycle.table.initial, dict[str, int]()
+    event, initial, earliest = wanted.get("event"), world.service.charges.lifecycle.table.initial, dict[str, int]()
     for status in (HELD, _IN_FLIGHT):
         after = None
         while rows := world.payments.rows.page_up({"status": status}, after, _READ_AT_ONCE):
             for row in rows:
                 charge = charges.first("payment_hash", row["payment_hash"])
                 if charge is None or charge["status"] != initial or charge["callback_url"] is None:
+                    continue
+                if not _may_match(world, wanted, charge):
                     continue
                 at_ms = None if charge["id"] in earliest else earliest_ms(world, charge)
                 if at_ms is not None and ways_of(world, maker_of(charge), event, "yes", "", ""):
@@ -209,19 +246,17 @@ async def _first_payment(world: World, event: str | None) -> tuple[int, str] | N
     return found
 
 
-async def _first_expiry(world: World, event: str | None) -> tuple[int, str] | None:
+async def _first_expiry(world: World, wanted: Mapping[str, Any]) -> tuple[int, str] | None:
     """The first expiry of a Charge which sends a callback with this event then: the instant, and what lets it come."""
-    charges, slices, initial = (
-        world.service.charges.charges,
-        world.slices(),
-        world.service.charges.lifecycle.table.initial,
-    )
+    charges, slices, event = world.service.charges.charges, world.slices(), wanted.get("event")
+    initial = world.service.charges.lifecycle.table.initial
     timers = [entry for entry in world.clock.timers() if entry[3] == CHARGE_TIMER]
     heapify(timers)
     while timers:
         charge = charges.row(heappop(timers)[4])
         is_open = charge is not None and charge["status"] == initial and charge["callback_url"] is not None
-        if charge is not None and is_open and ways_of(world, maker_of(charge), event, "", "yes", ""):
+        sends = charge is not None and is_open and ways_of(world, maker_of(charge), event, "", "yes", "")
+        if charge is not None and sends and _may_match(world, wanted, charge):
             expire = expiry_text(world, charge, f"Charge {charge['id']}", outlook_of(world, charge))
             if expire:
                 return charge["expires_at"], expire
@@ -256,14 +291,17 @@ async def _open_charge(
     return held or unsendable
 
 
-async def _next_pending(world: World, filters: Mapping[str, Any]) -> DeliveryRow | None:
-    """The oldest of these pending deliveries that is in flight; if none is, the one that is due next. There may be very
-    many rows: they are read in the order of their timers, and other requests are answered in between."""
+async def _next_pending(world: World, filters: Mapping[str, Any], status: str) -> DeliveryRow | None:
+    """The oldest of these pending deliveries that is in flight and may come to this status; if none is, the one that is
+    due next. There may be very many rows: they are read in the order of their timers, and other requests are answered
+    in between."""
     outbox, slices = world.service.outbox, world.slices()
 
     def pending(delivery_id: str) -> DeliveryRow | None:
         row = outbox.delivery(delivery_id)
-        return row if row is not None and all(row.get(field) == value for field, value in filters.items()) else None
+        if row is None or never_blocked(world, row["url"], status):
+            return None
+        return row if all(row.get(field) == value for field, value in filters.items()) else None
 
     in_flight = [row for row in map(pending, tuple(outbox.in_flight.attempts)) if row is not None]
     if in_flight:
@@ -276,45 +314,6 @@ async def _next_pending(world: World, filters: Mapping[str, Any]) -> DeliveryRow
             return row
         if slices.is_over():
             await slices.pause()
-    return next(iter(outbox.rows.page_up(filters, limit=1)), None)  # it waits for another one of its Charge
-
-
-def _of_delivery(world: World, row: DeliveryRow, status: str) -> str:
-    """The next step of a pending delivery, and how to reach it. `status` is the awaited one."""
-    if not is_in_flight(row):
-        held = world.faults.held(row["id"])
-        what = f"the next attempt of delivery {row['id']}"
-        if held is not None:
-            what = f"an attempt of delivery {row['id']}, which a fault of the kind {held['kind']} delays,"
-        forbidden = world.transport.forbidden_note(row["url"])
-        if forbidden and status != BLOCKED:
-            return f"{what} will be blocked, which ends it: {forbidden}"
-        return _due(world, f"{what} is due", row["due_at"] or 0)
-    number = AttemptLog(row).attempt_count
-    what = f"attempt {number} of delivery {row['id']}"
-    for due_ms, _, _, kind, key in world.clock.timers():
-        if key == f"{row['id']}#{number}":
-            return _due(
-                world, f"{what} {'was dropped by a fault and times out' if kind == faults.TIMER else 'ends'}", due_ms
-            )
-    return f"{what} is in flight: let the receiver at {row['url'][:200]} answer, and wait again"
-
-
-def _now(world: World) -> str:
-    """That an event is due now, and what runs it."""
-    # In process nothing runs what is due on a paused clock before time is moved.
-    waits = world.clock.rate or (world.server is not None and world.server.runs_here())
-    return f" now: advance the clock by 0s{', or wait again' if waits else ''}"
-
-
-def _due(world: World, what: str, due_ms: int) -> str:
-    """The event at an instant, and how to move the clock there."""
-    clock = world.clock
-    left_ms = due_ms - clock.now()
-    if left_ms <= 0:
-        return f"{what}{_now(world)}"
-    if never_comes(due_ms):
-        return never_text(f"{what} at {to_iso(due_ms)}, which")
-    if not clock.rate:
-        return f"{what} at {to_iso(due_ms)} and the clock is paused: advance the clock"
-    return f"{what} at {to_iso(due_ms)}, in {left_ms / 1_000 / clock.rate:.1f} s: wait again, or advance the clock"
+    # It waits for a place, or for another one of its Charge.
+    waiting = (row["id"] for row in outbox.rows.page_up(filters, limit=_READ_AT_ONCE))
+    return next(filter(None, map(pending, waiting)), None)
