@@ -188,6 +188,7 @@ def check_deliveries(session: Session, charge: Charge) -> None:
                 "callback_contract", "callback-signature", where, "a webhook-id of its own", row["id"]
             )
         checks.same(delivery.body, parsed(row["body"]), "callback_contract", "callback-body", where)
+    waits_for_place = delivery.due_at is not None and delivery.due_at <= session.model.now
     expected = {
         "id": delivery.id,
         "chargeId": charge.id,
@@ -198,7 +199,7 @@ def check_deliveries(session: Session, charge: Charge) -> None:
         "createdAt": iso(delivery.created_at),
         "dueAt": None if delivery.due_at is None else iso(delivery.due_at),
         "replayedFrom": delivery.replayed_from,
-        "note": delivery.is_stopped_by_another,
+        "note": delivery.is_stopped_by_another or waits_for_place,
         "body": delivery.text,
     }
     observed = {name: value for name, value in row.items() if name != "attempts"} | {"note": bool(row["note"])}
