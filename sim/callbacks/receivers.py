@@ -273,11 +273,11 @@ class Receivers:
         if is_acknowledged(reply):
             self._posts.acknowledge(name, post.headers.get("webhook-id", ""))
         answer = answer_from(reply, name)
-        _, _, _, port, has_port, _ = url_parts(post.url)
-        if has_port:  # who writes a port may mean a program that listens there
+        parts = url_parts(post.url)
+        if parts.has_port:  # who writes a port may mean a program that listens there
             own = f"received by Leyden's own receiver {name!r}: names below .localhost lead there, whatever the port"
-            if is_allowed_port(port):
-                own = f"{own}; a program on this machine is at http://localhost:{port}"
+            if is_allowed_port(parts.port):
+                own = f"{own}; a program on this machine is at http://localhost:{parts.port}"
             answer = answer._replace(note="; ".join(filter(None, [answer.note, own])))
         answered(post, answer)
 

@@ -48,8 +48,7 @@ class Mask:
 
     def text(self, text: str) -> str:
         """A text without the secrets."""
-        plain = self._plain(text)
-        return plain if len(plain) < _MIN_LENGTH else self._encoded.text(plain)
+        return self._plain(text) if len(text) < _MIN_LENGTH else self._encoded.text(text)
 
     def _plain(self, text: str) -> str:
         for secret in self._secrets:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from leyden.callbacks.receivers import is_built_in
 from leyden.devserver.control.callbacks.unpaid_charges import events_of, maker_of
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
 from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.server.callbacks.ip_addresses import parse_host_address
+from leyden.server.callbacks.url_parts import url_parts
 from leyden.server.charges.rows import StaticChargeRow
+from leyden.server.errors import ArgumentError
 from leyden.world.world import World
 
 ANY = "any"  # the state of a wait for deliveries in any state
@@ -95,9 +95,10 @@ def never_blocked(world: World, url: str, status: str) -> str:
     if is_built_in(url):
         return "only an address that is not allowed is, and its URL is a built-in receiver"
     try:
-        host = (urlsplit(url).hostname or "").rstrip(".")
-        is_known = host == "localhost" or parse_host_address(host) is not None
-    except ValueError:
+        parts = url_parts(url)
+        host = parts.host.rstrip(".")
+        is_known = host == "localhost" or parts.address() is not None
+    except ArgumentError:
         return ""
     if not is_known or world.transport.forbidden_note(url):
         return ""  # the lookup of a name decides
