@@ -101,10 +101,13 @@ class FaultHits:
         return row is not None and any(event["event"] == APPLIED for event in row.get("events", ()))
 
     def unmet(self, delivery_id: str, number: int) -> str | None:
-        """The kind of the fault that held the attempt, and met no other, or None."""
-        row = None if self.has_effect(delivery_id, number) else self.row(delivery_id, number)
+        """The kind of the fault that held the attempt without an effect, or None. Another one may have had an effect on
+        it after that."""
+        row = self.row(delivery_id, number)
         events = row.get("events", ()) if row is not None else ()
-        return next((one["fault"] for one in events if one["event"] == UNMET and one["fault"] in HOLDING_KINDS), None)
+        met = {one["fault"] for one in events if one["event"] == APPLIED}
+        unmet = (one["fault"] for one in events if one["event"] == UNMET and one["fault"] in HOLDING_KINDS)
+        return next((kind for kind in unmet if kind not in met), None)
 
     def is_unmet(self, delivery_id: str, number: int, kind: str) -> bool:
         """Whether a fault of this kind is known to have had no effect on an attempt."""

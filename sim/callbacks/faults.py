@@ -265,12 +265,12 @@ class Faults:
 
     def attempt_note(self, delivery_id: str, number: int, attempt: Attempt) -> str:
         """The note of an attempt; of one that was dropped and has yet to time out, when it does."""
-        if (unmet := self.hits.unmet(delivery_id, number)) is not None:
-            return "; ".join(filter(None, [f"held by the fault {unmet}: nothing {WITHOUT[unmet]} it", attempt.note]))
-        if attempt.ended_at is not None or not self.hits.is_dropped(delivery_id, number):
-            return attempt.note
-        ends = [due_ms for due_ms, of, is_copy in self.waiting(delivery_id) if of == number and not is_copy]
-        return "; ".join([DROPPED, *(f"it times out at {to_iso(due_ms)}" for due_ms in ends)])
+        unmet = self.hits.unmet(delivery_id, number)
+        notes = [] if unmet is None else [f"held by the fault {unmet}: nothing {WITHOUT[unmet]} it"]
+        if attempt.ended_at is None and self.hits.is_dropped(delivery_id, number):
+            ends = [due_ms for due_ms, of, is_copy in self.waiting(delivery_id) if of == number and not is_copy]
+            notes += [DROPPED, *(f"it times out at {to_iso(due_ms)}" for due_ms in ends)]
+        return "; ".join(filter(None, [*notes, attempt.note]))
 
     def resume(self) -> None:
         """Set the timers again after a store was opened."""

@@ -327,6 +327,19 @@ def test_only_a_held_callback_that_another_one_met_counts_as_a_hit(
         assert fault["note"] == "it held 3 attempts, and nothing was sent together with 1 of them"
 
 
+@pytest.mark.parametrize("other", ["drop", "simultaneous", "duplicate", "bad_signature", "redeliver"])
+@pytest.mark.parametrize("kind", ["reorder", "burst"])
+def test_a_hold_without_effect_is_told_beside_another_fault(sandbox: Sandbox, kind: str, other: str) -> None:
+    sandbox.faults.add(kind, delay="10s", count=2)
+    sandbox.faults.add(other, count=1)
+    expiring(sandbox)
+    sandbox.run()
+    [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
+    attempt = delivery["attempts"][0]
+    assert (attempt["fault"], attempt["note"].partition(":")[0]) == (other, f"held by the fault {kind}")
+    assert ("dropped by the fault drop" in attempt["note"]) == (other == "drop")
+
+
 @pytest.mark.parametrize(("kind", "count"), [("reorder", 2), ("burst", 2), ("burst", None)])
 def test_a_hold_without_effect_is_told_as_such_everywhere(sandbox: Sandbox, kind: str, count: int | None) -> None:
     sandbox.faults.add(kind, count=count, delay="10s")

@@ -244,20 +244,23 @@ def done(sandbox: Sandbox, wanted: dict[str, object], note: str, draw: random.Ra
                 assert expired.status in ("expired", *(() if is_sure else ("completed",))), note
     if (found := re.search(r"(?:settle|fail)\b.*\(POST (\S+)\)", way)) is not None:
         sandbox.ask("POST", found[1])
+    elif way.startswith("pay the Static Charge by its LNURL"):
+        made_payment = sandbox.wallet("bob").scan(sandbox.static_charges[str(about)])
+        arrive(sandbox)
+        assert sandbox.ask("GET", f"{PAYMENTS}/{made_payment.id}")["status"] in ("succeeded", "held"), note
     elif (found := re.match(r"pay (?:it|Charge (\S+))", way)) is not None:
         name = re.search(r"Charge (\S+) is pending", note)
         one = found[1] or (name[1] if name else about)
-        statics = [static.id for static in sandbox.static_charges]
-        what = sandbox.static_charges[one] if one in statics else sandbox.charges[one]
-        wallet, amount = sandbox.wallet("bob"), re.search(r"with the amount (\d+)", way)
-        made_payment = wallet.scan(what) if one in statics else wallet.pay(what, amount=amount and amount[1])
+        amount = re.search(r"with the amount (\d+)", way)
+        made_payment = sandbox.wallet("bob").pay(sandbox.charges[str(one)], amount=amount and amount[1])
         sandbox.advance("0s")
         paid = sandbox.ask("GET", f"{PAYMENTS}/{made_payment.id}")
         travels = () if sandbox.world.engine is None else ("in_flight",)
         assert paid["status"] in ("succeeded", "held", *travels), f"{note}: {paid}"
     elif (found := re.search(r"\(PATCH (\S+)\)", way)) is not None:
         url = NETWORK if wanted["status"] == "blocked" else f"{HOOKS[0]}/{draw.random()}"
-        fields = {"allowedSlots": None} if "allowedSlots" in way else {"callbackUrl": url}
+        fields = {"allowedSlots": None} if "allowedSlots" in way else {}
+        fields |= {"callbackUrl": url} if "callbackUrl" in way or "give it one" in way else {}
         sandbox.ask("PATCH", found[1], fields)
     elif "replay those that were stopped" in way:
         body = {"status": "stopped", **({"chargeId": about} if about else {})}

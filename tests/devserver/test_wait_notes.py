@@ -99,6 +99,14 @@ def requested(sandbox: Sandbox, *, full: bool = False, of: str | None = None) ->
     return child.id
 
 
+def requested_before(sandbox: Sandbox) -> str:
+    """A Static Charge that got its callbackUrl after an invoice was requested of it."""
+    made = tips(sandbox, callbackUrl=None)
+    requested(sandbox, of=made)
+    sandbox.static_charges[made].update(callbackUrl=HOOK)
+    return made
+
+
 STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "no callbackUrl": (lambda it: charge(it, callbackUrl=None), {}, "no callbackUrl.*create it with a callbackUrl"),
     "unpaid": (charge, {}, r"is pending and has sent no callback: pay it .*, or advance the clock to 2030-\S+, when"),
@@ -163,7 +171,7 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "a Static Charge, not blocked": (
         tips, {"status": "blocked"}, r"^no callback of Static Charge \S+ is blocked, .*: give .*\(PATCH \S+\)$"
     ),
-    "an unpaid Static Charge, not delivered": (tips, {"status": "stopped"}, "pay it .*; its callback ends as stopped"),
+    "an unpaid Static Charge, not delivered": (tips, {"status": "stopped"}, "its LNURL .*; its callback ends as stopped"),
     "a retry": (lambda it: paid(it, 500), {}, r"next attempt of delivery \S+ is due at 2030-\S+ and .*paused"),
     "a replay at a time": (replayed_later, {}, r"attempt of delivery \S+ is due at 2030-01-01T11"),
     "a receiver's timeout": (lambda it: paid(it, "timeout"), {}, r"attempt 1 of \S+ \S+ ends at 2030-"),
@@ -176,8 +184,8 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
         lambda it: paid(it, fault="reorder"), {},
         r"which a fault of the kind reorder delays, is due .*advance the clock"
     ),
-    "an unpaid Static Charge": (tips, {}, r"no payment of the Static Charge is open: pay it \(POST "),
-    "a paid Static Charge": (tipped, {"count": 2}, "no payment of the Static Charge is open: pay it"),
+    "an unpaid Static Charge": (tips, {}, r"no payment of the Static Charge is open: pay the S.* by its LNURL \(POST "),
+    "a paid Static Charge": (tipped, {"count": 2}, "no payment of .* is open: pay the Static Charge by its LNURL"),
     "a full Static Charge": (
         lambda it: tipped(it, slots=1), {"count": 2}, r"disabled and takes no payment: raise its allowedSlots \(PATCH"
     ),
@@ -196,6 +204,18 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     ),
     "an open payment of a Static Charge whose endpoint answered 410": (
         lambda it: requested(it, of=tipped(it, 410)), {}, r"has answered 410, so that only replays"
+    ),
+    "a full Static Charge whose endpoint answered 410": (
+        lambda it: tipped(it, 410, slots=1), {},
+        r": give its further payments another callbackUrl and raise its allowedSlots, .* \(PATCH /v0/s\S+\), or r"
+    ),
+    "a full Static Charge without a callbackUrl": (
+        lambda it: tipped(it, slots=1, changed={"callbackUrl": None}), {"count": 2},
+        r"sent: give it one for its further payments and raise its allowedSlots, so that .* \(PATCH /v0/s\S+\)$"
+    ),
+    "a Static Charge whose open payment has no callbackUrl": (
+        requested_before, {},
+        r"^the open payment of the Static Charge sends no .*: pay the Static Charge by its LNURL \(POST \S+$"
     ),
     "a Static Charge whose callbacks are blocked": (
         lambda it: tips(it, callbackUrl="http://127.0.0.1:1/a"), {}, r"^each callback of Static .* blocked: egress-none"

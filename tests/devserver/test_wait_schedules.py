@@ -124,7 +124,7 @@ def test_an_open_payment_whose_callback_cannot_be_as_awaited_does_not_hide_anoth
         static.update(callbackUrl="http://127.0.0.1:1/hook")
         wanted: dict[str, object] = {"chargeId": static.id, "status": "blocked"}
         assert noted(sandbox, wanted).startswith(
-            "the open payment of the Static Charge sends no callback that is waited for: pay it"
+            "the open payment of the Static Charge sends no callback that is waited for: pay the S"
         )
         sandbox.wallet("bob").scan(static, delay="1m")
         assert noted(sandbox, wanted).startswith(f"Charge {static.charges[1].id} is pending and has sent no callback")

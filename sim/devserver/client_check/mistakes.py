@@ -113,14 +113,15 @@ READS_NOTHING_AS_JSON = Mistake(
 CRASHES = Mistake(
     "crashes",
     SERIOUS,
-    "ends by an exception that it does not catch when a request fails",
+    "ends by an exception that it does not catch when a request fails; where every request fails or is refused, only by"
+    " one that shows that it read a value or a body that was not there",
     "look at the status before you use a body, catch the errors of connections and of bodies that cannot be read, and"
     " treat them as a failed request",
 )
 UNHANDLED_HTTP_ERROR = Mistake(
     "unhandled-http-error",
     SERIOUS,
-    "ends by the exception for an error status, which it does not catch",
+    "ends by the exception for an error status, which it does not catch, where it should repeat the request",
     "catch the exception that your HTTP library or your own code raises for an error status, and repeat the request"
     " after 429 and 5xx",
 )

@@ -16,7 +16,7 @@ from leyden.server.errors import ArgumentError
 from leyden.world.world import World
 
 ANY = "any"  # the state of a wait for deliveries in any state
-_GIVE_URL = "give it one for its further payments (PATCH /v0/static-charges/{})"
+_GIVE_URL = "give it one for its further payments"
 _CONDITIONS = {
     DELIVERED: "ends as delivered only if its URL answers with a 2xx status",
     EXHAUSTED: "ends as exhausted only if all attempts that remain fail",
@@ -135,12 +135,25 @@ def _other_charge(world: World, static_id: str | None) -> str:
     static = world.service.static_charges.static_charges.row(static_id)
     if static is None or has_ended(world, static):
         return "wait for another Charge"
-    return f"wait for another payment of its Static Charge, and {_GIVE_URL.format(static_id)}"
+    return f"wait for another payment of its Static Charge, and {changed_for_further(world, static, _GIVE_URL)}"
 
 
 def has_ended(world: World, static: StaticChargeRow) -> bool:
     """Whether the Static Charge is in a state that it never leaves."""
     return static["status"] in world.service.static_charges.lifecycle.table.terminal
+
+
+def takes_payment(world: World, static: StaticChargeRow) -> bool:
+    """Whether an invoice of the Static Charge can be requested now."""
+    lifecycle = world.service.static_charges.lifecycle
+    return lifecycle.decide(static, "invoice_requested", world.clock.now()).to is not None
+
+
+def changed_for_further(world: World, static: StaticChargeRow, change: str) -> str:
+    """The request that changes what holds for the further payments of a Static Charge, which may have no slot left."""
+    if not takes_payment(world, static):
+        change += " and raise its allowedSlots, so that it takes another one"
+    return f"{change} (PATCH /v0/static-charges/{static['id']})"
 
 
 def without_url(world: World, static_id: str) -> str:
@@ -149,7 +162,8 @@ def without_url(world: World, static_id: str) -> str:
     callback = "further callback" if rows.count_with({"endpoint_id": static_id}) else "callback"
     if rows.count_with({"endpoint_id": static_id, "status": PENDING}):
         callback = f"{_more([{'status': PENDING}])},"
-    return f"it has no callbackUrl, so no {callback} is sent: {_GIVE_URL.format(static_id)}"
+    static = world.service.static_charges.static_charges.existing(static_id)
+    return f"it has no callbackUrl, so no {callback} is sent: {changed_for_further(world, static, _GIVE_URL)}"
 
 
 def _ended_static_charge(world: World, wanted: Mapping[str, Any]) -> str | None:

@@ -9,11 +9,13 @@ from typing import Any, cast
 from leyden.devserver.control.callbacks.customers import next_customer
 from leyden.devserver.control.callbacks.dead_ends import (
     ANY,
+    changed_for_further,
     condition_of,
     dead_end,
     has_ended,
     never_blocked,
     of_ended,
+    takes_payment,
     without_url,
 )
 from leyden.devserver.control.callbacks.new_charges import creation_text
@@ -43,6 +45,7 @@ from leyden.world.world import World
 
 _IN_FLIGHT = "in_flight"  # of a payment
 _READ_AT_ONCE = 100
+_PAY_STATIC = "pay the Static Charge by its LNURL (POST /sandbox/v1/payments)"
 
 
 def _of_latest(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
@@ -102,16 +105,17 @@ async def _of_resource(world: World, wanted: Mapping[str, Any]) -> str:
         return unsendable or without_url(world, charge_id)
     if unsendable := _unsendable(world, wanted, static):
         return unsendable
+    change = f"raise its allowedSlots (PATCH /v0/static-charges/{charge_id})"
     if static["status"] == service.static_charges.lifecycle.table.initial:
         customer = next_customer(world, wanted.get("event"), charge_id)
-        ways = ["pay it (POST /sandbox/v1/payments)", *([] if customer is None else [customer[1]])]
+        pay = _PAY_STATIC if takes_payment(world, static) else f"{change}, then {_PAY_STATIC}"
+        ways = [pay, *([] if customer is None else [customer[1]])]
         count = service.charges.charges.count_with(filters)
         which = "the open payment of the Static Charge sends no callback that is waited for"
         if count != 1:
             which = f"the {count} open payments of the Static Charge send no callback that is waited for"
         start = which if count else "no payment of the Static Charge is open"
         return f"{start}: {', or '.join(ways)}{_only_if(world, wanted, static['callback_url'])}"
-    change = f"raise its allowedSlots (PATCH /v0/static-charges/{charge_id})"
     return f"the Static Charge is {static['status']} and takes no payment: {change}, or create another one"
 
 
@@ -136,7 +140,7 @@ def _unsendable(world: World, wanted: Mapping[str, Any], resource: ChargeRow | S
         further = "further " if world.service.outbox.rows.count_with({"endpoint_id": static_id}) else ""
         name = f"Static Charge {static_id}"
         if not has_ended(world, static):
-            change = f"give its further payments another callbackUrl (PATCH /v0/static-charges/{static_id})"
+            change = changed_for_further(world, static, "give its further payments another callbackUrl")
             if about != static_id:
                 change = f"wait for another payment of it, and {change}"
     outbox = world.service.outbox
