@@ -171,7 +171,7 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "a Static Charge, not blocked": (
         tips, {"status": "blocked"}, r"^no callback of Static Charge \S+ is blocked, .*: give .*\(PATCH \S+\)$"
     ),
-    "an unpaid Static Charge, not delivered": (tips, {"status": "stopped"}, "its LNURL .*; its callback ends as stopped"),
+    "an unpaid Static Charge, not delivered": (tips, {"status": "stopped"}, "LNURL .*; its callback ends as stopped"),
     "a retry": (lambda it: paid(it, 500), {}, r"next attempt of delivery \S+ is due at 2030-\S+ and .*paused"),
     "a replay at a time": (replayed_later, {}, r"attempt of delivery \S+ is due at 2030-01-01T11"),
     "a receiver's timeout": (lambda it: paid(it, "timeout"), {}, r"attempt 1 of \S+ \S+ ends at 2030-"),

@@ -15,7 +15,8 @@ import pytest
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.payer.payment_session import PaymentSession
-from leyden.lightning.payer_models.ldk import Failure, LdkPayer, interpret
+from leyden.lightning.payer_models.ldk import LdkPayer
+from leyden.lightning.payer_models.ldk_failures import Failure, interpret
 from leyden.lightning.payer_models.ldk_scoring import (
     EMPTY,
     UNKNOWN,
@@ -230,6 +231,43 @@ def test_a_path_takes_at_most_a_quarter_of_a_channel_while_there_are_others():
     model = LdkPayer(alone)
     model.begin(session)
     assert [route.amounts[-1] for route in model.routes(session, 40_000_000)] == [40_000_000]
+
+
+@pytest.mark.parametrize("limits", [{}, {0: 500_000}, {1: 500_000}, {0: 500_000, 1: 700_000}])
+def test_a_part_below_the_minimum_of_a_channel_pays_the_difference_as_fees(limits):
+    """LDK: `update_value_and_recompute_fees`, after the value of a path was reduced (lightning/src/routing/router.rs).
+
+    The paths can carry about 29,400 and 48,804 sat of 49,000: the first one is reduced to about 200 sat.
+    """
+    engine = engine_of(
+        ("me", "b", 60_000), ("b", "c", 400_000), ("c", "shop", 400_000), ("me", "a", 99_600), ("a", "shop", 900_000)
+    )  # fmt: skip
+    policies = engine.policies
+    for edge in range(10):
+        policies.base_msat[edge], policies.ppm[edge] = 7, 100 if edge > 6 else 0
+        policies.htlc_min_msat[edge] = limits.get(edge // 2, 1)
+    model, session = LdkPayer(engine), session_of(engine, 49_000)
+    model.begin(session)
+    small, large = sorted(model.routes(session, 49_000_000), key=lambda route: route.amounts[-1])
+    assert (small.edges, large.edges) == ([0, 2, 4], [6, 8])
+    last = small.amounts[-1]
+    assert last < 1_000_000
+    assert last + large.amounts[-1] == 49_000_000
+    second = max(last + 7, limits.get(1, 1))
+    assert small.amounts == [max(second + 7, limits.get(0, 1)), second, last]
+
+
+def test_a_value_is_not_reduced_below_the_minimum_of_the_receivers_channel():
+    engine = engine_of(("me", "b", 60_000), ("b", "shop", 400_000), ("me", "a", 99_600), ("a", "shop", 900_000))
+    for edge in range(8):
+        engine.policies.ppm[edge] = 100 if edge > 4 else 0
+    engine.policies.htlc_min_msat[2] = 1_000_000
+    model, session = LdkPayer(engine), session_of(engine, 49_000)
+    model.begin(session)
+    routes = model.routes(session, 49_000_000)
+    assert sum(route.amounts[-1] for route in routes) == 49_000_000
+    assert [0, 2] in [route.edges for route in routes]
+    assert all(route.amounts[-1] >= 1_000_000 for route in routes)
 
 
 def test_a_channel_that_failed_is_not_tried_again_in_the_payment_and_a_removed_one_for_a_week():

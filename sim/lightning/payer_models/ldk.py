@@ -7,13 +7,12 @@ lightning/src/routing/router.rs         `get_route`: at first at most a quarter 
                                         19 hops; 1,008 blocks, without 80 for privacy; fees of 1 % and 50 sat; a channel
                                         that failed in a payment is not tried again in it
 lightning/src/routing/scoring.rs        see `leyden.lightning.payer_models.ldk_scoring`; amounts are those that arrive
-lightning/src/ln/onion_utils.rs         which channel a failure code concerns
 lightning/src/routing/gossip.rs         a permanent failure removes a channel or a node from the payer's graph, which
                                         forgets it after a week
 lightning-background-processor          what of an event reaches the scorer; bounds decay once in 5 minutes
 
 Historical tracking is included, because LDK's defaults use nothing else. Left out are payments that exceed the amount
-to reach a channel's minimum, and random additions to time locks.
+to reach the minimum of the receiver's channel, and random additions to time locks.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from typing import NamedTuple
 
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import GOOD, NODE, NOTHING, PERM, UPDATE, FailureCode
+from leyden.lightning.failure_codes import GOOD, NOTHING
+from leyden.lightning.payer_models.ldk_failures import interpret
 from leyden.lightning.payer_models.ldk_scoring import (
     BUCKETS,
     NEVER,
@@ -38,31 +38,15 @@ from leyden.lightning.payer_models.ldk_scoring import (
     passed_here,
     settled_here,
 )
-from leyden.lightning.payer_models.payer_model import FailedShard, PayerModel, Session
+from leyden.lightning.payer_models.payer_model import PayerModel, Session
 from leyden.lightning.routing.mission_control import FailureInterpretation
-from leyden.lightning.routing.pathfinding import Route
+from leyden.lightning.routing.pathfinding import Route, hop_fee
 
 MAX_BLOCKS, PRIVACY_BLOCKS, MAX_PATH_HOPS = 1_008, 2 * 40, 19
 MAX_PATHS, PROVISION_FACTOR, SATURATION_SHIFT = 10, 3, 2
 REMOVED_FOR_MS = 7 * 24 * 3_600_000
 _EXHAUSTED = 1 << 62
-_RECEIVER_CODES = frozenset({
-    FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, FailureCode.FINAL_INCORRECT_CLTV_EXPIRY,
-    FailureCode.FINAL_INCORRECT_HTLC_AMOUNT, FailureCode.MPP_TIMEOUT,
-})  # fmt: skip
-
-
 _Change = Callable[[Liquidity, int, int, int], Liquidity]
-
-
-class Failure(NamedTuple):
-    """What a failure says: the hop whose channel is to blame (None: none), whether the payment ends, and whether the
-    channel or the node at its end leaves the graph."""
-
-    hop: int | None
-    is_final: bool
-    removes_channel: int | None = None
-    removes_node: bool = False
 
 
 class _Label(NamedTuple):
@@ -194,8 +178,7 @@ class LdkPayer(PayerModel):
 
     def routes(self, session: Session, amount_msat: int) -> list[Route]:
         """As in `PayerModel`."""
-        payer, policies = session.payer, self.engine.policies
-        edges = self.engine.out_edges(payer)
+        payer, edges = session.payer, self.engine.out_edges(session.payer)
         search = _Search(
             session,
             amount_msat,
@@ -206,9 +189,20 @@ class LdkPayer(PayerModel):
             {edge: self.local_msat(session, edge) for edge in edges},
         )
         paths = self._selected(self._collected(search), amount_msat)
-        routes = [policies.route(path.edges, path.value_msat) for path in paths]
+        routes = [self._route(path) for path in paths]
         fees = sum(route.amounts[0] - route.amounts[-1] for route in routes)
         return routes if fees <= session.fee_limit_msat - session.fees_msat else []
+
+    def _route(self, path: _Path) -> Route:
+        """The route of a path. A channel whose minimum is more than the path carries gets its minimum, and the node
+        behind it the difference as a fee (`update_value_and_recompute_fees`)."""
+        policies, route = self.engine.policies, self.engine.policies.route(path.edges, path.value_msat)
+        edges, amounts = route.edges, route.amounts
+        for hop in range(len(edges) - 2, -1, -1):
+            carried, onward = amounts[hop + 1], edges[hop + 1]
+            sent = carried + hop_fee(carried, policies.base_msat[onward], policies.ppm[onward])
+            amounts[hop] = max(sent, policies.htlc_min_msat[edges[hop]])
+        return route
 
     def _collected(self, search: _Search) -> list[_Path]:
         """Paths that deliver the amount together, or three times as much; none if there are too few."""
@@ -284,7 +278,11 @@ class LdkPayer(PayerModel):
                 kept.append(path)
         if excess > 0:
             kept.sort(key=lambda path: (sum(self.engine.policies.ppm[edge] for edge in path.edges), -self._cost(path)))
-            kept[0] = kept[0]._replace(value_msat=kept[0].value_msat - excess)
+            least = self.engine.policies.htlc_min_msat
+            number = next((at for at, one in enumerate(kept) if one.value_msat - excess >= least[one.edges[-1]]), None)
+            if number is None:
+                return []
+            kept[number] = kept[number]._replace(value_msat=kept[number].value_msat - excess)
         merged: dict[tuple[int, ...], _Path] = {}
         for path in kept:
             same = merged.get(tuple(path.edges))
@@ -373,25 +371,6 @@ class LdkPayer(PayerModel):
             edges.append(labels[node].edge)
             node = policies.target[edges[-1]]
         return _Path(edges, label.value_msat, penalty), hit_minimum
-
-
-def interpret(shard: FailedShard) -> Failure:
-    """What LDK reads from a failure: a code of a node concerns the channel to it, others the channel after it."""
-    at, code, last = shard.reporter_hop, shard.code, len(shard.edges)
-    is_receiver = at == last
-    outgoing, incoming = min(at, last - 1), max(0, at - 1)
-    is_final = bool(code & PERM) and is_receiver
-    if code & NODE:
-        return Failure(incoming, is_final, removes_node=bool(code & PERM) and at > 0)
-    if is_receiver and code in _RECEIVER_CODES:
-        # A final code about the amount or the expiry blames the last channel; any other says that it arrived.
-        blamed = code in (FailureCode.FINAL_INCORRECT_CLTV_EXPIRY, FailureCode.FINAL_INCORRECT_HTLC_AMOUNT)
-        return Failure(incoming if blamed else None, is_final)
-    if code & PERM:
-        return Failure(outgoing, is_final, removes_channel=outgoing)
-    if code & UPDATE:
-        return Failure(outgoing, is_final)
-    return Failure(incoming, is_final, removes_node=at > 0)
 
 
 def _liquidity(fact: tuple[int, ...]) -> Liquidity:
