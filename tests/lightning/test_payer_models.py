@@ -12,7 +12,7 @@ from leyden import Sandbox
 from leyden.errors import ForkError, GraphError
 from leyden.lightning.routing.payer_names import LEYDEN, PAYER_NAMES
 from leyden.lightning.topology.graph import from_edges
-from tests.support.deep import sampled
+from tests.support.deep import deep_or, sampled
 from tests.support.network_walk import NetworkWalk
 
 MODELS = [name for name in PAYER_NAMES if name != LEYDEN]
@@ -165,3 +165,24 @@ def test_the_reason_of_a_payment_without_an_attempt_names_what_a_payer_may_avoid
         payment = pay(sandbox, "ana", 100_000)
         assert (payment.outcome, payment.row["attempts"]) == ("NO_ROUTE", [])
         assert payment.row["reason"].startswith("the payer's channel to hub was offline, and no route")
+
+
+@pytest.mark.parametrize(("payer", "fees"), [*product(PAYER_NAMES, ["2021", "2024"])])
+def test_no_payer_sends_an_amount_that_a_channel_of_the_public_graph_refuses(payer: str, fees: str) -> None:
+    """Policies and capacities are public, so that each attempt keeps them; the fees are at least those asked for."""
+    network = f"scale-free:80,fees={fees},payer={payer}"
+    with Sandbox(seed=9, start=START, network=network) as sandbox:
+        for number in range(deep_or(bounded=14, full=150)):
+            sat = (3, 700, 2_000, 40_000, 150_000, 300_000, 480_000)[number % 7]
+            pay(sandbox, f"wallet {number % 2}", sat)
+        graph, rows = sandbox.world.engine.graph, list(sandbox.world.payments.rows)
+        attempts = [each for row in rows for each in row["attempts"]]
+        assert attempts
+        for attempt in attempts:
+            assert attempt["name"] not in ("amount_below_minimum", "fee_insufficient", "incorrect_cltv_expiry")
+            asked = 0
+            for place, (channel, origin, _, amount, _) in reversed(list(enumerate(attempt["hops"]))):
+                edge = 2 * channel + (graph.names[graph.source[2 * channel]] != origin)
+                assert graph.htlc_min_msat[edge] <= amount <= graph.htlc_max_msat[edge], (attempt, place)
+                assert amount >= asked
+                asked = amount + graph.base_msat[edge] + amount * graph.ppm[edge] // 1_000_000

@@ -178,7 +178,8 @@ class LdkPayer(PayerModel):
 
     def routes(self, session: Session, amount_msat: int) -> list[Route]:
         """As in `PayerModel`."""
-        payer, edges = session.payer, self.engine.out_edges(session.payer)
+        payer, policies = session.payer, self.engine.policies
+        edges = self.engine.out_edges(payer)
         search = _Search(
             session,
             amount_msat,
@@ -186,7 +187,7 @@ class LdkPayer(PayerModel):
             self.removed(payer) | {edge >> 1 for edge in session.policy_retries},
             self.in_flight_msat(payer),
             {},
-            {edge: self.local_msat(session, edge) for edge in edges},
+            {edge: min(policies.htlc_max_msat[edge], self.local_msat(session, edge)) for edge in edges},
         )
         paths = self._selected(self._collected(search), amount_msat)
         routes = [self._route(path) for path in paths]
