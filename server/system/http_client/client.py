@@ -45,7 +45,9 @@ _TOO_MANY = (
 
 # aiohttp's message for a line that is too long quotes its bytes, and does not say what it counts.
 _LONG_LINE = re.compile("Got more than ([0-9]+) bytes when reading")
-# Its message for an answer of another protocol; the parser also reads RTSP and ICE, and says so.
+# Its message for an answer of another protocol. The parser also reads RTSP and ICE as HTTP, without a message.
+_NOT_HTTP = "the answer is not an HTTP response"
+_SHOWN = 16
 _NO_HTTP = re.compile(r"Bad status line:\s*Expected HTTP/[^\n]*\s*(b['\"].*['\"])?")
 
 
@@ -55,7 +57,7 @@ def parse_error(message: str) -> str:
     if found is None:
         other = _NO_HTTP.search(message)
         if other is not None:
-            return "the answer is not an HTTP response" + (f": it begins with {cut(other[1], 60)}" if other[1] else "")
+            return _NOT_HTTP + (f": it begins with {cut(other[1], 60)}" if other[1] else "")
         return " ".join(message.split()).removesuffix(" ^")  # the sign is beneath the wrong byte, in a line of its own
     return f"more than {found[1]} bytes in the name and the value of a header, or in the reason of the status line"
 
@@ -112,6 +114,7 @@ class _Protocol(ResponseHandler):
     _count = 0
     _header_bytes = 0
     _head_end = b""  # the last bytes of an unfinished head
+    _start = b""  # the first bytes of a head
     _body: StreamReader | None = None  # of the response that is not informational
     _after_head = 0  # bytes
     _early = b""  # what arrived before the request was written
@@ -161,12 +164,13 @@ class _Protocol(ResponseHandler):
             return
         while self._body is None and self.exception() is None:
             end = _END_OF_HEAD.search(self._head_end + data)
+            self._start = (self._start + data).lstrip(b"\r\n")[:_SHOWN]
             if end is None:
                 self._head_end = (self._head_end + data)[-2:]
                 break
             size, self._head_end = end.end() - len(self._head_end), b""
             super().data_received(data[:size])
-            data = data[size:]
+            data, self._start = data[size:], b""
         if self._body is None or not self._body.is_eof():
             self._after_head += len(data)
             super().data_received(data)
@@ -183,6 +187,9 @@ class _Protocol(ResponseHandler):
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
         """Add a response that was read."""
         if self.exception() is not None:
+            return
+        if not self._start.startswith(b"HTTP/"):
+            self._fail(f"{_NOT_HTTP}: it begins with {self._start!r}")
             return
         message = data[0]
         if not 100 <= message.code < 200:
