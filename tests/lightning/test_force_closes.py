@@ -209,6 +209,8 @@ def test_a_preimage_that_a_node_does_not_take_in_time_is_claimed_on_the_chain(sa
     first, second = htlcs_of(sandbox.world.payments)
     assert (closes[TO_SHOP].subject, closes[TO_SHOP].facts["height"]) == ("shop", second["cltv_expiry"] - 18)
     assert (closes[TO_N1].subject, closes[TO_N1].facts["height"]) == ("n1", first["cltv_expiry"] - 18)
+    assert closes[TO_SHOP].facts["because"].startswith("an HTLC with n1 was not resolved by block ")
+    assert closes[TO_N1].facts["because"].startswith("an HTLC with ana was not resolved by block ")
     conserved(sandbox)
 
 

@@ -54,3 +54,20 @@ def test_the_payers_limit_of_2016_blocks_includes_the_final_delta(delta, outcome
     assert session.outcome == outcome
     if outcome == "NO_ROUTE":
         assert "more than 2016 blocks" in payers.reasons.no_route(session, session.amount_msat)
+
+
+@pytest.mark.parametrize(("least", "hop"), [({0: 1_000_004}, 0), ({0: 1_000_003}, 3), ({2: 1_000_003}, 1)])
+def test_nobody_offers_an_htlc_below_the_minimum_of_the_channel(least, hop):
+    """BOLT 2, `update_add_htlc`: "MUST NOT offer `amount_msat` below the receiving node's `htlc_minimum_msat`". BOLT 4:
+    a forwarding node then returns `amount_below_minimum`."""
+    engine = engine_with_deltas(40, 40, 40)
+    for edge in (0, 2, 4):
+        engine.policies.base_msat[edge], engine.policies.ppm[edge] = {2: 2, 4: 1}.get(edge, 0), 0
+        engine.policies.htlc_min_msat[edge] = least.get(edge, 1)
+    returned: list[Shard] = []
+    engine.on_return = returned.append
+    engine.send(None, 0, engine.policies.route([0, 2, 4], 1_000_000), engine.block_height() + 80)
+    run(engine)
+    [shard] = returned
+    assert (shard.reporter_hop, shard.settled) == (hop, hop == 3)
+    assert shard.code == (0 if hop == 3 else FailureCode.AMOUNT_BELOW_MINIMUM)

@@ -144,6 +144,23 @@ def test_an_own_channel_to_a_peer_that_is_offline_is_not_tried(payer: str) -> No
         assert [row["route"] for row in payment.row["attempts"]] == [["near", "shop"]]
 
 
+@pytest.mark.parametrize("payer", PAYER_NAMES)
+def test_a_route_over_a_node_that_is_offline_is_tried_once_in_a_payment(payer: str) -> None:
+    ways = [
+        ("ana", "hub", 5_000_000),
+        {"a": "hub", "b": "down", "capacity_sat": 5_000_000, "base_msat": 0, "ppm": 0},
+        {"a": "down", "b": "shop", "capacity_sat": 5_000_000, "base_msat": 0, "ppm": 0},
+        {"a": "hub", "b": "up", "capacity_sat": 5_000_000, "base_msat": 1_000, "ppm": 100},
+        {"a": "up", "b": "shop", "capacity_sat": 5_000_000, "base_msat": 1_000, "ppm": 100},
+    ]
+    network = from_edges(ways, shop="shop")
+    with Sandbox(seed=1, start=START, network=network, conditions=f"ideal,payer={payer}") as sandbox:
+        sandbox.network["down"].offline()
+        payment = pay(sandbox, "ana", 100_000)
+        assert [row["name"] for row in payment.row["attempts"]] == ["unknown_next_peer", None]
+        assert payment.outcome == "SUCCEEDED"
+
+
 @pytest.mark.parametrize("payer", ["lnd", "lnd-bimodal"])
 def test_what_the_payers_own_node_answers_teaches_nothing_as_in_lnd(payer: str) -> None:
     """LND: `processPaymentOutcomeSelf` (routing/result_interpretation.go)."""

@@ -253,7 +253,7 @@ class Engine(Channels):
         """The failure code and the reason with which the source of edge `hop` refuses; None when it forwards, perhaps
         over another channel to the same peer.
 
-        The payer (hop 0) is not bound by its own policy, and sends over the channel that it chose.
+        Of its own policy the payer (hop 0) keeps the limits of an HTLC, and it sends over the channel that it chose.
         """
         policies, names = self.policies, self.graph.names
         edge, amount = shard.edges[hop], shard.amounts[hop]
@@ -264,7 +264,7 @@ class Engine(Channels):
             return FailureCode.PERMANENT_CHANNEL_FAILURE, f"{channel} is closed"
         if policies.disabled[edge]:
             return FailureCode.CHANNEL_DISABLED, f"{channel} is disabled"
-        check = policy_failure(policies, shard, hop, self.block_height(), channel) if hop else None
+        check = policy_failure(policies, shard, hop, self.block_height(), channel)
         failure = check or expiry_failure(shard, hop, self.block_height())
         if failure is not None:
             return failure
@@ -313,7 +313,7 @@ class Engine(Channels):
                 self._drop(shard, hop, offline or f"{names[down]} was offline")
                 return True
             peer = names[policies.source[edge] if shard.settled else policies.target[edge]]
-            self.force_close(edge ^ bool(shard.settled), f"{peer} had not answered about an HTLC by block {latest}")
+            self.force_close(edge ^ bool(shard.settled), f"an HTLC with {peer} was not resolved by block {latest}")
         elif is_forward:
             self._drop(shard, hop, f"the channel to {names[policies.target[edge]]} was closed")
             return True

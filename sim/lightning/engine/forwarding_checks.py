@@ -17,13 +17,16 @@ LEAST_BLOCKS = 2  # an HTLC that expires sooner than this cannot be claimed in t
 def policy_failure(
     policies: EdgePolicies, shard: Shard, hop: int, block_height: int, channel: str
 ) -> tuple[int, str] | None:
-    """The failure code and the reason of the source of edge `hop`, which is not the payer; None if all is right.
+    """The failure code and the reason of the source of edge `hop`; None if all is right. The payer (hop 0) asks itself
+    for no fee and no delta.
 
     `channel` is how the reason names the channel.
     """
     edge, amount = shard.edges[hop], shard.amounts[hop]
     if amount < policies.htlc_min_msat[edge]:
         return FailureCode.AMOUNT_BELOW_MINIMUM, f"{channel} carries at least {policies.htlc_min_msat[edge]} msat"
+    if not hop:
+        return None  # BOLT 2: no HTLC is offered below the minimum; the rest is for those who forward
     fee = hop_fee(amount, policies.base_msat[edge], policies.ppm[edge])
     # BOLT 7: the difference of the two amounts is the fee, and may not be less than asked.
     if shard.amounts[hop - 1] - amount < fee:

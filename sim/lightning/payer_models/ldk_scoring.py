@@ -35,7 +35,10 @@ EMPTY: Buckets = (0,) * BUCKETS
 
 @dataclass(frozen=True)
 class Penalties:
-    """`ProbabilisticScoringFeeParameters`, with LDK's defaults. Amounts are msat."""
+    """`ProbabilisticScoringFeeParameters`, with LDK's defaults at that commit. Amounts are msat.
+
+    The releases up to 0.2 have a fifth of them, except for what is impossible.
+    """
 
     base: int = 5_120
     base_amount: int = 655_360  # for 2^30 msat

@@ -10,8 +10,8 @@ routing/pathfind.go                 attempt cost 100 sat + 1,000 ppm, divided by
 routing/unified_edges.go, routing/bandwidth.go    the payer's own channels count with what they can send now
 routing/payment_session.go          half the amount when there is no path; a padding of 3 blocks
 
-Two things are this network's: a channel is chosen, and not a pair of nodes (nodes here forward over no other channel to
-the same peer), and a route has at most 20 hops, where LND adds up the sizes of payloads. Inbound fees do not exist.
+Two things are this network's: a route is one of channels, where LND's is one of pairs of nodes, and it has at most 20
+hops, where LND adds up the sizes of payloads. Inbound fees do not exist.
 """
 
 from __future__ import annotations

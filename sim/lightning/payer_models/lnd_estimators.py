@@ -117,7 +117,10 @@ class BimodalEstimator:
         result = results.get(to_node)
         if result is not None:
             if result.failure_at != NEVER:
-                cannot = self.cannot_send(result.failure_msat, capacity_msat, now_ms - result.failure_at)
+                # LND reads its clock anew, so that some time has passed: a failure at any amount is no 0, which would
+                # contradict a success of 0.
+                age_ms = max(1, now_ms - result.failure_at)
+                cannot = self.cannot_send(result.failure_msat, capacity_msat, age_ms)
             if result.success_at != NEVER:
                 can = self.can_send(result.success_msat, now_ms - result.success_at)
         return self.with_node(self.direct(capacity_msat, can, cannot, amount_msat), now_ms, results, to_node)
