@@ -23,6 +23,7 @@ from leyden.server.errors import ContractError
 from leyden.server.store.store import Store
 from leyden.world.config import WorldConfig, packaged_contract
 from leyden.world.loopback import send_request
+from leyden.world.reserved_paths import check_reserved
 from leyden.world.world import World
 
 _START_MS = 1_893_456_000_000
@@ -85,6 +86,7 @@ class _SameObject:
 @lru_cache(maxsize=4)
 def _try_object(given: _SameObject) -> None:
     contract = given.contract
+    check_reserved(contract)
     config = WorldConfig(contract, control=None, start_ms=_START_MS, mock_unbound=contract.mock_unbound)
     world = World(config, Store.memory())
     try:
