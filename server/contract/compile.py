@@ -14,6 +14,7 @@ from leyden.server.contract.paths import VARIABLE, check_paths
 from leyden.server.contract.schemas import Schemas, media_examples, parts, properties
 from leyden.server.contract.types import (
     EVENT_STREAM,
+    IDEMPOTENCY_KEY,
     Body,
     CallbackRule,
     Contract,
@@ -244,6 +245,8 @@ class _Compiler:
 
     def _parameter(self, node: Mapping[str, Any], location: str) -> Parameter:
         name, where = node["name"], node["in"]
+        if where == "header" and name.lower() == IDEMPOTENCY_KEY.lower():
+            name = IDEMPOTENCY_KEY  # the name of a header has no case
         at = f"{location}/parameters ({name})"
         if where not in _PLACES:
             raise contract_error(at, f"in: {where!r} is not read; use path, query or header")
@@ -280,7 +283,8 @@ class _Compiler:
                 raise contract_error(
                     f"{location} ({name})", "x-absent without a default; add the default that takes its place"
                 )
-        return Body(tuple(node["content"]), bool(node.get("required")), rule, tuple(declared), defaults, absent)
+        media_types = tuple(media_type.lower() for media_type in node["content"])
+        return Body(media_types, bool(node.get("required")), rule, tuple(declared), defaults, absent)
 
     def _replies(self, responses: Mapping[str, Any], errors_as: str, location: str) -> dict[int, ResponseRule]:
         replies: dict[int, ResponseRule] = {}

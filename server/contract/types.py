@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from leyden.server.errors import ContractError
 
 EVENT_STREAM = "text/event-stream"
+IDEMPOTENCY_KEY = "Idempotency-Key"  # the header parameter that the request pipeline reads
 
 Path = tuple[str | None, ...]  # property by property; None is each item of an array
 
