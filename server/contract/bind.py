@@ -1,7 +1,7 @@
 """Binds the document's names to functions: handlers to operations, guards and effects to lifecycle rows.
 
-A handler is a method marked `@handles(raises=..., needs=...)`. It takes a `Request` and returns the JSON body of the
-200 response.
+A handler is a method marked `@handles(raises=..., needs=..., reads=...)`. It takes a `Request` and returns the JSON
+body of the response.
 """
 
 from __future__ import annotations

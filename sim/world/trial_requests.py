@@ -25,7 +25,7 @@ from leyden.server.errors import ContractError
 from leyden.server.http.validation import read_parameter
 from leyden.server.store.store import Store
 from leyden.world.config import WorldConfig, packaged_contract
-from leyden.world.loopback import send_request
+from leyden.world.loopback import Header, send_request
 from leyden.world.reserved_paths import check_reserved
 from leyden.world.world import World
 
@@ -37,7 +37,8 @@ _VALUES: tuple[Any, ...] = (None, True, 7, -1, 10**18, 1.5, "", "7", "a text", [
 # answer does not.
 _LENGTHS = (1, 256, 640, 1_001, 5_001)
 _NUMBERS = (0, 2**31 - 1, 2**31, 10**11, 2**53)
-_DIGITS = (*("1" + "0" * zeros for zeros in range(10)), "9", "500000000", "500000001", "9" * 19, "1" + "0" * 20)
+_DIGITS = ("1", "9", "1" + "0" * 9, "500000001", "9" * 19, "1" + "0" * 20)
+_AMOUNTS = (*("1" + "0" * zeros for zeros in range(3, 9)), "500000000")  # of the bounds of the packaged document
 _BODIES: Mapping[str, dict[str, Any]] = {
     "createCharge": {"amount": "1000", "description": "Trial"},
     "createStaticCharge": {"minAmount": "1000", "maxAmount": "9000", "description": "Trial"},
@@ -120,9 +121,10 @@ class _Trial:
         for operation in operations:
             for body in self._bodies(operation):
                 self._request(operation, body)
-            limit = next((one for one in operation.parameters if one.name == "limit"), None)
-            for number in () if limit is None else _LIMITS:
-                self._request(operation, None, f"?limit={number}", is_valid=limit.rule.validator.is_valid(number))
+            for limit in (one for one in operation.parameters if one.name == "limit"):
+                for number in _LIMITS:
+                    allowed = limit.rule.validator.is_valid(number)
+                    self._request(operation, None, f"?limit={number}", is_valid=allowed)
         self._events()
 
     def _bodies(self, operation: Operation) -> Iterator[Any]:
@@ -152,6 +154,7 @@ class _Trial:
         numbers = set(_bounds(self.contract.document, ("minimum", "maximum")))
         lengths = set(_bounds(self.contract.document, ("minLength", "maxLength")))
         yield from _DIGITS
+        yield from _AMOUNTS if name.lower().endswith("amount") else ()
         yield from sorted({*_NUMBERS, *numbers, *(bound + 1 for bound in numbers)})
         start, end = _PARTS.get(name, ("", ""))
         for length in sorted({*_LENGTHS, *lengths, *(bound + 1 for bound in lengths)}):
@@ -191,7 +194,10 @@ class _Trial:
         """Send one request; `is_valid` says whether the document allows it. Returns the body of a success, and {} for
         another status."""
         header = self.world.service.pipeline.api_key_header
-        headers = ((header, self.world.config.api_key.encode("latin-1")), (b"content-type", b"application/json"))
+        headers: tuple[Header, ...] = (
+            (header, self.world.config.api_key.encode("latin-1")),
+            (b"content-type", b"application/json"),
+        )
         is_static = "tatic" in operation.operation_id or operation.errors_as == "lnurl"
         path = operation.path
         for parameter in operation.parameters:
