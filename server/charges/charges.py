@@ -11,6 +11,7 @@ from leyden.server.charges.lists import CHARGE, RemovedHint, by_keep, page, remo
 from leyden.server.charges.request_values import CHARGE_READS, ID_READS, PAGE_READS, amount_field, whole_field
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow, charge_summary
 from leyden.server.charges.wire_model import (
+    CHARGE_NAMES,
     charge_callback,
     charge_resource,
     echo,
@@ -28,8 +29,6 @@ from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
 TIMER = "charge_expiry"
-
-_HANDLED = frozenset({"amount", "description", "internalId", "callbackUrl", "expiresIn", "id", "status", "invoice"})
 
 
 class ChargeService:
@@ -54,7 +53,7 @@ class ChargeService:
         self._node = node
         self._outbox = outbox
         self._new_id = new_id
-        self._echoed = echoed_names(contract, "createCharge", _HANDLED)
+        self._echoed = echoed_names(contract, "createCharge", CHARGE_NAMES)
         self._static_charge_path = contract.path("getStaticChargeDetails", "")
         self._charge_rule = _rule(contract, "createCharge")
         self._static_charge_rule = _rule(contract, "createStaticCharge")
@@ -95,6 +94,7 @@ class ChargeService:
         raises=(InvalidRequest, StorageUnavailable),
         needs=("key", "body.amount", "body.description", "body.expiresIn"),
         reads=CHARGE_READS,
+        computes=CHARGE_NAMES,
     )
     def create_charge(self, request: Request) -> dict[str, Any]:
         """Issue an invoice and store a pending Charge."""

@@ -18,7 +18,14 @@ from leyden.server.charges.request_values import (
     whole_field,
 )
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
-from leyden.server.charges.wire_model import charge_resource, echo, echoed_names, envelope, static_charge_resource
+from leyden.server.charges.wire_model import (
+    STATIC_CHARGE_NAMES,
+    charge_resource,
+    echo,
+    echoed_names,
+    envelope,
+    static_charge_resource,
+)
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import Contract, LifecycleTable
 from leyden.server.errors import Conflict, FieldError, InvalidRequest, NotFound, SemanticConflict, StorageUnavailable
@@ -39,7 +46,6 @@ _ROW_NAMES = {
     "internalId": "internal_id",
     "callbackUrl": "callback_url",
 }
-_HANDLED = frozenset(_ROW_NAMES) | {"expiresIn", "identifier", "id", "status", "invoice", "slots"}
 
 
 class StaticChargeService:
@@ -66,8 +72,8 @@ class StaticChargeService:
         self.public_url = public_url
         self._charge_path = contract.path("getChargeDetails", "")
         self._lnurl_path = contract.path("getPayRequest", "/lnurlp/{id}")
-        self._echoed = echoed_names(contract, "createStaticCharge", _HANDLED)
-        self._editable = echoed_names(contract, "updateStaticCharge", _HANDLED)
+        self._echoed = echoed_names(contract, "createStaticCharge", STATIC_CHARGE_NAMES)
+        self._editable = echoed_names(contract, "updateStaticCharge", STATIC_CHARGE_NAMES)
         indexes = ("project", "internal_id", "status", "user")
         self.static_charges = cast(
             TypedTable[StaticChargeRow], store.table("static_charges", key="id", indexes=indexes)
@@ -98,6 +104,7 @@ class StaticChargeService:
         raises=(InvalidRequest, SemanticConflict, Conflict, StorageUnavailable),
         needs=("key", "body.minAmount", "body.maxAmount", "body.description"),
         reads=STATIC_CHARGE_READS,
+        computes=STATIC_CHARGE_NAMES,
     )
     def create_static_charge(self, request: Request) -> dict[str, Any]:
         """Store an active Static Charge and return its LNURL."""
@@ -138,6 +145,8 @@ class StaticChargeService:
         raises=(InvalidRequest, NotFound, SemanticConflict, Conflict, StorageUnavailable),
         needs=("key", "path.id"),
         reads={**ID_READS, **CHANGES_READS},
+        computes=STATIC_CHARGE_NAMES,
+        is_partial=True,
     )
     def update_static_charge(self, request: Request) -> dict[str, Any]:
         """Change the fields in the request; the LNURL does not change. More `allowedSlots` can make it active again."""

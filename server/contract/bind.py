@@ -40,6 +40,8 @@ def handles(
     raises: tuple[type[Problem], ...] = (),
     needs: tuple[str, ...] = (),
     reads: Mapping[str, str] | None = None,
+    computes: frozenset[str] = frozenset(),
+    is_partial: bool = False,
     recorded: bool = True,
 ) -> Callable[[_F], _F]:
     """Mark a method as the handler of an operation. Its name is the operationId in snake_case.
@@ -48,13 +50,17 @@ def handles(
     are the values that it always reads, such as `path.id`, `query.limit`, `body.amount`, and `key` for the API key's
     project; the operation must declare each as required or with a default. `reads` are all values that it reads with
     the JSON types that it expects, `{"query.limit": "integer"}`; without it an edited document is not held to them
-    (`leyden.server.contract.served`). The event journal gets an entry of each request if they are `recorded`.
+    (`leyden.server.contract.served`). `computes` are the properties of the answered resource that no request sets by
+    itself. A change `is_partial` if a field that a request leaves out keeps its value. The event journal gets an entry
+    of each request if they are `recorded`.
     """
 
     def mark(handler: _F) -> _F:
         handler.raises = raises  # type: ignore[attr-defined]
         handler.needs = needs  # type: ignore[attr-defined]
         handler.recorded = recorded  # type: ignore[attr-defined]
+        handler.computes = computes  # type: ignore[attr-defined]
+        handler.is_partial = is_partial  # type: ignore[attr-defined]
         if reads is not None:
             handler.reads = reads  # type: ignore[attr-defined]
         return handler
@@ -203,7 +209,8 @@ def _check_needs(operation: Operation, handler: Handler) -> None:
                 )
             continue
         if place == "body":
-            there = body is not None and (name in body.defaults or always_there(body.rule.schema, name))
+            is_sent = body is not None and body.required and always_there(body.rule.schema, name)
+            there = is_sent or (body is not None and name in body.defaults)
         else:
             there = need in given
         if not there:

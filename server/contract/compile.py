@@ -15,6 +15,7 @@ from leyden.server.contract.schemas import Schemas, media_examples, parts, prope
 from leyden.server.contract.types import (
     EVENT_STREAM,
     IDEMPOTENCY_KEY,
+    TOKEN,
     Body,
     CallbackRule,
     Contract,
@@ -254,6 +255,8 @@ class _Compiler:
             raise contract_error(at, "a path parameter is always there; add required: true")
         if where == "header" and name.lower() in _IGNORED_HEADERS:
             raise contract_error(at, "this header is read by the protocol and cannot be a parameter; leave it out")
+        if where == "header" and not TOKEN.fullmatch(name):
+            raise contract_error(at, "no header has such a name; write letters, digits and hyphens")
         rule = self._schemas.rule(node["schema"], f"{at}/schema")
         named = rule.schema.get("type")
         types = [kind for kind in (named if isinstance(named, list) else [named]) if kind != "null"]

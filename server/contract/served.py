@@ -13,12 +13,13 @@ from typing import Any
 from leyden.server.contract.bind import Handler, problems_before_handler
 from leyden.server.contract.json_pointer import contract_error, descendant
 from leyden.server.contract.schemas import Schemas, value_types
-from leyden.server.contract.types import EVENT_STREAM, IDEMPOTENCY_KEY, WALLET_STATUSES, Contract, Operation
+from leyden.server.contract.types import EVENT_STREAM, IDEMPOTENCY_KEY, TOKEN, WALLET_STATUSES, Contract, Operation
 from leyden.server.errors import ContractError, FieldError, Problem, StorageUnavailable, TooManyRequests
 
+_VALUES = frozenset({"const", "enum", "default", "examples"})  # keywords that hold values, and no schemas
 _WITH_FIELDS = frozenset({400, 409, 500})
 _LNURL_ERROR = {"status": "ERROR", "reason": "a text"}
-_TOKEN, _VISIBLE = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"), re.compile(r"[!-~]+(?:[ \t]+[!-~]+)*")
+_VISIBLE = re.compile(r"[!-~]+(?:[ \t]+[!-~]+)*")
 # Headers that the HTTP server writes itself, or that OpenAPI says to ignore.
 _OF_SERVER = frozenset({
     "content-type", "content-length", "transfer-encoding", "connection", "keep-alive", "upgrade", "trailer", "te",
@@ -29,9 +30,14 @@ _OF_SERVER = frozenset({
 def check_served(contract: Contract, handlers: Mapping[str, Handler]) -> None:
     """Raises `ContractError` for a value that the document allows and its handler does not read, and for an answer that
     the document promises and no code gives, or that the document excludes and the code gives."""
+    for index, server in enumerate(contract.document.get("servers", ())):
+        url: str = server["url"]
+        if "//" not in url and url.strip("./"):
+            raise contract_error(f"#/servers/{index}/url", "the paths are served at the root; write / as the URL")
     schemas = Schemas(contract.document, "#", is_checked=True)
     for name, operation in contract.operations.items():
         check_reads(operation, handlers[name])
+        _check_directions(operation)
         _check_statuses(operation)
         _check_errors(operation, handlers[name])
         _check_headers(operation, handlers[name], contract, schemas)
@@ -58,6 +64,11 @@ def check_reads(operation: Operation, handler: Handler) -> None:
         raise contract_error(
             _at(operation, "requestBody"), f"the body is one JSON object, not {_listed(others)}; write type: object"
         )
+    if getattr(handler, "is_partial", False) and operation.body.defaults:
+        name = next(iter(operation.body.defaults))
+        raise contract_error(
+            _at(operation, f"requestBody ({name})"), "a field that is left out keeps its value; leave the default out"
+        )
     for name in operation.body.properties:
         expected = reads.get(f"body.{name}")
         if expected is not None and (more := value_types(schema, name) - set(expected.split())):
@@ -74,7 +85,8 @@ def unread(contract: Contract, handlers: Mapping[str, Handler]) -> list[str]:
         reads = _reads(handler)
         declared = [f"{one.location}.{one.name}" for one in operation.parameters]
         if operation.body is not None:
-            declared += [f"body.{one}" for one in operation.body.properties if one not in operation.echoed]
+            echoed = {*operation.echoed} - getattr(handler, "computes", frozenset())
+            declared += [f"body.{one}" for one in operation.body.properties if one not in echoed]
         found = [one for one in declared if one not in reads]
         if found:
             texts.append(
@@ -94,6 +106,27 @@ def _unread(operation: Operation, at: str, name: str, expected: str, found: Iter
         f"{operation.handler_name} reads {name} as {_listed(expected.split())}, and the document allows"
         f" {_listed(found)} too; change its type",
     )
+
+
+def _check_directions(operation: Operation) -> None:
+    """No field of a request is for responses only, and none of a response for requests only."""
+    if operation.body is not None and _has(operation.body.rule.schema, "readOnly"):
+        raise contract_error(_at(operation, "requestBody"), "has a field with readOnly, which is read; leave that out")
+    for status, response in operation.responses.items():
+        if response.rule is not None and _has(response.rule.schema, "writeOnly"):
+            raise contract_error(
+                _at(operation, "responses", str(status)), "has a field with writeOnly, which is sent; leave that out"
+            )
+
+
+def _has(schema: Any, keyword: str) -> bool:
+    """Whether a schema or one below it has the keyword with true."""
+    if isinstance(schema, list):
+        return any(_has(one, keyword) for one in schema)
+    if not isinstance(schema, Mapping):
+        return False
+    below = (value for key, value in schema.items() if key not in _VALUES)
+    return schema.get(keyword) is True or any(_has(one, keyword) for one in below)
 
 
 def _check_statuses(operation: Operation) -> None:
@@ -147,7 +180,7 @@ def _check_headers(operation: Operation, handler: Handler, contract: Contract, s
             at = _at(operation, "responses", str(status), "headers", name)
             header, low = schemas.resolve(reference), name.lower()
             constant = schemas.inline(header["schema"]).get("const")
-            if low in _OF_SERVER or not _TOKEN.fullmatch(name):
+            if low in _OF_SERVER or not TOKEN.fullmatch(name):
                 raise contract_error(at, "a document cannot declare this header; leave it out")
             if low in sent:
                 is_always, sample = sent[low]

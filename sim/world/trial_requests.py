@@ -207,7 +207,9 @@ class _Trial:
                 path = path.replace(f"{{{parameter.name}}}", values.get(parameter.name, resource_id))
         query = query or _QUERIES.get(operation.operation_id, "")
         given = self._required(operation, query)
-        query += "".join(f"{'&' if query else '?'}{name}={text}" for where, name, text in given if where == "query")
+        query += "".join(
+            f"{'&' if query else '?'}{quote(name)}={text}" for where, name, text in given if where == "query"
+        )
         headers += tuple((name.lower().encode(), text.encode()) for where, name, text in given if where == "header")
         is_valid = is_valid and all(text for _, _, text in given)
         raw = b"" if body is None else orjson.dumps(body)

@@ -6,11 +6,13 @@ import copy
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 import pytest
 
 from leyden import Sandbox
+from leyden.server.charges.wire_model import CHARGE_NAMES, STATIC_CHARGE_NAMES
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.schemas import value_types
@@ -249,6 +251,96 @@ def test_what_no_code_reads_is_validated_and_named():
         assert sandbox.request("POST", "/v0/charges?dryRun=true", {**TEA, "shopId": "a"}).status == 200
         [text] = unread(sandbox.world.config.contract, sandbox.world.service.handlers)
         assert text.startswith("paths./v0/charges.post: no code reads query.dryRun, body.shopId: ")
+
+
+@pytest.mark.parametrize(
+    ("schema", "name", "target", "body"),
+    [
+        ("ChargeRequest", "createdAt", "/v0/charges", TEA),
+        ("ChargeRequest", "confirmedAt", "/v0/charges", TEA),
+        ("StaticChargeRequest", "createdAt", "/v0/static-charges", TIPS),
+        ("StaticChargeChanges", "expiresAt", None, {}),
+    ],
+)
+def test_a_request_sets_no_field_that_the_service_computes(schema, name, target, body):
+    with opened(request_field(schema, name, **WIDE)) as sandbox:
+        method = "POST" if target else "PATCH"
+        target = target or f"/v0/static-charges/{sandbox.static_charges.create(**TIPS).id}"
+        answer = sandbox.ask(method, target, {**body, name: "2020-01-01T00:00:00.000Z"})
+        assert answer["data"][name] != "2020-01-01T00:00:00.000Z"
+        [text] = unread(sandbox.world.config.contract, sandbox.world.service.handlers)
+        assert f"no code reads body.{name}: " in text
+
+
+def test_the_computed_fields_are_those_of_the_resources():
+    with Sandbox() as sandbox:
+        charge, tips = sandbox.charges.create(**TEA), sandbox.static_charges.create(**TIPS)
+        assert set(sandbox.ask("GET", f"/v0/charges/{charge.id}")["data"]) == CHARGE_NAMES
+        assert set(sandbox.ask("GET", f"/v0/static-charges/{tips.id}")["data"]) == STATIC_CHARGE_NAMES
+
+
+def test_a_default_of_a_change_is_refused():
+    text = refusal(request_field("StaticChargeChanges", "description", type="string", maxLength=639, default="x"))
+    assert text == (
+        "#/paths/~1v0~1static-charges~1{id}/patch/requestBody (description): a field that is left out keeps its value; "
+        "leave the default out"
+    )
+
+
+def test_a_body_that_may_be_left_out_is_refused_where_its_fields_are_needed():
+    text = refusal(edited(*OPERATIONS["createCharge"], "requestBody", "required", put=False))
+    assert text.startswith("paths./v0/charges.post (body.amount): create_charge reads it")
+
+
+@pytest.mark.parametrize(
+    ("schema", "keyword", "place"),
+    [("ChargeRequest", "readOnly", "requestBody"), ("Charge", "writeOnly", "responses/200")],
+)
+def test_a_field_for_the_other_direction_is_refused(schema, keyword, place):
+    text = refusal(edited("components", "schemas", schema, "properties", "description", keyword, put=True))
+    assert text.startswith(f"#/paths/~1v0~1charges/post/{place}: has a field with {keyword}")
+
+
+@pytest.mark.parametrize("url", ["/v9", "v9/", "./v9"])
+def test_a_base_path_is_refused(url):
+    assert refusal(edited("servers", put=[{"url": url}])).startswith(
+        "#/servers/0/url: the paths are served at the root"
+    )
+
+
+@pytest.mark.parametrize("url", ["/", "./", ".", "https://api.example/v9"])
+def test_the_root_and_another_server_are_no_base_path(url):
+    with opened(edited("servers", put=[{"url": url}])) as sandbox:
+        assert sandbox.ask("GET", "/v0/wallet")["success"]
+
+
+@pytest.mark.parametrize("name", ["X Shop", "X-é", "a\r\nb", ""])
+def test_a_header_parameter_that_no_request_has_is_refused(name):
+    added = {"name": name, "in": "header", "schema": WIDE}
+    text = refusal(edited(*OPERATIONS["getWallet"], "parameters", put=[added]))
+    assert text.endswith(": no header has such a name; write letters, digits and hyphens")
+    assert "#/paths/~1v0~1wallet/get/parameters (" in text
+
+
+@pytest.mark.parametrize("name", ["a b&=é", "x[]", ""])
+def test_a_query_parameter_of_any_name_is_served(name):
+    added = {"name": name, "in": "query", "required": True, "schema": {"type": "integer"}}
+    with opened(edited(*OPERATIONS["getWallet"], "parameters", put=[added])) as sandbox:
+        assert sandbox.request("GET", "/v0/wallet").status == 400
+        assert sandbox.request("GET", f"/v0/wallet?{quote(name)}=x").status == 400
+        assert sandbox.request("GET", f"/v0/wallet?{quote(name)}=1").status == 200
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://shop.example/x", "mailto:a@b.example", "http://[::1", "klm", "http://a:99999/", "\0"]
+)
+def test_a_callback_to_a_text_that_is_no_url_is_not_delivered(url):
+    document = request_field("ChargeRequest", "callbackUrl", type=["string", "null"], maxLength=2048)
+    with opened(document) as sandbox:
+        charge = sandbox.charges.create(**TEA, callbackUrl=url)
+        sandbox.wallet("ana").pay(charge)
+        sandbox.advance("3d")
+        assert charge.status == "completed"
 
 
 def test_nothing_in_the_packaged_document_is_unread():
