@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any
 
 from leyden.server.contract.bind import Handler, problems_before_handler
@@ -18,7 +19,7 @@ from leyden.server.errors import ContractError, FieldError, Problem, StorageUnav
 
 _VALUES = frozenset({"const", "enum", "default", "examples"})  # keywords that hold values, and no schemas
 _WITH_FIELDS = frozenset({400, 409, 500})
-_LNURL_ERROR = {"status": "ERROR", "reason": "a text"}
+_TEXTS = ("a text", "a text " * 140)  # of errors, whose length is at most about 1,000 characters
 _VISIBLE = re.compile(r"[!-~]+(?:[ \t]+[!-~]+)*")
 # Headers that the HTTP server writes itself, or that OpenAPI says to ignore.
 _OF_SERVER = frozenset({
@@ -145,10 +146,11 @@ def _check_statuses(operation: Operation) -> None:
         raise contract_error(
             f"{at}/{success.status}/content", f"{operation.handler_name} answers JSON, and no {EVENT_STREAM}"
         )
-    if operation.errors_as == "lnurl" and not success.rule.validator.is_valid(_LNURL_ERROR):
+    errors = [{"status": "ERROR", "reason": text} for text in _TEXTS]
+    if operation.errors_as == "lnurl" and not all(map(success.rule.validator.is_valid, errors)):
         raise contract_error(
             f"{at}/{success.status}/content",
-            "with x-errors-as: lnurl its schema must allow the error {status: ERROR, reason: ...}; add it as a oneOf",
+            "with x-errors-as: lnurl its schema must allow {status: ERROR, reason: any text}; add it by oneOf",
         )
 
 
@@ -160,8 +162,9 @@ def _check_errors(operation: Operation, handler: Handler) -> None:
         response = operation.responses.get(kind.status)
         if response is None or response.rule is None or kind.status < 400:
             continue
-        for fields in ((), (FieldError("/amount", "a text"),)) if kind.status in _WITH_FIELDS else ((),):
-            document = kind("a text", field_errors=fields).to_document("req-1")
+        fields = [FieldError("/amount", "a text")] * 2 if kind.status in _WITH_FIELDS else []
+        for text, count in product(_TEXTS, range(len(fields) + 1)):
+            document = kind(text, field_errors=fields[:count]).to_document("req-1")
             if not response.rule.validator.is_valid(document):
                 error = next(iter(response.rule.validator.iter_errors(document)))
                 where = descendant("", error.instance_path)

@@ -471,7 +471,7 @@ def test_errors_of_a_wallet_need_a_response_that_allows_them():
     text = refusal(lnurl_wallet(drops_errors=False, allows_error=True))
     assert text == f"{place}/400: with x-errors-as: lnurl this error is answered with 200; leave it out"
     text = refusal(lnurl_wallet(drops_errors=True, allows_error=False))
-    assert text.startswith(f"{place}/200/content: with x-errors-as: lnurl its schema must allow the error")
+    assert text.startswith(f"{place}/200/content: with x-errors-as: lnurl its schema must allow {status: ERROR")
     with opened(lnurl_wallet(drops_errors=True, allows_error=True)) as sandbox:
         answer = sandbox.request("GET", "/v0/wallet", headers={"apikey": "other"})
         assert (answer.status, orjson.loads(answer.body)["status"]) == (200, "ERROR")
@@ -521,6 +521,10 @@ ANSWERED = (
         pytest.param(rename("Problem", "detail", "message2"), id="Problem.detail"),
         pytest.param(put("Charge", "properties", "confirmedAt", value={"type": "null"}), id="confirmedAt"),
         pytest.param(put("Amount", "pattern", value="^[0-9]{4,5}$"), id="Amount"),
+        pytest.param(put("Wallet", "properties", "balance", "maxLength", value=8), id="balance"),
+        pytest.param(put("LnurlError", "properties", "reason", "maxLength", value=100), id="reason"),
+        pytest.param(put("Problem", "properties", "detail", "maxLength", value=300), id="detail"),
+        pytest.param(put("Problem", "properties", "errors", "maxItems", value=1), id="errors"),
         pytest.param(put("Unit", "const", value="sats"), id="Unit"),
         pytest.param(put("PaymentProof", "properties", "preimage", value={"type": "null"}), id="preimage"),
         pytest.param(put("Problem", "properties", "code", value={"enum": ["not_found"]}), id="code"),
