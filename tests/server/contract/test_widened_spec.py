@@ -471,7 +471,7 @@ def test_errors_of_a_wallet_need_a_response_that_allows_them():
     text = refusal(lnurl_wallet(drops_errors=False, allows_error=True))
     assert text == f"{place}/400: with x-errors-as: lnurl this error is answered with 200; leave it out"
     text = refusal(lnurl_wallet(drops_errors=True, allows_error=False))
-    assert text.startswith(f"{place}/200/content: with x-errors-as: lnurl its schema must allow {status: ERROR")
+    assert text.startswith(f"{place}/200/content: with x-errors-as: lnurl its schema must allow {{status: ERROR")
     with opened(lnurl_wallet(drops_errors=True, allows_error=True)) as sandbox:
         answer = sandbox.request("GET", "/v0/wallet", headers={"apikey": "other"})
         assert (answer.status, orjson.loads(answer.body)["status"]) == (200, "ERROR")
