@@ -23,6 +23,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from leyden.server.contract.paths import specificity
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import MethodNotAllowed, NotFound
 from leyden.server.http.corrections import shown
@@ -51,7 +52,7 @@ class ApiMount(NamedTuple):
 
 
 def operation_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
-    """One route per path of the contract; paths without parameters first, as OpenAPI requires."""
+    """One route per path of the contract, the more concrete of two templates first, as OpenAPI requires."""
     routes = []
     for path, operations in mount.contract.by_path().items():
         bound = {
@@ -60,7 +61,7 @@ def operation_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
         route = copy(_compiled(path))
         route.app = route.endpoint = PathEndpoint(bound, pipeline, mount.contract.depth_limit)
         routes.append(route)
-    return sorted(routes, key=lambda route: "{" in route.path)
+    return sorted(routes, key=lambda route: specificity(route.path))
 
 
 @lru_cache(maxsize=512)
@@ -179,8 +180,8 @@ def _itself(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def mount_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
-    """All routes of a mount."""
-    return [*operation_routes(mount, pipeline), *document_routes(mount, pipeline)]
+    """All routes of a mount. Those of its documents are first: a template such as `/{id}` has their form."""
+    return [*document_routes(mount, pipeline), *operation_routes(mount, pipeline)]
 
 
 class LazyMount(NamedTuple):

@@ -8,8 +8,10 @@ from typing import Any, cast
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.lifecycle import Lifecycle, TransitionResult
 from leyden.server.charges.lists import CHARGE, RemovedHint, by_keep, page, removed_from
+from leyden.server.charges.request_values import CHARGE_READS, ID_READS, PAGE_READS, amount_field, whole_field
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow, charge_summary
 from leyden.server.charges.wire_model import (
+    CHARGE_NAMES,
     charge_callback,
     charge_resource,
     echo,
@@ -19,17 +21,14 @@ from leyden.server.charges.wire_model import (
 )
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import CallbackRule, Contract
-from leyden.server.errors import NotFound, StorageUnavailable
+from leyden.server.errors import InvalidRequest, NotFound, StorageUnavailable
 from leyden.server.http.corrections import other_kind, unknown_id
 from leyden.server.http.request import Request
-from leyden.server.money import parse_msat
 from leyden.server.ports import EXPIRY, Clock, EventJournal, FailedInvoice, InvoiceParams, LightningNode, SettledInvoice
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
 TIMER = "charge_expiry"
-
-_HANDLED = frozenset({"amount", "description", "internalId", "callbackUrl", "expiresIn", "id", "status", "invoice"})
 
 
 class ChargeService:
@@ -54,7 +53,7 @@ class ChargeService:
         self._node = node
         self._outbox = outbox
         self._new_id = new_id
-        self._echoed = echoed_names(contract, "createCharge", _HANDLED)
+        self._echoed = echoed_names(contract, "createCharge", CHARGE_NAMES)
         self._static_charge_path = contract.path("getStaticChargeDetails", "")
         self._charge_rule = _rule(contract, "createCharge")
         self._static_charge_rule = _rule(contract, "createStaticCharge")
@@ -91,32 +90,37 @@ class ChargeService:
 
     # API operations
 
-    @handles(raises=(StorageUnavailable,), needs=("body.amount", "body.description", "body.expiresIn"))
+    @handles(
+        raises=(InvalidRequest, StorageUnavailable),
+        needs=("key", "body.amount", "body.description", "body.expiresIn"),
+        reads=CHARGE_READS,
+        computes=CHARGE_NAMES,
+    )
     def create_charge(self, request: Request) -> dict[str, Any]:
         """Issue an invoice and store a pending Charge."""
         body = request.body
         charge = self.issue(
             project=request.project,
-            amount_msat=parse_msat(body["amount"]),
+            amount_msat=amount_field(body, "amount"),
             description=body["description"],
-            expiry_s=int(body["expiresIn"]),
+            expiry_s=whole_field(body, "expiresIn", least=1),
             internal_id=body.get("internalId"),
             callback_url=body.get("callbackUrl"),
             extra=echo(self._echoed, body),
         )
         return envelope("Charge created", charge_resource(charge))
 
-    @handles(raises=(NotFound,), needs=("path.id",))
+    @handles(raises=(NotFound,), needs=("key", "path.id"), reads=ID_READS)
     def get_charge_details(self, request: Request) -> dict[str, Any]:
         """One Charge of the caller's project."""
         return envelope("Charge found", charge_resource(self.find(request.project, request.path["id"])))
 
-    @handles(needs=("query.limit",))
+    @handles(raises=(InvalidRequest,), needs=("key", "query.limit"), reads=PAGE_READS)
     def list_charges(self, request: Request) -> dict[str, Any]:
         """The project's Charges, including those of its Static Charges."""
         return page(self.charges, request, charge_resource, CHARGE, "charge")
 
-    @handles()
+    @handles(needs=("key",), reads={})
     def get_wallet(self, request: Request) -> dict[str, Any]:
         """The balance: the amount that the project's invoices have received."""
         return envelope("Wallet", {"unit": "msats", "balance": str(self.balance_msat(request.project))})

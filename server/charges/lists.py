@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from leyden.server.errors import FieldError, InvalidRequest
+from leyden.server.charges.request_values import invalid
 from leyden.server.http.request import Request
 from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import parse_iso
 
+_CURSOR = re.compile(r"[0-9a-f]{4}[0-9a-f]{12}")
 CHARGE, STATIC_CHARGE = 1, 2  # the kinds in cursors
 
 
@@ -24,19 +26,23 @@ def query_instant(request: Request, name: str) -> int | None:
     try:
         return parse_iso(text, clamp=True, up=True)
     except ValueError as error:
-        pointer = f"query.{name}"
-        raise InvalidRequest(f"{pointer}: {error}", field_errors=[FieldError(pointer, str(error))]) from None
+        raise invalid(f"query.{name}", str(error)) from None
 
 
 def cursor(kind: int, position: int) -> str:
-    """The cursor of a position in a list of this kind of resources. The patterns of the spec refuse another kind. They
-    accept the kind 0000, which a cursor of an earlier version has in every list."""
+    """The cursor of a position in a list of this kind of resources. The patterns of the spec refuse another kind, as
+    `position` does. Both accept the kind 0000, which a cursor of an earlier version has in every list."""
     return f"{kind:04x}{position:012x}"
 
 
-def position(text: str | None) -> int | None:
-    """The position of a cursor, or None without one."""
-    return None if text is None else int(text[4:], 16)
+def position(text: str | None, kind: int | None = None) -> int | None:
+    """The position of a cursor, or None without one. Raises `InvalidRequest` for a text that is no cursor, or one of
+    another kind of list; without a `kind` any will do."""
+    if text is None:
+        return None
+    if not _CURSOR.fullmatch(text) or (kind and int(text[:4], 16) not in (0, kind)):
+        raise invalid("query.after", "not a cursor of this list; send next of its last page")
+    return int(text[4:], 16)
 
 
 def page(
@@ -56,9 +62,11 @@ def page(
         filters["internal_id"] = query["internalId"]
     after = query.get("after")
     limit = query["limit"]
+    if limit < 1:
+        raise invalid("query.limit", "must be at least 1")
     rows = table.page(
         filters,
-        after=position(after),
+        after=position(after, kind),
         limit=limit + 1,
         since_ms=query_instant(request, "createdAfter"),
         until_ms=query_instant(request, "createdBefore"),

@@ -11,6 +11,7 @@ from typing import Any
 
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.lists import removed_from
+from leyden.server.charges.request_values import ID_READS
 from leyden.server.charges.rows import StaticChargeRow
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import handles
@@ -37,12 +38,12 @@ class LnurlPayService:
         self._invoice_path = contract.path("requestInvoice", "/lnurlp/{id}/invoice")
         self._verify_path = contract.path("verifyPayment", "/lnurlp/{id}/verify/{paymentHash}")
 
-    @handles(raises=(NotFound, Conflict), needs=("path.id",))
+    @handles(raises=(NotFound, Conflict), needs=("path.id",), reads=ID_READS)
     def get_pay_request(self, request: Request) -> dict[str, Any]:
         """LUD-06, first request: the payable amounts, and the URL that returns an invoice."""
         return self._pay_request(self._require_open(self._by_id(request.path["id"])))
 
-    @handles(raises=(NotFound, Conflict), needs=("path.user",))
+    @handles(raises=(NotFound, Conflict), needs=("path.user",), reads={"path.user": "string"})
     def get_lightning_address(self, request: Request) -> dict[str, Any]:
         """LUD-16: the same response, found by the user part of a lightning address."""
         static = self._statics.by_user(request.path["user"])
@@ -50,7 +51,11 @@ class LnurlPayService:
             raise NotFound(f"no static charge has this lightning address: check its spelling{self._some_removed()}")
         return self._pay_request(self._require_open(static))
 
-    @handles(raises=(NotFound, Conflict, InvalidRequest, StorageUnavailable), needs=("path.id",))
+    @handles(
+        raises=(NotFound, Conflict, InvalidRequest, StorageUnavailable),
+        needs=("path.id",),
+        reads={**ID_READS, "query.amount": "string", "query.comment": "string"},
+    )
     def request_invoice(self, request: Request) -> dict[str, Any]:
         """LUD-06, second request: an invoice over the requested amount, which belongs to a new Charge."""
         static = self._require_open(self._by_id(request.path["id"]))
@@ -85,7 +90,11 @@ class LnurlPayService:
             answer["successAction"] = {"tag": "message", "message": static["success_message"]}
         return answer
 
-    @handles(raises=(NotFound,), needs=("path.id", "path.paymentHash"))
+    @handles(
+        raises=(NotFound,),
+        needs=("path.id", "path.paymentHash"),
+        reads={**ID_READS, "path.paymentHash": "string"},
+    )
     def verify_payment(self, request: Request) -> dict[str, Any]:
         """LUD-21: whether the invoice was paid, and then the preimage as proof."""
         charge = self._charges.charges.first("payment_hash", request.path["paymentHash"])

@@ -9,14 +9,28 @@ from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.lifecycle import Lifecycle
 from leyden.server.charges.lists import CHARGE, STATIC_CHARGE, page, removed_from
 from leyden.server.charges.lnurl import encode_lnurl, pay_metadata
+from leyden.server.charges.request_values import (
+    CHANGES_READS,
+    ID_READS,
+    PAGE_READS,
+    STATIC_CHARGE_READS,
+    amount_field,
+    whole_field,
+)
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
-from leyden.server.charges.wire_model import charge_resource, echo, echoed_names, envelope, static_charge_resource
+from leyden.server.charges.wire_model import (
+    STATIC_CHARGE_NAMES,
+    charge_resource,
+    echo,
+    echoed_names,
+    envelope,
+    static_charge_resource,
+)
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import Contract, LifecycleTable
-from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict, StorageUnavailable
+from leyden.server.errors import Conflict, FieldError, InvalidRequest, NotFound, SemanticConflict, StorageUnavailable
 from leyden.server.http.corrections import other_kind, unknown_id
 from leyden.server.http.request import Request
-from leyden.server.money import parse_msat
 from leyden.server.ports import EXPIRY, Clock, EventJournal
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -32,7 +46,6 @@ _ROW_NAMES = {
     "internalId": "internal_id",
     "callbackUrl": "callback_url",
 }
-_HANDLED = frozenset(_ROW_NAMES) | {"expiresIn", "identifier", "id", "status", "invoice", "slots"}
 
 
 class StaticChargeService:
@@ -59,8 +72,8 @@ class StaticChargeService:
         self.public_url = public_url
         self._charge_path = contract.path("getChargeDetails", "")
         self._lnurl_path = contract.path("getPayRequest", "/lnurlp/{id}")
-        self._echoed = echoed_names(contract, "createStaticCharge", _HANDLED)
-        self._editable = echoed_names(contract, "updateStaticCharge", _HANDLED)
+        self._echoed = echoed_names(contract, "createStaticCharge", STATIC_CHARGE_NAMES)
+        self._editable = echoed_names(contract, "updateStaticCharge", STATIC_CHARGE_NAMES)
         indexes = ("project", "internal_id", "status", "user")
         self.static_charges = cast(
             TypedTable[StaticChargeRow], store.table("static_charges", key="id", indexes=indexes)
@@ -88,8 +101,10 @@ class StaticChargeService:
     # API operations
 
     @handles(
-        raises=(SemanticConflict, Conflict, StorageUnavailable),
-        needs=("body.minAmount", "body.maxAmount", "body.description"),
+        raises=(InvalidRequest, SemanticConflict, Conflict, StorageUnavailable),
+        needs=("key", "body.minAmount", "body.maxAmount", "body.description"),
+        reads=STATIC_CHARGE_READS,
+        computes=STATIC_CHARGE_NAMES,
     )
     def create_static_charge(self, request: Request) -> dict[str, Any]:
         """Store an active Static Charge and return its LNURL."""
@@ -103,7 +118,7 @@ class StaticChargeService:
             )
             raise Conflict(detail, field_errors=[FieldError("/identifier", detail)])
         now = self._clock.now()
-        expires_in_s = int(body.get("expiresIn") or 0)
+        expires_in_s = whole_field(body, "expiresIn")
         row: dict[str, Any] = {
             "id": self._new_id(),
             "project": request.project,
@@ -121,22 +136,30 @@ class StaticChargeService:
             self._clock.call_at(static["expires_at"], EXPIRY, TIMER, static["id"])
         return envelope("Static charge created", self.show(static))
 
-    @handles(raises=(NotFound,), needs=("path.id",))
+    @handles(raises=(NotFound,), needs=("key", "path.id"), reads=ID_READS)
     def get_static_charge_details(self, request: Request) -> dict[str, Any]:
         """One Static Charge of the caller's project."""
         return envelope("Static charge found", self.show(self.find(request)))
 
-    @handles(raises=(NotFound, SemanticConflict, Conflict, StorageUnavailable), needs=("path.id",))
+    @handles(
+        raises=(InvalidRequest, NotFound, SemanticConflict, Conflict, StorageUnavailable),
+        needs=("key", "path.id"),
+        reads={**ID_READS, **CHANGES_READS},
+        computes=STATIC_CHARGE_NAMES,
+        is_partial=True,
+    )
     def update_static_charge(self, request: Request) -> dict[str, Any]:
         """Change the fields in the request; the LNURL does not change. More `allowedSlots` can make it active again."""
         static = self.find(request)
         now = self._clock.now()
         if static["status"] in self.lifecycle.table.terminal:
             raise Conflict("this static charge has expired and cannot be changed: create a new one")
-        changed = cast(StaticChargeRow, {**static, **_fields(request.raw_body, static)})
+        # Neither a field that the document does not have, nor a default: a field that was left out keeps its value.
+        sent = {name: value for name, value in request.raw_body.items() if name in request.body}
+        changed = cast(StaticChargeRow, {**static, **_fields(sent, static)})
         changed["extra"] = {
             **static["extra"],
-            **echo([name for name in self._editable if name in request.raw_body], request.body),
+            **echo([name for name in self._editable if name in sent], request.body),
         }
         changed["metadata"] = pay_metadata(changed["description"], static["identifier"] or None)
         self.static_charges.put(changed)
@@ -148,12 +171,14 @@ class StaticChargeService:
             self._is_changed = False
         return envelope("Static charge updated", self.show(changed))
 
-    @handles(needs=("query.limit",))
+    @handles(raises=(InvalidRequest,), needs=("key", "query.limit"), reads=PAGE_READS)
     def list_static_charges(self, request: Request) -> dict[str, Any]:
         """The project's Static Charges."""
         return page(self.static_charges, request, self.show, STATIC_CHARGE, "static charge")
 
-    @handles(raises=(NotFound,), needs=("path.id", "query.limit"))
+    @handles(
+        raises=(InvalidRequest, NotFound), needs=("key", "path.id", "query.limit"), reads={**ID_READS, **PAGE_READS}
+    )
     def list_static_charge_charges(self, request: Request) -> dict[str, Any]:
         """The Charges that payers requested through one Static Charge."""
         static = self.find(request)
@@ -253,16 +278,17 @@ class StaticChargeService:
 def _fields(body: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """The row fields for the fields of the body, or all row fields when `before` is empty.
 
-    Raises `SemanticConflict` when the minimum is above the maximum, or when fewer slots are allowed than are used.
+    Raises `InvalidRequest` for a value that no code reads, and `SemanticConflict` when the minimum is above the
+    maximum, or when fewer slots are allowed than are used.
     """
     fields: dict[str, Any] = {}
     for wire, name in _ROW_NAMES.items():
         if wire in body or not before:
             value = body.get(wire)
             if name in {"min_msat", "max_msat"}:
-                value = parse_msat(value)  # type: ignore[arg-type]
+                value = amount_field(body, wire)
             elif name == "allowed_slots":
-                value = int(value) if value else None
+                value = whole_field(body, wire) or None
             fields[name] = value
     after = {**before, **fields}
     if after["min_msat"] > after["max_msat"]:

@@ -15,6 +15,15 @@ from leyden.server.money import to_wire
 from leyden.server.timestamps import to_iso
 
 UNIT = "msats"
+# The properties of the resources, none of which a request sets by its name alone
+CHARGE_NAMES = frozenset({
+    "id", "unit", "amount", "status", "description", "internalId", "callbackUrl", "createdAt", "expiresAt",
+    "confirmedAt", "staticChargeId", "invoice",
+})  # fmt: skip
+STATIC_CHARGE_NAMES = frozenset({
+    "id", "unit", "slots", "minAmount", "maxAmount", "createdAt", "expiresAt", "internalId", "description",
+    "callbackUrl", "allowedSlots", "successMessage", "identifier", "status", "invoice",
+})  # fmt: skip
 
 
 def _instant(value: int | None) -> str | None:

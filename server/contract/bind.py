@@ -1,7 +1,7 @@
 """Binds the document's names to functions: handlers to operations, guards and effects to lifecycle rows.
 
-A handler is a method marked `@handles(raises=..., needs=...)`. It takes a `Request` and returns the JSON body of the
-200 response.
+A handler is a method marked `@handles(raises=..., needs=..., reads=...)`. It takes a `Request` and returns the JSON
+body of the response.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from leyden.server.contract.json_pointer import contract_error, suggestion
 from leyden.server.contract.lifecycle_rows import check_functions
 from leyden.server.contract.schemas import always_there
-from leyden.server.contract.types import Contract, Operation
+from leyden.server.contract.types import IDEMPOTENCY_KEY, Contract, Operation
 from leyden.server.errors import (
     ContractError,
     IdempotencyMismatch,
@@ -36,20 +36,33 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def handles(
-    *, raises: tuple[type[Problem], ...] = (), needs: tuple[str, ...] = (), recorded: bool = True
+    *,
+    raises: tuple[type[Problem], ...] = (),
+    needs: tuple[str, ...] = (),
+    reads: Mapping[str, str] | None = None,
+    computes: frozenset[str] = frozenset(),
+    is_partial: bool = False,
+    recorded: bool = True,
 ) -> Callable[[_F], _F]:
     """Mark a method as the handler of an operation. Its name is the operationId in snake_case.
 
     `raises` are the problems that it may raise; the operation must declare a response for the status of each. `needs`
     are the values that it always reads, such as `path.id`, `query.limit`, `body.amount`, and `key` for the API key's
-    project; the operation must declare each as required or with a default. The event journal gets an entry of
-    each request if they are `recorded`.
+    project; the operation must declare each as required or with a default. `reads` are all values that it reads with
+    the JSON types that it expects, `{"query.limit": "integer"}`; without it an edited document is not held to them
+    (`leyden.server.contract.served`). `computes` are the properties of the answered resource that no request sets by
+    itself. A change `is_partial` if a field that a request leaves out keeps its value. The event journal gets an entry
+    of each request if they are `recorded`.
     """
 
     def mark(handler: _F) -> _F:
         handler.raises = raises  # type: ignore[attr-defined]
         handler.needs = needs  # type: ignore[attr-defined]
         handler.recorded = recorded  # type: ignore[attr-defined]
+        handler.computes = computes  # type: ignore[attr-defined]
+        handler.is_partial = is_partial  # type: ignore[attr-defined]
+        if reads is not None:
+            handler.reads = reads  # type: ignore[attr-defined]
         return handler
 
     return mark
@@ -154,7 +167,7 @@ def _check_raises(operation: Operation, handler: Handler) -> None:
                 location,
                 f"{operation.handler_name} can raise {problem.__name__}, but {problem.status} is not declared; add it",
             )
-    answered = {one.status for one in _of_every_handler(operation)}
+    answered = {one.status for one in problems_before_handler(operation)}
     missing = [str(status) for status in sorted(answered) if not operation.can_answer(status)]
     if missing:
         statuses = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
@@ -165,7 +178,7 @@ def _check_raises(operation: Operation, handler: Handler) -> None:
         )
 
 
-def _of_every_handler(operation: Operation) -> Iterable[type[Problem]]:
+def problems_before_handler(operation: Operation) -> Iterable[type[Problem]]:
     """The problems that the request pipeline can answer for an operation, whatever its handler does.
 
     Those that concern the connection, and not an operation, are declared nowhere: 403, 408, 414, 421, 431 and 503.
@@ -175,7 +188,7 @@ def _of_every_handler(operation: Operation) -> Iterable[type[Problem]]:
         yield Unauthorized
     if any(one.location == "path" for one in operation.parameters):
         yield NotFound
-    if any(one.name == "Idempotency-Key" for one in operation.parameters):
+    if any((one.location, one.name) == ("header", IDEMPOTENCY_KEY) for one in operation.parameters):
         yield IdempotencyMismatch
     if operation.body is not None:
         yield UnsupportedMediaType
@@ -189,9 +202,15 @@ def _check_needs(operation: Operation, handler: Handler) -> None:
     for need in getattr(handler, "needs", ()):
         place, _, name = need.partition(".")
         if need == "key":
-            there = operation.secured
-        elif place == "body":
-            there = body is not None and (name in body.defaults or always_there(body.rule.schema, name))
+            if not operation.secured:
+                raise contract_error(
+                    f"{_location(operation)}.security",
+                    f"{operation.handler_name} answers for the project of the API key; name the scheme of the key",
+                )
+            continue
+        if place == "body":
+            is_sent = body is not None and body.required and always_there(body.rule.schema, name)
+            there = is_sent or (body is not None and name in body.defaults)
         else:
             there = need in given
         if not there:

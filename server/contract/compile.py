@@ -10,9 +10,12 @@ from leyden.server.contract.delivery import compile_callback, is_json, json_sche
 from leyden.server.contract.json_pointer import child, contract_error
 from leyden.server.contract.lifecycle_rows import compile_lifecycle
 from leyden.server.contract.links import check_links
+from leyden.server.contract.paths import VARIABLE, check_paths
 from leyden.server.contract.schemas import Schemas, media_examples, parts, properties
 from leyden.server.contract.types import (
     EVENT_STREAM,
+    IDEMPOTENCY_KEY,
+    TOKEN,
     Body,
     CallbackRule,
     Contract,
@@ -33,8 +36,6 @@ _PROBLEM = "application/problem+json"
 _MOST_DEPTH = 500  # of a body: deeper ones exceed the recursion of Python when they are checked
 _IGNORED_HEADERS = ("accept", "content-type", "authorization")  # OpenAPI 3.1, Parameter Object: ignored by definition
 _OPERATION_ID = re.compile(r"[a-z][A-Za-z0-9]*")
-_TEMPLATE = re.compile(r"(?:/(?:[^/{}?#]|\{[A-Za-z_][A-Za-z0-9_]*\})*)+")
-_VARIABLE = re.compile(r"\{([^{}]+)\}")
 _DIALECT = "https://spec.openapis.org/oas/3.1/dialect/base"
 
 
@@ -147,15 +148,10 @@ class _Compiler:
     def _operations(self) -> dict[str, Operation]:
         operations: dict[str, Operation] = {}
         locations: dict[str, str] = {}
-        shapes: dict[str, str] = {}
+        if self._seen is not None:
+            check_paths(self._document["paths"], f"{self._root}/paths")
         for path, item in self._document["paths"].items():
             location = child(f"{self._root}/paths", path)
-            if not _TEMPLATE.fullmatch(path):
-                raise contract_error(location, "a path is /segments and {names}, without query or fragment")
-            shape = _VARIABLE.sub("{}", path)
-            if shape in shapes:
-                raise contract_error(location, f"is the same path as {shapes[shape]!r}; keep one of them")
-            shapes[shape] = path
             for method in item:
                 if method in _METHODS:
                     at = f"{location}/{method}"
@@ -238,7 +234,7 @@ class _Compiler:
                     )
                 own.add(key)
                 found[key] = parameter
-        named = set(_VARIABLE.findall(path))
+        named = set(VARIABLE.findall(path))
         declared = {name for where, name in found if where == "path"}
         for name in sorted(named - declared):
             raise contract_error(
@@ -250,6 +246,8 @@ class _Compiler:
 
     def _parameter(self, node: Mapping[str, Any], location: str) -> Parameter:
         name, where = node["name"], node["in"]
+        if where == "header" and name.lower() == IDEMPOTENCY_KEY.lower():
+            name = IDEMPOTENCY_KEY  # the name of a header has no case
         at = f"{location}/parameters ({name})"
         if where not in _PLACES:
             raise contract_error(at, f"in: {where!r} is not read; use path, query or header")
@@ -257,6 +255,8 @@ class _Compiler:
             raise contract_error(at, "a path parameter is always there; add required: true")
         if where == "header" and name.lower() in _IGNORED_HEADERS:
             raise contract_error(at, "this header is read by the protocol and cannot be a parameter; leave it out")
+        if where == "header" and not TOKEN.fullmatch(name):
+            raise contract_error(at, "no header has such a name; write letters, digits and hyphens")
         rule = self._schemas.rule(node["schema"], f"{at}/schema")
         named = rule.schema.get("type")
         types = [kind for kind in (named if isinstance(named, list) else [named]) if kind != "null"]
@@ -286,7 +286,8 @@ class _Compiler:
                 raise contract_error(
                     f"{location} ({name})", "x-absent without a default; add the default that takes its place"
                 )
-        return Body(tuple(node["content"]), bool(node.get("required")), rule, tuple(declared), defaults, absent)
+        media_types = tuple(media_type.lower() for media_type in node["content"])
+        return Body(media_types, bool(node.get("required")), rule, tuple(declared), defaults, absent)
 
     def _replies(self, responses: Mapping[str, Any], errors_as: str, location: str) -> dict[int, ResponseRule]:
         replies: dict[int, ResponseRule] = {}

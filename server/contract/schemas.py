@@ -8,7 +8,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
-from leyden.server.contract.document.keywords import fields
+from leyden.server.contract.document.keywords import TYPES, fields
 from leyden.server.contract.json_pointer import child, contract_error, descendant, quoted, split_pointer
 from leyden.server.contract.types import Path, Rule, Validator
 
@@ -17,6 +17,9 @@ _ANNOTATIONS = frozenset(
     {"$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
 )
 _BRANCHES = ("allOf", "anyOf", "oneOf")
+_TYPE_NAMES: Mapping[type, str] = {
+    type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object",
+}  # fmt: skip
 
 Numbers = dict[Path, tuple[bool, bool]]
 
@@ -205,6 +208,38 @@ def always_there(schema: Mapping[str, Any], name: str) -> bool:
     if name in schema.get("required", ()) or any(always_there(part, name) for part in schema.get("allOf", ())):
         return True
     return any(word in schema and all(always_there(part, name) for part in schema[word]) for word in ("anyOf", "oneOf"))
+
+
+def value_types(schema: Any, name: str | None = None) -> frozenset[str]:
+    """The JSON types that a written-out schema allows, or those of the property `name` of an object, as far as `type`,
+    `enum`, `const` and the words that join schemas say. A number that may have a fraction is a `number`."""
+    if type(schema) is bool:
+        return TYPES if schema else frozenset()
+    if name is None:
+        found = _own_types(schema)
+    else:
+        found = value_types(schema["properties"][name]) if name in schema.get("properties", {}) else TYPES
+    for part in schema.get("allOf", ()):
+        found &= value_types(part, name)
+    for word in ("anyOf", "oneOf"):
+        if word in schema:
+            found &= frozenset[str]().union(*(value_types(part, name) for part in schema[word]))
+    return found
+
+
+def _own_types(schema: Mapping[str, Any]) -> frozenset[str]:
+    named = schema.get("type", TYPES)
+    found = frozenset([named] if isinstance(named, str) else named)
+    if "number" in found:
+        found |= {"integer"}
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    return found if values is None else found & {_type_of(value) for value in values}
+
+
+def _type_of(value: Any) -> str:
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    return _TYPE_NAMES[type(value)]
 
 
 def integer_paths(schema: Mapping[str, Any]) -> tuple[Path, ...]:

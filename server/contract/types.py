@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from leyden.server.errors import ContractError
 
 EVENT_STREAM = "text/event-stream"
+TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # the name of a header (RFC 9110, 5.6.2)
+IDEMPOTENCY_KEY = "Idempotency-Key"  # the header parameter that the request pipeline reads
 
 Path = tuple[str | None, ...]  # property by property; None is each item of an array
 

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from leyden.server.contract.types import EVENT_STREAM, WALLET_STATUSES, Operation
+from leyden.server.contract.types import EVENT_STREAM, IDEMPOTENCY_KEY, WALLET_STATUSES, Operation
 from leyden.server.errors import (
     InternalError,
     MethodNotAllowed,
@@ -50,8 +50,7 @@ DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
 LONG_BODY_BYTES = 64 * 1024
 # Not stored under an Idempotency-Key: requests that did not reach the handler, and failures of the service.
 _NOT_STORED = frozenset({400, 401, 500, 507})
-# Wrong fields of a response that the log names, and characters of each
-_LOGGED_FIELDS, _LOGGED_CHARS = 3, 200
+_LOGGED_FIELDS, _LOGGED_CHARS = 3, 200  # wrong fields of a response that the log names, and characters of each
 
 Handler = Callable[[Request], Any]
 Headers = Iterable[tuple[bytes, bytes]]
@@ -159,7 +158,8 @@ class BoundOperation:
     """An operation with its handler and parser, and the headers of all its responses."""
 
     __slots__ = (
-        "handler", "headers", "is_async", "is_recorded", "is_stream", "operation", "parser", "response_rule", "status",
+        "handler", "headers", "is_async", "is_recorded", "is_stream", "media", "operation", "parser", "response_rule",
+        "status",
     )  # fmt: skip
 
     def __init__(self, operation: Operation, handler: Handler, depth_limit: int) -> None:
@@ -169,7 +169,8 @@ class BoundOperation:
         self.status = operation.success.status
         self.response_rule = operation.success.rule
         self.is_async = iscoroutinefunction(handler)
-        self.is_stream = operation.success.media_type == EVENT_STREAM
+        self.media = operation.success.media_type or JSON
+        self.is_stream = self.media == EVENT_STREAM
         self.is_recorded = getattr(handler, "recorded", True)
         self.headers = [(name.encode(), value.encode()) for name, value in operation.success.constants]
         if getattr(handler, "mock", False):
@@ -219,7 +220,7 @@ class PathEndpoint:
             headers.append((HEADER, header_value(scope[IGNORED])))
         if bound.is_stream:
             return await _send_events(send, status, body, scope, headers, omit_body=method == "HEAD")
-        media = JSON if status == bound.status else PROBLEM
+        media = bound.media if status == bound.status else PROBLEM
         return await _send(send, status, body, media, headers, omit_body=method == "HEAD")
 
     def _bind(self, method: str) -> BoundOperation | None:
@@ -254,7 +255,7 @@ class PathEndpoint:
         if bound.is_async:
             return bound.status, _encode_checked(bound, await handler(request))
         with pipeline.transaction():
-            key = request.header.get("Idempotency-Key")
+            key = request.header.get(IDEMPOTENCY_KEY)
             if key is None:
                 return bound.status, _encode_checked(bound, handler(request))
             return self._handle_idempotent(bound, request, key, response_headers, request_id)
@@ -295,7 +296,7 @@ class PathEndpoint:
         if operation.errors_as == "lnurl" and problem.status not in WALLET_STATUSES:
             body = {"status": "ERROR", "reason": problem.detail}
             self._record(scope, bound, 200, refused=problem.code)
-            return await _send(send, 200, orjson.dumps(body), JSON, more, omit_body=omit_body)
+            return await _send(send, 200, orjson.dumps(body), bound.media, more, omit_body=omit_body)
         if problem.status not in operation.responses:
             log.error("%s raised the undeclared status %s", operation.operation_id, problem.status)
             problem = InternalError(f"{operation.operation_id} raised an undeclared {problem.status}: {problem.detail}")
@@ -318,11 +319,8 @@ class PathEndpoint:
         if scope["method"] == "OPTIONS":
             headers = [(b"allow", self._allow)]
             if self._cors:
-                headers += [
-                    _ANY_ORIGIN,
-                    (b"access-control-allow-methods", self._allow),
-                    (b"access-control-allow-headers", b"*"),
-                ]
+                methods = (b"access-control-allow-methods", self._allow)
+                headers += [_ANY_ORIGIN, methods, (b"access-control-allow-headers", b"*")]
             return await _send(send, 204, b"", None, headers)
         allow = self._allow.decode()
         problem = MethodNotAllowed(

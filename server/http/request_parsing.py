@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
-from leyden.server.contract.types import EVENT_STREAM, Operation, Parameter
+from leyden.server.contract.types import IDEMPOTENCY_KEY, Operation, Parameter
 from leyden.server.errors import (
     FieldError,
     InvalidRequest,
@@ -71,16 +71,16 @@ class RequestParser:
             if operation.body is None
             else operation.body.rule.schema.get("additionalProperties") is not False
         )
-        self._path = [(p.name, p.rule) for p in operation.parameters if p.location == "path"]
+        self._path = [parameter for parameter in operation.parameters if parameter.location == "path"]
         self._query = [parameter for parameter in operation.parameters if parameter.location == "query"]
         self._query_schemas = {parameter.name: parameter.rule.schema for parameter in self._query}
         self._query_names = frozenset(self._query_schemas)
-        self._has_key = any(parameter.name == "Idempotency-Key" for parameter in operation.parameters)
+        self._has_key = any((p.location, p.name) == ("header", IDEMPOTENCY_KEY) for p in operation.parameters)
         self._ignores_key = operation.method in {"post", "patch"} and not self._has_key
         self._headers = [(p.name.lower().encode(), p) for p in operation.parameters if p.location == "header"]
         # LUD-06 and others add their own parameters to every URL: unknown parameters are ignored.
         self._ignore_unknown = operation.errors_as == "lnurl"
-        self._response_media = EVENT_STREAM if operation.success.media_type == EVENT_STREAM else JSON
+        self._response_media = operation.success.media_type or JSON
         self._media = JSON.encode() if self._body is not None and JSON in self._body.media_types else None
 
     def parse_body(self, body: bytes, headers: Mapping[bytes, bytes]) -> dict[str, Any]:
@@ -137,8 +137,9 @@ class RequestParser:
         """
         errors: list[FieldError] = []
         path: Mapping[str, str] = scope["path_params"]
-        for name, path_rule in self._path:
-            if not path_rule.validator.is_valid(path[name]):
+        for parameter in self._path:
+            name, path_rule = parameter.name, parameter.rule
+            if not path_rule.validator.is_valid(read_parameter(parameter, path[name])):
                 raise malformed_id(name, path[name], path_rule.schema, path_rule.validator.is_valid)
         query = _NO_PARAMETERS
         ignored: tuple[IgnoredField, ...] = ()
@@ -152,12 +153,14 @@ class RequestParser:
                 _parse_parameter(parameter, None if value is None else value.decode("latin-1"), header, errors)
         rule = self._body
         body: Mapping[str, Any] = raw_body
+        known: Mapping[str, Any] | None = None  # the fields that are not ignored, where some are
         if self._ignores_fields and not self._body_names.issuperset(raw_body):
             ignored = (*ignored, *ignored_fields(self._operation, raw_body, self._body_properties))
             if rule is None:
                 body = raw_body = {}
+            known = {name: value for name, value in raw_body.items() if name in self._body_names}
         if self._ignores_key and b"idempotency-key" in headers:
-            ignored = (*ignored, IgnoredField("Idempotency-Key"))
+            ignored = (*ignored, IgnoredField(IDEMPOTENCY_KEY))
         if (self._has_key or self._ignores_key) and not USUAL_HEADERS.issuperset(headers):
             has_effect = self._has_key and b"idempotency-key" not in headers
             ignored = (*ignored, *misspelt_keys(headers, has_effect=has_effect))
@@ -166,7 +169,7 @@ class RequestParser:
         if rule is not None:
             errors = errors or find_errors(rule.rule, raw_body)
             if not errors:
-                body = body_with_defaults(rule, raw_body)
+                body = body_with_defaults(rule, raw_body if known is None else known)
         if errors:
             raise InvalidRequest(_summary(errors), field_errors=errors)
         if rule is not None and rule.rule.integers and (not_whole := integers_with_point(rule.rule, raw_body)):
@@ -238,7 +241,7 @@ def _accepts(accept: str, wanted: str) -> bool:
     best: tuple[int, bool] = (0, False)
     for part in accept.lower().split(","):
         media, *parameters = (piece.strip() for piece in part.split(";"))
-        rank = {"*/*": 1, f"{wanted.partition('/')[0]}/*": 2, wanted: 3}.get(media, 0)
+        rank = {"*/*": 1, f"{wanted.partition('/')[0]}/*": 2, wanted.lower(): 3}.get(media, 0)
         quality = next((p[2:] for p in parameters if p.startswith("q=")), "1")
         allowed = quality.strip("0.") != ""
         if rank > best[0]:

@@ -172,6 +172,10 @@ def _announce(
     speed = "" if rate == 1 else ", the clock is paused" if rate == 0 else f", the clock runs {rate:g} times as fast"
     first = f"{pages}{key}, seed: {config.seed}, {kept}{speed}; {addresses.reach()}"
     notes = [f"note: {text}" for world in worlds.values() for text in shown_notes(world)]
+    if options.spec is not None or options.overlay:
+        from leyden.server.contract.served import unread
+
+        notes += [f"note: {text}" for text in unread(config.contract, world.service.handlers)]
     for line in [first, *opened, *_payers_text(options, worlds), *notes]:
         print(printable(line), file=sys.stderr, flush=True)
 

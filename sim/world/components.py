@@ -35,6 +35,7 @@ from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.persistence.directory_checks import MEND
 from leyden.world.persistence.removed_rows import RemovedHeader, RemovedRows
 from leyden.world.persistence.world_state import WorldState
+from leyden.world.reserved_paths import DOCS_PATH, DOCUMENT_PATH
 from leyden.world.retention import Retention
 from leyden.world.time.clock import VirtualClock
 from leyden.world.time.timers import Hold
@@ -338,7 +339,7 @@ def _service(
 
 
 def _app(config: WorldConfig, service: Service, environment: Environment) -> ASGIApp:
-    first = ApiMount(config.contract, service.handlers, "/openapi.json", "/docs")
+    first = ApiMount(config.contract, service.handlers, DOCUMENT_PATH, DOCS_PATH)
     compiled, control_handlers = config.control, environment.control_handlers
     if compiled is None or control_handlers is None:
         return build_app(first, [], service.pipeline, where_is=where_is)

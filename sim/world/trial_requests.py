@@ -13,16 +13,20 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
 from leyden.server.contract.json_pointer import contract_error, quoted, split_pointer
 from leyden.server.contract.load import named_overlays
+from leyden.server.contract.served import check_served
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import ContractError
+from leyden.server.http.validation import read_parameter
 from leyden.server.store.store import Store
 from leyden.world.config import WorldConfig, packaged_contract
-from leyden.world.loopback import send_request
+from leyden.world.loopback import Header, send_request
+from leyden.world.reserved_paths import check_reserved
 from leyden.world.world import World
 
 _START_MS = 1_893_456_000_000
@@ -34,6 +38,7 @@ _VALUES: tuple[Any, ...] = (None, True, 7, -1, 10**18, 1.5, "", "7", "a text", [
 _LENGTHS = (1, 256, 640, 1_001, 5_001)
 _NUMBERS = (0, 2**31 - 1, 2**31, 10**11, 2**53)
 _DIGITS = ("1", "9", "1" + "0" * 9, "500000001", "9" * 19, "1" + "0" * 20)
+_AMOUNTS = (*("1" + "0" * zeros for zeros in range(3, 9)), "500000000")  # of the bounds of the packaged document
 _BODIES: Mapping[str, dict[str, Any]] = {
     "createCharge": {"amount": "1000", "description": "Trial"},
     "createStaticCharge": {"minAmount": "1000", "maxAmount": "9000", "description": "Trial"},
@@ -46,10 +51,11 @@ _FIELDS = dict.fromkeys((
 ))  # fmt: skip
 _FOR_PEOPLE = frozenset({"description", "summary", "example", "examples", "info", "tags", "servers"})
 _MOST_PLACES = 3
+_UUID = "00000000-0000-4000-8000-000000000000"
 _RAISED = "a defect of Leyden, "  # in the detail of a 500; here the document has the defect
 _QUERIES = {"requestInvoice": "?amount=1000"}
 _PARTS = {"callbackUrl": ("http://trial.localhost/", ""), "identifier": ("", "@trial.example")}  # of a long value
-_LIMITS = ("", *(f"?limit={limit}" for limit in (-1, 0, 1, 2, 1_000, 1_001, 100_000)))  # of a list
+_LIMITS = (-1, 0, 1, 2, 1_000, 1_001, 100_000)  # of a list
 _LOG = logging.getLogger("leyden")  # of a failed request, which the error of the trial describes
 
 
@@ -85,10 +91,12 @@ class _SameObject:
 @lru_cache(maxsize=4)
 def _try_object(given: _SameObject) -> None:
     contract = given.contract
+    check_reserved(contract)
     config = WorldConfig(contract, control=None, start_ms=_START_MS, mock_unbound=contract.mock_unbound)
     world = World(config, Store.memory())
     try:
         _LOG.addFilter(_silent)
+        check_served(contract, world.service.handlers)
         _Trial(world, contract).run()
     finally:
         _LOG.removeFilter(_silent)
@@ -104,6 +112,8 @@ class _Trial:
     world: World
     contract: Contract
     ids: dict[str, str] = field(default_factory=dict)  # the newest by the operation that created it
+    requests: int = 0
+    payment_hash: str = "x"  # of the newest invoice of a Static Charge
 
     def run(self) -> None:
         """Every operation, those that create first; then what follows without a request."""
@@ -111,9 +121,10 @@ class _Trial:
         for operation in operations:
             for body in self._bodies(operation):
                 self._request(operation, body)
-            if any(one.name == "limit" for one in operation.parameters):
-                for query in _LIMITS:
-                    self._request(operation, None, query)
+            for limit in (one for one in operation.parameters if one.name == "limit"):
+                for number in _LIMITS:
+                    allowed = limit.rule.validator.is_valid(number)
+                    self._request(operation, None, f"?limit={number}", is_valid=allowed)
         self._events()
 
     def _bodies(self, operation: Operation) -> Iterator[Any]:
@@ -143,6 +154,7 @@ class _Trial:
         numbers = set(_bounds(self.contract.document, ("minimum", "maximum")))
         lengths = set(_bounds(self.contract.document, ("minLength", "maxLength")))
         yield from _DIGITS
+        yield from _AMOUNTS if name.lower().endswith("amount") else ()
         yield from sorted({*_NUMBERS, *numbers, *(bound + 1 for bound in numbers)})
         start, end = _PARTS.get(name, ("", ""))
         for length in sorted({*_LENGTHS, *lengths, *(bound + 1 for bound in lengths)}):
@@ -162,27 +174,61 @@ class _Trial:
             found = found[token]
         return dict(found)
 
-    def _request(self, operation: Operation, body: Any, query: str = "") -> dict[str, Any]:
-        """Send one request. Returns the body of a 200 answer, and {} for another status."""
+    def _required(self, operation: Operation, query: str) -> list[tuple[str, str, str]]:
+        """Texts for the required parameters of the query and the headers: place, name and a valid text, or an empty one
+        where none of some texts is valid."""
+        self.requests += 1
+        texts = (f"trial-{self.requests}", "1", "true", "2030-01-01T00:00:00Z", _UUID)
+        found = []
+        for one in operation.parameters:
+            if one.location == "path" or not one.required or f"?{one.name}=" in query:
+                continue
+            choices = (*map(str, one.rule.schema.get("enum", ())), *texts)
+            valid = (text for text in choices if one.rule.validator.is_valid(read_parameter(one, text)))
+            found.append((one.location, one.name, quote(next(valid, ""))))
+        return found
+
+    def _request(
+        self, operation: Operation, body: Any, query: str = "", *, is_valid: bool = True, user: str = "x"
+    ) -> dict[str, Any]:
+        """Send one request; `is_valid` says whether the document allows it. Returns the body of a success, and {} for
+        another status."""
         header = self.world.service.pipeline.api_key_header
-        headers = ((header, self.world.config.api_key.encode("latin-1")), (b"content-type", b"application/json"))
+        headers: tuple[Header, ...] = (
+            (header, self.world.config.api_key.encode("latin-1")),
+            (b"content-type", b"application/json"),
+        )
         is_static = "tatic" in operation.operation_id or operation.errors_as == "lnurl"
         path = operation.path
         for parameter in operation.parameters:
             if parameter.location == "path":
                 resource_id = self.ids.get("createStaticCharge" if is_static else "createCharge", "x")
-                path = path.replace(f"{{{parameter.name}}}", resource_id)
+                values = {"paymentHash": self.payment_hash, "user": user}
+                path = path.replace(f"{{{parameter.name}}}", values.get(parameter.name, resource_id))
         query = query or _QUERIES.get(operation.operation_id, "")
+        given = self._required(operation, query)
+        query += "".join(
+            f"{'&' if query else '?'}{quote(name)}={text}" for where, name, text in given if where == "query"
+        )
+        headers += tuple((name.lower().encode(), text.encode()) for where, name, text in given if where == "header")
+        is_valid = is_valid and all(text for _, _, text in given)
         raw = b"" if body is None else orjson.dumps(body)
         answer = send_request(self.world.app, operation.method.upper(), path + query, headers, raw)
         value = orjson.loads(answer.body)
+        sent = f"a request{query and f' with {query}'}" if body is None else f"the body {quoted(body)}"
+        if answer.status == 400 and is_valid:
+            raise self._unserved(operation, f"{sent} is valid, but cannot be served: {_within(value['detail'])}")
+        response = operation.responses.get(answer.status)
+        rule = None if response is None else response.rule
+        if answer.status >= 400 and rule is not None and not rule.validator.is_valid(value):
+            error = next(iter(rule.validator.iter_errors(value))).message
+            raise self._unserved(operation, f"{sent} gets an error that {answer.status} excludes: {_within(error)}")
         if answer.status >= 500:
-            sent = f"a request{query and f' with {query}'}" if body is None else f"the body {quoted(body)}"
             errors = "".join(f", {error['pointer']}: {_within(error['detail'])}" for error in value["errors"][:1])
             detail, is_raised, kind = value["detail"].partition(_RAISED)
             why = f"its code does not expect it ({kind})" if is_raised else f"{detail}{errors}"
             raise self._unserved(operation, f"{sent} is valid, but cannot be served: {why}")
-        if answer.status != 200 or not isinstance(value, dict):
+        if answer.status != operation.success.status or not isinstance(value, dict):
             return {}
         data = value.get("data")
         if operation.operation_id in _BODIES and isinstance(data, dict) and isinstance(data.get("id"), str):
@@ -193,19 +239,35 @@ class _Trial:
         """Of each kind a Charge is paid and another expires, with a callback."""
         for name in ("createCharge", "createStaticCharge"):
             operation = self.contract.operations.get(name)
-            body = {**_BODIES[name], "callbackUrl": _HOOK}
+            body: dict[str, Any] = {**_BODIES[name], "callbackUrl": _HOOK}
             if operation is None or operation.body is None or not operation.body.rule.validator.is_valid(body):
                 continue
+            large = ({**body, "amount": amount} for amount in reversed(_AMOUNTS if "amount" in body else ()))
+            body = next(filter(operation.body.rule.validator.is_valid, large), body)
             for pays in (True, False):
-                self._follow(operation, body, pays=pays)
+                user = f"trial-{pays}".lower()
+                full = {**body, "identifier": f"{user}@trial.example"}
+                named = name == "createStaticCharge" and operation.body.rule.validator.is_valid(full)
+                self._follow(operation, full if named else body, user, pays=pays)
 
-    def _follow(self, operation: Operation, body: dict[str, Any], *, pays: bool) -> None:
+    def _read(self, user: str) -> None:
+        """Every operation that only reads, now that something has happened."""
+        for operation in self.contract.operations.values():
+            if operation.method == "get":
+                self._request(operation, None, user=user)
+
+    def _follow(self, operation: Operation, body: dict[str, Any], user: str, *, pays: bool) -> None:
         created = self._request(operation, body)
         invoice = self.contract.operations.get("requestInvoice")
         if operation.operation_id == "createCharge":
             request = created.get("data", {}).get("invoice", {}).get("request")
         else:
             request = None if invoice is None else self._request(invoice, None).get("pr")
+            found = self.world.service.charges.charges.find(
+                "static_charge_id", self.ids.get(operation.operation_id, "")
+            )
+            self.payment_hash = next((row["payment_hash"] for row in found), "x")
+        self._read(user)
         world = self.world
         try:
             if pays and isinstance(request, str):
@@ -214,6 +276,7 @@ class _Trial:
             world.move(lambda clock: clock.advance(_DAY_MS))
         except Exception as error:
             raise self._unserved(operation, f"what follows it cannot be served: {error}") from None
+        self._read(user)
 
     def _unserved(self, operation: Operation, problem: str) -> ContractError:
         packaged = packaged_contract("charges").document

@@ -48,6 +48,7 @@ LAYERS: list[tuple[str, ...]] = [
         "server.http.validation",
         "server.http.request_parsing",
         "server.charges.lifecycle",
+        "server.charges.request_values",
         "server.charges.rows",
         "server.charges.wire_model",
     ),

@@ -117,7 +117,7 @@ def problem(document: Any, name: str = "charges") -> str | None:
         statuses = [answer.status for answer in REQUESTS[name](contract)]
     except ContractError as refusal:
         text = str(refusal)
-        places = (f"{name}.openapi.yaml#", "paths.", "components/", "lifecycle ")
+        places = (f"{name}.openapi.yaml#", "#/paths/", "#/servers/", "paths.", "components/", "lifecycle ")
         return None if "\n" not in text and any(place in text for place in places) else f"no place: {text}"
     except Exception as error:
         return repr(error)
@@ -209,7 +209,11 @@ def test_a_contract_object_is_tried_once_and_an_equal_one_again(monkeypatch):
 
 def test_a_refused_contract_object_is_refused_again():
     document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
-    document["components"]["schemas"]["ChargeRequest"]["properties"]["expiresIn"] = {"default": 600}
+    document["components"]["schemas"]["ChargeRequest"]["properties"]["expiresIn"] = {
+        "type": "integer",
+        "maximum": 2592000,
+        "default": 600,
+    }
     contract = load_contract(document)
     for _ in range(2):
         with pytest.raises(ContractError, match="is valid, but cannot be served"):
@@ -227,7 +231,7 @@ def test_a_bound_that_is_taken_out_of_the_request_alone_is_refused():
 def test_a_value_that_no_code_reads_is_refused_with_the_operation_and_the_body():
     document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
     expiry = document["components"]["schemas"]["ChargeRequest"]["properties"]
-    expiry["expiresIn"] = {"default": 600}
+    expiry["expiresIn"] = {"type": "integer", "maximum": 2592000, "default": 600}
     with pytest.raises(ContractError) as refusal:
         try_contract(load_contract(document))
     assert str(refusal.value).startswith("paths./v0/charges.post: the body {")
@@ -238,7 +242,7 @@ def test_a_value_that_no_code_reads_is_refused_with_the_operation_and_the_body()
     ("schema", "path", "place"),
     [
         ("ChargeRequest", ("expiresIn", "anyOf", 0, "maximum"), "expiresIn.anyOf.0.maximum (left out)"),
-        ("StaticChargeRequest", ("allowedSlots",), "properties.allowedSlots (left out)"),
+        ("StaticChargeRequest", ("allowedSlots", "anyOf", 0, "maximum"), "allowedSlots.anyOf.0.maximum (left out)"),
     ],
 )
 def test_the_refusal_names_what_was_changed_and_is_one_line(

@@ -1,0 +1,23 @@
+"""The paths that Leyden itself answers: a document cannot have operations there."""
+
+from __future__ import annotations
+
+from leyden.server.contract.json_pointer import child, contract_error
+from leyden.server.contract.types import Contract
+
+DOCUMENT_PATH, DOCS_PATH = "/openapi.json", "/docs"
+# First segments: the control planes, the URLs of sandboxes, and the console
+RESERVED_SEGMENTS = ("sandbox", "sandboxes", "console")
+
+
+def check_reserved(contract: Contract) -> None:
+    """Raises `ContractError` for an operation of the document whose path Leyden answers itself."""
+    for path in contract.by_path():
+        segment = path.split("/")[1]
+        if segment in RESERVED_SEGMENTS:
+            taken = f"the paths below /{segment}"
+        elif path in (DOCUMENT_PATH, DOCS_PATH):
+            taken = f"the path {path}"
+        else:
+            continue
+        raise contract_error(child("#/paths", path), f"Leyden answers {taken} itself; choose another path")
