@@ -25,8 +25,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import MethodNotAllowed, NotFound
+from leyden.server.http.body_limit import BodyLimitMiddleware
 from leyden.server.http.corrections import shown
-from leyden.server.http.pipeline import BodyLimitMiddleware, Handler, PathEndpoint, PipelineContext, send_problem
+from leyden.server.http.pipeline import Handler, PathEndpoint, PipelineContext, send_problem
 from leyden.server.one_at_a_time import one_at_a_time
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.spelling import closest_path, path_named
@@ -298,7 +299,13 @@ def build_app(
         problem = NotFound(f"no operation has the path {shown(path)}: {mend}")
         await send_problem(send, problem, pipeline.next_request_id(), omit_body=scope["method"] == "HEAD")
 
-    limit = max(main.contract.body_limit, *(mount.body_limit for mount in lazy_mounts), 0)
+    body_limit = partial(
+        BodyLimitMiddleware,
+        pipeline=pipeline,
+        limit=main.contract.body_limit,
+        mend=too_large_mend,
+        limits_below={mount.prefix: mount.body_limit for mount in lazy_mounts},
+    )
     return Router(
         [
             *lazy,
@@ -307,5 +314,5 @@ def build_app(
         ],
         redirect_slashes=False,
         default=no_route,
-        middleware=[Middleware(BodyLimitMiddleware, pipeline=pipeline, limit=limit, mend=too_large_mend)],
+        middleware=[Middleware(body_limit)],
     )
