@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from leyden.server.contract.json_pointer import contract_error, suggestion
 from leyden.server.contract.lifecycle_rows import check_functions
 from leyden.server.contract.schemas import always_there
-from leyden.server.contract.types import Contract, Operation
+from leyden.server.contract.types import IDEMPOTENCY_KEY, Contract, Operation
 from leyden.server.errors import (
     ContractError,
     IdempotencyMismatch,
@@ -175,7 +175,7 @@ def _of_every_handler(operation: Operation) -> Iterable[type[Problem]]:
         yield Unauthorized
     if any(one.location == "path" for one in operation.parameters):
         yield NotFound
-    if any(one.name == "Idempotency-Key" for one in operation.parameters):
+    if any(one.key == IDEMPOTENCY_KEY for one in operation.parameters):
         yield IdempotencyMismatch
     if operation.body is not None:
         yield UnsupportedMediaType
@@ -184,7 +184,7 @@ def _of_every_handler(operation: Operation) -> Iterable[type[Problem]]:
 
 
 def _check_needs(operation: Operation, handler: Handler) -> None:
-    given = {f"{one.location}.{one.name}" for one in operation.parameters if one.required or one.default is not None}
+    given = {f"{one.location}.{one.key}" for one in operation.parameters if one.required or one.default is not None}
     body = operation.body
     for need in getattr(handler, "needs", ()):
         place, _, name = need.partition(".")

@@ -12,6 +12,10 @@ EVENT_STREAM = "text/event-stream"
 Path = tuple[str | None, ...]  # property by property; None is each item of an array
 
 
+# The request header with which a repeated request gets the first response, in lower case.
+IDEMPOTENCY_KEY = "idempotency-key"
+
+
 class Validator(Protocol):
     """A compiled JSON Schema (jsonschema-rs)."""
 
@@ -41,6 +45,11 @@ class Parameter(NamedTuple):
     kind: str
     rule: Rule
     default: Any = None
+
+    @property
+    def key(self) -> str:
+        """The name as it is compared: that of a header has no case (RFC 9110, 5.1) and is in lower case."""
+        return self.name.lower() if self.location == "header" else self.name
 
 
 class Body(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from leyden.server.contract.types import EVENT_STREAM, WALLET_STATUSES, Operation
+from leyden.server.contract.types import EVENT_STREAM, IDEMPOTENCY_KEY, WALLET_STATUSES, Operation
 from leyden.server.errors import (
     InternalError,
     MethodNotAllowed,
@@ -198,7 +198,7 @@ class PathEndpoint:
         if bound.is_async:
             return bound.status, _encode_checked(bound, await handler(request))
         with pipeline.transaction():
-            key = request.header.get("Idempotency-Key")
+            key = request.header.get(IDEMPOTENCY_KEY)
             if key is None:
                 return bound.status, _encode_checked(bound, handler(request))
             return self._handle_idempotent(bound, request, key, response_headers, request_id)
