@@ -66,6 +66,7 @@ class _Compiler:
         self._seen = seen
         self._schemas = Schemas(document, root, is_checked=seen is None)
         self._lifecycles: dict[str, LifecycleTable] = {}
+        self._callback_names: dict[str, str] = {}  # operationId by name
         self._open_links: list[tuple[str, str]] = []
         self._refuses_undeclared_bodies = document.get("x-undeclared-body") == "refused"
 
@@ -256,8 +257,17 @@ class _Compiler:
         states = dict.fromkeys(state for table in self._lifecycles.values() for state in table.states)
         rules: list[CallbackRule] = []
         for name, reference in node.get("callbacks", {}).items():
-            at = child(f"{location}/callbacks", name)
-            for expression, item in self._schemas.resolve(reference).items():
+            at = self._schemas.place(reference, child(f"{location}/callbacks", name))
+            items = self._schemas.resolve(reference)
+            if len(items) != 1:
+                raise contract_error(at, f"has {len(items) or 'no'} expressions; write one: each callback has one URL")
+            if name in self._callback_names:
+                raise contract_error(
+                    child(f"{location}/callbacks", name),
+                    f"is the name of the callback of {self._callback_names[name]}; choose another one",
+                )
+            self._callback_names[name] = operation_id
+            for expression, item in items.items():
                 request = body.rule.schema if body else None
                 where = child(at, expression)
                 rules.append(

@@ -79,13 +79,17 @@ class ResponseRule(NamedTuple):
     constants: tuple[tuple[str, str], ...] = ()
 
 
+ANY_SUCCESS = frozenset(range(200, 300))
+
+
 class DeliveryRule(NamedTuple):
     """How a callback is delivered (`x-delivery`). Spans in milliseconds.
 
     `events` maps the state a resource entered to the event's name; a state that is not there is not reported.
     `delays_ms[k]` is the wait before attempt k+1, counted from the end of the attempt before it (the first is
     usually 0). `jitter` is the fraction each wait may be shortened or lengthened by. `retry_after_times` bounds a
-    receiver's Retry-After to this multiple of the wait it replaces.
+    receiver's Retry-After to this multiple of the wait it replaces. `received` are the statuses that end
+    the delivery as received, some or all 2xx: those that the callback's responses declare.
     """
 
     events: Mapping[str, str]
@@ -97,6 +101,7 @@ class DeliveryRule(NamedTuple):
     timeout_ms: int
     in_flight: int
     rotation_ms: int
+    received: frozenset[int] = ANY_SUCCESS
 
 
 # LUD-06: a wallet reads the reason of an error from a 200 response. These errors have their own status all the same.
@@ -104,15 +109,17 @@ WALLET_STATUSES = frozenset({406, 413, 500, 507})
 
 
 class CallbackRule(NamedTuple):
-    """An OpenAPI callback: the name, where its URL stands in the request body (`("callbackUrl",)`), the body's rule,
-    and the delivery rule."""
+    """An OpenAPI callback: the name, where its URL stands in the request body (`("callbackUrl",)`), the body's rule and
+    media types, its headers and the delivery rule. `location` is that of the item below its expression."""
 
     name: str
     operation_id: str
     url_path: tuple[str, ...]
     rule: Rule
-    headers: tuple[str, ...]
+    headers: tuple[Parameter, ...]
     delivery: DeliveryRule
+    media_types: tuple[str, ...] = ("application/json",)
+    location: str = ""
 
 
 class Operation(NamedTuple):
@@ -178,12 +185,16 @@ class LifecycleRow(NamedTuple):
 
 
 class LifecycleTable(NamedTuple):
-    """The lifecycle beside a `status` enum: every (state, trigger) has at least one row, the last of them unguarded."""
+    """The lifecycle beside a `status` enum: every (state, trigger) has at least one row, the last of them unguarded.
+
+    `location` is that of the rows, which have the document's order.
+    """
 
     resource: str
     states: tuple[str, ...]
     triggers: tuple[str, ...]
     rows: tuple[LifecycleRow, ...]
+    location: str = ""
 
     @property
     def initial(self) -> str:

@@ -8,6 +8,7 @@ one at a bound of the document, wherever the document allows it. Then Charges ar
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,10 +17,12 @@ from typing import Any
 
 import orjson
 
+from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.contract.json_pointer import contract_error, quoted, split_pointer
 from leyden.server.contract.load import named_overlays
-from leyden.server.contract.types import Contract, Operation
+from leyden.server.contract.types import CallbackRule, Contract, Operation
 from leyden.server.errors import ContractError
+from leyden.server.http.validation import read_parameter
 from leyden.server.store.store import Store
 from leyden.world.config import WorldConfig, packaged_contract
 from leyden.world.loopback import send_request
@@ -46,6 +49,7 @@ _FIELDS = dict.fromkeys((
 ))  # fmt: skip
 _FOR_PEOPLE = frozenset({"description", "summary", "example", "examples", "info", "tags", "servers"})
 _MOST_PLACES = 3
+_LOCATED = re.compile(r"[^\s:#]*#/")  # the start of an error with a JSON pointer
 _RAISED = "a defect of Leyden, "  # in the detail of a 500; here the document has the defect
 _QUERIES = {"requestInvoice": "?amount=1000"}
 _PARTS = {"callbackUrl": ("http://trial.localhost/", ""), "identifier": ("", "@trial.example")}  # of a long value
@@ -63,8 +67,13 @@ def try_contract(contract: Contract, source: object = None) -> None:
         _try_object(_SameObject(contract))
     except ContractError as error:
         files = [] if source is None or isinstance(source, Contract) else [f"{source}"]
-        files += [named_overlays(contract.overlays)] if contract.overlays else []
-        raise ContractError(f"{' with '.join(files)}: {error}" if files else str(error)) from None
+        overlays = [named_overlays(contract.overlays)] if contract.overlays else []
+        text = str(error)
+        if _LOCATED.match(text):  # with the file's name
+            text = "".join([*files, text[text.index("#") :]]) if files else text
+            raise ContractError("; this is the document after ".join([text, *overlays])) from None
+        named = " with ".join(files + overlays)
+        raise ContractError(f"{named}: {text}" if named else text) from None
 
 
 class _SameObject:
@@ -198,6 +207,22 @@ class _Trial:
                 continue
             for pays in (True, False):
                 self._follow(operation, body, pays=pays)
+            for rule in operation.callbacks:
+                self._check_headers(rule)
+
+    def _check_headers(self, rule: CallbackRule) -> None:
+        """The headers of the callbacks that were sent are as the document says."""
+        outbox = self.world.service.outbox
+        for row in outbox.deliveries():
+            shown = delivery_resource(row, outbox.signature)["attempts"] if row["rule"] == rule.name else ()
+            for headers in (attempt["headers"] for attempt in shown):
+                for index, declared in enumerate(rule.headers):
+                    sent = headers.get(declared.key)
+                    if sent is not None and not declared.rule.validator.is_valid(read_parameter(declared, sent)):
+                        raise contract_error(
+                            f"{rule.location}/post/parameters/{index}/schema",
+                            f"{declared.name}: {quoted(sent)} is sent, which this schema refuses; allow it here",
+                        )
 
     def _follow(self, operation: Operation, body: dict[str, Any], *, pays: bool) -> None:
         created = self._request(operation, body)
