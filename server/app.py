@@ -27,7 +27,7 @@ from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import MethodNotAllowed, NotFound
 from leyden.server.http.body_limit import BodyLimitMiddleware
 from leyden.server.http.corrections import shown
-from leyden.server.http.pipeline import Handler, PathEndpoint, PipelineContext, send_problem
+from leyden.server.http.pipeline import Authenticate, Handler, PathEndpoint, PipelineContext, send_problem
 from leyden.server.one_at_a_time import one_at_a_time
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.spelling import closest_path, path_named
@@ -42,6 +42,7 @@ class ApiMount(NamedTuple):
     """A contract with its handlers, and the paths of its OpenAPI document and of its documentation page.
 
     `documents` are further JSON documents by path: a function and the contracts' documents that it is made of.
+    `authenticate` takes the place of the pipeline's where the contract has the API key in another header.
     """
 
     contract: Contract
@@ -49,6 +50,7 @@ class ApiMount(NamedTuple):
     document_path: str
     docs_path: str
     documents: Mapping[str, partial[Any]] = MappingProxyType({})
+    authenticate: Authenticate | None = None
 
 
 def operation_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
@@ -59,7 +61,7 @@ def operation_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
             operation.method.upper(): (operation, mount.handlers[operation.operation_id]) for operation in operations
         }
         route = copy(_compiled(path))
-        route.app = route.endpoint = PathEndpoint(bound, pipeline, mount.contract.depth_limit)
+        route.app = route.endpoint = PathEndpoint(bound, pipeline, mount.contract.depth_limit, mount.authenticate)
         routes.append(route)
     return sorted(routes, key=lambda route: "{" in route.path)
 

@@ -53,6 +53,7 @@ _LOGGED_FIELDS, _LOGGED_CHARS = 3, 200
 
 Handler = Callable[[Request], Any]
 Headers = Iterable[tuple[bytes, bytes]]
+Authenticate = Callable[[Mapping[bytes, bytes], bytes], str]
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ class PipelineContext:
     """
 
     transaction: Callable[[], AbstractContextManager[Any]]
-    authenticate: Callable[[Mapping[bytes, bytes], bytes], str]
+    authenticate: Authenticate
     idempotency: Idempotency
     journal: EventJournal
     api_key_header: bytes
@@ -124,12 +125,17 @@ class PathEndpoint:
     """The operations of one path. It answers their errors itself, and HEAD, OPTIONS and unknown methods."""
 
     def __init__(
-        self, bound: Mapping[str, tuple[Operation, Handler]], pipeline: PipelineContext, depth_limit: int
+        self,
+        bound: Mapping[str, tuple[Operation, Handler]],
+        pipeline: PipelineContext,
+        depth_limit: int,
+        authenticate: Authenticate | None = None,
     ) -> None:
         # An operation is prepared for its first request: a sandbox that lives for one test uses few of them.
         self._bound: dict[str, BoundOperation] = {}
         self._operations = bound
         self._depth_limit = depth_limit
+        self._authenticate = authenticate
         heads = ["HEAD"] if "GET" in bound else []
         self._allow = ", ".join(sorted([*bound, *heads, "OPTIONS"])).encode()
         self._pipeline = pipeline
@@ -181,7 +187,7 @@ class PathEndpoint:
         headers = scope[HEADERS]
         project = ""
         if operation.secured:
-            project = pipeline.authenticate(headers, scope["query_string"])
+            project = (self._authenticate or pipeline.authenticate)(headers, scope["query_string"])
         problem = None if pipeline.rate_limit is None else pipeline.rate_limit(operation.operation_id)
         if problem is not None:
             raise problem

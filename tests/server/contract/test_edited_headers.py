@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
+from html import unescape
 from typing import Any
+from urllib.request import urlopen
 
 import orjson
 import pytest
 
 from leyden import Sandbox
+from leyden.devserver.control.handlers import control_handlers
+from leyden.devserver.multi_tenant import MultiTenantApp
+from leyden.http_sandbox.requests import ask
+from leyden.key_header import KEY_HEADER
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.errors import ContractError
-from leyden.world.components import CONTROL_BODY_BYTES
+from leyden.server.store.store import Store
+from leyden.world.components import CONTROL_BODY_BYTES, CONTROL_KEY_HEADER
+from leyden.world.config import packaged_contract, world_config
 from leyden.world.loopback import LoopbackResponse, send_request
+from leyden.world.world import World
 
 Document = dict[str, Any]
 TEA = orjson.dumps({"amount": "1000", "description": "tea"})
@@ -131,3 +144,66 @@ def test_what_no_code_reads_of_a_request_is_refused_with_its_place(
         edited(edit)
     assert str(refused.value).startswith(f"charges.openapi.yaml{refusal}")
     assert "\n" not in str(refused.value)
+
+
+def scheme(document: Document) -> Document:
+    found: Document = document["components"]["securitySchemes"]["apikey"]
+    return found
+
+
+@pytest.mark.parametrize("name", ["X-Shop-Key", "Authorization", "APIKEY"])
+def test_the_key_is_read_from_the_header_of_the_document(name: str) -> None:
+    with edited(lambda document: scheme(document).update(name=name)) as sandbox:
+        is_renamed = name.lower() != "apikey"
+        for path, header, status in (
+            ("/v0/wallet", name, 200),
+            ("/v0/wallet", "apikey", 401 if is_renamed else 200),
+            ("/sandbox/v1/clock", name, 401 if is_renamed else 200),
+            ("/sandbox/v1/clock", "apikey", 200),
+        ):
+            headers = ((header.lower().encode(), b"leyden"),)
+            assert send_request(sandbox.app, "GET", path, headers).status == status, (path, header)
+        refused = send_request(sandbox.app, "GET", "/v0/wallet", ())
+        assert dict(refused.headers)[b"www-authenticate"] == f'ApiKey header="{name.lower()}"'.encode()
+        assert f"send your project's key in the header {name.lower()}" in orjson.loads(refused.body)["detail"]
+        page = send_request(sandbox.app, "GET", "/docs").body.decode()
+        assert f'-H "{name}: $API_KEY"' in unescape(re.sub("<[^>]*>", "", page))
+        # The document of both names the header of each operation.
+        merged = orjson.loads(send_request(sandbox.app, "GET", "/sandbox/v1/merged.json").body)
+        for path, wanted in (("/v0/wallet", name.lower()), ("/sandbox/v1/clock/advance", "apikey")):
+            (operation,) = (one for one in merged["paths"][path].values() if "operationId" in one)
+            ((used, _),) = operation["security"][0].items()
+            assert merged["components"]["securitySchemes"][used]["name"].lower() == wanted
+        # What Leyden itself sends
+        charge = sandbox.charges.create(amount="1000", description="tea")
+        assert sandbox.http.get(f"/v0/charges/{charge.id}").status_code == 200
+        assert sandbox.http.get("/sandbox/v1/clock").status_code == 200
+        assert sandbox.ask("GET", "/sandbox/v1/clock")["now"]
+        url = str(sandbox.serve())
+        for path in ("/v0/wallet", "/sandbox/v1/clock"):
+            assert ask(url, "GET", path, None, {KEY_HEADER: "leyden"})
+            words = ["api", "GET", path, "--url", url, "--api-key", "leyden"]
+            assert subprocess.run([sys.executable, "-m", "leyden", *words], capture_output=True).returncode == 0
+        with urlopen(f"{url}/console") as response:
+            assert f'<meta name="leyden-key-header" content="{name.lower()}">' in response.read().decode()
+
+
+def test_the_key_of_each_of_several_sandboxes_is_read_from_the_header_of_the_document() -> None:
+    document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
+    scheme(document).update(name="X-Shop-Key")
+    contract = load_contract(document, known_as="charges.openapi.yaml")
+    worlds = {}
+    for key in ("first", "second"):
+        config = replace(world_config(seed=0, start_ms=0, spec=contract), api_key=key)
+        worlds[key] = World(config, Store.memory(), control_handlers=control_handlers)
+    app = MultiTenantApp(worlds)
+    for path, header in (("/v0/wallet", b"x-shop-key"), ("/sandbox/v1", b"apikey")):
+        for key in worlds:
+            answer = send_request(app, "GET", path, ((header, key.encode()), (b"host", b"localhost")))
+            assert answer.status == 200, (path, answer.body)
+    for world in worlds.values():
+        world.store.close()
+
+
+def test_the_control_plane_has_the_key_in_the_header_of_its_own_document() -> None:
+    assert packaged_contract("sandbox").api_key_header.lower().encode() == CONTROL_KEY_HEADER
