@@ -92,7 +92,7 @@ class ChargeService:
 
     # API operations
 
-    @handles(raises=(StorageUnavailable,), needs=("body.amount", "body.description", "body.expiresIn"))
+    @handles(raises=(StorageUnavailable,), needs=("key", "body.amount", "body.description", "body.expiresIn"))
     def create_charge(self, request: Request) -> dict[str, Any]:
         """Issue an invoice and store a pending Charge."""
         body = request.body
@@ -107,17 +107,17 @@ class ChargeService:
         )
         return envelope("Charge created", charge_resource(charge))
 
-    @handles(raises=(NotFound,), needs=("path.id",))
+    @handles(raises=(NotFound,), needs=("key", "path.id"))
     def get_charge_details(self, request: Request) -> dict[str, Any]:
         """One Charge of the caller's project."""
         return envelope("Charge found", charge_resource(self.find(request.project, request.path["id"])))
 
-    @handles(needs=("query.limit",))
+    @handles(needs=("key", "query.limit"))
     def list_charges(self, request: Request) -> dict[str, Any]:
         """The project's Charges, including those of its Static Charges."""
         return page(self.charges, request, charge_resource, CHARGE, "charge")
 
-    @handles()
+    @handles(needs=("key",))
     def get_wallet(self, request: Request) -> dict[str, Any]:
         """The balance: the amount that the project's invoices have received."""
         return envelope("Wallet", {"unit": "msats", "balance": str(self.balance_msat(request.project))})

@@ -97,7 +97,7 @@ class StaticChargeService:
 
     @handles(
         raises=(SemanticConflict, Conflict, StorageUnavailable),
-        needs=("body.minAmount", "body.maxAmount", "body.description"),
+        needs=("key", "body.minAmount", "body.maxAmount", "body.description"),
     )
     def create_static_charge(self, request: Request) -> dict[str, Any]:
         """Store an active Static Charge and return its LNURL."""
@@ -129,12 +129,12 @@ class StaticChargeService:
             self._clock.call_at(static["expires_at"], EXPIRY, TIMER, static["id"])
         return envelope("Static charge created", self.show(static))
 
-    @handles(raises=(NotFound,), needs=("path.id",))
+    @handles(raises=(NotFound,), needs=("key", "path.id"))
     def get_static_charge_details(self, request: Request) -> dict[str, Any]:
         """One Static Charge of the caller's project."""
         return envelope("Static charge found", self.show(self.find(request)))
 
-    @handles(raises=(NotFound, SemanticConflict, Conflict, StorageUnavailable), needs=("path.id",))
+    @handles(raises=(NotFound, SemanticConflict, Conflict, StorageUnavailable), needs=("key", "path.id"))
     def update_static_charge(self, request: Request) -> dict[str, Any]:
         """Change the fields in the request; the LNURL does not change. More `allowedSlots` can make it active again."""
         static = self.find(request)
@@ -156,12 +156,12 @@ class StaticChargeService:
             self._is_changed = False
         return envelope("Static charge updated", self.show(changed))
 
-    @handles(needs=("query.limit",))
+    @handles(needs=("key", "query.limit"))
     def list_static_charges(self, request: Request) -> dict[str, Any]:
         """The project's Static Charges."""
         return page(self.static_charges, request, self.show, STATIC_CHARGE, "static charge")
 
-    @handles(raises=(NotFound,), needs=("path.id", "query.limit"))
+    @handles(raises=(NotFound,), needs=("key", "path.id", "query.limit"))
     def list_static_charge_charges(self, request: Request) -> dict[str, Any]:
         """The Charges that payers requested through one Static Charge."""
         static = self.find(request)

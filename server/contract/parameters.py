@@ -109,10 +109,10 @@ def compile_parameter(node: Mapping[str, Any], schemas: Schemas, location: str) 
             raise contract_error(
                 location, "this header is read by the protocol and cannot be a parameter; leave it out"
             )
-        if "idempoten" in name.lower() and name.lower() != IDEMPOTENCY_KEY:
-            raise contract_error(
-                location, "no code reads this header; only Idempotency-Key makes a repeated request safe"
-            )
+    if "idempoten" in name.lower() and (where, name.lower()) != ("header", IDEMPOTENCY_KEY):
+        raise contract_error(
+            location, "no code reads it; only the header Idempotency-Key makes a repeated request safe"
+        )
     rule = schemas.rule(node["schema"], f"{location}/schema")
     named = rule.schema.get("type")
     types = [kind for kind in (named if isinstance(named, list) else [named]) if kind != "null"]

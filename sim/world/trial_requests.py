@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import Any
+from urllib.parse import urlencode
 
 import orjson
 
 from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.contract.json_pointer import contract_error, quoted, split_pointer
 from leyden.server.contract.load import named_overlays
-from leyden.server.contract.types import CallbackRule, Contract, Operation
+from leyden.server.contract.types import CallbackRule, Contract, Operation, Parameter
 from leyden.server.errors import ContractError
 from leyden.server.http.validation import read_parameter
 from leyden.server.store.store import Store
@@ -51,9 +52,24 @@ _FOR_PEOPLE = frozenset({"description", "summary", "example", "examples", "info"
 _MOST_PLACES = 3
 _LOCATED = re.compile(r"[^\s:#]*#/")  # the start of an error with a JSON pointer
 _RAISED = "a defect of Leyden, "  # in the detail of a 500; here the document has the defect
-_QUERIES = {"requestInvoice": "?amount=1000"}
+_QUERIES = {"requestInvoice": {"amount": "1000"}}
 _PARTS = {"callbackUrl": ("http://trial.localhost/", ""), "identifier": ("", "@trial.example")}  # of a long value
-_LIMITS = ("", *(f"?limit={limit}" for limit in (-1, 0, 1, 2, 1_000, 1_001, 100_000)))  # of a list
+_TEXTS = (
+    "1000",
+    "-1",
+    "0",
+    "1",
+    "2",
+    "1001",
+    "100000",
+    "1.5",
+    "9" * 20,
+    "",
+    "x",
+    "a b",
+    "\0",
+    "2030-01-01T00:00:00.000Z",
+)  # of a query or header parameter
 _LOG = logging.getLogger("leyden")  # of a failed request, which the error of the trial describes
 
 
@@ -120,9 +136,10 @@ class _Trial:
         for operation in operations:
             for body in self._bodies(operation):
                 self._request(operation, body)
-            if any(one.name == "limit" for one in operation.parameters):
-                for query in _LIMITS:
-                    self._request(operation, None, query)
+            body = next(self._bodies(operation), None)
+            for parameter in operation.parameters:
+                for text in () if parameter.location == "path" else self._texts(operation, parameter):
+                    self._request(operation, body, parameter, text)
         self._events()
 
     def _bodies(self, operation: Operation) -> Iterator[Any]:
@@ -146,6 +163,20 @@ class _Trial:
                 if raw not in tried and declared.rule.validator.is_valid(body):
                     tried.add(raw)
                     yield body
+
+    def _texts(self, operation: Operation, parameter: Parameter) -> Iterator[str]:
+        """Valid texts of a query or header parameter: those of the document first."""
+        item = self.contract.document["paths"][operation.path]
+        nodes = [self._resolved(one) for level in (item[operation.method], item) for one in level.get("parameters", ())]
+        node = next(one for one in nodes if (one["in"], one["name"]) == (parameter.location, parameter.name))
+        named = (self._resolved(example)["value"] for example in node.get("examples", {}).values())
+        schema = parameter.rule.schema
+        values = [*([node["example"]] if "example" in node else named), *schema.get("examples", ())]
+        values += [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ()), *_TEXTS]
+        for value in values:
+            text = orjson.dumps(value).decode() if not isinstance(value, str) else value
+            if parameter.rule.validator.is_valid(read_parameter(parameter, text)):
+                yield text
 
     def _extremes(self, name: str) -> Iterator[Any]:
         """Values of a field at the bounds of the document and beyond."""
@@ -171,22 +202,40 @@ class _Trial:
             found = found[token]
         return dict(found)
 
-    def _request(self, operation: Operation, body: Any, query: str = "") -> dict[str, Any]:
-        """Send one request. Returns the body of a 200 answer, and {} for another status."""
+    def _request(
+        self, operation: Operation, body: Any, parameter: Parameter | None = None, text: str = ""
+    ) -> dict[str, Any]:
+        """Send one request with its required parameters, and `text` as the value of this one. Returns the body of a 200
+        answer, and {} for another status."""
         header = self.world.service.pipeline.api_key_header
+        headers: tuple[tuple[bytes, bytes], ...]
         headers = ((header, self.world.config.api_key.encode("latin-1")), (b"content-type", b"application/json"))
         is_static = "tatic" in operation.operation_id or operation.errors_as == "lnurl"
         path = operation.path
-        for parameter in operation.parameters:
-            if parameter.location == "path":
+        for one in operation.parameters:
+            if one.location == "path":
                 resource_id = self.ids.get("createStaticCharge" if is_static else "createCharge", "x")
-                path = path.replace(f"{{{parameter.name}}}", resource_id)
-        query = query or _QUERIES.get(operation.operation_id, "")
+                path = path.replace(f"{{{one.name}}}", resource_id)
+        given = {"query": dict(_QUERIES.get(operation.operation_id, {})), "header": {}}
+        is_whole = True
+        for one in operation.parameters:
+            if one.required and one.location != "path":
+                valid = next(self._texts(operation, one), None)
+                is_whole = is_whole and valid is not None
+                given[one.location][one.key] = valid or ""
+        if parameter is not None:
+            given[parameter.location][parameter.key] = text
+        query = f"?{urlencode(given['query'])}" if given["query"] else ""
+        headers += tuple((key.encode(), one.encode("latin-1", "replace")) for key, one in given["header"].items())
         raw = b"" if body is None else orjson.dumps(body)
         answer = send_request(self.world.app, operation.method.upper(), path + query, headers, raw)
         value = orjson.loads(answer.body)
+        sent = f"a request{query and f' with {query}'}" if body is None else f"the body {quoted(body)}"
+        if parameter is not None and parameter.location == "header":
+            sent = f"a request with the header {parameter.name}: {quoted(text)}"
+        if answer.status == 400 and is_whole:
+            raise self._unserved(operation, f"{sent} is valid, but its code refuses it: {_within(value['detail'])}")
         if answer.status >= 500:
-            sent = f"a request{query and f' with {query}'}" if body is None else f"the body {quoted(body)}"
             errors = "".join(f", {error['pointer']}: {_within(error['detail'])}" for error in value["errors"][:1])
             detail, is_raised, kind = value["detail"].partition(_RAISED)
             why = f"its code does not expect it ({kind})" if is_raised else f"{detail}{errors}"

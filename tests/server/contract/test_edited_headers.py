@@ -105,7 +105,11 @@ CREATE = "/paths/~1v0~1charges/post"
     [
         (
             lambda document: parameter(document, "IdempotencyKey").update(name="X-Idempotency-Key"),
-            "#/components/parameters/IdempotencyKey: no code reads this header",
+            "#/components/parameters/IdempotencyKey: no code reads it; only the header Idempotency-Key",
+        ),
+        (
+            lambda document: parameter(document, "IdempotencyKey").update({"in": "query"}),
+            "#/components/parameters/IdempotencyKey: no code reads it; only the header Idempotency-Key",
         ),
         (
             lambda document: parameter(document, "IdempotencyKey").update(name="Idempotency Key"),
@@ -207,3 +211,65 @@ def test_the_key_of_each_of_several_sandboxes_is_read_from_the_header_of_the_doc
 
 def test_the_control_plane_has_the_key_in_the_header_of_its_own_document() -> None:
     assert packaged_contract("sandbox").api_key_header.lower().encode() == CONTROL_KEY_HEADER
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "handler"),
+    [
+        ("/v0/charges", "post", "create_charge"),
+        ("/v0/charges", "get", "list_charges"),
+        ("/v0/charges/{id}", "get", "get_charge_details"),
+        ("/v0/static-charges", "post", "create_static_charge"),
+        ("/v0/static-charges/{id}", "patch", "update_static_charge"),
+        ("/v0/static-charges/{id}/charges", "get", "list_static_charge_charges"),
+        ("/v0/wallet", "get", "get_wallet"),
+    ],
+)
+def test_an_operation_on_what_a_project_has_needs_the_key(path: str, method: str, handler: str) -> None:
+    place = re.escape(f"paths.{path}.{method} (key): {handler} reads it")
+    with pytest.raises(ContractError, match=place):
+        edited(lambda document: document["paths"][path][method].update(security=[]))
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out", "place"),
+    [
+        (
+            "CreatedAfter",
+            "format",
+            r"paths\./v0/charges\.get: a request with \?createdAfter=1000 is valid, but its code",
+        ),
+        ("After", "pattern", r"paths\./v0/charges\.get: a request with \?after=1000 is valid, but cannot be served"),
+        ("Limit", "minimum", r"paths\./v0/charges\.get: a request with \?limit=-1 is valid, but cannot be served"),
+    ],
+)
+def test_a_parameter_that_may_hold_what_code_refuses_is_refused(name: str, left_out: str, place: str) -> None:
+    with pytest.raises(ContractError, match=place):
+        edited(lambda document: parameter(document, name)["schema"].pop(left_out))
+
+
+def test_a_parameter_may_hold_what_the_document_allows() -> None:
+    """Nothing but the document restricts an Idempotency-Key, and a further header is required as it says."""
+
+    def edit(document: Document) -> None:
+        parameter(document, "IdempotencyKey")["schema"] = {"type": "string"}
+        source = {"name": "X-Source", "in": "header", "required": True, "schema": {"type": "string", "enum": ["pos"]}}
+        document["paths"]["/v0/charges"]["post"]["parameters"].append(source)
+
+    with edited(edit) as sandbox:
+        assert create(sandbox, (b"x-source", b"web")).status == create(sandbox).status == 400
+        answers = [create(sandbox, (b"x-source", b"pos"), (b"idempotency-key", b"a \xe9")) for _ in range(2)]
+        assert [answer.status for answer in answers] == [200, 200]
+        assert len(sandbox.charges) == 1
+
+
+def test_a_callback_url_may_be_what_the_document_allows() -> None:
+    def edit(document: Document) -> None:
+        document["components"]["schemas"]["CallbackUrl"].pop("pattern")
+
+    with edited(edit) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="no URL")
+        sandbox.wallet("ana").pay(charge)
+        sandbox.advance("1s")
+        (row,) = sandbox.world.service.outbox.rows
+        assert (row["url"], row["status"]) == ("no URL", "blocked")
