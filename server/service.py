@@ -58,7 +58,7 @@ class Service:
         self.contract = contract
         self.store = store
         rules = {rule.name: rule for operation in contract.operations.values() for rule in operation.callbacks}
-        # One secret signs all callbacks of a project, so the longest rotation of all rules counts.
+        # One secret signs all callbacks of a project: those that are sent have the same rotation.
         rotation_ms = max((rule.delivery.rotation_ms for rule in rules.values()), default=0)
         self.projects = Projects(store, clock, secrets, rotation_ms)
         self.outbox = Outbox(

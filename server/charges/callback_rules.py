@@ -19,6 +19,7 @@ _NOTIFY = "notify"
 def check_callbacks(contract: Contract, handlers: Mapping[str, Callable[..., Any]]) -> None:
     """Raise `ContractError` for a callback, or a part of one, that no code sends. A callback of an operation that is
     answered with its example is an example too."""
+    rules: list[CallbackRule] = []
     for name, operation in contract.operations.items():
         if getattr(handlers[name], "mock", False):
             continue
@@ -30,6 +31,12 @@ def check_callbacks(contract: Contract, handlers: Mapping[str, Callable[..., Any
                 other = operation.callbacks[0].name
                 raise contract_error(at, f"one callback of {name} is sent, and {other} is one; leave one of them out")
             _check_rule(contract, rule)
+            rules.append(rule)
+            if rule.delivery.rotation_ms != rules[0].delivery.rotation_ms:
+                raise contract_error(
+                    f"{rule.location}/x-delivery/secretRotation",
+                    f"one secret signs all callbacks of a project; write the same as in {rules[0].name}",
+                )
 
 
 def _names() -> str:

@@ -233,7 +233,7 @@ class _Trial:
         sent = f"a request{query and f' with {query}'}" if body is None else f"the body {quoted(body)}"
         if parameter is not None and parameter.location == "header":
             sent = f"a request with the header {parameter.name}: {quoted(text)}"
-        if answer.status == 400 and is_whole:
+        if answer.status == 400 and is_whole and _depth(body) <= self.contract.depth_limit:
             raise self._unserved(operation, f"{sent} is valid, but its code refuses it: {_within(value['detail'])}")
         if answer.status >= 500:
             errors = "".join(f", {error['pointer']}: {_within(error['detail'])}" for error in value["errors"][:1])
@@ -296,6 +296,12 @@ class _Trial:
         named = ", ".join(places[:_MOST_PLACES])
         mend = f"it differs from the packaged document in {named}{more}" if places else "compare the packaged document"
         return contract_error(f"paths.{operation.path}.{operation.method}", f"{problem}; {mend}")
+
+
+def _depth(value: Any) -> int:
+    """The depth of nested arrays and objects."""
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if below is None else 1 + max(map(_depth, below), default=0)
 
 
 def _within(text: str) -> str:

@@ -154,6 +154,12 @@ REFUSALS: list[tuple[str, Callable[[Document], object], str]] = [
         f"{ITEM}/post/responses/ok: is not the status of a final response",
     ),
     (
+        "two rotations of one secret",
+        lambda document: item(document)["x-delivery"].update(secretRotation="1h"),
+        "/paths/~1v0~1static-charges/post/callbacks/chargePaid/{$request.body#~1callbackUrl}/x-delivery/secretRotation:"
+        " one secret signs all callbacks of a project; write the same as in chargeUpdated",
+    ),
+    (
         "event that no row notifies",
         lambda document: rows(document)[4].update(effects=["cancel_invoice"]),
         f"{ITEM}/x-delivery/events/error: no row of charges.openapi.yaml#/components/schemas/Charge/properties/status/"

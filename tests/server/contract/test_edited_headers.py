@@ -58,6 +58,12 @@ def test_the_largest_body_is_that_of_the_document_to_the_byte(limit: int) -> Non
             assert send_request(sandbox.app, "POST", "/sandbox/v1/clock/advance", headers, body).status == status
 
 
+def test_the_depth_of_a_body_is_that_of_the_document() -> None:
+    with edited(lambda document: document["x-limits"].update(depth=1)) as sandbox:
+        assert create(sandbox).status == 200
+        assert create(sandbox, body=TEA.replace(b"}", b',"more":{}}')).status == 400
+
+
 def parameter(document: Document, name: str) -> Document:
     found: Document = document["components"]["parameters"][name]
     return found
