@@ -249,7 +249,7 @@ class Contract(NamedTuple):
         found = self.lifecycles.get(resource)
         if found is None:
             raise ContractError(
-                f"{self.title}: components/schemas/{resource}/properties/status has no x-lifecycle; "
+                f"#/components/schemas/{resource}/properties/status: there is no x-lifecycle; "
                 f"add it beside the enum, or leave out every operation on a {resource}"
             )
         return found

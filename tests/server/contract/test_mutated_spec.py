@@ -117,7 +117,7 @@ def problem(document: Any, name: str = "charges") -> str | None:
         statuses = [answer.status for answer in REQUESTS[name](contract)]
     except ContractError as refusal:
         text = str(refusal)
-        places = (f"{name}.openapi.yaml#", "paths.")
+        places = (f"{name}.openapi.yaml#", "paths.", "#/")
         return None if "\n" not in text and any(place in text for place in places) else f"no place: {text}"
     except Exception as error:
         return repr(error)
