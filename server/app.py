@@ -26,8 +26,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from leyden.server.contract.paths import specificity
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import MethodNotAllowed, NotFound
+from leyden.server.http.body_limit import BodyLimitMiddleware
 from leyden.server.http.corrections import shown
-from leyden.server.http.pipeline import BodyLimitMiddleware, Handler, PathEndpoint, PipelineContext, send_problem
+from leyden.server.http.pipeline import Authenticate, Handler, PathEndpoint, PipelineContext, send_problem
 from leyden.server.one_at_a_time import one_at_a_time
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.spelling import closest_path, path_named
@@ -42,6 +43,7 @@ class ApiMount(NamedTuple):
     """A contract with its handlers, and the paths of its OpenAPI document and of its documentation page.
 
     `documents` are further JSON documents by path: a function and the contracts' documents that it is made of.
+    `authenticate` takes the place of the pipeline's where the contract has the API key in another header.
     """
 
     contract: Contract
@@ -49,6 +51,7 @@ class ApiMount(NamedTuple):
     document_path: str
     docs_path: str
     documents: Mapping[str, partial[Any]] = MappingProxyType({})
+    authenticate: Authenticate | None = None
 
 
 def operation_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
@@ -59,7 +62,7 @@ def operation_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
             operation.method.upper(): (operation, mount.handlers[operation.operation_id]) for operation in operations
         }
         route = copy(_compiled(path))
-        route.app = route.endpoint = PathEndpoint(bound, pipeline, mount.contract.depth_limit)
+        route.app = route.endpoint = PathEndpoint(bound, pipeline, mount.contract.depth_limit, mount.authenticate)
         routes.append(route)
     return sorted(routes, key=lambda route: specificity(route.path))
 
@@ -299,7 +302,13 @@ def build_app(
         problem = NotFound(f"no operation has the path {shown(path)}: {mend}")
         await send_problem(send, problem, pipeline.next_request_id(), omit_body=scope["method"] == "HEAD")
 
-    limit = max(main.contract.body_limit, *(mount.body_limit for mount in lazy_mounts), 0)
+    body_limit = partial(
+        BodyLimitMiddleware,
+        pipeline=pipeline,
+        limit=main.contract.body_limit,
+        mend=too_large_mend,
+        limits_below={mount.prefix: mount.body_limit for mount in lazy_mounts},
+    )
     return Router(
         [
             *lazy,
@@ -308,5 +317,5 @@ def build_app(
         ],
         redirect_slashes=False,
         default=no_route,
-        middleware=[Middleware(BodyLimitMiddleware, pipeline=pipeline, limit=limit, mend=too_large_mend)],
+        middleware=[Middleware(body_limit)],
     )

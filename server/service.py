@@ -9,6 +9,7 @@ from typing import Any
 
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
+from leyden.server.charges.callback_rules import check_callbacks
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.lnurl_pay import LnurlPayService
 from leyden.server.charges.static_charges import StaticChargeService
@@ -57,7 +58,7 @@ class Service:
         self.contract = contract
         self.store = store
         rules = {rule.name: rule for operation in contract.operations.values() for rule in operation.callbacks}
-        # One secret signs all callbacks of a project, so the longest rotation of all rules counts.
+        # One secret signs all callbacks of a project: those that are sent have the same rotation.
         rotation_ms = max((rule.delivery.rotation_ms for rule in rules.values()), default=0)
         self.projects = Projects(store, clock, secrets, rotation_ms)
         self.outbox = Outbox(
@@ -84,6 +85,7 @@ class Service:
             effects={"Charge": self.charges.effects, "StaticCharge": self.static_charges.effects},
             mock_unbound=mock_unbound,
         )
+        check_callbacks(contract, self.handlers)
         api_key_header = contract.api_key_header.lower().encode()
         self.pipeline = PipelineContext(
             transaction=transaction or store.commit,

@@ -35,6 +35,8 @@ _LOCATION_CHARS = 200  # of a redirect's `Location` that the note of an attempt 
 MAX_HEADERS = 50
 MAX_HEADER_BYTES = 8_192  # names and values together
 
+_DELIVERED = "delivered"  # the status of a delivery whose last attempt was received
+
 # RFC 9110, 15: "Values outside the range 100..599 are invalid."
 _STATUSES = range(100, 600)
 
@@ -127,14 +129,16 @@ class AttemptLog:
         return attempts
 
 
-# Status, attempts, creation; of the first attempt with a 2xx: its end after the creation, and its latency, in ms.
+# Status, attempts, creation; of the first attempt that was received, its end after the creation and its latency in ms.
 DeliverySummary = tuple[str, int, int, int | None, int | None]
 
 
 def delivery_summary(row: DeliveryRow) -> DeliverySummary:
     """The fields of a delivery from which key figures are computed."""
     attempts = AttemptLog(row).attempts()
-    for attempt in attempts:
+    # Where the document does not declare every 2xx, an attempt with another one was followed by a further attempt.
+    ends = [one["attempts"] for one in row.get("replay_orders", ()) if one.get("ended", _DELIVERED) == _DELIVERED]
+    for attempt in [attempts[number - 1] for number in ends if number] + attempts[-1:] * (row["status"] == _DELIVERED):
         if attempt.ended_at is not None and attempt.status is not None and 200 <= attempt.status <= 299:
             after_ms = attempt.ended_at - row["created_at"]
             return row["status"], len(attempts), row["created_at"], after_ms, attempt.latency_ms

@@ -152,7 +152,7 @@ def next_status(
     """
     if response.error == BLOCKED:
         return BLOCKED, None
-    if response.status is not None and 200 <= response.status <= 299:
+    if response.status in rule.received:
         return DELIVERED, None
     if response.status == GONE:
         return STOPPED, None

@@ -74,6 +74,7 @@ class ChargeService:
         }
         self.lifecycle: Lifecycle[ChargeRow] = Lifecycle(
             contract.lifecycle("Charge"),
+            triggers=("created", "payment_settled", "expiry_reached", "invoice_failed"),
             guards=self.guards,
             effects=self.effects,
             put=self.charges.put,

@@ -7,10 +7,10 @@ stored row --- trigger ---> the table's rows for (status, trigger), the first wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from leyden.server.contract.lifecycle_rows import check_functions
+from leyden.server.contract.lifecycle_rows import check_functions, check_triggers
 from leyden.server.contract.types import LifecycleRow, LifecycleTable
 from leyden.server.ports import EventJournal
 
@@ -36,6 +36,7 @@ class TransitionResult(NamedTuple, Generic[R]):
 class Lifecycle(Generic[R]):
     """The state machine of one resource, whose rows have the type `R`.
 
+    `triggers` are those that the code applies; a table without states is that of a resource that is never created.
     A guard gets (row, instant). An effect gets (draft, instant) and may add fields to the draft of the new row; the
     effects run in the table's order before `put` stores the draft. All writes belong to the caller's commit.
     """
@@ -44,12 +45,15 @@ class Lifecycle(Generic[R]):
         self,
         table: LifecycleTable,
         *,
+        triggers: Collection[str],
         guards: Mapping[str, Guard],
         effects: Mapping[str, Effect],
         put: Callable[[R], Any],
         journal: EventJournal,
     ) -> None:
         check_functions(table, guards, effects)
+        if table.states:
+            check_triggers(table, triggers)
         self.table = table
         self._put = put
         self._journal = journal

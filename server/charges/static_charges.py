@@ -89,6 +89,14 @@ class StaticChargeService:
         }
         self.lifecycle: Lifecycle[StaticChargeRow] = Lifecycle(
             _lifecycle(contract),
+            triggers=(
+                "created",
+                "invoice_requested",
+                "payment_settled",
+                "slots_filled",
+                "slots_reopened",
+                "expiry_reached",
+            ),
             guards=self.guards,
             effects=self.effects,
             put=self.static_charges.put,

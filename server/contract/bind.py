@@ -188,7 +188,7 @@ def problems_before_handler(operation: Operation) -> Iterable[type[Problem]]:
         yield Unauthorized
     if any(one.location == "path" for one in operation.parameters):
         yield NotFound
-    if any((one.location, one.name) == ("header", IDEMPOTENCY_KEY) for one in operation.parameters):
+    if any(one.key == IDEMPOTENCY_KEY for one in operation.parameters):
         yield IdempotencyMismatch
     if operation.body is not None:
         yield UnsupportedMediaType
@@ -197,7 +197,7 @@ def problems_before_handler(operation: Operation) -> Iterable[type[Problem]]:
 
 
 def _check_needs(operation: Operation, handler: Handler) -> None:
-    given = {f"{one.location}.{one.name}" for one in operation.parameters if one.required or one.default is not None}
+    given = {f"{one.location}.{one.key}" for one in operation.parameters if one.required or one.default is not None}
     body = operation.body
     for need in getattr(handler, "needs", ()):
         place, _, name = need.partition(".")

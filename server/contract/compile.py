@@ -10,18 +10,16 @@ from leyden.server.contract.delivery import compile_callback, is_json, json_sche
 from leyden.server.contract.json_pointer import child, contract_error
 from leyden.server.contract.lifecycle_rows import compile_lifecycle
 from leyden.server.contract.links import check_links
-from leyden.server.contract.paths import VARIABLE, check_paths
+from leyden.server.contract.parameters import compile_key_header, compile_parameters, is_secured
+from leyden.server.contract.paths import check_paths
 from leyden.server.contract.schemas import Schemas, media_examples, parts, properties
 from leyden.server.contract.types import (
     EVENT_STREAM,
-    IDEMPOTENCY_KEY,
-    TOKEN,
     Body,
     CallbackRule,
     Contract,
     LifecycleTable,
     Operation,
-    Parameter,
     ResponseRule,
 )
 
@@ -30,11 +28,8 @@ if TYPE_CHECKING:
     from leyden.server.contract.document.validate_document import DocumentIndex
 
 _METHODS = ("get", "post", "put", "patch", "delete")
-_KINDS = ("string", "integer", "boolean")
-_PLACES = ("path", "query", "header")
 _PROBLEM = "application/problem+json"
 _MOST_DEPTH = 500  # of a body: deeper ones exceed the recursion of Python when they are checked
-_IGNORED_HEADERS = ("accept", "content-type", "authorization")  # OpenAPI 3.1, Parameter Object: ignored by definition
 _OPERATION_ID = re.compile(r"[a-z][A-Za-z0-9]*")
 _DIALECT = "https://spec.openapis.org/oas/3.1/dialect/base"
 
@@ -71,6 +66,7 @@ class _Compiler:
         self._seen = seen
         self._schemas = Schemas(document, root, is_checked=seen is None)
         self._lifecycles: dict[str, LifecycleTable] = {}
+        self._callback_names: dict[str, str] = {}  # operationId by name
         self._open_links: list[tuple[str, str]] = []
         self._refuses_undeclared_bodies = document.get("x-undeclared-body") == "refused"
 
@@ -90,7 +86,7 @@ class _Compiler:
 
             check_examples(self._seen, self._schemas)
         self._lifecycles = self._compile_lifecycles()
-        api_key_header = self._api_key_header()
+        api_key_header = compile_key_header(self._components, self._schemas, self._root)
         operations = self._operations()
         limits = document["x-limits"]
         if limits["depth"] > _MOST_DEPTH:
@@ -111,20 +107,6 @@ class _Compiler:
             mock_unbound=mock_unbound,
             open_links=tuple(self._open_links),
         )
-
-    def _api_key_header(self) -> str:
-        location = f"{self._root}/components/securitySchemes"
-        schemes = self._components.get("securitySchemes", {})
-        if len(schemes) != 1:
-            raise contract_error(location, f"must hold exactly one scheme, not {len(schemes)}: an apiKey in a header")
-        for name, node in schemes.items():
-            scheme = self._schemas.resolve(node)
-            if scheme["type"] != "apiKey" or scheme.get("in") != "header" or not scheme.get("name"):
-                raise contract_error(
-                    child(location, name), "must be {type: apiKey, in: header, name: ...}: no other key is checked"
-                )
-            header: str = scheme["name"]
-        return header
 
     def _compile_lifecycles(self) -> dict[str, LifecycleTable]:
         declared = {
@@ -171,7 +153,7 @@ class _Compiler:
         return operations
 
     def _operation(self, path: str, method: str, item: Mapping[str, Any], location: str) -> Operation:
-        node = item[method]
+        node, document = item[method], self._document
         name = node["operationId"]
         if not _OPERATION_ID.fullmatch(name):
             raise contract_error(
@@ -186,8 +168,8 @@ class _Compiler:
             path=path,
             summary=node.get("summary", ""),
             tags=tuple(node.get("tags", ())),
-            secured=self._secured(node, location),
-            parameters=self._parameters(path, item, node, location),
+            secured=is_secured(node, document, location),
+            parameters=compile_parameters(path, item, node, self._schemas, location),
             body=body,
             responses=replies,
             callbacks=self._callbacks(node, name, body, location),
@@ -199,72 +181,6 @@ class _Compiler:
             refuses_body=body is None and errors_as == "problem" and self._refuses_undeclared_bodies,
             other_names=tuple(node.get("x-other-names", ())),
         )
-
-    def _secured(self, node: Mapping[str, Any], location: str) -> bool:
-        wanted = node.get("security", self._document.get("security"))
-        if wanted is None:
-            # OpenAPI reads silence as "open to everyone"; forgetting a line must not open an operation.
-            raise contract_error(location, "security is missing; write [{SCHEME: []}], or [] where no key is needed")
-        schemes = self._components.get("securitySchemes", {})
-        for requirement in wanted:
-            if len(requirement) != 1:
-                raise contract_error(
-                    location, "security must name one scheme; write security: [] where no key is needed"
-                )
-            for scheme in requirement:
-                if scheme not in schemes:
-                    raise contract_error(
-                        location, f"security names {scheme!r}, which is not in components.securitySchemes; add it"
-                    )
-        return bool(wanted)
-
-    def _parameters(
-        self, path: str, item: Mapping[str, Any], node: Mapping[str, Any], location: str
-    ) -> tuple[Parameter, ...]:
-        # OpenAPI 3.1, Path Item Object: an operation's parameter replaces the path's of the same name and location.
-        found: dict[tuple[str, str], Parameter] = {}
-        for level in (item, node):
-            own: set[tuple[str, str]] = set()
-            for reference in level.get("parameters", ()):
-                parameter = self._parameter(self._schemas.resolve(reference), location)
-                key = (parameter.location, parameter.name.lower() if parameter.location == "header" else parameter.name)
-                if key in own:
-                    raise contract_error(
-                        location, f"declares the {parameter.location} parameter {parameter.name!r} twice"
-                    )
-                own.add(key)
-                found[key] = parameter
-        named = set(VARIABLE.findall(path))
-        declared = {name for where, name in found if where == "path"}
-        for name in sorted(named - declared):
-            raise contract_error(
-                location, f"the path's {{{name}}} is not declared; add a parameter {{name: {name}, in: path}}"
-            )
-        for name in sorted(declared - named):
-            raise contract_error(location, f"declares the path parameter {name!r}, but the path has no {{{name}}}")
-        return tuple(found.values())
-
-    def _parameter(self, node: Mapping[str, Any], location: str) -> Parameter:
-        name, where = node["name"], node["in"]
-        if where == "header" and name.lower() == IDEMPOTENCY_KEY.lower():
-            name = IDEMPOTENCY_KEY  # the name of a header has no case
-        at = f"{location}/parameters ({name})"
-        if where not in _PLACES:
-            raise contract_error(at, f"in: {where!r} is not read; use path, query or header")
-        if where == "path" and node.get("required") is not True:
-            raise contract_error(at, "a path parameter is always there; add required: true")
-        if where == "header" and name.lower() in _IGNORED_HEADERS:
-            raise contract_error(at, "this header is read by the protocol and cannot be a parameter; leave it out")
-        if where == "header" and not TOKEN.fullmatch(name):
-            raise contract_error(at, "no header has such a name; write letters, digits and hyphens")
-        rule = self._schemas.rule(node["schema"], f"{at}/schema")
-        named = rule.schema.get("type")
-        types = [kind for kind in (named if isinstance(named, list) else [named]) if kind != "null"]
-        if "string" not in types and (len(types) != 1 or types[0] not in _KINDS):
-            raise contract_error(at, f"its schema needs one type of {', '.join(_KINDS)}: parameters arrive as texts")
-        # A parameter that may be a text is read as a text.
-        kind = "string" if "string" in types else str(types[0])
-        return Parameter(name, where, bool(node.get("required")), kind, rule, rule.schema.get("default"))
 
     def _body(self, reference: Any, method: str, location: str) -> Body | None:
         if reference is None:
@@ -337,8 +253,17 @@ class _Compiler:
         states = dict.fromkeys(state for table in self._lifecycles.values() for state in table.states)
         rules: list[CallbackRule] = []
         for name, reference in node.get("callbacks", {}).items():
-            at = child(f"{location}/callbacks", name)
-            for expression, item in self._schemas.resolve(reference).items():
+            at = self._schemas.place(reference, child(f"{location}/callbacks", name))
+            items = self._schemas.resolve(reference)
+            if len(items) != 1:
+                raise contract_error(at, f"has {len(items) or 'no'} expressions; write one: each callback has one URL")
+            if name in self._callback_names:
+                raise contract_error(
+                    child(f"{location}/callbacks", name),
+                    f"is the name of the callback of {self._callback_names[name]}; choose another one",
+                )
+            self._callback_names[name] = operation_id
+            for expression, item in items.items():
                 request = body.rule.schema if body else None
                 where = child(at, expression)
                 rules.append(

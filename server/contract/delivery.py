@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from leyden.server.contract.json_pointer import child, contract_error, quoted, split_pointer, suggestion
+from leyden.server.contract.parameters import compile_parameter
 from leyden.server.contract.schemas import Schemas, properties
-from leyden.server.contract.types import CallbackRule, DeliveryRule
-from leyden.server.timestamps import parse_duration
+from leyden.server.contract.types import ANY_SUCCESS, CallbackRule, DeliveryRule, Parameter
+from leyden.server.timestamps import bounded_duration
 
 _EXPRESSION = re.compile(r"\{\$request\.body#(/[^{}]+)\}")
 _EVENT_HEADER = "leyden-event"
+_LONGEST_DAYS = 366  # of a duration in x-delivery, so that every instant has a year of four digits
 
 
 def compile_callback(
@@ -36,22 +38,57 @@ def compile_callback(
     content = schemas.resolve(post["requestBody"])["content"]
     schema = json_schema(content, f"{location}/post/requestBody")
     rule = schemas.rule(schema, f"{location}/post/requestBody/content")
-    parameters = [schemas.resolve(parameter) for parameter in post.get("parameters", ())]
-    for parameter in parameters:
-        if parameter["in"] != "header":
-            raise contract_error(
-                f"{location}/post/parameters", f"{parameter['name']!r} must be in: header; a callback has no other"
-            )
-    delivery = _delivery(item["x-delivery"], f"{location}/x-delivery")
+    received = _received(post["responses"], f"{location}/post/responses")
+    delivery = _delivery(item["x-delivery"], received, f"{location}/x-delivery")
     _check_events(delivery, states, post, schemas, location)
     return CallbackRule(
         name=name,
         operation_id=operation_id,
         url_path=_url_at(expression, request, location),
         rule=rule,
-        headers=tuple(parameter["name"].lower() for parameter in parameters),
+        headers=_headers(post, schemas, f"{location}/post/parameters"),
         delivery=delivery,
+        media_types=tuple(content),
+        location=location,
     )
+
+
+def _headers(post: Mapping[str, Any], schemas: Schemas, location: str) -> tuple[Parameter, ...]:
+    found: list[Parameter] = []
+    for index, reference in enumerate(post.get("parameters", ())):
+        at = f"{location}/{index}"
+        node = schemas.resolve(reference)
+        if node["in"] != "header":
+            raise contract_error(at, f"{node['name']!r} must be in: header; a callback has no other")
+        parameter = compile_parameter(node, schemas, at)
+        if any(parameter.key == other.key for other in found):
+            raise contract_error(at, f"the header {parameter.name!r} is declared twice; leave one of them out")
+        found.append(parameter)
+    return tuple(found)
+
+
+def _received(responses: Mapping[str, Any], location: str) -> frozenset[int]:
+    """The statuses of the receiver that end a delivery as received: the 2xx that are declared.
+
+    Raises `ContractError` for a key that is no status, and where 410, which always ends the deliveries to a URL, or
+    every 2xx is left out.
+    """
+    received: set[int] = set()
+    for text in responses:
+        status = text.upper()
+        if status == "2XX":
+            received |= ANY_SUCCESS
+        elif re.fullmatch("2[0-9]{2}", status):
+            received.add(int(status))
+        elif status != "DEFAULT" and not re.fullmatch("[3-5](?:[0-9]{2}|XX)", status):
+            raise contract_error(
+                child(location, text), "is not the status of a final response; write 2XX, 410 or default"
+            )
+    if not received:
+        raise contract_error(location, "no status counts as received; declare '2XX', or each one that does")
+    if "410" not in responses:
+        raise contract_error(location, "'410' is missing; declare it: it ends all callbacks of a resource to its URL")
+    return frozenset(received)
 
 
 def json_schema(content: Mapping[str, Any], location: str) -> dict[str, Any]:
@@ -128,23 +165,33 @@ def _check_events(
                 )
 
 
-def _delivery(value: Mapping[str, Any], location: str) -> DeliveryRule:
+def _delivery(value: Mapping[str, Any], received: frozenset[int], location: str) -> DeliveryRule:
     """The delivery rule; `extensions.schema.json` has checked the forms and bounds."""
     return DeliveryRule(
         events=dict(value["events"]),
         form=value["form"],
-        delays_ms=tuple(map(parse_duration, value["attempts"])),
+        delays_ms=tuple(
+            _span_ms(delay, f"{location}/attempts/{index}") for index, delay in enumerate(value["attempts"])
+        ),
         jitter=value["jitter"],
         retry_after_times=value["retryAfterTimes"],
         connect_timeout_ms=_timeout(value, "connectTimeout", location),
         timeout_ms=_timeout(value, "timeout", location),
         in_flight=int(value["inFlight"]),
-        rotation_ms=parse_duration(value["secretRotation"]),
+        rotation_ms=_span_ms(value["secretRotation"], f"{location}/secretRotation"),
+        received=received,
     )
 
 
 def _timeout(value: Mapping[str, Any], key: str, location: str) -> int:
-    span_ms = parse_duration(value[key])
+    span_ms = _span_ms(value[key], f"{location}/{key}")
     if span_ms < 1:
         raise contract_error(f"{location}/{key}", f"{quoted(value[key])} is too short; it must be at least 1ms")
     return span_ms
+
+
+def _span_ms(value: Any, location: str) -> int:
+    try:
+        return bounded_duration(value, 0, _LONGEST_DAYS * 86_400_000, f"must be at most {_LONGEST_DAYS}d")
+    except ValueError as error:
+        raise contract_error(location, f"{quoted(value)}: {error}") from None

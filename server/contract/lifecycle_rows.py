@@ -75,18 +75,38 @@ def compile_lifecycle(
     triggers = tuple(dict.fromkeys(row["trigger"] for row in rows))
     _check_total(states, triggers, rows, location)
     _check_reachable(states, rows, location)
-    return LifecycleTable(resource, tuple(states), triggers, tuple(_row(row) for row in rows))
+    return LifecycleTable(resource, tuple(states), triggers, tuple(_row(row) for row in rows), location)
 
 
 def check_functions(table: LifecycleTable, guards: Collection[str], effects: Collection[str]) -> None:
     """Every guard and effect of the table has a function. Raises `ContractError` naming the row and the name."""
-    for row in table.rows:
-        location = f"lifecycle {table.resource}, {row.source} {row.trigger}"
+    for index, row in enumerate(table.rows):
+        location = f"{table.location}/{index}"
         if row.when is not None and row.when not in guards:
-            raise contract_error(location, f"the guard {row.when!r} has no function" + suggestion(row.when, guards))
-        for effect in row.effects:
+            raise contract_error(
+                f"{location}/when", f"the guard {row.when!r} has no function" + suggestion(row.when, guards)
+            )
+        for number, effect in enumerate(row.effects):
             if effect not in effects:
-                raise contract_error(location, f"the effect {effect!r} has no function" + suggestion(effect, effects))
+                raise contract_error(
+                    f"{location}/effects/{number}",
+                    f"the effect {effect!r} has no function" + suggestion(effect, effects),
+                )
+
+
+def check_triggers(table: LifecycleTable, applied: Collection[str]) -> None:
+    """The triggers of the table are those that code applies. Raises `ContractError` naming the row or the table."""
+    for index, row in enumerate(table.rows):
+        if row.trigger not in applied:
+            raise contract_error(
+                f"{table.location}/{index}/trigger",
+                f"no code applies the trigger {row.trigger!r}" + suggestion(row.trigger, applied),
+            )
+    for trigger in applied:
+        if trigger not in table.triggers:
+            raise contract_error(
+                table.location, f"no row has the trigger {trigger!r}, which happens; add a row for each state"
+            )
 
 
 def _check_creation(rows: Sequence[Mapping[str, Any]], location: str) -> None:

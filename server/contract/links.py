@@ -46,8 +46,10 @@ def check_links(
 def _check_parameter(name: str, target: Operation, location: str) -> None:
     where, _, rest = name.partition(".")
     qualified = where in _PLACES and bool(rest)
-    names = {parameter.name for parameter in target.parameters if not qualified or parameter.location == where}
-    if (rest if qualified else name) not in names:
+    given = rest if qualified else name
+    fitting = [parameter for parameter in target.parameters if not qualified or parameter.location == where]
+    names = {parameter.name for parameter in fitting}
+    if not any(one.key == (given.lower() if one.location == "header" else given) for one in fitting):
         raise contract_error(
             location, f"{target.operation_id} has no parameter {name!r}" + suggestion(rest or name, names)
         )
@@ -60,7 +62,9 @@ def _check_expression(expression: Any, operation: Operation, status: int, locati
         return
     matched = _REQUEST.fullmatch(expression)
     if matched is not None:
-        if not any((parameter.location, parameter.name) == matched.groups() for parameter in operation.parameters):
+        where, name = matched.groups()
+        key = name.lower() if where == "header" else name
+        if not any((parameter.location, parameter.key) == (where, key) for parameter in operation.parameters):
             raise contract_error(location, f"{operation.operation_id} has no {matched[1]} parameter {matched[2]!r}")
         return
     held = _BODY.fullmatch(expression)

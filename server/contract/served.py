@@ -50,7 +50,7 @@ def check_reads(operation: Operation, handler: Handler) -> None:
     reads = _reads(handler)
     for parameter in operation.parameters:
         at = _at(operation, f"parameters ({parameter.name})")
-        expected = reads.get(f"{parameter.location}.{parameter.name}")
+        expected = reads.get(f"{parameter.location}.{parameter.key}")
         if expected is not None and parameter.kind not in expected.split():
             raise _unread(operation, at, parameter.name, expected, [parameter.kind])
         if expected is None and parameter.location == "path" and hasattr(handler, "reads"):
@@ -84,7 +84,7 @@ def unread(contract: Contract, handlers: Mapping[str, Handler]) -> list[str]:
         if not hasattr(handler, "reads"):
             continue
         reads = _reads(handler)
-        declared = [f"{one.location}.{one.name}" for one in operation.parameters]
+        declared = [f"{one.location}.{one.key}" for one in operation.parameters]
         if operation.body is not None:
             echoed = {*operation.echoed} - getattr(handler, "computes", frozenset())
             declared += [f"body.{one}" for one in operation.body.properties if one not in echoed]
@@ -203,7 +203,7 @@ def _check_headers(operation: Operation, handler: Handler, contract: Contract, s
 def _sent_headers(operation: Operation, handler: Handler, status: int) -> dict[str, tuple[bool, str]]:
     """The headers that the code sends with a status: whether always, and a value."""
     sent = {"leyden-ignored": (False, '"x"')}
-    if any((one.location, one.name) == ("header", IDEMPOTENCY_KEY) for one in operation.parameters):
+    if any(one.key == IDEMPOTENCY_KEY for one in operation.parameters):
         sent["idempotent-replayed"] = (False, "true")
     if status == 401:
         sent["www-authenticate"] = (True, 'ApiKey header="apikey"')

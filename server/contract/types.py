@@ -10,9 +10,12 @@ from leyden.server.errors import ContractError
 
 EVENT_STREAM = "text/event-stream"
 TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # the name of a header (RFC 9110, 5.6.2)
-IDEMPOTENCY_KEY = "Idempotency-Key"  # the header parameter that the request pipeline reads
 
 Path = tuple[str | None, ...]  # property by property; None is each item of an array
+
+
+# The request header with which a repeated request gets the first response, in lower case.
+IDEMPOTENCY_KEY = "idempotency-key"
 
 
 class Validator(Protocol):
@@ -45,6 +48,11 @@ class Parameter(NamedTuple):
     rule: Rule
     default: Any = None
 
+    @property
+    def key(self) -> str:
+        """The name as it is compared: that of a header has no case (RFC 9110, 5.1) and is in lower case."""
+        return self.name.lower() if self.location == "header" else self.name
+
 
 class Body(NamedTuple):
     """A request body: its media types and its rule.
@@ -73,13 +81,17 @@ class ResponseRule(NamedTuple):
     constants: tuple[tuple[str, str], ...] = ()
 
 
+ANY_SUCCESS = frozenset(range(200, 300))
+
+
 class DeliveryRule(NamedTuple):
     """How a callback is delivered (`x-delivery`). Spans in milliseconds.
 
     `events` maps the state a resource entered to the event's name; a state that is not there is not reported.
     `delays_ms[k]` is the wait before attempt k+1, counted from the end of the attempt before it (the first is
     usually 0). `jitter` is the fraction each wait may be shortened or lengthened by. `retry_after_times` bounds a
-    receiver's Retry-After to this multiple of the wait it replaces.
+    receiver's Retry-After to this multiple of the wait it replaces. `received` are the statuses that end
+    the delivery as received, some or all 2xx: those that the callback's responses declare.
     """
 
     events: Mapping[str, str]
@@ -91,6 +103,7 @@ class DeliveryRule(NamedTuple):
     timeout_ms: int
     in_flight: int
     rotation_ms: int
+    received: frozenset[int] = ANY_SUCCESS
 
 
 # LUD-06: a wallet reads the reason of an error from a 200 response. These errors have their own status all the same.
@@ -98,15 +111,17 @@ WALLET_STATUSES = frozenset({406, 413, 500, 507})
 
 
 class CallbackRule(NamedTuple):
-    """An OpenAPI callback: the name, where its URL stands in the request body (`("callbackUrl",)`), the body's rule,
-    and the delivery rule."""
+    """An OpenAPI callback: the name, where its URL stands in the request body (`("callbackUrl",)`), the body's rule and
+    media types, its headers and the delivery rule. `location` is that of the item below its expression."""
 
     name: str
     operation_id: str
     url_path: tuple[str, ...]
     rule: Rule
-    headers: tuple[str, ...]
+    headers: tuple[Parameter, ...]
     delivery: DeliveryRule
+    media_types: tuple[str, ...] = ("application/json",)
+    location: str = ""
 
 
 class Operation(NamedTuple):
@@ -172,12 +187,16 @@ class LifecycleRow(NamedTuple):
 
 
 class LifecycleTable(NamedTuple):
-    """The lifecycle beside a `status` enum: every (state, trigger) has at least one row, the last of them unguarded."""
+    """The lifecycle beside a `status` enum: every (state, trigger) has at least one row, the last of them unguarded.
+
+    `location` is that of the rows, which have the document's order.
+    """
 
     resource: str
     states: tuple[str, ...]
     triggers: tuple[str, ...]
     rows: tuple[LifecycleRow, ...]
+    location: str = ""
 
     @property
     def initial(self) -> str:
@@ -232,7 +251,7 @@ class Contract(NamedTuple):
         found = self.lifecycles.get(resource)
         if found is None:
             raise ContractError(
-                f"{self.title}: components/schemas/{resource}/properties/status has no x-lifecycle; "
+                f"#/components/schemas/{resource}/properties/status: there is no x-lifecycle; "
                 f"add it beside the enum, or leave out every operation on a {resource}"
             )
         return found

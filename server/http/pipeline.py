@@ -16,13 +16,12 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 import orjson
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from leyden.server.contract.types import EVENT_STREAM, IDEMPOTENCY_KEY, WALLET_STATUSES, Operation
 from leyden.server.errors import (
     InternalError,
     MethodNotAllowed,
-    PayloadTooLarge,
     Problem,
     ServiceReplaced,
     StorageUnavailable,
@@ -30,7 +29,7 @@ from leyden.server.errors import (
 from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.ignored_fields import HEADER, IGNORED, IgnoredFields, header_value, journal_facts
 from leyden.server.http.request import EncodedJson, Request
-from leyden.server.http.request_parsing import JSON, RequestParser, headers_by_name
+from leyden.server.http.request_parsing import JSON, RequestParser
 from leyden.server.http.validation import find_errors
 from leyden.server.ports import CONNECTION, EventJournal
 from leyden.server.printable import printable
@@ -45,7 +44,6 @@ JOURNAL_FACTS = "leyden.journal_facts"
 BODY, HEADERS = "leyden.body", "leyden.headers"
 LONG_PAGE_TURN, _LONG_PAGE = "leyden.long_page_turn", 200  # what is awaited before a page of more rows is read
 _ANY_ORIGIN = (b"access-control-allow-origin", b"*")
-DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
 # A longer body is kept only of a client that may use the service, and is parsed by `run_apart`.
 LONG_BODY_BYTES = 64 * 1024
 # Not stored under an Idempotency-Key: requests that did not reach the handler, and failures of the service.
@@ -54,6 +52,7 @@ _LOGGED_FIELDS, _LOGGED_CHARS = 3, 200  # wrong fields of a response that the lo
 
 Handler = Callable[[Request], Any]
 Headers = Iterable[tuple[bytes, bytes]]
+Authenticate = Callable[[Mapping[bytes, bytes], bytes], str]
 
 
 @dataclass(slots=True)
@@ -70,7 +69,7 @@ class PipelineContext:
     """
 
     transaction: Callable[[], AbstractContextManager[Any]]
-    authenticate: Callable[[Mapping[bytes, bytes], bytes], str]
+    authenticate: Authenticate
     idempotency: Idempotency
     journal: EventJournal
     api_key_header: bytes
@@ -100,60 +99,6 @@ class PipelineContext:
         self.request_count = self._count_before
 
 
-class BodyLimitMiddleware:
-    """Reads the whole body first and answers 413 if it is too long, by its Content-Length or by its counted bytes.
-
-    Only the start of a long body from an unauthorised client is kept: its operation refuses the request before it reads
-    the body. `mend` says what to do about a body that is too long.
-    """
-
-    def __init__(self, app: ASGIApp, pipeline: PipelineContext, limit: int, mend: str) -> None:
-        self._app = app
-        self._pipeline = pipeline
-        self._limit = limit
-        self._mend = mend
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await self._app(scope, receive, send)
-        headers = scope[HEADERS] = headers_by_name(scope["headers"])
-        content_length = headers.get(b"content-length", b"")
-        too_long = content_length.isdigit() and int(content_length) > self._limit
-        read = 0
-        keeps_long: bool | None = None
-        chunks: list[bytes] = []
-        more = True
-        # A body that is too long is read up to a limit all the same: a client that is still sending would otherwise
-        # get a connection error instead of the response.
-        while more and (not too_long or read <= DRAIN_LIMIT_BYTES):
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            chunk = message.get("body", b"")
-            read += len(chunk)
-            too_long = too_long or read > self._limit
-            if keeps_long is None and read > LONG_BODY_BYTES:
-                keeps_long = self._is_authorized(scope)
-            # At least the start, for those who look at the scope.
-            if not chunks or not (too_long or keeps_long is False):
-                chunks.append(chunk)
-            more = message.get("more_body", False)
-        scope[BODY] = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        chunks.clear()
-        if too_long:
-            problem = PayloadTooLarge(f"the body is larger than {self._limit} bytes: {self._mend}")
-            omit_body = scope["method"] == "HEAD"
-            return await send_problem(send, problem, self._pipeline.next_request_id(), omit_body=omit_body)
-        return await self._app(scope, receive, send)
-
-    def _is_authorized(self, scope: Scope) -> bool:
-        try:
-            self._pipeline.authenticate(scope[HEADERS], scope["query_string"])
-        except Problem:
-            return False
-        return True
-
-
 class BoundOperation:
     """An operation with its handler and parser, and the headers of all its responses."""
 
@@ -181,12 +126,17 @@ class PathEndpoint:
     """The operations of one path. It answers their errors itself, and HEAD, OPTIONS and unknown methods."""
 
     def __init__(
-        self, bound: Mapping[str, tuple[Operation, Handler]], pipeline: PipelineContext, depth_limit: int
+        self,
+        bound: Mapping[str, tuple[Operation, Handler]],
+        pipeline: PipelineContext,
+        depth_limit: int,
+        authenticate: Authenticate | None = None,
     ) -> None:
         # An operation is prepared for its first request: a sandbox that lives for one test uses few of them.
         self._bound: dict[str, BoundOperation] = {}
         self._operations = bound
         self._depth_limit = depth_limit
+        self._authenticate = authenticate
         heads = ["HEAD"] if "GET" in bound else []
         self._allow = ", ".join(sorted([*bound, *heads, "OPTIONS"])).encode()
         self._pipeline = pipeline
@@ -238,7 +188,7 @@ class PathEndpoint:
         headers = scope[HEADERS]
         project = ""
         if operation.secured:
-            project = pipeline.authenticate(headers, scope["query_string"])
+            project = (self._authenticate or pipeline.authenticate)(headers, scope["query_string"])
         problem = None if pipeline.rate_limit is None else pipeline.rate_limit(operation.operation_id)
         if problem is not None:
             raise problem

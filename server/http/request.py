@@ -19,7 +19,7 @@ class Request(NamedTuple):
 
     `project` is the project of the API key, empty for operations without one. `path`, `query` and `header` have the
     declared parameters with the spec's defaults. `body` is the JSON object with the spec's defaults, `raw_body` the
-    same object as it was sent. Names are those of the spec.
+    same object as it was sent. Names are those of the spec; of headers they are in lower case.
     """
 
     project: str

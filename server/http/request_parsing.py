@@ -75,9 +75,9 @@ class RequestParser:
         self._query = [parameter for parameter in operation.parameters if parameter.location == "query"]
         self._query_schemas = {parameter.name: parameter.rule.schema for parameter in self._query}
         self._query_names = frozenset(self._query_schemas)
-        self._has_key = any((p.location, p.name) == ("header", IDEMPOTENCY_KEY) for p in operation.parameters)
+        self._has_key = any(parameter.key == IDEMPOTENCY_KEY for parameter in operation.parameters)
         self._ignores_key = operation.method in {"post", "patch"} and not self._has_key
-        self._headers = [(p.name.lower().encode(), p) for p in operation.parameters if p.location == "header"]
+        self._headers = [(p.key.encode(), p) for p in operation.parameters if p.location == "header"]
         # LUD-06 and others add their own parameters to every URL: unknown parameters are ignored.
         self._ignore_unknown = operation.errors_as == "lnurl"
         self._response_media = operation.success.media_type or JSON
@@ -160,7 +160,7 @@ class RequestParser:
                 body = raw_body = {}
             known = {name: value for name, value in raw_body.items() if name in self._body_names}
         if self._ignores_key and b"idempotency-key" in headers:
-            ignored = (*ignored, IgnoredField(IDEMPOTENCY_KEY))
+            ignored = (*ignored, IgnoredField("Idempotency-Key"))
         if (self._has_key or self._ignores_key) and not USUAL_HEADERS.issuperset(headers):
             has_effect = self._has_key and b"idempotency-key" not in headers
             ignored = (*ignored, *misspelt_keys(headers, has_effect=has_effect))
@@ -214,18 +214,16 @@ class RequestParser:
 
 def _parse_parameter(parameter: Parameter, text: str | None, values: dict[str, Any], errors: list[FieldError]) -> None:
     """Put the value of one query or header parameter into `values`, and its violations into `errors`."""
-    # The name of a header has no case (RFC 9110, 5.1): pointers have it in lower case.
-    name = parameter.name.lower() if parameter.location == "header" else parameter.name
-    pointer = f"{parameter.location}.{name}"
+    pointer = f"{parameter.location}.{parameter.key}"
     if text is None:
         if parameter.required:
             errors.append(FieldError(pointer, f"{parameter.name} is missing"))
         elif parameter.default is not None:
-            values[parameter.name] = parameter.default
+            values[parameter.key] = parameter.default
         return
     value = read_parameter(parameter, text)
     errors.extend(find_errors(parameter.rule, value, pointer))
-    values[parameter.name] = value
+    values[parameter.key] = value
 
 
 @lru_cache(maxsize=64)

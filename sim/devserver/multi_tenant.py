@@ -32,6 +32,7 @@ from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.system.clock import elapsed_ns
 from leyden.server.system.work_slices import Turns, WorkSlices
 from leyden.server.system.work_threads import run_in_thread
+from leyden.world.components import key_header
 from leyden.world.concurrency.present_run import respond
 from leyden.world.request_log import LogBudget
 from leyden.world.world import World
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("leyden")
 
-_POLL_S = 0.02
-_SYNC_POLL_S = 0.25
+_POLL_S, _SYNC_POLL_S = 0.02, 0.25
 _MAX_IGNORED = 100
 
 
@@ -233,7 +233,7 @@ class MultiTenantApp:
         control = self._server_control
         if control is None or own["path"] == FORK_PATH or (sandbox_id is None and control.has_path(own["path"])):
             return control is not None
-        world, refusal = route(self._registry, own, sandbox_id, self._header)
+        world, refusal = route(self._registry, own, sandbox_id, key_header(self._first.service, own["path"]))
         return world is not self._first or refusal is not None
 
     def _default_key(self) -> str:
@@ -241,7 +241,7 @@ class MultiTenantApp:
         return DEFAULT_KEY if self._registry.has_valid_key(DEFAULT_KEY.encode()) else ""
 
     def _console_page(self, path: str) -> PublicPage | None:
-        page = console(path, self._default_key())
+        page = console(path, self._default_key(), self._header.decode())
         return None if page is None else PublicPage(lambda _: page, self._first.service.pipeline)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -276,7 +276,7 @@ class MultiTenantApp:
             return await respond_lnurl_error(scope, receive, send, reason, self._lnurl_headers)
         if self._has_console and is_console_path(path) and (page := self._console_page(path)) is not None:
             return await page(scope, receive, send)
-        world, refusal = route(registry, scope, sandbox_id, self._header)
+        world, refusal = route(registry, scope, sandbox_id, key_header(self._first.service, path))
         if control is not None:
             refusal = control.misdirected(scope, sandbox_id) or refusal
         if refusal is not None:

@@ -165,7 +165,7 @@ def _announce(
     world = next(iter(worlds.values()))
     config, url = world.config, addresses.url
     is_valid = shown_key is not None and world.service.projects.project_for_key(shown_key) is not None
-    key = f", apikey: {shown_key}" if is_valid else ""
+    key = f", {config.contract.api_key_header}: {shown_key}" if is_valid else ""
     kept = "in memory" if options.data == ":memory:" else f"in {options.data}"
     pages = f"documentation: {url}/docs" + ("" if config.control is None else f", console: {url}{CONSOLE_PATH}")
     rate = config.rate

@@ -14,6 +14,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from leyden.arguments import checked_text
 from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost, how_to_start, problem_document
 from leyden.http_sandbox.instead import INSTEAD
+from leyden.key_header import KEY_HEADER, header_asked_for
 from leyden.server.callbacks.url_parts import url_parts
 from leyden.server.printable import printable, quoted, without_user
 from leyden.server.spelling import closest
@@ -26,6 +27,7 @@ _opener = build_opener(ProxyHandler({}))  # a server for tests is not behind a p
 def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]) -> Any:
     """Send one request and return the JSON of its response.
 
+    A key in `headers` is sent again under the name that the service asks for, if it has another one.
     Raises `ArgumentError` for what no request can have, `LeydenError` if `base` is no URL, no connection is made or the
     response is not JSON, `ResponseLost` if no complete response comes, and `ApiError` for any status but 2xx.
     """
@@ -43,7 +45,7 @@ def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, hea
     if fault:
         raise LeydenError(f"{without_user(base)!r:.200}: {fault}")
     sent = dict(headers)
-    raw = None
+    raw = other = None
     if body is not None:
         sent["content-type"], raw = "application/json", _encoded(body)
     try:
@@ -53,6 +55,7 @@ def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, hea
         with refused:
             try:
                 status, answer = refused.code, refused.read()
+                other = header_asked_for(status, refused.headers.get("www-authenticate"))
             except (OSError, HTTPException) as error:
                 _lost(base, error, within=True)
     except URLError as error:  # raised while the connection was made, or the request was sent
@@ -65,6 +68,8 @@ def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, hea
         _lost(base, error)
     except ValueError:
         raise _no_url(base) from None
+    if other is not None and KEY_HEADER in headers and other not in headers:
+        return ask(base, method, target, body, {**headers, other: headers[KEY_HEADER]})
     if not 200 <= status < 300:
         raise ApiError(status, problem_document(answer))
     try:

@@ -42,6 +42,7 @@ from leyden.http_sandbox.resources import (
     wire_value,
 )
 from leyden.json_files import shown
+from leyden.key_header import KEY_HEADER
 from leyden.server.printable import quoted
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
@@ -120,7 +121,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         Raises `ApiError` for any status but 2xx; that for 401 says what to do when the key was replaced.
         """
         try:
-            answer = ask(self.url, method, target, body, {"apikey": self.api_key})
+            answer = ask(self.url, method, target, body, {KEY_HEADER: self.api_key})
         except ApiError as refused:
             if refused.status != 401:
                 raise

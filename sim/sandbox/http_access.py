@@ -15,6 +15,7 @@ from leyden.lab.actions.action_log import NO_RESPONSE
 from leyden.sandbox.session import Session
 from leyden.server.errors import SandboxClosed
 from leyden.server.http.pipeline import send_problem
+from leyden.world.components import CONTROL_PATH, key_header
 from leyden.world.concurrency.locked_steps import LockedSteps
 
 if TYPE_CHECKING:
@@ -143,8 +144,9 @@ class HttpAccess:
             self._client = httpx2.Client(transport=LoopbackTransport(self.app), base_url="http://localhost")
         key = self._session.api_key
         if key != self._client_key:  # a header that the user set or removed since stays as it is
-            header = self._session.world.service.pipeline.api_key_header.decode()
-            self._client.headers[header] = self._client_key = key
+            self._client_key = key
+            for target in ("/", CONTROL_PATH):
+                self._client.headers[key_header(self._session.world.service, target).decode()] = key
         return self._client
 
     @property

@@ -23,7 +23,7 @@ from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.printable import quoted
 from leyden.server.system.http_client.background_transport import BackgroundTransport
-from leyden.world.components import CONTROL_PATH
+from leyden.world.components import CONTROL_PATH, key_header
 from leyden.world.interrupts import interrupts
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.snapshots.snapshots import check_not_waiting
@@ -282,7 +282,7 @@ class Session:
         if headers is not None:
             sent = _header_bytes(headers)
         else:
-            sent = ((self.world.service.pipeline.api_key_header, self.api_key.encode("latin-1")),)
+            sent = ((key_header(self.world.service, target), self.api_key.encode("latin-1")),)
             if body is not None:
                 sent = (*sent, (b"content-type", b"application/json"))
         world, action_log = self.world, self.action_log

@@ -25,6 +25,7 @@ from leyden.lightning.receiver.node import DirectNode
 from leyden.rng import RandomStreams, uuid4_from
 from leyden.server.app import ApiMount, LazyMount, build_app
 from leyden.server.contract.bind import bind
+from leyden.server.http.authentication import authenticate
 from leyden.server.service import Service
 from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
@@ -48,7 +49,14 @@ if TYPE_CHECKING:
     from leyden.world.persistence.network_state import NetworkState
 
 CONTROL_PATH = "/sandbox/v1"
-CONTROL_BODY_BYTES = 65_536  # as the control document has it
+CONTROL_BODY_BYTES, CONTROL_KEY_HEADER = 65_536, b"apikey"  # as the control document has them
+
+
+def key_header(service: Service, target: str) -> bytes:
+    """The header of the API key in a request to this path: the service's, or that of the control plane."""
+    path = target.partition("?")[0]
+    is_control = path == CONTROL_PATH or path.startswith(f"{CONTROL_PATH}/")
+    return CONTROL_KEY_HEADER if is_control else service.pipeline.api_key_header
 
 
 class Environment(NamedTuple):
@@ -354,7 +362,10 @@ def _app(config: WorldConfig, service: Service, environment: Environment) -> ASG
             f"{CONTROL_PATH}/{name}.json": partial(make, config.contract.document, contract.document)
             for name, make in (("merged", merged), ("flows", flows))
         }
-        return ApiMount(contract, handlers, f"{CONTROL_PATH}/openapi.json", f"{CONTROL_PATH}/docs", documents)
+        paths = (f"{CONTROL_PATH}/openapi.json", f"{CONTROL_PATH}/docs")
+        own = contract.api_key_header.lower().encode()
+        checks = None if own == service.pipeline.api_key_header else partial(authenticate, service.projects, own)
+        return ApiMount(contract, handlers, *paths, documents, checks)
 
     lazy = [LazyMount(CONTROL_PATH, CONTROL_BODY_BYTES, control, environment.run_apart)]
     return build_app(first, lazy, service.pipeline, where_is=where_is)

@@ -62,9 +62,9 @@ def merged(service: Mapping[str, Any], sandbox: Mapping[str, Any]) -> Json:
     Components of the control plane get the prefix `Sandbox`; components that no operation uses are left out. What is
     valid by this document is valid by the two; it does not have everything that the control operations accept.
     """
-    theirs = _renamed(sandbox)
-    components: Json = {}
     mine = service.get("components", {})
+    theirs = _renamed(sandbox, mine.get("securitySchemes", {}))
+    components: Json = {}
     for kind in {**mine, **theirs["components"]}:
         components[kind] = {**mine.get(kind, {}), **theirs["components"].get(kind, {})}
     components["examples"] = {name: _at_home(example) for name, example in components.get("examples", {}).items()}
@@ -176,17 +176,31 @@ def _target(link: Mapping[str, Any], components: Json) -> Any:
     return components.get("links", {}).get(name, link).get("operationId")
 
 
-def _renamed(document: Mapping[str, Any]) -> Json:
-    """The document with `Sandbox` before the name of each of its components, but for the way to introduce oneself."""
+def _renamed(document: Mapping[str, Any], schemes: Mapping[str, Any]) -> Json:
+    """The document with `Sandbox` before the name of each of its components, but for a way to introduce oneself that
+    is also among `schemes`, or has another name than those."""
+    others = {
+        name: f"Sandbox{name}"
+        for name, scheme in document["components"]["securitySchemes"].items()
+        if name in schemes and schemes[name].get("name", "").lower() != scheme["name"].lower()
+    }
 
     def walk(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {name: _ref(item) if name == "$ref" else walk(item) for name, item in value.items()}
+            return {name: named(name, item) for name, item in value.items()}
         return [walk(item) for item in value] if isinstance(value, list) else value
+
+    def named(name: str, item: Any) -> Any:
+        if name == "security" and isinstance(item, list):
+            return [{others.get(scheme, scheme): scopes for scheme, scopes in each.items()} for each in item]
+        return _ref(item) if name == "$ref" else walk(item)
 
     turned: Json = walk(document)
     turned["components"] = {
-        kind: things if kind == "securitySchemes" else {f"Sandbox{name}": thing for name, thing in things.items()}
+        kind: {
+            others.get(name, name) if kind == "securitySchemes" else f"Sandbox{name}": thing
+            for name, thing in things.items()
+        }
         for kind, things in turned["components"].items()
     }
     return turned

@@ -8,19 +8,21 @@ one at a bound of the document, wherever the document allows it. Then Charges ar
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 import orjson
 
+from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.contract.json_pointer import contract_error, quoted, split_pointer
 from leyden.server.contract.load import named_overlays
 from leyden.server.contract.served import check_served
-from leyden.server.contract.types import Contract, Operation
+from leyden.server.contract.types import IDEMPOTENCY_KEY, CallbackRule, Contract, Operation, Parameter
 from leyden.server.errors import ContractError
 from leyden.server.http.validation import read_parameter
 from leyden.server.store.store import Store
@@ -51,11 +53,15 @@ _FIELDS = dict.fromkeys((
 ))  # fmt: skip
 _FOR_PEOPLE = frozenset({"description", "summary", "example", "examples", "info", "tags", "servers"})
 _MOST_PLACES = 3
-_UUID = "00000000-0000-4000-8000-000000000000"
+_LOCATED = re.compile(r"[^\s:#]*#/")  # the start of an error with a JSON pointer
 _RAISED = "a defect of Leyden, "  # in the detail of a 500; here the document has the defect
-_QUERIES = {"requestInvoice": "?amount=1000"}
+_QUERIES = {"requestInvoice": {"amount": "1000"}}
 _PARTS = {"callbackUrl": ("http://trial.localhost/", ""), "identifier": ("", "@trial.example")}  # of a long value
-_LIMITS = (-1, 0, 1, 2, 1_000, 1_001, 100_000)  # of a list
+# Of a query or header parameter
+_TEXTS = (
+    "1000", "-1", "0", "1", "2", "1001", "100000", "1.5", "9" * 20, "", "x", "a b", "\0", "true",
+    "2030-01-01T00:00:00.000Z", "00000000-0000-4000-8000-000000000000",
+)  # fmt: skip
 _LOG = logging.getLogger("leyden")  # of a failed request, which the error of the trial describes
 
 
@@ -69,8 +75,13 @@ def try_contract(contract: Contract, source: object = None) -> None:
         _try_object(_SameObject(contract))
     except ContractError as error:
         files = [] if source is None or isinstance(source, Contract) else [f"{source}"]
-        files += [named_overlays(contract.overlays)] if contract.overlays else []
-        raise ContractError(f"{' with '.join(files)}: {error}" if files else str(error)) from None
+        overlays = [named_overlays(contract.overlays)] if contract.overlays else []
+        text = str(error)
+        if _LOCATED.match(text):  # with the file's name
+            text = "".join([*files, text[text.index("#") :]]) if files else text
+            raise ContractError("; this is the document after ".join([text, *overlays])) from None
+        named = " with ".join(files + overlays)
+        raise ContractError(f"{named}: {text}" if named else text) from None
 
 
 class _SameObject:
@@ -121,10 +132,11 @@ class _Trial:
         for operation in operations:
             for body in self._bodies(operation):
                 self._request(operation, body)
-            for limit in (one for one in operation.parameters if one.name == "limit"):
-                for number in _LIMITS:
-                    allowed = limit.rule.validator.is_valid(number)
-                    self._request(operation, None, f"?limit={number}", is_valid=allowed)
+            body = next(self._bodies(operation), None)
+            is_whole = operation.body is None or body is not None
+            for parameter in operation.parameters if is_whole else ():
+                for text in () if parameter.location == "path" else self._texts(operation, parameter):
+                    self._request(operation, body, parameter, text)
         self._events()
 
     def _bodies(self, operation: Operation) -> Iterator[Any]:
@@ -148,6 +160,20 @@ class _Trial:
                 if raw not in tried and declared.rule.validator.is_valid(body):
                     tried.add(raw)
                     yield body
+
+    def _texts(self, operation: Operation, parameter: Parameter) -> Iterator[str]:
+        """Valid texts of a query or header parameter: those of the document first."""
+        item = self.contract.document["paths"][operation.path]
+        nodes = [self._resolved(one) for level in (item[operation.method], item) for one in level.get("parameters", ())]
+        node = next(one for one in nodes if (one["in"], one["name"]) == (parameter.location, parameter.name))
+        named = (self._resolved(example)["value"] for example in node.get("examples", {}).values())
+        schema = parameter.rule.schema
+        values = [*([node["example"]] if "example" in node else named), *schema.get("examples", ())]
+        values += [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ()), *_TEXTS]
+        for value in values:
+            text = orjson.dumps(value).decode() if not isinstance(value, str) else value
+            if parameter.rule.validator.is_valid(read_parameter(parameter, text)):
+                yield text
 
     def _extremes(self, name: str) -> Iterator[Any]:
         """Values of a field at the bounds of the document and beyond."""
@@ -174,49 +200,48 @@ class _Trial:
             found = found[token]
         return dict(found)
 
-    def _required(self, operation: Operation, query: str) -> list[tuple[str, str, str]]:
-        """Texts for the required parameters of the query and the headers: place, name and a valid text, or an empty one
-        where none of some texts is valid."""
+    def _given(self, operation: Operation) -> tuple[dict[str, dict[str, str]], bool]:
+        """A valid text for each required parameter of the query and the headers, by place and key; and whether there is
+        one for each."""
         self.requests += 1
-        texts = (f"trial-{self.requests}", "1", "true", "2030-01-01T00:00:00Z", _UUID)
-        found = []
+        given, is_whole = {"query": dict(_QUERIES.get(operation.operation_id, {})), "header": {}}, True
         for one in operation.parameters:
-            if one.location == "path" or not one.required or f"?{one.name}=" in query:
-                continue
-            choices = (*map(str, one.rule.schema.get("enum", ())), *texts)
-            valid = (text for text in choices if one.rule.validator.is_valid(read_parameter(one, text)))
-            found.append((one.location, one.name, quote(next(valid, ""))))
-        return found
+            if one.required and one.location != "path" and one.key not in given[one.location]:
+                valid = next(self._texts(operation, one), None)
+                key = f"trial-{self.requests}"  # a body of its own for each
+                if one.key == IDEMPOTENCY_KEY and one.rule.validator.is_valid(key):
+                    valid = key
+                is_whole = is_whole and valid is not None
+                given[one.location][one.key] = valid or ""
+        return given, is_whole
 
     def _request(
-        self, operation: Operation, body: Any, query: str = "", *, is_valid: bool = True, user: str = "x"
+        self, operation: Operation, body: Any, parameter: Parameter | None = None, text: str = "", *, user: str = "x"
     ) -> dict[str, Any]:
-        """Send one request; `is_valid` says whether the document allows it. Returns the body of a success, and {} for
-        another status."""
+        """Send one request with its required parameters, and `text` as the value of this one. Returns the body of a
+        success, and {} for another status."""
         header = self.world.service.pipeline.api_key_header
-        headers: tuple[Header, ...] = (
-            (header, self.world.config.api_key.encode("latin-1")),
-            (b"content-type", b"application/json"),
-        )
+        headers: tuple[Header, ...]
+        headers = ((header, self.world.config.api_key.encode("latin-1")), (b"content-type", b"application/json"))
         is_static = "tatic" in operation.operation_id or operation.errors_as == "lnurl"
         path = operation.path
-        for parameter in operation.parameters:
-            if parameter.location == "path":
+        for one in operation.parameters:
+            if one.location == "path":
                 resource_id = self.ids.get("createStaticCharge" if is_static else "createCharge", "x")
                 values = {"paymentHash": self.payment_hash, "user": user}
-                path = path.replace(f"{{{parameter.name}}}", values.get(parameter.name, resource_id))
-        query = query or _QUERIES.get(operation.operation_id, "")
-        given = self._required(operation, query)
-        query += "".join(
-            f"{'&' if query else '?'}{quote(name)}={text}" for where, name, text in given if where == "query"
-        )
-        headers += tuple((name.lower().encode(), text.encode()) for where, name, text in given if where == "header")
-        is_valid = is_valid and all(text for _, _, text in given)
+                path = path.replace(f"{{{one.name}}}", values.get(one.name, resource_id))
+        given, is_whole = self._given(operation)
+        if parameter is not None:
+            given[parameter.location][parameter.key] = text
+        query = f"?{urlencode(given['query'])}" if given["query"] else ""
+        headers += tuple((key.encode(), one.encode("latin-1", "replace")) for key, one in given["header"].items())
         raw = b"" if body is None else orjson.dumps(body)
         answer = send_request(self.world.app, operation.method.upper(), path + query, headers, raw)
         value = orjson.loads(answer.body)
         sent = f"a request{query and f' with {query}'}" if body is None else f"the body {quoted(body)}"
-        if answer.status == 400 and is_valid:
+        if parameter is not None and parameter.location == "header":
+            sent = f"a request with the header {parameter.name}: {quoted(text)}"
+        if answer.status == 400 and is_whole and _depth(body) <= self.contract.depth_limit:
             raise self._unserved(operation, f"{sent} is valid, but cannot be served: {_within(value['detail'])}")
         response = operation.responses.get(answer.status)
         rule = None if response is None else response.rule
@@ -249,6 +274,22 @@ class _Trial:
                 full = {**body, "identifier": f"{user}@trial.example"}
                 named = name == "createStaticCharge" and operation.body.rule.validator.is_valid(full)
                 self._follow(operation, full if named else body, user, pays=pays)
+            for rule in operation.callbacks:
+                self._check_headers(rule)
+
+    def _check_headers(self, rule: CallbackRule) -> None:
+        """The headers of the callbacks that were sent are as the document says."""
+        outbox = self.world.service.outbox
+        for row in outbox.deliveries():
+            shown = delivery_resource(row, outbox.signature)["attempts"] if row["rule"] == rule.name else ()
+            for headers in (attempt["headers"] for attempt in shown):
+                for index, declared in enumerate(rule.headers):
+                    sent = headers.get(declared.key)
+                    if sent is not None and not declared.rule.validator.is_valid(read_parameter(declared, sent)):
+                        raise contract_error(
+                            f"{rule.location}/post/parameters/{index}/schema",
+                            f"{declared.name}: {quoted(sent)} is sent, which this schema refuses; allow it here",
+                        )
 
     def _read(self, user: str) -> None:
         """Every operation that only reads, now that something has happened."""
@@ -285,6 +326,12 @@ class _Trial:
         named = ", ".join(places[:_MOST_PLACES])
         mend = f"it differs from the packaged document in {named}{more}" if places else "compare the packaged document"
         return contract_error(f"paths.{operation.path}.{operation.method}", f"{problem}; {mend}")
+
+
+def _depth(value: Any) -> int:
+    """The depth of nested arrays and objects."""
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if below is None else 1 + max(map(_depth, below), default=0)
 
 
 def _within(text: str) -> str:

@@ -18,7 +18,7 @@ from tests.seeded_defects.callback_changes import (
     enqueue_callback,
 )
 from tests.seeded_defects.defect import Make, seeded
-from tests.seeded_defects.patches import Wrapper, both, changed, handler, port, row, spec
+from tests.seeded_defects.patches import Wrapper, both, changed, handler, port, spec
 from tests.seeded_defects.probing import HOOK, inbox, new_charge, new_static, paid
 
 EARLY = "told_early"
@@ -56,7 +56,7 @@ def payment_not_notified(make: Make) -> bool:
     "callbacks",
     "There is no callback about an expired Charge.",
     violates="row: Charge pending expiry_reached",
-    plant=spec(row("Charge", "pending", "expiry_reached", to="expired", effects=["cancel_invoice"])),
+    plant=changed_callback(lambda facts: facts["event"] != "charge.expired"),
 )
 def expiry_not_notified(make: Make) -> bool:
     with make() as sandbox:
@@ -69,7 +69,7 @@ def expiry_not_notified(make: Make) -> bool:
     "callbacks",
     "There is no callback about a failed Charge.",
     violates="row: Charge pending invoice_failed",
-    plant=spec(row("Charge", "pending", "invoice_failed", to="error", effects=["cancel_invoice"])),
+    plant=changed_callback(lambda facts: facts["event"] != "charge.error"),
 )
 def failure_not_notified(make: Make) -> bool:
     with make() as sandbox:

@@ -69,7 +69,8 @@ paths:
                     schema: {$ref: '#/components/schemas/Order'}
                     example: {id: 1c6e6bfb-6a3c-4b8e-9d43-0a1d4e6ec7a1, status: paid, amount: '50', note: null}
               responses:
-                '200': {description: Any 2xx ends it.}
+                '200': {description: No other status ends it.}
+                '410': {description: No more.}
   /v0/orders/{id}:
     parameters:
       - {name: id, in: path, required: true, schema: {type: string, format: uuid}}

@@ -96,6 +96,16 @@ UNSERVED: Mapping[str, Mapping[str, str]] = {
         "trace": "TRACE is not served",
     },
     "operation": {"servers": "servers stand at the document's root only"},
+    "callbackItem": {
+        **dict.fromkeys(("get", "put", "patch", "delete", "head", "options", "trace"), "callbacks are sent with POST"),
+        "parameters": "write them under post",
+        "servers": "the expression is the whole URL",
+        "$ref": "write the callback out here",
+    },
+    "callbackPost": {
+        "callbacks": "a receiver gets no further URL",
+        "servers": "the expression is the whole URL",
+    },
     "parameter": {
         "style": _PLAIN_TEXT,
         "explode": _PLAIN_TEXT,

@@ -16,6 +16,7 @@ from leyden.commands.environment import ADMIN_TOKEN, API_KEY, URL, from_environm
 from leyden.devserver.argument_types import base_url
 from leyden.errors import how_to_start, key_refusal
 from leyden.json_files import shown
+from leyden.key_header import KEY_HEADER, header_asked_for
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.version import VERSION
@@ -161,7 +162,7 @@ class Client:
         # Sandboxes are created and listed below the server's URL, and the URL may be that of a sandbox.
         root = _OF_SANDBOX.sub("", base.path) if path.startswith("/sandbox/v1/sandboxes") else base.path
         target = f"{root}{path}{f'?{urlencode(given)}' if given else ''}"
-        sent = {"apikey": self._key, "accept": "*/*", "user-agent": f"leyden/{VERSION}", "leyden-client": CLIENT}
+        sent = {KEY_HEADER: self._key, "accept": "*/*", "user-agent": f"leyden/{VERSION}", "leyden-client": CLIENT}
         if self._token:
             sent["authorization"] = f"Bearer {self._token}"
         if body is not None:
@@ -178,7 +179,13 @@ class Client:
             ) from None
         try:
             connection.request(method, target, content, {**sent, **(headers or {})})
-            return connection.getresponse()
+            response = connection.getresponse()
+            other = header_asked_for(response.status, response.headers.get("www-authenticate"))
+            if other is not None:
+                response.read()
+                connection.request(method, target, content, {**sent, other: self._key, **(headers or {})})
+                response = connection.getresponse()
+            return response
         except TimeoutError:
             raise RequestFailed(f"{self.url} did not answer within {timeout_s:g} seconds: {_FAULT}") from None
         except (OSError, HTTPException) as error:

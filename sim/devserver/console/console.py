@@ -30,15 +30,16 @@ def is_console_path(path: str) -> bool:
     return path == CONSOLE_PATH or path.startswith(f"{CONSOLE_PATH}/")
 
 
-def console(path: str, key: str) -> Response | None:
+def console(path: str, key: str, header: str) -> Response | None:
     """The response for a path of the console; None if it has no such file.
 
-    The page opens with this API key; with an empty one it asks for the key. Every path outside of the assets is the
+    The page opens with this API key; with an empty one it asks for the key. `header` is the one of the key in requests
+    to the service. Every path outside of the assets is the
     page: its script shows the view that the path names. The policy allows the page the scripts and styles of its own
     server and requests to it, and forbids frames.
     """
     if not path.startswith(_ASSETS_PATH):
-        return HTMLResponse(_page().replace("{key}", escape(key)), headers=_HEADERS)
+        return HTMLResponse(_page().replace("{header}", escape(header)).replace("{key}", escape(key)), headers=_HEADERS)
     asset = _assets().get(path.removeprefix(_ASSETS_PATH))
     if asset is None:
         return None

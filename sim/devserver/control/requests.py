@@ -56,7 +56,7 @@ class RequestLogControl:
     async def get_events(self, call: Request) -> AsyncGenerator[bytes]:
         """The server-sent events of this sandbox. A request in process has only those of the past."""
         world, server = self._world, self._world.server
-        last = call.header.get("Last-Event-ID")
+        last = call.header.get("last-event-id")
         after, client = None if not last else int(last), call.query.get("client")
         if server is None or not server.runs_here():
             return past_events(world, after, client)

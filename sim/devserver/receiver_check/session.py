@@ -238,7 +238,8 @@ class CheckSession:
 
     def _request(self, operation: str, **fields: Any) -> dict[str, Any]:
         body = {"callbackUrl": self.url, "internalId": self._known.internal_id, **fields}
-        headers = ((b"apikey", KEY.encode()), (b"content-type", b"application/json"))
+        key_header = self._world.service.pipeline.api_key_header
+        headers = ((key_header, KEY.encode()), (b"content-type", b"application/json"))
         path = self._contract.operation(operation).path
         answer = send_request(self._world.app, "POST", path, headers, orjson.dumps(body))
         value = orjson.loads(answer.body)

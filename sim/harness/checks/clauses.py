@@ -46,7 +46,8 @@ def header_clause(wanted: Mapping[str, str], found: Mapping[str, Any]) -> str:
     if name == "content-type":
         return "callback-body"
     parameters = packaged_contract("charges").document["components"]["parameters"]
-    place = next((one for one in parameters if parameters[one]["name"] == name and name.startswith("leyden-")), None)
+    places = {parameter["name"].lower(): place for place, parameter in parameters.items()}
+    place = places.get(name) if name.startswith("leyden-") else None
     return "callback-signature" if place is None else f"{DOCUMENT}#/components/parameters/{place}"
 
 

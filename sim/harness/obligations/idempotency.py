@@ -71,7 +71,7 @@ _HEADERS: Mapping[str, list[list[str]]] = {
 def idempotency_obligations() -> Iterator[Obligation]:
     """For each operation with the header: what is the same request, which first responses count, and for how long."""
     for one in operations_of():
-        if any(each["name"] == "Idempotency-Key" for each in one.parameters):
+        if any(each["name"].lower() == "idempotency-key" for each in one.parameters):
             yield from _bodies(one)
             yield from _requests(one)
             yield from _first_responses(one)

@@ -58,7 +58,7 @@ _KINDS: Mapping[str, Any] = {
 def idempotent_field_obligations() -> Iterator[Obligation]:
     """Whatever changes in the body, it is another request; the first one is still repeated afterwards."""
     for one in operations_of():
-        keyed = any(each["name"] == "Idempotency-Key" for each in one.parameters)
+        keyed = any(each["name"].lower() == "idempotency-key" for each in one.parameters)
         if not keyed:
             yield from _where_ignored(one)
             continue

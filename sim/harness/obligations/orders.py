@@ -51,7 +51,7 @@ def _mistakes(one: DocumentedOperation) -> list[str]:
     """The mistakes that a request of this operation can have."""
     places = {each["in"] for each in one.parameters}
     fields = {} if one.body is None else one.body["properties"]
-    keyed = any(each["name"] == "Idempotency-Key" for each in one.parameters)
+    keyed = any(each["name"].lower() == "idempotency-key" for each in one.parameters)
     return [
         name
         for name, applies in {

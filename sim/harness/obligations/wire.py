@@ -187,7 +187,7 @@ def _idempotency_keys(one: DocumentedOperation, base: list[list[str]]) -> Iterat
     """The grammar of Idempotency-Key, and the header at operations that do not declare it."""
     place = f"{one.name} header.Idempotency-Key"
     typed = [*base, *([] if one.body is None else [JSON_TYPE])]
-    declared = next((each for each in one.parameters if each["name"] == "Idempotency-Key"), None)
+    declared = next((each for each in one.parameters if each["name"].lower() == "idempotency-key"), None)
     variants = [("undeclared", "k1"), ("undeclared", "a b")]
     if declared is not None:
         variants = [*pattern_variants(declared["schema"]["pattern"])]

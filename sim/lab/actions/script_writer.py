@@ -6,6 +6,7 @@ import re
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -21,6 +22,7 @@ from leyden.lab.actions.source_text import Expression, call_text, comment, liter
 from leyden.server.printable import cut, printable, quoted
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
+from leyden.world.components import key_header
 from leyden.world.world import World
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms"))
@@ -53,7 +55,7 @@ class _Writer:
         self._actions = actions
         self._label = world.label
         self._project_key = world.config.api_key
-        self._key_header = world.service.pipeline.api_key_header.decode()
+        self._key_header = partial(key_header, world.service)
         contract = world.config.contract
         self._creates = {contract.path(operation, ""): words for operation, words in _CREATED.items()}
         # Requests that are a method of a variable: verb, path, the name of the method, the fields that it may have.
@@ -165,7 +167,7 @@ class _Writer:
     def _request(self, facts: dict[str, Any]) -> str:
         method, target, body = facts["method"], facts["target"], facts["body"].encode("latin-1")
         value = _plain_object(body)
-        default_headers = {self._key_header: self._project_key}
+        default_headers = {self._key_header(target).decode(): self._project_key}
         if body:
             default_headers["content-type"] = "application/json"
         headers = default_headers.items() if facts["headers"] is None else facts["headers"]

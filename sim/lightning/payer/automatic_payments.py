@@ -11,6 +11,7 @@ from leyden.lightning.payer.payer_rules import (
     PayerRow,
     PayerSpec,
     due_at,
+    in_wire_names,
     matches,
     payer_spec,
 )
@@ -18,6 +19,7 @@ from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
 from leyden.rng import uuid4_from
 from leyden.server.charges.rows import ChargeRow
+from leyden.server.contract.json_pointer import contract_error
 from leyden.server.ports import USER, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -72,7 +74,7 @@ class AutomaticPayments:
         self._journal = journal
         self._rng = rng
         self._fixed: list[PayerRow] = [
-            {**payer_spec(fields).row(f"spec-{number}", clock.now()), "from_document": True}
+            {**_document_row(fields, number, clock.now()), "from_document": True}
             for number, fields in enumerate(fixed, 1)
         ]
         # A table costs some memory and time: it is made for the first rule of a document.
@@ -198,3 +200,11 @@ class AutomaticPayments:
 
 def _rule(row: PayerRow) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in _COUNTED}
+
+
+def _document_row(fields: Mapping[str, Any], number: int, now: int) -> PayerRow:
+    """The row of the `number`-th rule of the document. Raises `ContractError` for one that is not possible."""
+    try:
+        return payer_spec(fields).row(f"spec-{number}", now)
+    except ValueError as error:
+        raise contract_error(f"#/x-payers/{number - 1}", in_wire_names(str(error))) from None

@@ -134,13 +134,13 @@ def test_a_wallets_operation_declares_no_errors_because_it_answers_them_with_200
 
 def test_a_guard_without_a_function_is_named(contract):
     with pytest.raises(
-        ContractError, match="lifecycle Order, new paid: the guard 'in_time' has no function; did you mean 'in_tim'"
+        ContractError, match="x-lifecycle/1/when: the guard 'in_time' has no function; did you mean 'in_tim'"
     ):
         bind(contract, [Orders(), Payments()], {"in_tim": None}, EFFECTS)
 
 
 def test_an_effect_without_a_function_is_named(contract):
-    with pytest.raises(ContractError, match="lifecycle Order, new paid: the effect 'notify' has no function"):
+    with pytest.raises(ContractError, match="x-lifecycle/1/effects/0: the effect 'notify' has no function"):
         bind(contract, [Orders(), Payments()], GUARDS, {})
 
 

@@ -173,7 +173,8 @@ def test_examples_are_found_behind_references(contract):
 def test_a_callback_has_the_pointer_to_its_url_and_its_schedule(contract):
     (callback,) = contract.operations["createOrder"].callbacks
     assert (callback.name, callback.operation_id, callback.url_path) == ("orderUpdated", "createOrder", ("hookUrl",))
-    assert callback.headers == ("webhook-id",)
+    assert [(header.name, header.required) for header in callback.headers] == [("webhook-id", True)]
+    assert callback.delivery.received == frozenset({200})
     delivery = callback.delivery
     assert delivery.events == {"paid": "order.paid"}
     assert delivery.delays_ms == (0, 5_000, 300_000)

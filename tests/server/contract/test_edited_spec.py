@@ -101,7 +101,7 @@ def test_a_new_row_between_existing_triggers() -> None:
         again = next(r for r in rows if r["from"] == "expired" and r["trigger"] == "invoice_failed")
         again.pop("refuse")
         again.pop("because")
-        again.update(to="error", effects=[])
+        again.update(to="error", effects=["notify"])
 
     with edited(edit) as sandbox:
         charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")

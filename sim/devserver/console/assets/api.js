@@ -66,7 +66,11 @@ async function problemOf(response) {
 
 const asText = (body) => (body === undefined ? undefined : JSON.stringify(body));
 
-const withKey = () => ({ apikey: apiKey.get() });
+// The documentation pages name the header of each operation, and have no such element.
+const serviceHeader = document.querySelector('meta[name="leyden-key-header"]')?.content ?? "apikey";
+/** The header of the key in a request to this path: that of the service's document, or of the control plane's. */
+export const keyHeader = (path) => (/^\/sandbox\/v1(?![^/?])/.test(path) ? "apikey" : serviceHeader);
+const withKey = (path) => ({ [keyHeader(path)]: apiKey.get() });
 
 /**
  * Send one request and return its `Response`, whatever its status. Raises `Problem` if the server does not answer.
@@ -74,7 +78,7 @@ const withKey = () => ({ apikey: apiKey.get() });
  * `body` is a value that is sent as JSON, `text` a body that is sent as it is. `root` is the part of the address before `path`:
  * that of the sandbox, or "" for operations of the server. `auth` are the headers with the key.
  */
-export async function send(method, path, { body, text = asText(body), headers = {}, signal, root = base, auth = withKey() } = {}) {
+export async function send(method, path, { body, text = asText(body), headers = {}, signal, root = base, auth = withKey(path) } = {}) {
   const sent = { ...auth, "leyden-client": "console", ...headers };
   if (body !== undefined) sent["content-type"] = "application/json";
   try {
@@ -107,7 +111,7 @@ export async function request(method, path, options = {}) {
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** The same request as a command for a shell. */
-export function curl(method, path, { body, text = asText(body), headers = {}, root = base, auth = withKey() } = {}) {
+export function curl(method, path, { body, text = asText(body), headers = {}, root = base, auth = withKey(path) } = {}) {
   const verb = method === (text === undefined ? "GET" : "POST") ? "" : `-X ${method} `;
   const lines = [`curl -s ${verb}${quoted(location.origin + root + path)}`];
   for (const [name, value] of Object.entries({ ...auth, ...headers })) lines.push(`-H ${quoted(`${name}: ${value}`)}`);

@@ -1,8 +1,8 @@
 // A request of the log as something to send: with curl, in a test, from this page.
 
-import { curl } from "./api.js";
+import { curl, keyHeader } from "./api.js";
 
-const OWN = new Set(["apikey", "host", "content-length", "connection", "user-agent", "accept-encoding", "leyden-client", "origin", "referer", "cookie"]);
+const OWN = new Set(["apikey", keyHeader("/"), "host", "content-length", "connection", "user-agent", "accept-encoding", "leyden-client", "origin", "referer", "cookie"]);
 const MASK = /\((\S{1,8}\.\.\., )?\d+ characters\)/; // what the log shows of a key
 const isBrowsers = (header) => header.startsWith("sec-") || header.startsWith("accept-language");
 
@@ -28,7 +28,7 @@ export function asPytest(logged) {
   const headers = Object.entries(repeatedHeaders(logged)).map(([header, value]) => `, ${literal(header)}: ${literal(value)}`).join("");
   const lines = [
     "import httpx2", "", "", `def test_${(logged.operation ?? "request").replace(/[A-Z]/g, (mark) => `_${mark.toLowerCase()}`)}(leyden_server):`,
-    `    headers = {"apikey": leyden_server.api_key${headers}}`,
+    `    headers = {${literal(keyHeader(logged.path))}: leyden_server.api_key${headers}}`,
     ...(logged.request.body ? [`    body = ${literal(logged.request.body)}`] : []),
     `    answer = httpx2.request(${literal(logged.method)}, leyden_server + ${literal(logged.path)}, headers=headers${logged.request.body ? ", content=body" : ""})`,
     logged.status === null ? "    assert answer.status_code < 500  # the logged request got no response" : `    assert answer.status_code == ${logged.status}, answer.text`,
