@@ -20,7 +20,7 @@ from leyden.lightning.topology.import_cloth import import_cloth
 from tests.support.channel_audit import audit
 from tests.support.cloth_figures import run_cloth, write_network, write_payments
 from tests.support.mutations import refusal
-from tests.support.payer_figures import PAUSE_MS, PAYMENTS, Paid, network_in
+from tests.support.payer_figures import PAUSE_MS, Paid, network_in, table_row
 from tests.support.served import served_leyden
 
 CHANNELS = """id,edge1_id,edge2_id,node1_id,node2_id,capacity(millisat)
@@ -241,11 +241,11 @@ def test_what_cloth_made_of_payments_is_read(tmp_path: Path) -> None:
     program = tmp_path / "cloth"
     program.write_text(_CLOTH.format(python=sys.executable))
     program.chmod(0o700)
-    write_payments([4, 5, 6], 9, 3, 100_000, tmp_path)
+    write_payments([4, 5, 6], 9, 3, 100_000, 7, tmp_path)
     rows = list(csv.DictReader((tmp_path / "payments.csv").read_text().splitlines()))
     assert {row["sender_id"] for row in rows} <= {"4", "5", "6"}
     assert {(row["receiver_id"], row["amount(millisat)"]) for row in rows} == {("9", "100000000")}
-    assert [int(row["start_time"]) for row in rows] == [number * PAUSE_MS for number in range(PAYMENTS)]
+    assert [int(row["start_time"]) for row in rows] == [number * PAUSE_MS for number in range(7)]
     assert list(run_cloth(program, 3, 100_000, tmp_path)) == [
         Paid(True, 3, 20.0, 0.45),
         Paid(True, 2, 30.0, 0.45),
@@ -255,3 +255,10 @@ def test_what_cloth_made_of_payments_is_read(tmp_path: Path) -> None:
     program.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('no file')\n")
     with pytest.raises(RuntimeError, match="CLoTH ended with 1: no file"):
         list(run_cloth(program, 3, 100_000, tmp_path))
+
+
+def test_the_error_of_a_share_is_that_over_the_networks() -> None:
+    """Four payments each in two networks, of which one pays all and one none: (1 - 0) / 2, and not that of eight."""
+    networks = [[Paid(True, 1, 10.0, 1.0)] * 4, [Paid(False, 3, 0.0, 1.0)] * 4]
+    assert table_row("lnd", 1_000, networks) == "| lnd | 1,000 | 8 | 0.50 ± 0.50 | 2.0 | 0.50 ± 0.50 | 10 | 10 | 1.0 |"
+    assert "0.00 ± 0.00" in table_row("lnd", 1_000, networks[1:])

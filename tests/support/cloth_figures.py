@@ -1,6 +1,7 @@
 """What the simulator CLoTH makes of the payments and the networks of `payer_figures`.
 
     python -m tests.support.cloth_figures PROGRAM [--nodes 1000] [--network TEXT] [--conditions ideal] [--seeds 10]
+        [--payments 10]
 
 PROGRAM is the `cloth` that `make build` makes of github.com/marcono/cloth (C, with the GNU Scientific Library). For
 each network its input files are written: the same channels, policies and balances, the same wallets, shop, amounts and
@@ -23,7 +24,6 @@ from tests.support.payer_figures import (
     AMOUNTS_SAT,
     HEADER,
     PAUSE_MS,
-    PAYMENTS,
     Paid,
     network_in,
     payer_of,
@@ -72,11 +72,11 @@ def write_network(engine: Engine, folder: Path) -> None:
     )  # fmt: skip
 
 
-def write_payments(wallets: Sequence[int], shop: int, seed: int, amount_sat: int, folder: Path) -> None:
+def write_payments(wallets: Sequence[int], shop: int, seed: int, amount_sat: int, count: int, folder: Path) -> None:
     """Write the payments of one network, and the list of the files."""
     rows = [
         (number, payer_of(wallets, seed, number), shop, amount_sat * 1_000, number * PAUSE_MS)
-        for number in range(PAYMENTS)
+        for number in range(count)
     ]
     _write(folder / "payments.csv", _PAYMENT, rows)
     (folder / "cloth_input.txt").write_text("".join(f"{name}={value}\n" for name, value in _INPUT.items()))
@@ -121,21 +121,22 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1_000)
     parser.add_argument("--network", help="instead of scale-free with this many nodes")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--payments", type=int, default=10, help="in each network")
     parser.add_argument("--conditions", default="ideal")
     parser.add_argument("--amounts", nargs="*", type=int, default=AMOUNTS_SAT, metavar="SAT")
     options = parser.parse_args()
     network = f"{options.network or f'scale-free:{options.nodes}'},{options.conditions}"
-    found: dict[int, list[Paid]] = {amount: [] for amount in options.amounts}
+    found: dict[int, list[list[Paid]]] = {amount: [] for amount in options.amounts}
     for seed in range(options.seeds):
         engine, shop, wallets = network_in(network, seed)
         with TemporaryDirectory() as name:
             write_network(engine, Path(name))
-            for amount_sat, payments in found.items():
-                write_payments(wallets, shop, seed, amount_sat, Path(name))
-                payments += run_cloth(options.program, seed, amount_sat, Path(name))
+            for amount_sat, networks in found.items():
+                write_payments(wallets, shop, seed, amount_sat, options.payments, Path(name))
+                networks.append(list(run_cloth(options.program, seed, amount_sat, Path(name))))
     print(HEADER)
-    for amount_sat, payments in found.items():
-        print(table_row("cloth", amount_sat, payments))
+    for amount_sat, networks in found.items():
+        print(table_row("cloth", amount_sat, networks))
 
 
 if __name__ == "__main__":

@@ -1,21 +1,24 @@
 """What payers as in LND, LDK and Core Lightning make of the same networks, beside this simulation's own.
 
-    python -m tests.support.payer_figures [--nodes 1000] [--seeds 10] [--conditions ideal] [--seconds 600]
+    python -m tests.support.payer_figures [--nodes 1000] [--seeds 10] [--payments 10] [--conditions ideal]
     python -m tests.support.payer_figures --network channels.csv,edges=edges.csv [--conditions ideal,liquidity=uniform]
 
 In each network wallets of the default placement pay the shop's node an amount, one after the other, three minutes
 apart. The networks, the wallets and the latencies are the same for all payers. A row whose time is up has fewer
 payments than the others. In a network of files the shop's node has 10 to 50 channels, too, another for each seed.
+
+After a share stands its standard error. It is that of the mean over networks, because the payments in one network have
+much in common: many networks with few payments say more than the opposite.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +33,6 @@ from leyden.world.config import read_network
 from tests.support.set_receiver import fail_incomplete_sets, receive_sets
 
 AMOUNTS_SAT = (10_000, 100_000, 1_000_000)
-PAYMENTS = 10
 START_MS = 1_893_488_400_000  # 2030-01-01 09:00 UTC
 PAUSE_MS, PATIENCE_MS = 180_000, 60_000
 HEADER = (
@@ -70,14 +72,14 @@ def payer_of(wallets: Sequence[int], seed: int, number: int) -> int:
     return wallets[int.from_bytes(sha256(f"{seed} {number}".encode()).digest()[:8], "big") % len(wallets)]
 
 
-def payments_of(network: str, seed: int, amount_sat: int) -> Iterator[Paid]:
+def payments_of(network: str, seed: int, amount_sat: int, count: int) -> Iterator[Paid]:
     """Payments in one network, by wallets of different nodes."""
     engine, shop, wallets = network_in(network, seed)
     receive_sets(engine)
     sessions = PaymentSessions(engine, reuse_hints=False)
     ended: dict[int, int] = {}
     sessions.on_end = lambda session: ended.update({session.id: engine.now})
-    for number in range(PAYMENTS):
+    for number in range(count):
         start_ms = START_MS + number * PAUSE_MS
         engine.run(start_ms)
         session = PaymentSession(number, payer_of(wallets, seed, number), shop, amount_sat * 1_000)
@@ -99,23 +101,31 @@ def payments_of(network: str, seed: int, amount_sat: int) -> Iterator[Paid]:
         )
 
 
-def row_of(payer: str, network: str, seeds: int, amount_sat: int, until: float) -> str:
+def row_of(payer: str, network: str, seeds: int, count: int, amount_sat: int, until: float) -> str:
     """One row of the table; no network is started after the instant `until` of the process's clock."""
-    paid: list[Paid] = []
+    networks: list[list[Paid]] = []
     for seed in range(seeds):
-        if paid and time.monotonic() > until:
+        if networks and time.monotonic() > until:
             break
-        paid += payments_of(f"{network},payer={payer}", seed, amount_sat)
-    return table_row(payer, amount_sat, paid)
+        networks.append(list(payments_of(f"{network},payer={payer}", seed, amount_sat, count)))
+    return table_row(payer, amount_sat, networks)
 
 
-def table_row(payer: str, amount_sat: int, paid: Sequence[Paid]) -> str:
+def _share(networks: Sequence[Sequence[Paid]], counts: Callable[[Paid], bool]) -> str:
+    """The share of the payments that count, with the standard error over the networks, which have equal numbers."""
+    shares = [sum(map(counts, paid)) / len(paid) for paid in networks]
+    error = stdev(shares) / len(shares) ** 0.5 if len(shares) > 1 else 0.0
+    return f"{fmean(shares):.2f} ± {error:.2f}"
+
+
+def table_row(payer: str, amount_sat: int, networks: Sequence[Sequence[Paid]]) -> str:
     """What `HEADER` names."""
+    paid = [each for one in networks for each in one]
     good = [each for each in paid if each.succeeded]
     return (
-        f"| {payer} | {amount_sat:,} | {len(paid)} | {len(good) / len(paid):.2f} | "
+        f"| {payer} | {amount_sat:,} | {len(paid)} | {_share(networks, lambda each: each.succeeded)} | "
         f"{sum(each.attempts for each in paid) / len(paid):.1f} | "
-        f"{sum(each.attempts == 1 for each in good) / len(paid):.2f} | "
+        f"{_share(networks, lambda each: each.succeeded and each.attempts == 1)} | "
         f"{median([each.fee_ppm for each in good] or [0]):.0f} | "
         f"{sum(each.fee_ppm for each in good) / max(1, len(good)):.0f} | "
         f"{median([each.seconds for each in good] or [0]):.1f} |"
@@ -128,6 +138,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1_000)
     parser.add_argument("--network", help="instead of scale-free with this many nodes")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--payments", type=int, default=10, help="in each network")
     parser.add_argument("--conditions", default="ideal")
     parser.add_argument("--amounts", nargs="*", type=int, default=AMOUNTS_SAT, metavar="SAT")
     parser.add_argument("--seconds", type=float, default=600, help="the most that the whole table may take")
@@ -139,7 +150,7 @@ def main() -> None:
     network = f"{options.network or f'scale-free:{options.nodes}'},{options.conditions}"
     for number, (payer, amount_sat) in enumerate(rows, 1):
         until = start + options.seconds * number / len(rows)
-        print(row_of(payer, network, options.seeds, amount_sat, until), flush=True)
+        print(row_of(payer, network, options.seeds, options.payments, amount_sat, until), flush=True)
 
 
 if __name__ == "__main__":
