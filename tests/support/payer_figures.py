@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from statistics import fmean, median, stdev
@@ -111,9 +111,9 @@ def row_of(payer: str, network: str, seeds: int, count: int, amount_sat: int, un
     return table_row(payer, amount_sat, networks)
 
 
-def _share(networks: Sequence[Sequence[Paid]], counts: Callable[[Paid], bool]) -> str:
+def share(networks: Sequence[Sequence[bool]]) -> str:
     """The share of the payments that count, with the standard error over the networks, which have equal numbers."""
-    shares = [sum(map(counts, paid)) / len(paid) for paid in networks]
+    shares = [fmean(counts) for counts in networks]
     error = stdev(shares) / len(shares) ** 0.5 if len(shares) > 1 else 0.0
     return f"{fmean(shares):.2f} ± {error:.2f}"
 
@@ -123,9 +123,9 @@ def table_row(payer: str, amount_sat: int, networks: Sequence[Sequence[Paid]]) -
     paid = [each for one in networks for each in one]
     good = [each for each in paid if each.succeeded]
     return (
-        f"| {payer} | {amount_sat:,} | {len(paid)} | {_share(networks, lambda each: each.succeeded)} | "
+        f"| {payer} | {amount_sat:,} | {len(paid)} | {share([[each.succeeded for each in one] for one in networks])} | "
         f"{sum(each.attempts for each in paid) / len(paid):.1f} | "
-        f"{_share(networks, lambda each: each.succeeded and each.attempts == 1)} | "
+        f"{share([[each.succeeded and each.attempts == 1 for each in one] for one in networks])} | "
         f"{median([each.fee_ppm for each in good] or [0]):.0f} | "
         f"{sum(each.fee_ppm for each in good) / max(1, len(good)):.0f} | "
         f"{median([each.seconds for each in good] or [0]):.1f} |"
