@@ -104,6 +104,8 @@ def _similarity(segments: list[str], parts: list[str]) -> float:
     for segment, part in zip(segments, parts, strict=True):
         if part.startswith("{") or segment == part:
             total += segment == part
+        elif _VERSION.fullmatch(segment) and _VERSION.fullmatch(part):
+            total += 0.6
         elif closest(segment, [part]) is None:
             return 0.0
         else:

@@ -340,7 +340,7 @@ def _is_invalidated(received: Mapping[str, Any], sent: CallbackRequest) -> bool:
 
 
 def _line(inbox: str, received: Mapping[str, Any], sent: CallbackRequest, response: CallbackResponse, role: str) -> str:
-    result = str(response.status) if response.status is not None else f"nothing ({response.error} {response.note})"
+    result = str(response.status) if response.status is not None else f"nothing ({response.error}: {response.note})"
     try:
         body = orjson.loads(received["body"])
         charge_id = str(body.get("data", body).get("id", "")) if isinstance(body, dict) else ""

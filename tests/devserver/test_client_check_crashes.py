@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from leyden.devserver.client_check.crashes import find_crash, is_misuse, json_error
+from leyden.devserver.client_check.crashes import exit_text, find_crash, is_misuse, json_error
 from tests.support.served import ROOT
 
 OUTPUTS = ROOT / "tests" / "devserver" / "client_outputs"
@@ -18,6 +18,7 @@ CAPTURED = {
     "java_thread": "java.lang.RuntimeException: in a thread",
     "java_wrapped": "java.lang.RuntimeException: no charge (java.net.SocketException: Connection reset)",
     "node_aggregate": "[AggregateError: All promises were rejected]",
+    "node_bundle": "TypeError: Cannot read properties of undefined (reading 'id')",
     "node_empty": "SyntaxError: Unexpected end of JSON input",
     "node_error_body": "TypeError: Cannot read properties of undefined (reading 'id')",
     "node_handled": None,
@@ -41,7 +42,7 @@ CAPTURED = {
     "python_wrapped": "RuntimeError: no charge",
 }
 OF_A_JSON_PARSER = {"node_empty", "node_html", "node_html_text", "python_empty", "python_html"}
-OF_A_MISSING_VALUE = {"node_error_body", "python_error_body"}
+OF_A_MISSING_VALUE = {"node_bundle", "node_error_body", "python_error_body"}
 
 DOCUMENTED = {
     "Ruby": (
@@ -135,6 +136,13 @@ def test_a_signal_is_a_crash() -> None:
     crash = find_crash("", -11)
     assert crash is not None
     assert crash.text == "signal SIGSEGV"
+    assert is_misuse(crash)
+
+
+def test_the_end_of_a_process_is_its_exit_status_or_the_signal() -> None:
+    assert [exit_text(status) for status in (0, 3, -6, -100)] == [
+        "exit status 0", "exit status 3", "signal SIGABRT", "signal 100",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,13 @@ JUDGED = [
     Row("invalid-request", once("invalid-request", output=f"{PYTHON}HTTPError: HTTP Error 400\n"), "pass"),
     Row("invalid-request", once("invalid-request", output=NODE % "TypeError: Cannot read properties of undefined"),
         "fail", "crashes", "Cannot read properties"),
+    Row("not-found", once("not-found", output=NODE % "RangeError: Invalid time value"), "fail", "crashes", "Range"),
+    *(
+        Row(case, ran(post(STATUS[case]), exit_status=-6, charges=0), "fail", "crashes", "signal SIGABRT")
+        for case in REFUSED
+    ),
+    Row("outage", ran(get(0, True, 502), get(900, True, 502), exit_status=-6, charges=0), "fail", "crashes", "SIGABRT"),
+    Row("too-many-requests", ran(post(429), post(200, 9), exit_status=-15), "fail", "ignores-retry-after"),
     # One request in an outage.
     Row("outage", once("outage"), "notice", "gives-up", "exit status 1"),
     Row("outage", once("outage", output=f"{PYTHON}HTTPError: HTTP Error 502\n"), "fail", "unhandled-http-error"),

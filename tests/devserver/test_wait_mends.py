@@ -227,6 +227,8 @@ def done(sandbox: Sandbox, wanted: dict[str, object], note: str, draw: random.Ra
     if (found := re.search(r"wait for a count of (\d+)", way)) is not None:
         assert int(found[1]) < int(str(wanted["count"])), note
         return {**wanted, "count": int(found[1])}
+    if (found := re.search(r"wait for those of its Static Charge \(chargeId (\S+)\)", way)) is not None:
+        return {**wanted, "chargeId": found[1]}
     if re.search(r"another (Charge|one$)|create (it|another)|pay another invoice|wait for another", way):
         return None
     moved = re.search(r"advance the clock(?: to (\S+Z)| by 0s|(?=$|,))", way)

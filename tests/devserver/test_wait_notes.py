@@ -228,7 +228,10 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
         {"event": "charge.error"}, r"let the invoice of Charge \S+ fail"
     ),
     "a Static Charge's open payment": (lambda it: tipped(it, delay="4m"), {}, r", when payment \S+ completes it$"),
-    "a closed invoice": (lambda it: requested(it, full=True), {}, "can no longer be paid: pay another invoice"),
+    "a closed invoice": (
+        lambda it: requested(it, full=True), {},
+        r"^Charge \S+ can no longer be paid, so .*: wait for those of its Static Charge \(chargeId \S+\)$"
+    ),
     "no Charge": (lambda it: None, {}, "and no Charge is pending: create one with a callbackUrl, then pay it"),
     "no pending Charge": (lambda it: expired(it) and None, {"count": 9}, ", and no Charge is pending: create"),
     "only unpaid Charges": (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from leyden.devserver.client_check.cases import CASES, Case
+from leyden.devserver.client_check.crashes import exit_text
 from leyden.devserver.client_check.judgements import FAIL, SKIPPED, VERDICTS, Judgement
 from leyden.devserver.client_check.mistakes import CRITICAL, MINOR, SERIOUS, SEVERITIES, Mistake
 from leyden.devserver.client_check.runs import RequestRecorder, Run, run_command
@@ -168,7 +169,8 @@ def _served(
 
 
 def _plain_failure(run: Run) -> Finding:
-    found = f"exit status {run.exit_status}, {run.charges} Charges"
+    how = "it did not end" if run.exit_status is None else exit_text(run.exit_status)
+    found = f"{how}, {run.charges} Charges"
     return Finding(_PLAIN, run, [Judgement(FAIL, found)])
 
 
@@ -176,7 +178,7 @@ def _why_no_grade(run: Run) -> str:
     if run.exit_status is None:
         return "without any fault the command does not end: give a command that creates a Charge and ends"
     if run.exit_status:
-        return f"without any fault the command ends with exit status {run.exit_status}: correct that first"
+        return f"without any fault the command ends with {exit_text(run.exit_status)}: correct that first"
     return "the command creates no Charge: send its requests to LEYDEN_URL with the key LEYDEN_API_KEY"
 
 

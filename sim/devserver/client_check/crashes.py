@@ -11,10 +11,12 @@ _MULTILINE = re.MULTILINE
 
 
 class Crash(NamedTuple):
-    """An uncaught exception: the line with its message, and the line with its cause if it has one."""
+    """An uncaught exception: the line with its message, and the line with its cause if it has one. Or the signal that
+    ended the program: then it is `by_signal`."""
 
     message: str
     cause: str = ""
+    by_signal: bool = False
 
     @property
     def text(self) -> str:
@@ -32,11 +34,18 @@ def find_crash(output: str, exit_status: int | None) -> Crash | None:
         if found := list(crashes(output)):
             return found[-1]
     if exit_status is not None and exit_status < 0:
-        try:
-            return Crash(f"signal {signal.Signals(-exit_status).name}")
-        except ValueError:
-            return Crash(f"signal {-exit_status}")
+        return Crash(exit_text(exit_status), by_signal=True)
     return None
+
+
+def exit_text(exit_status: int) -> str:
+    """How a process ended: its exit status, or the signal that ended it (`subprocess` gives that as a negative one)."""
+    if exit_status >= 0:
+        return f"exit status {exit_status}"
+    try:
+        return f"signal {signal.Signals(-exit_status).name}"
+    except ValueError:
+        return f"signal {-exit_status}"
 
 
 # The errors of JSON parsers: Python (json, requests, orjson, aiohttp, pydantic), Node.js, Ruby, Java (Jackson, Gson,
@@ -52,6 +61,7 @@ _JSON_ERROR = re.compile(
 # The exceptions of a program that uses what is not there: the fields of a body that it took for a success.
 _MISUSE = re.compile(
     r"^(?:[\w.]+\.)?(?:KeyError|TypeError(?!: fetch failed)|AttributeError|IndexError|NameError|UnboundLocalError|"
+    r"RangeError|SyntaxError: Cannot convert|"
     r"ReferenceError|NoMethodError|NullPointerException|NullReferenceException|KeyNotFoundException)\b|"
     r"nil pointer dereference|Undefined (?:array key|index|property)"
 )
@@ -64,8 +74,9 @@ def json_error(output: str) -> str | None:
 
 
 def is_misuse(crash: Crash) -> bool:
-    """Whether the program read a value that does not exist, or a body that is no JSON."""
-    return _MISUSE.search(crash.message) is not None or json_error(crash.text) is not None
+    """Whether the program read a value that does not exist, or a body that is no JSON, or was ended by a signal: no
+    program ends in this way on purpose."""
+    return crash.by_signal or _MISUSE.search(crash.message) is not None or json_error(crash.text) is not None
 
 
 _TRACEBACK = re.compile(
@@ -98,8 +109,8 @@ def _rich(output: str) -> Iterator[Crash]:
 
 _NODE_END = re.compile(r"^Node\.js v\d+\..*$", _MULTILINE)
 # The place in the source, the line of source, a mark below it, and the exception. For a place without a text the line
-# is empty and there is no mark.
-_NODE_BEGIN = re.compile(r"^\S.*:\d+\n(?:.*\n[ \t]*\^+|)\n+(?P<message>\S.*)$", _MULTILINE)
+# is empty and there is no mark. In a long line, as of a bundle, the mark is cut off and its blanks are left.
+_NODE_BEGIN = re.compile(r"^\S.*:\d+\n(?:.*\n(?:[ \t]*\^+|[ \t]{100,})|)\n+(?P<message>\S.*)$", _MULTILINE)
 _REASON = re.compile(r'UnhandledPromiseRejection: .* rejected with the reason "(.*)"')
 
 

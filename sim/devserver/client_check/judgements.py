@@ -8,7 +8,7 @@ from http import HTTPStatus
 from statistics import median_high
 from typing import NamedTuple
 
-from leyden.devserver.client_check.crashes import Crash, find_crash, is_misuse, json_error
+from leyden.devserver.client_check.crashes import Crash, exit_text, find_crash, is_misuse, json_error
 from leyden.devserver.client_check.mistakes import (
     AT_ONCE_MS,
     BELIEVES_FIRST_READ,
@@ -134,7 +134,12 @@ def _names_status(crash: Crash, run: Run) -> bool:
 
 
 def _ended(run: Run, subject: str = "it ") -> str:
-    return f"{subject}ended with exit status {run.exit_status}"
+    return f"{subject}ended {_exit(run)}"
+
+
+def _exit(run: Run) -> str:
+    assert run.exit_status is not None  # a run that did not end has a judgement of its own
+    return f"{'by' if run.exit_status < 0 else 'with'} {exit_text(run.exit_status)}"
 
 
 def _how_it_ended(run: Run) -> str:

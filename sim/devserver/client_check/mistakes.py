@@ -113,8 +113,9 @@ READS_NOTHING_AS_JSON = Mistake(
 CRASHES = Mistake(
     "crashes",
     SERIOUS,
-    "ends by an exception that it does not catch when a request fails; where every request fails or is refused, only by"
-    " one that shows that it read a value or a body that was not there",
+    "ends by a signal, or by an exception that it does not catch, when a request fails; after a refusal, and after some"
+    " attempts while the service is down, only an exception counts that shows that it read a value or a body that was"
+    " not there",
     "look at the status before you use a body, catch the errors of connections and of bodies that cannot be read, and"
     " treat them as a failed request",
 )

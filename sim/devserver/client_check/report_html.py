@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from leyden.devserver.client_check.check import ClientReport, Finding
+from leyden.devserver.client_check.crashes import exit_text
 from leyden.devserver.client_check.judgements import PASS, VERDICTS
 from leyden.devserver.client_check.report import shown_output
 from leyden.devserver.client_check.runs import Run
@@ -56,7 +57,7 @@ def _details(finding: Finding, is_open: bool) -> Iterator[str]:
         yield "</dd>"
     if finding.verdict == PASS:
         yield f"<dt>A pass proves</dt><dd>{escape(case.proves)}</dd>"
-    ended = "ended by the check" if run.exit_status is None else f"exit status {run.exit_status}"
+    ended = "ended by the check" if run.exit_status is None else exit_text(run.exit_status)
     yield f"<dt>Run</dt><dd>{ended}, {run.elapsed_s:.1f} s, {run.charges} Charges</dd></dl>"
     yield from _requests(run)
     output = shown_output(run).strip()

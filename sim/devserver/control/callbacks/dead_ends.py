@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leyden.callbacks.receivers import is_built_in
-from leyden.devserver.control.callbacks.unpaid_charges import events_of, maker_of
+from leyden.devserver.control.callbacks.unpaid_charges import events_of, maker_of, ways_of
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.url_parts import url_parts
-from leyden.server.charges.rows import StaticChargeRow
+from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.errors import ArgumentError
 from leyden.world.world import World
 
@@ -46,6 +46,8 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
         return f"{about}{of_static} sends no callback with the event {event}: wait for {' or '.join(sorted(sent))}"
     if charge is None:
         return _ended_static_charge(world, wanted) or _beyond_keep(world, wanted)
+    if (closed := _closed_child(world, charge)) is not None:
+        return closed
     table = service.charges.lifecycle.table
     is_open = charge["status"] == table.initial
     if is_open and any("notify" in row.effects and row.source not in (_CREATION, table.initial) for row in table.rows):
@@ -68,6 +70,21 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
         return f"{start}, and has none with the event {wanted['event']}: wait for {' or '.join(others)}"
     is_kept = "none is kept that it sent" if world.removed.counts()["deliveries"] else "it sent none"
     return f"{start}, and {is_kept}: wait for another Charge"
+
+
+def _closed_child(world: World, charge: ChargeRow) -> str | None:
+    """Why no callback of a Charge comes whose invoice takes no more payments, and where those of its Static Charge are
+    awaited; None for one that may still send a callback or has sent one."""
+    service, static_id = world.service, charge["static_charge_id"]
+    is_open = charge["status"] == service.charges.lifecycle.table.initial
+    expires = ways_of(world, maker_of(charge), None, "", "yes", "")
+    if static_id is None or not is_open or "closed" not in charge or expires or service.outbox.deliveries(charge["id"]):
+        return None
+    static = service.static_charges.static_charges.row(static_id)
+    mend = "wait for another Charge"
+    if static is not None and not has_ended(world, static):
+        mend = f"wait for those of its Static Charge (chargeId {static_id})"
+    return f"Charge {charge['id']} can no longer be paid, so that it sends no callback: {mend}"
 
 
 def _more(rows: Sequence[Mapping[str, Any]]) -> str:

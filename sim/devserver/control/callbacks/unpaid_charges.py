@@ -84,7 +84,7 @@ def unpaid_note(world: World, charge: ChargeRow, event: str | None) -> str:
     if never_comes(charge["expires_at"]) and event in _expiry_events(world, charge):
         return f"{about}, and {never_text(f'its expiry, {expiry},')}: wait for another event"
     if "closed" in charge:
-        return f"{about}, and can no longer be paid: pay another invoice of its Static Charge, if that takes more"
+        return f"{about}, and can no longer be paid: wait for another event"
     return f"{about}, and sends none with the event {event}: wait for another event"
 
 
