@@ -14,7 +14,7 @@ from numbers import Real
 from operator import index
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from leyden.errors import CopyError
 from leyden.server.errors import ArgumentError, LeydenError
@@ -116,12 +116,14 @@ def whole_msat(name: str, value: Any) -> int:
     return number
 
 
-def checked_count(name: str, value: Any, error: type[LeydenError] = ArgumentError) -> int | None:
-    """None, or a whole number from 1 to `MAX_TIMES`, also one of numpy. Raises `error` for anything else."""
+def checked_count(
+    name: str, value: Any, error: type[LeydenError] = ArgumentError, *, most: int = MAX_TIMES
+) -> int | None:
+    """None, or a whole number from 1 to `most`, also one of numpy. Raises `error` for anything else."""
     number = _integer(value)
-    if value is not None and (number is None or not 1 <= number <= MAX_TIMES):
+    if value is not None and (number is None or not 1 <= number <= most):
         shown = quoted(value, 60) if number is None else shortened(number)
-        raise error(f"{name} is {shown}: give a whole number from 1 to {MAX_TIMES}, or None for every one")
+        raise error(f"{name} is {shown}: give a whole number from 1 to {most}, or None for every one")
     return number
 
 
@@ -322,6 +324,7 @@ class Spelled:
     """A class whose instances have the attributes of the class only: the error for another name says the nearest."""
 
     _fields: frozenset[str]  # the attributes that an instance has besides those of the class
+    _instead: ClassVar[Mapping[str, str]] = {}  # what does the work of names that the class does not have
 
     if not TYPE_CHECKING:  # a type checker reports these names itself
 
@@ -340,6 +343,8 @@ class Spelled:
 def _no_attribute(value: Spelled, name: str) -> str:
     near = closest(name, [each for each in {*dir(type(value)), *value._fields} if not each.startswith("_")])
     advice = "" if near is None or name.startswith("_") else f": did you mean {near}?"
+    if name in value._instead:
+        advice = f": {value._instead[name]}"
     return f"{type(value).__name__} has no attribute {name}{advice}"
 
 

@@ -184,9 +184,14 @@ def _header_values(attempt: Attempt) -> list[str | int]:
     return [*values, attempt.headers_left_out] if attempt.headers_left_out else values
 
 
+def is_redirect(status: int, location: str) -> bool:
+    """Whether a response sends its client to another URL (RFC 9110, 15.4). A 304 does not, whatever it has."""
+    return status in _REDIRECTS or (status == 300 and location != "")
+
+
 def redirect_note(status: int, location: str) -> str:
-    """What a redirect means for the delivery; empty for another status."""
-    if not (status in _REDIRECTS or (300 <= status < 400 and location)):
+    """What a redirect means for the delivery; empty for another status. A 300 is one if it names a URL."""
+    if not is_redirect(status, location):
         return ""
     if not location:
         return "redirects are not followed: give the final URL (the response has no location)"

@@ -45,9 +45,9 @@ def received(value: Any) -> str:
             return f"a text of {len(value)} characters"
         return shown(without_passwords(value))
     if isinstance(value, dict):
-        return "an object"
+        return "an object" if value else "an empty object"
     if isinstance(value, list):
-        return "an array"
+        return "an array" if value else "an empty array"
     if isinstance(value, float) and isinf(value):  # JSON has no infinity: it is a number such as 1e999
         return "a number that is out of range"
     text = json.dumps(value)

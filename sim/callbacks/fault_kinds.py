@@ -44,6 +44,7 @@ _SHORTEST_MS = {"delay": 1, "reorder": 1, "burst": 1, "stale_timestamp": 1_000, 
 CONNECTION_HEADERS = ("host", "content-length", "connection", "transfer-encoding")
 _VALUES = ("wrong_content_type", "unknown_field", "unknown_status")
 _LONGEST_VALUE = 100
+_MOST_ATTEMPTS = 1_000
 
 
 class FaultRow(TypedDict):
@@ -119,12 +120,14 @@ class FaultSpec:
         if limits and (self.event, self.charge, self.attempt) != (None, None, None):
             given = [name for name in ("event", "charge", "attempt") if getattr(self, name) is not None]
             raise FaultFieldRefused("rate_limit refuses requests, not callbacks: leave out {}", *given)
-        attempt, count = checked_count("attempt", self.attempt), checked_count("count", self.count)
+        attempt, count = checked_count("attempt", self.attempt, most=_MOST_ATTEMPTS), checked_count("count", self.count)
         if kind == "burst" and count == 1:
             raise FaultFieldRefused("a burst of one message changes nothing: give a {} of 2 or more", "count")
         if headers is not None:
-            if kind != "missing_headers" or isinstance(headers, str) or not headers:
+            if kind != "missing_headers":
                 raise ArgumentError("headers is a list of names for missing_headers: leave it out otherwise")
+            if isinstance(headers, str) or not headers:
+                raise ArgumentError(f"headers is a list of names: write [{quoted(headers or 'webhook-id', 60)}]")
             for name in headers:
                 _check_header(name)
         if value is not None and (kind not in _VALUES or not _is_header_text(value)):

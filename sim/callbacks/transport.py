@@ -36,8 +36,14 @@ class ExternalTransport(CallbackTransport, Protocol):
         """Close every connection."""
 
 
-# The cause may be the receiver itself, and the server cannot know who moves time.
-_WAITED = "a move of time waited for this answer meanwhile: if the receiver asked for that move, it must answer first"
+# The cause may be the receiver itself, and the server cannot know who moves time or copies the sandbox.
+_WAITED = "{} waited for this answer meanwhile: if the receiver asked for {}, it must answer first"
+MOVE_WAITED = _WAITED.format("a move of time", "that move")
+COPY_WAITED = _WAITED.format("a copy or a script of the sandbox", "it")
+LOOP_STOOD = (
+    "the event loop of the thread that waited for this answer stood still meanwhile: if the receiver runs in it, move"
+    " time in another thread, as with asyncio.to_thread"
+)
 
 
 def blocked(request: CallbackRequest) -> CallbackResponse:
@@ -139,7 +145,7 @@ class TransportRouter:
         self._sent: dict[int, Pending | None] = {}  # by number, in the order of sending
         self._numbers = count(1)
         self._moves = 0
-        self._awaited: set[int] = set()  # by number: a move of time that began later has waited for them
+        self._awaited: dict[int, str] = {}  # by number: what began later has waited for them, as a note says it
         self._held = 0
         self._collecting = self._discarded = False
         self.connect(network)
@@ -212,12 +218,12 @@ class TransportRouter:
         """Wait no more for the requests that were sent and have no response: their transport was closed. The responses
         to later ones wait for nothing then: `flush_responses` records them."""
         self._pending.extend(pending for pending in self._sent.values() if pending is not None)
-        self._sent, self._awaited = {}, set()
+        self._sent, self._awaited = {}, {}
 
     def discard(self) -> None:
         """Ignore every response from now on: a reset has ended the run of these requests."""
         self._discarded = True
-        self._pending, self._sent, self._awaited = [], {}, set()
+        self._pending, self._sent, self._awaited = [], {}, {}
 
     @property
     def is_discarded(self) -> bool:
@@ -288,7 +294,7 @@ class TransportRouter:
             earlier = self._unanswered()
 
         def waits() -> None:
-            self._awaited |= earlier & self._unanswered()
+            self._awaited |= dict.fromkeys(earlier & self._unanswered(), MOVE_WAITED)
 
         try:
             yield waits
@@ -298,6 +304,14 @@ class TransportRouter:
                 if not self._moves:
                     self._pending.extend(pending for pending in self._sent.values() if pending is not None)
                     self._sent = {number: pending for number, pending in self._sent.items() if pending is None}
+
+    def wait_begins(self, *, is_copy: bool, stops_loop: bool) -> None:
+        """This thread waits for all responses. A request that gets none in time says so if it was for a copy or a
+        script of the sandbox, which its receiver may have asked for, or if it stops an event loop."""
+        if is_copy:
+            self._awaited |= dict.fromkeys(self._unanswered(), COPY_WAITED)
+        if stops_loop:
+            self._awaited = dict.fromkeys(self._unanswered(), LOOP_STOOD) | self._awaited
 
     @contextmanager
     def responses_held(self) -> Iterator[None]:
@@ -323,10 +337,9 @@ class TransportRouter:
         def record(post: CallbackRequest, response: CallbackResponse) -> None:
             if self._discarded:
                 return
-            if number in self._awaited:
-                self._awaited.remove(number)
-                if response.error == "timeout":
-                    response = response._replace(note=f"{response.note}; {_WAITED}")
+            waited = self._awaited.pop(number, None)
+            if waited is not None and response.error == "timeout":
+                response = response._replace(note=f"{response.note}; {waited}")
             self._arrived(number, (post, response, responded))
             if not self._collecting:
                 self._flush()

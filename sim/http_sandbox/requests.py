@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from http.client import HTTPException, IncompleteRead
 from typing import Any, NoReturn
@@ -24,10 +25,19 @@ _TIMEOUT_S = 60  # longer than any wait of the server
 _opener = build_opener(ProxyHandler({}))  # a server for tests is not behind a proxy
 
 
-def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]) -> Any:
+def ask(
+    base: str,
+    method: str,
+    target: str,
+    body: Mapping[str, Any] | None,
+    headers: Mapping[str, str],
+    *,
+    warns: bool = False,
+) -> Any:
     """Send one request and return the JSON of its response.
 
-    A key in `headers` is sent again under the name that the service asks for, if it has another one.
+    A key in `headers` is sent again under the name that the service asks for, if it has another one. If it `warns`,
+    there is a `UserWarning` about what the service ignored of the request.
     Raises `ArgumentError` for what no request can have, `LeydenError` if `base` is no URL, no connection is made or the
     response is not JSON, `ResponseLost` if no complete response comes, and `ApiError` for any status but 2xx.
     """
@@ -45,12 +55,13 @@ def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, hea
     if fault:
         raise LeydenError(f"{without_user(base)!r:.200}: {fault}")
     sent = dict(headers)
-    raw = other = None
+    raw = other = ignored = None
     if body is not None:
         sent["content-type"], raw = "application/json", _encoded(body)
     try:
         with _opener.open(Request(base + target, raw, sent, method=method), timeout=_TIMEOUT_S) as response:
             status, answer = response.status, response.read()
+            ignored = response.headers.get("leyden-ignored")
     except HTTPError as refused:
         with refused:
             try:
@@ -69,9 +80,14 @@ def ask(base: str, method: str, target: str, body: Mapping[str, Any] | None, hea
     except ValueError:
         raise _no_url(base) from None
     if other is not None and KEY_HEADER in headers and other not in headers:
-        return ask(base, method, target, body, {**headers, other: headers[KEY_HEADER]})
+        return ask(base, method, target, body, {**headers, other: headers[KEY_HEADER]}, warns=warns)
     if not 200 <= status < 300:
         raise ApiError(status, problem_document(answer))
+    if warns and ignored:
+        warnings.warn(
+            f"{method} {target} ignores {printable(ignored[:400]).replace(';did-you-mean=', '; did you mean ')}",
+            stacklevel=5,
+        )
     try:
         return json.loads(answer) if answer else {}
     except (ValueError, RecursionError) as error:

@@ -22,6 +22,9 @@ class Served(Protocol):
     def ask(self, method: str, target: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send one request and return the JSON of its response."""
 
+    def send_fields(self, method: str, target: str, fields: Mapping[str, Any]) -> Any:
+        """As `ask`, with a warning about fields that the service ignores."""
+
     def pages(self, target: str, **filters: Any) -> Iterator[Any]:
         """The rows of a list."""
 
@@ -98,7 +101,7 @@ class HttpStaticCharge(HttpResource):
 
     def update(self, /, **fields: Any) -> Self:
         """PATCH the given fields, by the API's names. Raises `ApiError` when the service refuses."""
-        self._sandbox.ask("PATCH", self._path, fields)
+        self._sandbox.send_fields("PATCH", self._path, fields)
         return self
 
 
@@ -111,8 +114,10 @@ class HttpCollection(OverHttp):
         self._kind = kind
 
     def create(self, /, **fields: Any) -> Any:
-        """POST a new resource. Raises `ApiError` with the problem document when the service refuses."""
-        return self._kind(self._sandbox, self._path, self._sandbox.ask("POST", self._path, fields)["data"]["id"])
+        """POST a new resource. Raises `ApiError` with the problem document when the service refuses, and warns about
+        fields that it ignores."""
+        created = self._sandbox.send_fields("POST", self._path, fields)
+        return self._kind(self._sandbox, self._path, created["data"]["id"])
 
     def __getitem__(self, resource_id: str) -> Any:
         """The resource with this id. Raises `ApiError` 404 for an unknown id."""

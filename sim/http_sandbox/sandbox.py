@@ -120,8 +120,15 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
         Raises `ApiError` for any status but 2xx; that for 401 says what to do when the key was replaced.
         """
+        return self._send(method, target, body)
+
+    def send_fields(self, method: str, target: str, fields: Mapping[str, Any]) -> Any:
+        """As `ask`, with a `UserWarning` about fields that the service ignores: in Python they are mistakes."""
+        return self._send(method, target, fields, warns=True)
+
+    def _send(self, method: str, target: str, body: Mapping[str, Any] | None, *, warns: bool = False) -> Any:
         try:
-            answer = ask(self.url, method, target, body, {KEY_HEADER: self.api_key})
+            answer = ask(self.url, method, target, body, {KEY_HEADER: self.api_key}, warns=warns)
         except ApiError as refused:
             if refused.status != 401:
                 raise

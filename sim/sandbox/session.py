@@ -235,7 +235,7 @@ class Session:
         """
         check_not_waiting(self.world)
         self.action_log.catch_up(self.world)
-        self.world.wait_for_network()
+        self.world.wait_for_network(is_copy=True)
         outbox, is_dropped = self.world.service.outbox, self.world.faults.hits.is_dropped
         # An attempt that a fault has dropped was never sent: it times out by the clock.
         sent = [key for key, number in outbox.in_flight.attempts.items() if not is_dropped(key, number)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from leyden.arguments import check_milliseconds, methods_with_hints
 from leyden.errors import ArgumentError
@@ -28,6 +28,17 @@ if TYPE_CHECKING:
 _EVENTS_SHOWN = 3
 # The counts of removed rows, each with what it counts.
 _REMOVED = {"charges": "charges", "staticCharges": "Static Charges", "payments": "payments", "deliveries": "callbacks"}
+_SECRET = "/sandbox/v1/webhook-secret"
+# Names that are looked for here, and what does their work.
+_INSTEAD = {
+    "clock": "read now, and move time with run(...), advance(...) or advance_to(...)",
+    "pay": "call wallet(NAME).pay(charge)",
+    "requests": 'call ask("GET", "/sandbox/v1/requests")',
+    "reset": 'call ask("POST", "/sandbox/v1/reset", {})',
+    "wait": 'call ask("POST", "/sandbox/v1/deliveries/wait", {"count": 1})',
+    "webhook_secret": f'call ask("GET", "{_SECRET}")["current"]',
+    **dict.fromkeys(("rotate", "rotate_secret"), f'call ask("POST", "{_SECRET}/rotate", {{}})'),
+}
 
 
 @methods_with_hints
@@ -36,6 +47,7 @@ class Views:
 
     session: Session
     _actions: ScheduledActions
+    _instead: ClassVar[Mapping[str, str]] = _INSTEAD
 
     @property
     def world(self) -> World:

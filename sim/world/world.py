@@ -17,7 +17,7 @@ from leyden.server.gc_pause import gc_paused
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.rows import Snapshot
 from leyden.server.store.store import Store
-from leyden.server.system.http_client.background_transport import BackgroundTransport
+from leyden.server.system.http_client.background_transport import BackgroundTransport, in_event_loop
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
 from leyden.world.interrupts import interrupts
@@ -302,11 +302,10 @@ class World:
         """Whether this thread moves time and has to wait for responses from the network, or to record them."""
         return self.transport.has_unrecorded and self.blocks and threading.get_ident() in self._movers
 
-    def wait_for_network(self) -> None:
-        """Block until every callback that was sent to the network was answered.
+    def wait_for_network(self, *, is_copy: bool = False) -> None:
+        """Block until every callback that was sent to the network was answered; before `is_copy`, a copy or a script.
 
-        Meanwhile other threads may use the world: a receiver may send requests to it before it answers. Returns at once
-        inside a commit, and for a world whose callbacks are sent by an event loop.
+        Meanwhile other threads may use the world. Returns at once inside a commit, and where an event loop sends them.
         """
         network = self.external_transport
         interrupts.enter(True)
@@ -315,6 +314,7 @@ class World:
                 if self.blocks and self.transport.has_unrecorded:
                     for before_wait in self._movers.get(threading.get_ident(), ()):
                         before_wait()
+                    self.transport.wait_begins(is_copy=is_copy, stops_loop=in_event_loop())
                 while self.blocks and self.transport.is_waiting:
                     assert isinstance(network, BackgroundTransport)
                     if network.is_idle:

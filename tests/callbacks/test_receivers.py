@@ -505,6 +505,8 @@ def test_a_redirect_of_a_built_in_receiver_has_the_note_of_one_on_the_network(sa
         (301, "redirects are not followed: give the final URL (the response has no location)"),
         (410, "the receiver asked for no more"),
         (304, ""),
+        (Reply(status=304, headers={"Location": "/new"}), ""),
+        (Reply(status=300, headers={"Location": "/"}), "redirects are not followed: give the final URL (location: /)"),
         (Reply(status=200, delay="20s"), "the receiver 'shop' is set to answer 200 after 20 s, which is too late"),
         (Reply(error="reset", delay="20s"), "the receiver 'shop' is set to answer reset after 20 s, which is too late"),
         (

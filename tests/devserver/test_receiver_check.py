@@ -905,6 +905,7 @@ FAILURES: dict[str, tuple[Talk, str, str]] = {
     "slow": (answering("200 OK", after_s=1.5), "it answers too late: 200 after ", "Answer first, work later"),
     "hangs": (hanging, "gives no answer within 3 s", "Answer first, work later"),
     "redirect": (answering("302 Found", "location: /hook/"), "a redirect to /hook/: redirects are never", "/hook/, as"),
+    "304": (answering("304 Not Modified"), "every valid message: neither a success nor a redirect", "Answer with a st"),
     "404": (answering("404 Not Found"), "it answered 404 to every valid message", "Check the path of the URL, /hook"),
     "401": (answering("401 Unauthorized"), "it answered 401 to every valid message", "another secret"),
     "410": (answering("410 Gone"), "410 ends all callbacks about the Charge", "Check the path of the URL"),

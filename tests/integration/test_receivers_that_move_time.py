@@ -3,9 +3,12 @@ attempt says why it timed out. None waits in silence."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -131,6 +134,58 @@ def test_when_only_the_receiver_moves_time_its_attempt_says_why_it_timed_out(by:
     assert first["error"] == "timeout"
     assert first["note"].startswith("no complete answer within 300 ms; a move of time waited for this answer")
     assert first["note"].endswith("if the receiver asked for that move, it must answer first")
+
+
+@pytest.mark.parametrize("copy", ["fork", "save", "snapshot", "script"])
+def test_when_the_receiver_copies_the_sandbox_its_attempt_says_why_it_timed_out(copy: str, tmp_path: Path) -> None:
+    with Sandbox(callback_timeout="300ms") as sandbox:
+        url = sandbox.serve()
+        copies: dict[str, Callable[[], Any]] = {
+            "fork": lambda: sandbox.fork().close(),
+            "save": lambda: sandbox.save(tmp_path / "saved.json"),
+            "snapshot": sandbox.snapshot,
+            "script": sandbox.script,
+        }
+
+        def copying(got: Got) -> int:
+            copies[copy]()
+            return 200
+
+        with threaded(copying) as hook:
+            charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=hook.url)
+            post(url, "/sandbox/v1/payments", {"request": charge.request})
+            until = time.monotonic() + 20
+            while not (answered := [one for one in attempts(sandbox) if one["error"]]) and time.monotonic() < until:
+                time.sleep(0.02)
+    assert answered[0]["note"] == (
+        "no complete answer within 300 ms; a copy or a script of the sandbox waited for this answer meanwhile: if the"
+        " receiver asked for it, it must answer first"
+    )
+
+
+def test_an_attempt_says_that_the_event_loop_of_its_receiver_stood_still() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async def shop() -> list[Any]:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        hook = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        with Sandbox(callback_timeout="300ms", egress="loopback") as sandbox:
+            for is_apart in (False, True):
+                charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=hook)
+                sandbox.wallet("ana").pay(charge)
+                await asyncio.to_thread(sandbox.run, "1s") if is_apart else sandbox.run("1s")
+            found = [row["attempts"][0] for row in listed(sandbox.ask, "/sandbox/v1/deliveries")]
+        server.close()
+        await asyncio.sleep(0.05)
+        return found
+
+    blocked, answered = sorted(asyncio.run(shop()), key=lambda one: one["status"] is not None)
+    assert (blocked["error"], answered["status"]) == ("timeout", 200)
+    assert "if the receiver runs in it, move time in another thread, as with asyncio.to_thread" in blocked["note"]
 
 
 MEANWHILE = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
@@ -215,6 +216,21 @@ def test_what_looks_at_a_state_works_on_the_copy_that_the_refusal_names(in_proce
         assert expression in str(refused.value)
         assert eval(expression, {"leyden": leyden, "sandbox": sandbox}) is not None
     assert Sandbox.from_snapshot(sandbox.export()).charges[charge.id].status == "completed"
+
+
+def test_a_field_that_the_service_ignores_is_a_warning(in_process: tuple[Sandbox, str]) -> None:
+    remote = create_sandbox(in_process[1])
+    tips = {"minAmount": "1000", "maxAmount": "2000", "description": "tea"}
+    with pytest.warns(UserWarning, match='charges ignores "callback_url"; did you mean "callbackUrl"') as caught:
+        charge = remote.charges.create(amount="1000", description="tea", callback_url="http://shop.localhost/")
+    assert caught[0].filename == __file__
+    static = remote.static_charges.create(**tips)
+    with pytest.warns(UserWarning, match='PATCH /v0/static-charges/.* ignores "colour"'):
+        static.update(colour="red")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        remote.ask("POST", "/v0/charges", {"amount": "1000", "description": "tea", "colour": "red"})
+    assert charge.status == "pending"
 
 
 def test_a_misspelt_name_gets_the_nearest_one() -> None:

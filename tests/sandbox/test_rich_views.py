@@ -235,6 +235,16 @@ def test_a_field_of_a_collection_names_the_column(sandbox: Sandbox, name: str, w
     assert not hasattr(sandbox.charges, "_repr_png_")
 
 
+@pytest.mark.parametrize("name", ["reset", "wait", "rotate", "rotate_secret", "webhook_secret", "requests"])
+def test_a_name_that_a_sandbox_does_not_have_names_what_does_its_work(sandbox: Sandbox, name: str) -> None:
+    with pytest.raises(AttributeError, match=f"Sandbox has no attribute {name}: call (ask.*)") as refused:
+        getattr(sandbox, name)
+    sandbox.wallet("ana").pay(
+        sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
+    )
+    eval(f"sandbox.{str(refused.value).rpartition(': call ')[2]}", {"sandbox": sandbox})
+
+
 def test_an_open_payment_says_what_it_waits_for_and_when(sandbox: Sandbox) -> None:
     def started(outcome: str = "settle", delay: str = "0s") -> Payment:
         charge = sandbox.charges.create(amount="1000", description="tea")

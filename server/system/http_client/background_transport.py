@@ -121,3 +121,12 @@ class BackgroundTransport:
             self._queue.clear()
         for request, on_response in queued:
             transport.post(request, on_response)
+
+
+def in_event_loop() -> bool:
+    """Whether this thread runs an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -25,6 +25,7 @@ from leyden.devserver.receiver_check.findings import (
     UNRESOLVED,
     Exchange,
     Finding,
+    is_redirected,
     is_status,
     seconds,
     what_follows,
@@ -229,7 +230,7 @@ def _late(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cau
     also = [finding for finding in left if finding.about != ACTED and _failed_outcomes(finding) <= {SLOW, "timeout"}]
     return Cause(
         found,
-        f"{_ANSWER_FIRST} --timeout 15 checks with the longest limit.",
+        f"{_ANSWER_FIRST} --timeout 15 (timeout) checks with the longest limit.",
         [finding for finding in left if finding in (*late, *also)],
         is_common=len(also) > 1 or any(finding.verdict == SKIPPED for finding in findings),
     )
@@ -296,12 +297,14 @@ def _valid_refused(url: str, findings: Sequence[Finding], left: Sequence[Finding
 def _refusal(url: str, exchange: Exchange) -> tuple[str, str]:
     """The meaning of a status other than 2xx, and the correction."""
     status, path = exchange.answer.status or 0, urlsplit(url).path or "/"
-    if is_status(3, status):
-        target = exchange.answer.headers.get("location", "")
+    target = exchange.answer.headers.get("location", "")
+    if is_redirected(exchange):
         final = urljoin(url, target) if target else "at which the redirect ends"
         return f", a redirect{' to ' if target else ''}{target}: redirects are never followed", (
             f"Give the final URL, {final}, as callbackUrl, or answer at this one."
         )
+    if is_status(3, status):
+        return ": neither a success nor a redirect", "Answer with a status from 200 to 299."
     if status == 404:
         return "", f"Check the path of the URL, {path}. {_KNOWN} {_MAYBE_SECRET}"
     if status == 405:

@@ -18,6 +18,7 @@ from leyden.devserver.receiver_check.cases import (
     Case,
 )
 from leyden.devserver.receiver_check.session import TestRequest
+from leyden.server.callbacks.attempts import is_redirect
 from leyden.server.callbacks.deliveries import GONE
 from leyden.server.ports import CallbackResponse
 
@@ -180,6 +181,11 @@ def is_status(hundred: int, status: int | None) -> bool:
     return status is not None and status // 100 == hundred
 
 
+def is_redirected(exchange: Exchange) -> bool:
+    """Whether the answer is a redirect."""
+    return is_redirect(exchange.answer.status or 0, exchange.answer.headers.get("location", ""))
+
+
 def what_follows(statuses: Iterable[int | None]) -> str:
     """What becomes of the messages that were answered with these statuses, without those of 2xx."""
     refusals = dict.fromkeys(status for status in statuses if status is not None and not is_status(2, status))
@@ -231,7 +237,7 @@ def _verdict(case: Case, exchanges: Sequence[Exchange]) -> tuple[str, str, str, 
             return PASS, case.severity, did, ""
         return FAIL, MINOR, f"{did}: not accepted, and not refused either", ""
     if not all(is_status(2, status) or is_status(4, status) for status in statuses):
-        more = "; redirects are never followed" if any(is_status(3, status) for status in statuses) else ""
+        more = "; redirects are never followed" if any(map(is_redirected, exchanges)) else ""
         return FAIL, case.severity, did + more, ""
     refused = any(is_status(4, status) for status in statuses)
     if case.expects == ACCEPTED and refused:

@@ -38,6 +38,7 @@ class AdminAccess:
             wrong = "this token is another one" if scheme.lower() == b"bearer" else "write Bearer before the token"
         raise Unauthorized(
             f"send the server's admin token as Authorization: Bearer TOKEN ({wrong}); the server printed it when it"
-            " started, or has it from --admin-token",
+            " started, or has it from --admin-token; pytest takes it as --leyden-admin-token, or from"
+            " LEYDEN_ADMIN_TOKEN",
             headers=_HEADERS,
         )

@@ -69,7 +69,7 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
         )
     with world.lock, gc_paused():  # the copies of the tables stay
         check_not_waiting(world)
-        world.wait_for_network()
+        world.wait_for_network(is_copy=True)
         tables = {name: table for name, table in world.store.snapshot().items() if name not in OWN_TABLES}
         fork = World(
             replace(world.config, rate=world.clock.rate, payers=None),  # their rows are copied
@@ -134,7 +134,7 @@ def freeze_world(world: World, **more: Any) -> FrozenState:
     `dump_world`."""
     with world.lock:
         check_not_waiting(world)
-        world.wait_for_network()
+        world.wait_for_network(is_copy=True)
         state = _state(world, world.clock.snapshot(timers=False))
         clock = state.pop("clock")
         head = {
