@@ -198,6 +198,7 @@ def problems_before_handler(operation: Operation) -> Iterable[type[Problem]]:
 
 def _check_needs(operation: Operation, handler: Handler) -> None:
     given = {f"{one.location}.{one.key}" for one in operation.parameters if one.required or one.default is not None}
+    declared = {f"{one.location}.{one.key}" for one in operation.parameters}
     body = operation.body
     for need in getattr(handler, "needs", ()):
         place, _, name = need.partition(".")
@@ -214,9 +215,11 @@ def _check_needs(operation: Operation, handler: Handler) -> None:
         else:
             there = need in given
         if not there:
+            why, mend = "a request may leave it out", "require it, or give it a default"
+            if place != "body" and need not in declared:
+                why, mend = "it is not declared", f"declare the {place} parameter {name}, under this name"
             raise contract_error(
-                f"{_location(operation)} ({need})",
-                f"{operation.handler_name} reads it, but a request may leave it out; require it, or give it a default",
+                f"{_location(operation)} ({need})", f"{operation.handler_name} reads it, but {why}; {mend}"
             )
 
 

@@ -15,6 +15,7 @@ from leyden.server.contract.paths import check_paths
 from leyden.server.contract.schemas import Schemas, media_examples, parts, properties
 from leyden.server.contract.types import (
     EVENT_STREAM,
+    SENT_BY_CODE,
     Body,
     CallbackRule,
     Contract,
@@ -230,7 +231,7 @@ class _Compiler:
         for name, reference in node.get("headers", {}).items():
             headers.append(name.lower())
             schema = self._schemas.inline(self._schemas.resolve(reference)["schema"])
-            if "const" in schema:
+            if "const" in schema and name.lower() not in SENT_BY_CODE:
                 if not isinstance(schema["const"], str):
                     raise contract_error(child(f"{location}/headers", name), "its const must be a text; quote it")
                 constants.append((name.lower(), schema["const"]))

@@ -13,11 +13,14 @@ from leyden.server.contract.types import IDEMPOTENCY_KEY, TOKEN, Parameter
 _KINDS = ("string", "integer", "boolean")
 _PLACES = ("path", "query", "header")
 _IGNORED_HEADERS = ("accept", "content-type", "authorization")  # OpenAPI 3.1, Parameter Object: ignored by definition
-# Those that are about the connection or the body, and cannot have another meaning.
+# Those that clients, browsers, proxies or the control plane give a meaning, and cannot have another one.
 _RESERVED_HEADERS = frozenset(
     {
-        "accept", "connection", "content-length", "content-type", "expect", "host", "te", "trailer",
-        "transfer-encoding", "upgrade",
+        "accept", "accept-charset", "accept-encoding", "accept-language", "authorization", "connection",
+        "content-encoding", "content-length", "content-type", "cookie", "date", "expect", "forwarded", "host",
+        "keep-alive", "last-event-id", "origin", "proxy-authorization", "range", "referer", "te", "trailer",
+        "transfer-encoding", "upgrade", "user-agent", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
+        "x-real-ip",
     }
 )  # fmt: skip
 

@@ -198,6 +198,12 @@ def _check_headers(operation: Operation, handler: Handler, contract: Contract, s
                 raise contract_error(at, "only a successful response has headers of its own; leave it out")
             elif not _VISIBLE.fullmatch(constant):
                 raise contract_error(f"{at}/schema/const", "must be printable ASCII, without blanks around it")
+            elif not schemas.validator(header["schema"], f"{at}/schema").is_valid(constant):
+                raise contract_error(
+                    f"{at}/schema", "excludes its own const, which is sent as a text; change one of them"
+                )
+            elif low == "access-control-allow-origin" and constant != "*":
+                raise contract_error(f"{at}/schema/const", "each origin is allowed; write '*', or leave the header out")
 
 
 def _sent_headers(operation: Operation, handler: Handler, status: int) -> dict[str, tuple[bool, str]]:

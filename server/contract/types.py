@@ -16,6 +16,8 @@ Path = tuple[str | None, ...]  # property by property; None is each item of an a
 
 # The request header with which a repeated request gets the first response, in lower case.
 IDEMPOTENCY_KEY = "idempotency-key"
+# The response headers whose values code decides, in lower case: a single value in a schema does not set them.
+SENT_BY_CODE = frozenset({"idempotent-replayed", "leyden-ignored", "retry-after", "www-authenticate", "x-leyden-mock"})
 
 
 class Validator(Protocol):

@@ -42,7 +42,7 @@ from leyden.errors import ArgumentError
 from leyden.rng import RandomStream
 from leyden.server.callbacks.egress import is_allowed_port
 from leyden.server.callbacks.url_parts import host_of, url_parts
-from leyden.server.contract.types import CallbackRule
+from leyden.server.contract.types import ANY_SUCCESS, CallbackRule
 from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clock, EventJournal
 from leyden.server.printable import quoted
 from leyden.server.store.store import Store
@@ -82,6 +82,9 @@ class Receivers:
         self._clock = clock
         self._journal = journal
         self._rules = rules
+        # The statuses that a document has for responses: those of all its callbacks, which mostly are the same.
+        received = [rule.delivery.received for rule in (rules or {}).values()]
+        self._received = frozenset[int]().union(*received) or ANY_SUCCESS
         self._stream = stream
         self._responded: Responded | None = None
         self._secrets_at: Callable[[int], Sequence[str]] | None = None
@@ -253,7 +256,7 @@ class Receivers:
             "verdict": verdict,
         }
         # The first one with this id, answered at once: what `_respond` would change is in the row from the start.
-        at_once = first is None and not reply["delay_ms"] and is_acknowledged(reply)
+        at_once = first is None and not reply["delay_ms"] and is_acknowledged(reply, self._received)
         self._posts.add(name, number, got, acknowledged=at_once, copy=post.copied_by is not None)
         self.change(name, received=number, objections=state["objections"] + bool(verdict))
         self._journal.note(
@@ -270,7 +273,7 @@ class Receivers:
         self._respond(late["receiver"], unpacked(late["post"]), late["reply"], self._responded)
 
     def _respond(self, name: str, post: CallbackRequest, reply: ReplyRow, answered: Responded) -> None:
-        if is_acknowledged(reply):
+        if is_acknowledged(reply, self._received):
             self._posts.acknowledge(name, post.headers.get("webhook-id", ""))
         answer = answer_from(reply, name)
         parts = url_parts(post.url)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypedDict
@@ -176,9 +176,9 @@ def word_of(plain: ReplyRow) -> str:
     return str(plain["word"] or plain["status"])
 
 
-def is_acknowledged(reply: ReplyRow) -> bool:
-    """Whether the sender takes the callback for delivered: the reply is a 2xx response."""
-    return reply["error"] is None and 200 <= reply["status"] <= 299
+def is_acknowledged(reply: ReplyRow, received: Collection[int]) -> bool:
+    """Whether the sender takes the callback for delivered: the reply has one of the statuses that are `received`."""
+    return reply["error"] is None and reply["status"] in received
 
 
 def timed_out(plain: ReplyRow, timeout_ms: int) -> ReplyRow:

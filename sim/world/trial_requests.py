@@ -60,7 +60,7 @@ _PARTS = {"callbackUrl": ("http://trial.localhost/", ""), "identifier": ("", "@t
 # Of a query or header parameter
 _TEXTS = (
     "1000", "-1", "0", "1", "2", "1001", "100000", "1.5", "9" * 20, "", "x", "a b", "\0", "true",
-    "2030-01-01T00:00:00.000Z", "00000000-0000-4000-8000-000000000000",
+    "2030-01-01T00:00:00.000Z", "2030-01-01", "00000000-0000-4000-8000-000000000000",
 )  # fmt: skip
 _LOG = logging.getLogger("leyden")  # of a failed request, which the error of the trial describes
 

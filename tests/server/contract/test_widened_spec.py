@@ -558,3 +558,61 @@ def test_an_answer_that_its_schema_excludes_is_refused_at_start(change):
 def test_the_types_that_a_schema_allows(schema, types):
     assert value_types(schema) == types
     assert value_types({"allOf": [{"properties": {"x": schema}}], "anyOf": [{"type": "object"}, True]}, "x") == types
+
+
+def response_header(name: str, **schema: Any) -> Node:
+    document = edited(*OPERATIONS["getWallet"], "responses", "200", put=None)
+    response = copy.deepcopy(DOCUMENT["paths"]["/v0/wallet"]["get"]["responses"]["200"])
+    response["headers"] = {**response.get("headers", {}), name: {"schema": schema}}
+    document["paths"]["/v0/wallet"]["get"]["responses"]["200"] = response
+    return document
+
+
+@pytest.mark.parametrize("schema", [{"const": "1", "pattern": "^2$"}, {"type": "integer", "const": "1"}])
+def test_a_header_whose_schema_excludes_its_own_const_is_refused(schema):
+    assert "/headers/X-Shop/schema: excludes its own const" in refusal(response_header("X-Shop", **schema))
+
+
+def test_a_header_that_allows_one_origin_is_refused():
+    text = refusal(response_header("Access-Control-Allow-Origin", const="https://shop.example"))
+    assert text.endswith("/schema/const: each origin is allowed; write '*', or leave the header out")
+
+
+@pytest.mark.parametrize("schema", [{"const": "true"}, {"type": "boolean", "const": True}])
+def test_a_first_response_does_not_say_that_it_is_repeated(schema):
+    with opened(edited("components", "headers", "IdempotentReplayed", "schema", put=schema)) as sandbox:
+        sent = [sandbox.http.post("/v0/charges", json=TEA, headers={"Idempotency-Key": "one"}) for _ in range(2)]
+        assert [one.headers.get("idempotent-replayed") for one in sent] == [None, "true"]
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "string", "format": "date"}, {"type": "string", "pattern": r"^\d{4}-\d\d-\d\d$"}]
+)
+def test_a_date_without_a_time_is_refused(schema):
+    assert "?createdAfter=2030-01-01 is valid, but cannot be served" in refusal(parameter("CreatedAfter", **schema))
+
+
+def test_a_parameter_under_another_name_is_missed_by_its_name():
+    text = refusal(edited("components", "parameters", "Limit", "name", put="pageSize"))
+    assert "(query.limit): list_charges reads it, but it is not declared; declare the query parameter limit" in text
+
+
+@pytest.mark.parametrize("name", ["Cookie", "authorization", "X-Forwarded-For", "Origin", "Accept-Encoding"])
+def test_a_header_with_another_meaning_is_no_key(name):
+    scheme = edited("components", "securitySchemes", "apikey", "name", put=name)
+    assert f"{name!r} has another meaning in each request; choose another header" in refusal(scheme)
+
+
+def test_a_status_that_the_document_does_not_count_is_not_acknowledged():
+    document = copy.deepcopy(DOCUMENT)
+    for item in document["paths"].values():
+        for callback in item.get("post", {}).get("callbacks", {}).values():
+            responses = next(iter(callback.values()))["post"]["responses"]
+            responses["202"] = responses.pop("2XX")
+    with opened(document) as sandbox:
+        sandbox.receiver("shop").always(200)
+        sandbox.wallet("ana").pay(sandbox.charges.create(**TEA, callbackUrl="http://shop.localhost/x"))
+        sandbox.run("1h")
+        inbox = sandbox.receiver("shop").inbox
+        assert len(inbox) > 2
+        assert [got.verdict for got in inbox] == [[] for _ in inbox]
