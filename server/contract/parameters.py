@@ -16,7 +16,7 @@ _IGNORED_HEADERS = ("accept", "content-type", "authorization")  # OpenAPI 3.1, P
 # Those that clients, browsers, proxies or the control plane give a meaning, and cannot have another one.
 _RESERVED_HEADERS = frozenset(
     {
-        "accept", "accept-charset", "accept-encoding", "accept-language", "authorization", "connection",
+        "accept", "accept-charset", "accept-encoding", "accept-language", "connection",
         "content-encoding", "content-length", "content-type", "cookie", "date", "expect", "forwarded", "host",
         "keep-alive", "last-event-id", "origin", "proxy-authorization", "range", "referer", "te", "trailer",
         "transfer-encoding", "upgrade", "user-agent", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",

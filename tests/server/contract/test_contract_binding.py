@@ -100,8 +100,15 @@ def test_a_link_may_name_an_operation_that_is_left_out_but_no_unknown_one():
         bind(load_contract(document), [Orders(), Payments()], GUARDS, EFFECTS)
 
 
-@pytest.mark.parametrize("need", ["path.number", "query.limit", "body.table"])
-def test_a_value_that_a_handler_needs_and_a_request_may_leave_out_is_named(contract, need):
+@pytest.mark.parametrize(
+    ("need", "why"),
+    [
+        ("path.number", "it is not declared; declare the path parameter number, under this name"),
+        ("query.limit", "it is not declared; declare the query parameter limit, under this name"),
+        ("body.table", "a request may leave it out; require it, or give it a default"),
+    ],
+)
+def test_a_value_that_a_handler_needs_and_a_request_may_leave_out_is_named(contract, need, why):
     class Needy:
         @handles(needs=(need,))
         def create_order(self, call: Any) -> Any:
@@ -109,10 +116,7 @@ def test_a_value_that_a_handler_needs_and_a_request_may_leave_out_is_named(contr
 
     with pytest.raises(ContractError) as refusal:
         bind(contract, [Needy(), Payments()], GUARDS, EFFECTS, mock_unbound=True)
-    assert str(refusal.value) == (
-        f"paths./v0/orders.post ({need}): create_order reads it, but a request may leave it out; require it, or "
-        "give it a default"
-    )
+    assert str(refusal.value) == f"paths./v0/orders.post ({need}): create_order reads it, but {why}"
 
 
 def test_two_handlers_of_one_operation_are_named(contract):
