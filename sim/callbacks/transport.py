@@ -36,6 +36,9 @@ class ExternalTransport(CallbackTransport, Protocol):
         """Close every connection."""
 
 
+# Responses that are recorded in one slice of work, about ten milliseconds.
+RECORDED_AT_ONCE = 100
+
 # The cause may be the receiver itself, and the server cannot know who moves time or copies the sandbox.
 _WAITED = "{} waited for this answer meanwhile: if the receiver asked for {}, it must answer first"
 MOVE_WAITED = _WAITED.format("a move of time", "that move")
@@ -240,17 +243,19 @@ class TransportRouter:
         """Whether responses wait to be recorded."""
         return bool(self._pending)
 
-    def flush_responses(self) -> None:
-        """Record the responses that wait.
+    def flush_responses(self, most: int | None = None) -> None:
+        """Record the responses that wait, at most so many (None: all).
 
         Raises `StorageUnavailable` if they cannot be recorded: then they go on waiting. Any other exception is raised,
         too, after the responses of its group were recorded one by one: the one that fails by itself is dropped, and
         the others are not lost with it.
         """
-        group_size, defect = len(self._pending), None
-        while self._pending:
+        left = len(self._pending) if most is None else min(most, len(self._pending))
+        group_size, defect = left, None
+        while self._pending and (left > 0 or most is None):
             group = self._pending[:group_size]
             del self._pending[:group_size]
+            left -= len(group)
             try:
                 times_s = self._record(group)
             except StorageUnavailable:
@@ -260,6 +265,7 @@ class TransportRouter:
                 if len(group) == 1:
                     raise
                 self._pending[:0] = group  # all of them were rolled back
+                left += len(group)
                 group_size, defect = 1, error
             else:
                 for (post, response, _), time_s in zip(group, times_s, strict=True):

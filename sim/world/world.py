@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from leyden.arguments import refuse_copy
-from leyden.callbacks.transport import ExternalTransport
+from leyden.callbacks.transport import RECORDED_AT_ONCE, ExternalTransport
 from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import closed_note
 from leyden.server.errors import StorageUnavailable
@@ -258,7 +258,7 @@ class World:
         elif not self.running_moves:
             clock.run_slice(clock.reached(), slices.is_over)
         if not self.running_moves:
-            self.transport.flush_responses()
+            self.transport.flush_responses(None if isinstance(slices, Undivided) else RECORDED_AT_ONCE)
 
     def real_seconds_until_due(self) -> float | None:
         """Real seconds until a live clock's next event; None when it is frozen or nothing is scheduled."""

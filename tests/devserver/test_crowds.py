@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 from leyden import Sandbox
+from leyden.callbacks.transport import TransportRouter
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.server.contract.bind import bind
@@ -620,6 +621,44 @@ def test_responses_that_come_between_two_slices_change_no_order(monkeypatch: pyt
     one, seven, whole = (served.world.journal.hash for served in runs)
     assert one == seven == whole
     assert runs[0].rounds > 2 * runs[2].rounds
+
+
+@pytest.mark.parametrize("rate", [0, 1])
+def test_the_responses_of_one_instant_are_recorded_in_slices(rate: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that arrive while the events of the instant run wait together, and other requests come between them."""
+    for module in ("world", "concurrency.async_moves"):
+        monkeypatch.setattr(f"leyden.world.{module}.RECORDED_AT_ONCE", 4)
+    monkeypatch.setattr("leyden.server.system.work_slices.MAX_STEPS", 1)
+    recorded, real = list[int](), RealClock()
+    record = TransportRouter._record
+
+    def counted(transport: TransportRouter, group: list[Any]) -> list[int]:
+        recorded.append(len(group))
+        return record(transport, group)
+
+    monkeypatch.setattr(TransportRouter, "_record", counted)
+
+    async def scenario(served: ServedInLoop) -> None:
+        served.world.connect_network(PromptNetwork())
+        for _ in range(40):
+            await served.create(callbackUrl="http://receiver.example/hook", expiresIn=60)
+        if rate:
+            real.ms = 61_000
+            moving = asyncio.create_task(catch_up(served.world))
+        else:
+            moving = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "60s"}))
+        between = 0
+        while not moving.done():
+            between += served.world.transport.has_pending_responses
+            await served.ask("GET", "/v0/wallet")
+            await asyncio.sleep(0)
+        await moving
+        assert between >= 5
+
+    served = in_loop(scenario, **({"rate": 1, "real_clock": real} if rate else {}))
+    assert max(recorded) <= 4
+    assert sum(recorded) >= 40
+    assert not served.world.transport.has_pending_responses
 
 
 def test_a_request_during_a_snapshot_does_not_wait_for_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:

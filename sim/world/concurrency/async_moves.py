@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 
+from leyden.callbacks.transport import RECORDED_AT_ONCE
 from leyden.world.ports import Slices
 from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
 from leyden.world.time.refused_moves import check_same_run, with_reached_instant
@@ -78,14 +79,14 @@ async def catch_up(world: World) -> None:
         return
     arrived = True
     while arrived:
+        slices, transport = world.slices(), world.transport
+        while not _record_some(world):
+            await _pause(world, slices)
         with world.lock:
-            clock, transport = world.clock, world.transport
-            transport.flush_responses()
+            clock = world.clock
             until_ms = clock.reached()
-        await _run_due(world, clock, until_ms, world.slices())
-        with world.lock:
-            arrived = transport.has_pending_responses
-            transport.flush_responses()
+        await _run_due(world, clock, until_ms, slices)
+        arrived = transport.has_pending_responses
 
 
 def hold_events(world: World) -> None:
@@ -115,22 +116,44 @@ async def _advance(
             with world.lock:
                 if transport.has_pending_responses and world.network_log is not None:
                     world.network_log.waits()
-                transport.flush_responses()
+                is_recorded = _record_some(world)
                 check_same_run(world.clock, clock, ran.count)
                 due = clock.next_due()
                 ended = due is None or due > until_ms or (until_idle and clock.is_idle())
-                if ended and answered:
+                if ended and answered and is_recorded:
                     if moves_on:
                         clock.advance_to(until_ms)
                     world.keep_time()
                     return ran
                 now = clock.now()
-            if due is not None and not ended and (answered or due <= now):
+            if not is_recorded:
+                await _pause(world, slices)
+            elif due is not None and not ended and (answered or due <= now):
                 await _run_due(world, clock, due, slices, ran.add)
                 answered = False
             else:
                 await _wait_for_responses(world, clock, waits)
                 answered = True
+
+
+def _record_some(world: World) -> bool:
+    """Record some of the responses that wait; whether none is left."""
+    with world.lock:
+        world.transport.flush_responses(RECORDED_AT_ONCE)
+        return not world.transport.has_pending_responses
+
+
+async def _pause(world: World, slices: Slices) -> None:
+    """Begin another slice of a move if this one is over. Requests that come between run no events, and responses that
+    arrive wait."""
+    if not slices.is_over():
+        return
+    world.running_moves += 1
+    try:
+        with world.transport.responses_held():
+            await slices.pause()
+    finally:
+        world.running_moves -= 1
 
 
 async def _run_due(
