@@ -34,6 +34,12 @@ def _authority(text: str) -> str:
     return text.lower() if not colon or "]" in port else host if port in ("", "80", "443") else f"{host}:{port}"
 
 
+def _authority_host(authority: str) -> str:
+    """The host of an authority in one spelling, an IPv6 address with its brackets."""
+    match = _AUTHORITY.fullmatch(authority)
+    return authority if match is None else match["host"]
+
+
 def is_host_name(text: str) -> bool:
     """Whether this can be the name of a host: letters, digits, hyphens, underscores and single dots."""
     return _NAME.fullmatch(text) is not None
@@ -44,8 +50,8 @@ class HostPolicy:
 
     Hosts: `localhost` and the names below it, every IP address, and `names` (without ports, any case). On paths for
     which `is_protected(path)` is true, requests from web pages (`Origin`, `Sec-Fetch-Site`) are answered only if the
-    page has the same host and port as the request, or is one of `pages` (names and URLs). Another program on this
-    machine may serve pages, too. Links from any page may open a path.
+    page has the same host and port as the request, or is one of `pages`: a URL, or a name with a default port or that
+    of the request. Another program on a machine may serve pages, too. Links from any page may open a path.
     """
 
     def __init__(
@@ -116,7 +122,11 @@ class HostPolicy:
         if match is None:
             return False
         authority = _authority(text.partition("://")[2])
-        return authority in {own, *self._page_authorities} or match["host"].lower().rstrip(".") in self._page_names
+        if authority in {own, *self._page_authorities}:
+            return True
+        host = match["host"].lower()
+        is_own_port = authority.removeprefix(host) in ("", own.removeprefix(_authority_host(own)))
+        return host.rstrip(".") in self._page_names and is_own_port
 
     def _misdirected(self, value: bytes) -> Problem:
         text = value.decode("latin-1")

@@ -87,7 +87,6 @@ class MultiTenantApp:
         self._has_console = self._first.config.control is not None
         self._events = EventRunner(registry, self.remove_sandbox, clock_change_ms)
         self._server_control = None if sandboxes is None else ServerControl(sandboxes, registry, self, self._time_s)
-        self._closing: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lnurl_budget = lnurl_budget
         lnurl = [operation for operation in self._first.config.contract.operations.values() if _is_lnurl(operation)]
@@ -95,7 +94,8 @@ class MultiTenantApp:
         self._lnurl_headers = [] if not lnurl else [*lnurl[0].success.constants]
         self._sync_clock = sync_clock
         self._health_paths = HEALTH_PATHS - self._first.config.contract.by_path().keys()
-        self._starting: set[asyncio.Task[None]] = set()
+        self._starting, self._closing = set[asyncio.Task[None]](), set[asyncio.Task[None]]()
+        self.secret_texts = () if sandboxes is None else sandboxes.access.secret_texts
         self._locks: dict[object, asyncio.Lock] = {}
         self._turns = Turns()
         self._before_events: dict[asyncio.Task[Any] | None, list[Callable[[], None]]] = {}

@@ -57,6 +57,10 @@ class HostServer(Protocol):
         """Show the text about a request field that was ignored."""
 
     @property
+    def secret_texts(self) -> tuple[str, ...]:
+        """The secrets of the server, which the request log of a world masks."""
+
+    @property
     def lnurl_refused(self) -> int:
         """The number of requests to LNURL that were refused because there were too many."""
 

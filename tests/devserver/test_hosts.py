@@ -203,7 +203,10 @@ def test_own_pages_and_links_are_answered(served: tuple[Sandbox, str], headers: 
     ("origin", "is_answered"),
     [
         ("https://Leyden.test", True),
-        ("http://leyden.test:8080", True),
+        ("http://leyden.test:8402", True),
+        ("http://leyden.test.:8402", True),
+        ("http://leyden.test:8080", False),
+        ("https://leyden.test:8443", False),
         ("https://x.leyden.test", False),
         ("https://shop.example", True),
         ("https://shop.example:8443", False),

@@ -230,6 +230,20 @@ def test_a_key_is_masked_where_the_documents_say_so() -> None:
         assert all(key not in str(client.ok("GET", f"{LOG}/{number}")) for number in range(1, 8))
 
 
+def test_the_admin_token_is_masked_wherever_it_is() -> None:
+    token = "admin-token-17"
+    with started_server("--rate", "0", "--admin-token", token) as (client, _):
+        client("GET", f"/x?{token}")
+        client("GET", f"/v0/charges/{token}")
+        client("GET", "/v0/wallet", **{"x-admin-token": token, "user-agent": f"shop {token}"})
+        client("POST", CHARGES, {**TEA, "description": f"the {token}"})
+        rows = listed(client.ok, LOG)
+        assert len(rows) == 4
+        for row in rows:
+            assert token not in str(row)
+            assert token not in str(client.ok("GET", f"{LOG}/{row['id']}"))
+
+
 def test_the_key_of_a_fork_is_masked_in_the_log_of_its_original(sandbox: Sandbox, served: str) -> None:
     headers = {"apikey": sandbox.api_key}
     fork = httpx2.post(f"{served}/sandbox/v1/fork", json={}, headers=headers).json()

@@ -59,7 +59,7 @@ def parse_error(message: str) -> str:
         if other is not None:
             return _NOT_HTTP + (f": it begins with {cut(other[1], 60)}" if other[1] else "")
         return " ".join(message.split()).removesuffix(" ^")  # the sign is beneath the wrong byte, in a line of its own
-    return f"more than {found[1]} bytes in the name and the value of a header, or in the reason of the status line"
+    return f"a header, or the reason of the status line, is longer than about {int(found[1]) // 1_000} kB"
 
 
 class ReceiverClient:

@@ -88,7 +88,7 @@ class ConnectionTable:
 
 def _head_too_long() -> Problem:
     return RequestHeadTooLarge(
-        f"the headers, or the trailers, are longer than {MAX_HEAD_BYTES} bytes: send fewer or shorter ones"
+        f"the headers, trailers or chunk extensions are longer than {MAX_HEAD_BYTES} bytes: send fewer or shorter ones"
     )
 
 

@@ -54,6 +54,8 @@ class RequestRows:
         projects = self._world.service.projects
         keys = [row["id"] for row in projects.key_rows()]
         secrets = [secret["secret"] for row in projects.projects for secret in row["webhook_secrets"]]
+        if self._world.server is not None:
+            keys += self._world.server.secret_texts
         return Mask(keys, secrets, self._world.service.pipeline.api_key_header.decode(), {DEFAULT_KEY})
 
     def summary(self, row: LoggedRequest, mask: Mask) -> dict[str, Any]:
