@@ -161,6 +161,27 @@ def test_the_error_of_a_json_parser(line: str) -> None:
     assert json_error(f"before\n{line}\nafter") == line
 
 
-@pytest.mark.parametrize("line", ["the response is no JSON", "HTTP 503 from the service", "JSONError: not a Charge"])
-def test_a_message_of_the_program_is_no_error_of_a_json_parser(line: str) -> None:
-    assert json_error(line) is None
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the response is no JSON", "HTTP 503 from the service", "JSONError: not a Charge",
+        "the response is not valid JSON (content-type text/html)", "HTTP 503: the answer is not valid JSON but HTML",
+        "empty response, Unexpected end of JSON input avoided",
+    ],
+)  # fmt: skip
+def test_a_message_of_the_program_is_no_error_of_a_json_parser(text: str) -> None:
+    assert json_error(text) is None
+
+
+@pytest.mark.parametrize("mark", ["      ^", " " * 1_020])
+def test_a_line_of_source_is_no_error_of_a_json_parser(mark: str) -> None:
+    source = "throw new ResponseError(503); // not SyntaxError: Unexpected end of JSON input"
+    node = (
+        f"file:///app/c.mjs:5\n{source}\n{mark}\n\nResponseError: status 503\n    at c.mjs:5:20\n\nNode.js v20.20.2\n"
+    )
+    python = (
+        'Traceback (most recent call last):\n  File "/app/c.py", line 3, in <module>\n'
+        "    raise NoCharge()  # JSONDecodeError: Expecting value\n          ^^^^^^^^\n__main__.NoCharge\n"
+    )
+    assert json_error(node) is None
+    assert json_error(python) is None

@@ -205,6 +205,13 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "an open payment of a Static Charge whose endpoint answered 410": (
         lambda it: requested(it, of=tipped(it, 410)), {}, r"has answered 410, so that only replays"
     ),
+    "a Static Charge whose endpoint answered 410, stopped": (
+        lambda it: tipped(it, 410), {"status": "stopped", "count": 2},
+        "by its LNURL .*; its callback ends as stopped without being sent, because its URL has answered 410$"
+    ),
+    "unpaid, pending": (
+        charge, {"status": "pending"}, "; its callback is pending only until its URL answers with a 2xx status$"
+    ),
     "a full Static Charge whose endpoint answered 410": (
         lambda it: tipped(it, 410, slots=1), {},
         r": give its further payments another callbackUrl and raise its allowedSlots, .* \(PATCH /v0/s\S+\), or r"

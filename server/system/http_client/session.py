@@ -185,9 +185,9 @@ def _classify(request: CallbackRequest, error: Exception, progress: AttemptProgr
         case aiohttp.ClientConnectorError() if isinstance(error, aiohttp.ClientSSLError) or (
             is_tls and isinstance(error.os_error, ConnectionResetError | ConnectionAbortedError | BrokenPipeError)
         ):  # a connection that was refused has another error: this one was made, and closed in the handshake
-            return "tls", f"no TLS connection to {error.host}:{error.port}: {_plain(error.os_error)}"
+            return "tls", f"no TLS connection to {_place(error)}: {_plain(error.os_error)}"
         case aiohttp.ClientConnectorError():
-            note = f"no connection to {error.host}:{error.port}: {_plain(error.os_error)}"
+            note = f"no connection to {_place(error)}: {_plain(error.os_error)}"
             return "refused", _joined(note, NO_ROUTES.get(error.os_error.errno or 0, ""))
         case aiohttp.ServerDisconnectedError() | OSError() if not progress.is_sent:
             return "reset", f"{NOTHING_WRITTEN}, and nothing was sent"
@@ -232,6 +232,12 @@ def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
 
 def _joined(*notes: str) -> str:
     return "; ".join(note for note in notes if note)
+
+
+def _place(error: aiohttp.ClientConnectorError) -> str:
+    """The host and the port as in a URL."""
+    host = error.host
+    return f"[{host}]:{error.port}" if ":" in host else f"{host}:{error.port}"
 
 
 def _plain(error: Exception) -> str:

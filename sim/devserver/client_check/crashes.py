@@ -52,10 +52,11 @@ def exit_text(exit_status: int) -> str:
 # org.json), Go, PHP, .NET, Rust and jq.
 _JSON_ERROR = re.compile(
     r"^.*(?:JSONDecodeError: |Expecting value: line \d+ column|decode JSON with unexpected mimetype|Invalid JSON: |"
-    r"SyntaxError: Unexpected (?:token|end)|Unexpected end of JSON input|is not valid JSON|JSON::ParserError|"
-    r"JsonParseException|JsonSyntaxException|MalformedJsonException|No content to map due to end-of-input|"
-    r"J[Ss][Oo][Nn](?:Reader)?Exception|invalid character '.' looking for|unexpected end of JSON input|"
-    r"expected value at line \d+ column|EOF while parsing a value|parse error: Invalid ).*$",
+    r"SyntaxError: Unexpected (?:token|end)|Unexpected end of JSON input$|\"(?:\.{3})? is not valid JSON|"
+    r"JSON::ParserError|JsonParseException|JsonSyntaxException|MalformedJsonException|"
+    r"No content to map due to end-of-input|J[Ss][Oo][Nn](?:Reader)?Exception|invalid character '.' looking for|"
+    r"unexpected end of JSON input|expected value at line \d+ column|EOF while parsing a value|"
+    r"parse error: Invalid ).*$",
     _MULTILINE,
 )
 # The exceptions of a program that uses what is not there: the fields of a body that it took for a success.
@@ -67,9 +68,13 @@ _MISUSE = re.compile(
 )
 
 
+# Lines of source in what Node.js and Python write about an exception: its text is not theirs.
+_SOURCE = re.compile(r"(?<=:\d\n).*\n(?=[ \t]*\^|[ \t]{100})|^[ \t|]{4,}.*$", _MULTILINE)
+
+
 def json_error(output: str) -> str | None:
     """The last line of an output that has the error of a JSON parser."""
-    lines = _JSON_ERROR.findall(output)
+    lines = _JSON_ERROR.findall(_SOURCE.sub("", output))
     return lines[-1].strip() if lines else None
 
 

@@ -250,7 +250,8 @@ def ends(run: Run, wanted: int) -> Judgement:
     crash = find_crash(run.output, run.exit_status)
     if crash is not None and is_misuse(crash):
         return mistaken(CRASHES, f"it crashed: {_short(crash.text)}")
-    return Judgement(PASS, f"it sent the request {len(requests)} times, and ended with an error")
+    sent = f"{requests[0].method} {requests[0].path}"
+    return Judgement(PASS, f"it sent {sent} {len(requests)} times, and ended with an error")
 
 
 def reads_again(run: Run, wanted: int) -> Judgement:

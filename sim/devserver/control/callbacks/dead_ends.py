@@ -22,7 +22,7 @@ _CONDITIONS = {
     EXHAUSTED: "ends as exhausted only if all attempts that remain fail",
     BLOCKED: "ends as blocked only if its URL leads to an address that is not allowed",
     STOPPED: "ends as stopped only if its URL answers 410",
-    PENDING: "is pending only while its attempts fail",
+    PENDING: "is pending only until its URL answers with a 2xx status",
 }
 _CREATION = "(creation)"  # of a lifecycle row
 

@@ -124,7 +124,17 @@ def _only_if(world: World, wanted: Mapping[str, Any], url: str | None = None) ->
     may be known."""
     if wanted["status"] == BLOCKED and url is not None and world.transport.forbidden_note(url):
         return "; its callback ends as blocked, because its URL leads to an address that is not allowed"
+    if wanted["status"] == STOPPED and _has_answered_410(world, wanted, url):
+        return "; its callback ends as stopped without being sent, because its URL has answered 410"
     return "" if wanted["status"] == DELIVERED else condition_of(wanted["status"])
+
+
+def _has_answered_410(world: World, wanted: Mapping[str, Any], url: str | None) -> bool:
+    """Whether no more callbacks of the resource of the wait are sent to this URL."""
+    about = wanted.get("chargeId")
+    charge = None if about is None else world.service.charges.charges.row(about)
+    endpoint = about if charge is None else charge["static_charge_id"] or about
+    return (endpoint, url) in world.service.outbox.in_flight.disabled
 
 
 def _unsendable(world: World, wanted: Mapping[str, Any], resource: ChargeRow | StaticChargeRow) -> str:
