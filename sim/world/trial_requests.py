@@ -317,6 +317,9 @@ class _Trial:
             world.move(lambda clock: clock.advance(_DAY_MS))
         except Exception as error:
             raise self._unserved(operation, f"what follows it cannot be served: {error}") from None
+        for row in world.service.outbox.rows:
+            if "mismatch" in row:
+                raise self._unserved(operation, f"what follows it cannot be served: {row['mismatch']}")
         self._read(user)
 
     def _unserved(self, operation: Operation, problem: str) -> ContractError:
