@@ -114,6 +114,10 @@ NARROWER: dict[str, tuple[Edit, str]] = {
     "a longer wait": (
         schema_of("headers", "RetryAfter", type="integer", maximum=60), "does not allow what is sent, such as '120'",
     ),
+    "a header that is not always sent": (
+        schema_of("headers", "IdempotentReplayed", type="string", const="true"),
+        "/headers/Idempotent-Replayed/schema/const: a const is sent with every response, and this header is not",
+    ),
     "a shorter message of success": (
         field(MESSAGE, maxLength=50),
         f"PayInvoice/properties/successAction/properties/message/maxLength: {OTHERS} (maxLength 50); write 144",
@@ -131,7 +135,7 @@ NARROWER: dict[str, tuple[Edit, str]] = {
     "a description that is not empty": (field("StaticCharge.description", minLength=1), "description/minLength: "),
     "slots": (field("StaticCharge.slots", maximum=3), "StaticCharge/properties/slots/maximum: "),
     "a balance": (field("Wallet.balance", maxLength=10), "Wallet/properties/balance/maxLength: "),
-    "a page": (field("ChargeListAnswer.data", maxItems=999), "data/maxItems: " + OTHERS + " (maxItems 999); write 1000"),
+    "a page": (field("ChargeListAnswer.data", maxItems=999), f"data/maxItems: {OTHERS} (maxItems 999); write 1000"),
     "a page that a request allows": (limit, f"ChargeListAnswer/properties/data/maxItems: {OTHERS} (maxItems 1000)"),
     "a random id": (field("Id", pattern="^(?!00)", format=None), f"{SCHEMAS}Id/pattern: {OTHERS} (pattern '^(?!00)')"),
     "milliseconds": (field("StaticCharge.createdAt", pattern="[.]000Z$"), "createdAt/pattern: "),
@@ -291,7 +295,7 @@ SERVED: dict[str, Edit] = {
         }),
     "headers as numbers": together(
         schema_of("headers", "RetryAfter", type="integer", minimum=1),
-        schema_of("headers", "IdempotentReplayed", type="string", const="true"),
+        schema_of("headers", "IdempotentReplayed", type="string", enum=["true"]),
         schema_of("parameters", "LeydenAttempt", type="integer", minimum=1),
         schema_of("parameters", "WebhookId", type="string", format="uuid"),
     ),
