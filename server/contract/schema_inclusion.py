@@ -29,7 +29,12 @@ _TYPE_OF = {
 _IGNORED = frozenset({
     "$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "then", "else",
 })  # fmt: skip
+_MOST_CASES = 500
 _FIXED = re.compile(r"(?:\[[^\]]+\]|\\[.-]|[A-Za-z0-9:_-])(?:\{([0-9]+)\})?")  # one part of a pattern of fixed length
+
+
+class _TooManyCases(Exception):
+    pass
 
 
 class Narrower(NamedTuple):
@@ -50,14 +55,18 @@ class Inclusion:
 
     def narrower(self, schema: Any, known: Sequence[Schema], location: str) -> Narrower | None:
         """The first keyword of a schema at `location` that may exclude a value for which every schema of `known` holds;
-        None if there is none.
+        None if there is none, and where the branches of `known` are too many to be compared soon.
 
         It is exact for ranges, lengths, types and values. A `pattern`, a `format` or a `not` must be written as a known
         schema has it.
         """
         key = (id(schema), *map(id, known))
         if key not in self._found:
-            self._found[key] = schema, known, self._compare(schema, known, location)
+            try:
+                found = self._compare(schema, known, location)
+            except _TooManyCases:
+                found = None
+            self._found[key] = schema, known, found
         return self._found[key][2]
 
     def _compare(self, schema: Any, known: Sequence[Schema], location: str) -> Narrower | None:
@@ -195,12 +204,26 @@ class Inclusion:
         others = [
             name
             for name in names - declared
-            if not any(re.search(pattern, name) for pattern in schema.get("patternProperties", ()))
+            if not any(_matches(pattern, name) for pattern in schema.get("patternProperties", ()))
         ]
         at = f"{location}/additionalProperties"
         if below is False and others:
             return Narrower(at, "additionalProperties", False, f"declare the property {min(others)!r}")
         return self._first(self._property(name, below, case, at) for name in sorted(others))
+
+    def _patterned(self, schema: Schema, case: Case, location: str) -> Narrower | bool | None:
+        names = _names(case)
+        for pattern, below in schema["patternProperties"].items():
+            if any(one.get("patternProperties", {}).get(pattern) == below for one in case):
+                continue
+            if names is None:
+                return False
+            at = child(f"{location}/patternProperties", pattern)
+            for name in sorted(one for one in names if _matches(pattern, one, unread=True)):
+                found = self._property(name, below, case, at)
+                if found is not None:
+                    return found
+        return None
 
     def _unevaluated(self, schema: Schema, case: Case, location: str) -> Narrower | bool | None:
         names = _names(case)
@@ -235,6 +258,7 @@ class Inclusion:
 
 _OBJECT: Mapping[str, Callable[[Inclusion, Schema, Case, str], Narrower | bool | None]] = {
     "properties": Inclusion._properties,
+    "patternProperties": Inclusion._patterned,
     "additionalProperties": Inclusion._additional,
     "unevaluatedProperties": Inclusion._unevaluated,
     "items": Inclusion._items,
@@ -244,12 +268,18 @@ _OBJECT: Mapping[str, Callable[[Inclusion, Schema, Case, str], Narrower | bool |
 
 
 def _cases(known: Sequence[Schema]) -> list[Case]:
-    """The ways in which all schemas hold at once: with one branch of each `anyOf` and `oneOf`."""
+    """The ways in which all schemas hold at once: with one branch of each `anyOf` and `oneOf`. Raises `_TooManyCases`
+    where there are more than can be compared soon."""
     cases: list[Case] = [[]]
     for schema in known:
-        cases = [[*case, *more] for case in cases for more in _alternatives(schema)]
-        cases = [case for case in cases if _types(case)]
+        cases = _both(cases, _alternatives(schema))
     return cases
+
+
+def _both(cases: list[Case], others: list[Case]) -> list[Case]:
+    if len(cases) * len(others) > _MOST_CASES:
+        raise _TooManyCases
+    return [both for case in cases for more in others if _types(both := [*case, *more])]
 
 
 def _alternatives(schema: Any) -> list[Case]:
@@ -257,12 +287,10 @@ def _alternatives(schema: Any) -> list[Case]:
         return [[]] if schema else []
     found: list[Case] = [[schema]]
     for part in schema.get("allOf", ()):
-        found = [[*case, *more] for case in found for more in _alternatives(part)]
+        found = _both(found, _alternatives(part))
     for word in ("anyOf", "oneOf"):
         if word in schema:
-            branches = [more for branch in schema[word] for more in _alternatives(branch)]
-            found = [[*case, *more] for case in found for more in branches]
-            found = [case for case in found if _types(case)]
+            found = _both(found, [more for branch in schema[word] for more in _alternatives(branch)])
     return found
 
 
@@ -289,7 +317,7 @@ def _of_property(schema: Schema, name: str) -> Any:
     """What a schema says about one property; True if nothing."""
     if name in schema.get("properties", {}):
         return schema["properties"][name]
-    found = [below for pattern, below in schema.get("patternProperties", {}).items() if re.search(pattern, name)]
+    found = [below for pattern, below in schema.get("patternProperties", {}).items() if _matches(pattern, name)]
     return found[0] if found else schema.get("additionalProperties", True)
 
 
@@ -316,7 +344,7 @@ def _is_implied(keyword: str, value: Any, case: Case, types: frozenset[str]) -> 
         return any(one <= value for one in [*those(keyword), *more, *([len(names)] if names is not None else [])])
     if keyword in ("minLength", "minItems", "minProperties"):
         more = _lengths(case) if keyword == "minLength" else []
-        if keyword == "minLength" and any(_is_never_empty(one) for one in those("pattern")):
+        if keyword == "minLength" and not all(_matches(one, "", unread=True) for one in those("pattern")):
             more.append(1)
         if keyword == "minProperties":
             more.append(len({name for one in those("required") for name in one}))
@@ -350,8 +378,9 @@ def _lengths(case: Case) -> list[int]:
     ]
 
 
-def _is_never_empty(pattern: str) -> bool:
+def _matches(pattern: str, text: str, *, unread: bool = False) -> bool:
+    """Whether a pattern matches; `unread` for one of ECMA 262 that Python does not read."""
     try:
-        return re.search(pattern, "") is None
+        return re.search(pattern, text) is not None
     except re.error:
-        return False
+        return unread

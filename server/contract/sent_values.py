@@ -6,7 +6,9 @@ a request field: of these the edited document's own request says what may be sen
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from leyden.server.contract.bind import Handler
@@ -275,11 +277,13 @@ class _Check:
         limit = next((one for one in operation.parameters if one.key == "limit"), None)
         if limit is None:
             return None
-        schema = limit.rule.schema
-        values = schema.get("enum", [schema["const"]] if "const" in schema else ())
-        most = [schema["maximum"]] if "maximum" in schema else [schema.get("exclusiveMaximum", 0) - 1]
-        found = max(values) if values else most[0]
-        return int(found) if found >= 0 else None
+        most: list[int] = []
+        for part in parts(limit.rule.schema, branches=("allOf",)):
+            named = part.get("enum", [part["const"]] if "const" in part else ())
+            most += [max((one for one in named if type(one) is int), default=0)] if named else []
+            most += [int(part["maximum"])] if "maximum" in part else []
+            most += [ceil(part["exclusiveMaximum"]) - 1] if "exclusiveMaximum" in part else []
+        return min(most, default=None)
 
     def _of_wallet(self, schema: Schema) -> Schema:
         """What is known of the answers to a payer's wallet."""
@@ -343,7 +347,7 @@ def _bounds(schema: Any) -> Iterator[int]:
                 yield value
             elif key in ("enum", "const"):
                 named = value if isinstance(value, list) else [value]
-                yield from (int(one) for one in named if str(one).isdigit())
+                yield from (int(one) for one in named if re.fullmatch("[0-9]{1,20}", str(one)))
             else:
                 yield from _bounds(value)
     elif isinstance(schema, list):

@@ -264,6 +264,14 @@ SERVED: dict[str, Edit] = {
     "larger pages": together(
         limit, field("ChargeListAnswer.data", maxItems=5_000), field("StaticChargeListAnswer.data", maxItems=5_000)
     ),
+    "smaller pages": together(
+        schema_of("parameters", "Limit", type="integer", minimum=1, default=20, allOf=[{"exclusiveMaximum": 51}]),
+        field("ChargeListAnswer.data", maxItems=50), field("StaticChargeListAnswer.data", maxItems=50),
+    ),
+    "pages of some lengths": together(
+        schema_of("parameters", "Limit", type="integer", enum=[10, 20, 50], default=20),
+        field("ChargeListAnswer.data", maxItems=50), field("StaticChargeListAnswer.data", maxItems=50),
+    ),
     "an added field": together(
         properties_of("ChargeRequest", table={"type": ["string", "null"], "maxLength": 20}),
         properties_of("Charge", table={"type": ["string", "null"], "maxLength": 20}),
@@ -355,6 +363,10 @@ CASES: list[tuple[Any, Any, bool]] = [
     ({"dependentRequired": {"a": ["b"]}}, {"type": "object", "required": ["b"]}, True),
     ({"dependentRequired": {"a": ["b"]}}, {"type": "object"}, False),
     ({"pattern": "^a", "minimum": 3}, {"type": "boolean"}, True),
+    ({"additionalProperties": False, "patternProperties": {"^a": {}}},
+     {"type": "object", "properties": {"ab": {}}, "additionalProperties": False}, True),
+    ({"minLength": 1}, {"type": "string", "pattern": r"^\p{L}+$"}, False),
+    ({"type": "integer"}, {"allOf": [{"anyOf": [{"const": n} for n in range(60)]}] * 3}, True),
     (False, {"type": "string"}, False),
     (False, {"enum": []}, True),
     (True, {}, True),
