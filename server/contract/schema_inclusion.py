@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from leyden.server.contract.document.keywords import TYPES
 from leyden.server.contract.json_pointer import child, quoted
-from leyden.server.contract.schemas import Schemas, always_there, parts, properties, value_types
+from leyden.server.contract.schemas import LateValidator, Schemas, always_there, parts, properties, value_types
 
 Schema = Mapping[str, Any]
 Case = list[Schema]  # schemas that all hold for a value, without the branches that it does not take
@@ -92,7 +92,7 @@ class Inclusion:
             return None if schema else Narrower(location, "", False)
         values = _values(case)
         if values is not None:
-            return self._of_values(schema, values, location)
+            return self._of_values(schema, values, case, location)
         types = _types(case)
         for keyword, value in schema.items():
             kind = _TYPE_OF.get(keyword)
@@ -124,10 +124,10 @@ class Inclusion:
                 return found
         return None
 
-    def _of_values(self, schema: Schema, values: list[Any], location: str) -> Narrower | None:
-        validator = self._schemas.validator(dict(schema) if type(schema) is not dict else schema, location)
+    def _of_values(self, schema: Schema, values: list[Any], case: Case, location: str) -> Narrower | None:
+        validator = self._schemas.validator(cast("dict[str, Any]", schema), location)
         for value in values:
-            if not validator.is_valid(value):
+            if not validator.is_valid(value) and LateValidator({"allOf": case}).is_valid(value):
                 keyword = [str(step) for step in next(iter(validator.iter_errors(value))).schema_path][-1]
                 at = self._schemas.place(schema, location)
                 below = self._schemas.resolve(schema)
@@ -156,7 +156,7 @@ class Inclusion:
         return None if best is None else best[1]
 
     def _in_condition(self, schema: Schema, case: Case, location: str) -> Narrower | None:
-        written = self._schemas.inline(dict(schema))
+        written = self._schemas.inline(cast("dict[str, Any]", schema))
         words = ("if", "then", "else")
         if any(all(one.get(word) == written.get(word) for word in words) for one in case):
             return None
@@ -229,7 +229,7 @@ class Inclusion:
         names = _names(case)
         if schema["unevaluatedProperties"] is True:
             return None
-        return names is not None and names <= set(properties(self._schemas.inline(dict(schema))))
+        return names is not None and names <= set(properties(self._schemas.inline(cast("dict[str, Any]", schema))))
 
     def _items(self, schema: Schema, case: Case, location: str) -> Narrower | None:
         if any(one.get("maxItems") == 0 or one.get("items") is False for one in case):

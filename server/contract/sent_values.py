@@ -14,7 +14,7 @@ from typing import Any
 from leyden.server.contract.bind import Handler
 from leyden.server.contract.json_pointer import child, contract_error, descendant, quoted
 from leyden.server.contract.schema_inclusion import Inclusion, Narrower, Schema
-from leyden.server.contract.schemas import Schemas, always_there, parts, properties
+from leyden.server.contract.schemas import LateValidator, Schemas, always_there, parts, properties
 from leyden.server.contract.served import WITH_FIELDS, problem_kinds
 from leyden.server.contract.types import CallbackRule, Contract, LifecycleRow, Operation
 from leyden.server.errors import Problem
@@ -266,7 +266,7 @@ class _Check:
                 request = self._request(operation, name)
                 if request is None:
                     continue
-                validator = self._schemas.validator(dict(request), "")
+                validator = LateValidator({**request})
                 for one in (*_TRIED, *_bounds(request)):
                     if validator.is_valid(str(one)) or validator.is_valid(one):
                         sent[one] = None

@@ -367,6 +367,7 @@ CASES: list[tuple[Any, Any, bool]] = [
      {"type": "object", "properties": {"ab": {}}, "additionalProperties": False}, True),
     ({"minLength": 1}, {"type": "string", "pattern": r"^\p{L}+$"}, False),
     ({"type": "integer"}, {"allOf": [{"anyOf": [{"const": n} for n in range(60)]}] * 3}, True),
+    ({"maximum": 4}, {"allOf": [{"enum": ["a", 1, 9]}, {"type": "integer", "maximum": 4}]}, True),
     (False, {"type": "string"}, False),
     (False, {"enum": []}, True),
     (True, {}, True),
