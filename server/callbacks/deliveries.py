@@ -10,15 +10,16 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
 
 from leyden.server.callbacks.attempts import Attempt, AttemptLog, redirect_note
 from leyden.server.callbacks.delivery_row import DeliveryRow, ReplayOrder
+from leyden.server.contract.json_pointer import descendant
 from leyden.server.contract.types import CallbackRule, DeliveryRule
-from leyden.server.errors import FieldError, InternalError
-from leyden.server.ports import CallbackResponse, RandomSource
+from leyden.server.ports import CallbackRequest, CallbackResponse, RandomSource
 from leyden.server.timestamps import to_iso
 
 # The statuses of a delivery. All but the first are final.
@@ -36,6 +37,8 @@ RETRY_AFTER_STATUSES = frozenset({429, 503})
 
 _SECONDS = re.compile(r"0*([0-9]+)")
 _MOST_DIGITS = 10  # of seconds in Retry-After: 317 years
+# Of a body that its schema refuses: the errors that are named, and the characters of each
+_MOST_MISMATCHES, _MISMATCH_CHARS = 3, 300
 
 
 class ResultKinds(NamedTuple):
@@ -90,23 +93,36 @@ def attempt_headers(row: DeliveryRow, number: int, at: int, timestamp_s: int, si
     return headers
 
 
-def callback_body(rule: CallbackRule, event: str, sequence: int, data: dict[str, Any], at: int) -> str:
-    """The exact text of a callback's body: `data` alone, or in the envelope if the spec asks for one.
+def attempt_request(row: DeliveryRow, rule: DeliveryRule, number: int, headers: Mapping[str, str]) -> CallbackRequest:
+    """The POST of attempt `number`."""
+    return CallbackRequest(
+        delivery_id=row["id"],
+        attempt=number,
+        url=row["url"],
+        headers=headers,
+        body=row["body"].encode(),
+        connect_timeout_ms=rule.connect_timeout_ms,
+        timeout_ms=rule.timeout_ms,
+    )
 
-    Raises `InternalError` when the body does not match the spec's schema, which is a defect of Leyden.
+
+def callback_body(rule: CallbackRule, event: str, sequence: int, data: dict[str, Any], at: int) -> tuple[str, str]:
+    """The exact text of a callback's body, and why it must not be sent.
+
+    The body is `data` alone, or in the envelope if the spec asks for one. The reason is empty for a body that the
+    spec's schema allows, and at most about 1,000 characters long.
     """
     body = data
     if rule.delivery.form == "envelope":
         body = {"type": event, "timestamp": to_iso(at), "sequence": sequence, "data": data}
-    validator = rule.rule.validator
-    if not validator.is_valid(body):
-        errors = [
-            FieldError("".join(f"/{step}" for step in error.instance_path), error.message)
-            for error in validator.iter_errors(body)
-        ]
-        details = "; ".join(f"{error.pointer or 'the body'}: {error.detail}" for error in errors)
-        raise InternalError(f"the body of callback {rule.name} does not match the spec: {details}", field_errors=errors)
-    return orjson.dumps(body).decode()
+    text, validator = orjson.dumps(body).decode(), rule.rule.validator
+    if validator.is_valid(body):
+        return text, ""
+    errors = [
+        f"{descendant('', error.instance_path) or 'the body'}: {error.message[:_MISMATCH_CHARS]}"
+        for error in islice(validator.iter_errors(body), _MOST_MISMATCHES)
+    ]
+    return text, f"the body does not match the schema of {rule.name}, so it is not sent: {'; '.join(errors)}"
 
 
 def status_note(status: int, location: str) -> str:

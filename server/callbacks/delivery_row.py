@@ -26,7 +26,8 @@ class DeliveryRow(TypedDict):
     the end. `attempts` is written and read by `AttemptLog`. `replayed_from` is the number of attempts at the last
     replay, `replay_orders` has all replays; rows of earlier versions lack it. `refused` is set when the receiver
     answered 410, `endpoint_id` when it differs from `resource_id`. `stopped_at` is the instant at which a 410 to
-    another callback ended the delivery; a replay keeps it, and rows of earlier versions lack it.
+    another callback ended the delivery; a replay keeps it, and rows of earlier versions lack it. `mismatch` is why the
+    spec's schema refuses the body, which is then never sent.
     """
 
     id: str
@@ -47,6 +48,7 @@ class DeliveryRow(TypedDict):
     replay_orders: NotRequired[list[ReplayOrder]]
     refused: NotRequired[bool]
     stopped_at: NotRequired[int]
+    mismatch: NotRequired[str]
 
 
 def endpoint_of(row: DeliveryRow) -> Endpoint:

@@ -15,10 +15,12 @@ from typing import Any, cast
 
 from leyden.server.callbacks.attempts import Attempt, AttemptLog, delivery_summary
 from leyden.server.callbacks.deliveries import (
+    BLOCKED,
     GONE,
     LOST_IN_RESTART,
     PENDING,
     attempt_headers,
+    attempt_request,
     callback_body,
     delay_asked_for,
     initial_delay_ms,
@@ -107,14 +109,14 @@ class Outbox:
         at: int,
         endpoint_id: str | None = None,
     ) -> None:
-        """Store one delivery in the caller's commit, and set its first timer. Raises `InternalError` when the body does
-        not match the spec's schema, which is a defect of Leyden.
+        """Store one delivery in the caller's commit, and set its first timer. A body that the spec's schema refuses is
+        never sent: its attempt is `blocked`, with a note that says so.
 
         `at` is the instant of the state change that `event` reports, `sequence` the place among the resource's
         callbacks, larger each time. `endpoint_id` is the resource whose request gave the URL, if it is another one: the
         Static Charge for one of its payments. A 410 disables the URL for that resource.
         """
-        body = callback_body(rule, event, sequence, data, at)
+        body, mismatch = callback_body(rule, event, sequence, data, at)
         disabled = (endpoint_id or resource_id, url) in self._in_flight.disabled
         row: DeliveryRow = {
             "id": self._new_id(),
@@ -131,6 +133,8 @@ class Outbox:
             "body": body,
             "attempts": "",
         }
+        if mismatch:
+            row["mismatch"] = mismatch
         if endpoint_id is not None and endpoint_id != resource_id:
             row["endpoint_id"] = endpoint_id
         row = stopped_by_another(row, at) if disabled else row
@@ -357,19 +361,15 @@ class Outbox:
         signature = sign(valid_secrets(secrets, now), row["id"], timestamp_s, row["body"])
         attempts = AttemptLog(row).record_start(now, due_at, timestamp_s, len(secrets))
         self._rows.put({**row, "due_at": None, "attempts": attempts})
-        resource, event = row["resource_id"], row["event"]
-        self._journal.note("callback_started", row["id"], resource=resource, event=event, attempt=number)
-        self._in_flight.start(row["id"], number)
-        request = CallbackRequest(
-            delivery_id=row["id"],
-            attempt=number,
-            url=row["url"],
-            headers=attempt_headers(row, number, now, timestamp_s, signature),
-            body=row["body"].encode(),
-            connect_timeout_ms=rule.connect_timeout_ms,
-            timeout_ms=rule.timeout_ms,
+        self._journal.note(
+            "callback_started", row["id"], resource=row["resource_id"], event=row["event"], attempt=number
         )
-        self._transport.post(request, self.on_response)
+        self._in_flight.start(row["id"], number)
+        request = attempt_request(row, rule, number, attempt_headers(row, number, now, timestamp_s, signature))
+        if "mismatch" in row:
+            self.on_response(request, CallbackResponse(error=BLOCKED, note=row["mismatch"]))
+        else:
+            self._transport.post(request, self.on_response)
 
     def _is_disabled(self, row: DeliveryRow) -> bool:
         return endpoint_of(row) in self._in_flight.disabled and "replayed_from" not in row

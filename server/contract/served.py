@@ -12,13 +12,13 @@ from itertools import product
 from typing import Any
 
 from leyden.server.contract.bind import Handler, problems_before_handler
-from leyden.server.contract.json_pointer import contract_error, descendant
+from leyden.server.contract.json_pointer import contract_error, descendant, quoted
 from leyden.server.contract.schemas import Schemas, value_types
 from leyden.server.contract.types import EVENT_STREAM, IDEMPOTENCY_KEY, TOKEN, WALLET_STATUSES, Contract, Operation
 from leyden.server.errors import ContractError, FieldError, Problem, StorageUnavailable, TooManyRequests
 
 _VALUES = frozenset({"const", "enum", "default", "examples"})  # keywords that hold values, and no schemas
-_WITH_FIELDS = frozenset({400, 409, 500})
+WITH_FIELDS = frozenset({400, 409, 500})  # the statuses of errors that name places of the request
 _TEXTS = ("a text", "a text " * 140)  # of errors, whose length is at most about 1,000 characters
 _VISIBLE = re.compile(r"[!-~]+(?:[ \t]+[!-~]+)*")
 # Headers that the HTTP server writes itself, or that OpenAPI says to ignore.
@@ -26,6 +26,26 @@ _OF_SERVER = frozenset({
     "content-type", "content-length", "transfer-encoding", "connection", "keep-alive", "upgrade", "trailer", "te",
     "date", "server", "content-encoding",
 })  # fmt: skip
+
+
+# Values of headers that are sent, from the first one to the extreme ones
+_LONG_NAME = '"' + "x" * 255 + '";did-you-mean="callbackUrl"'
+_IGNORED = ('"x"', '"unit";always="msats", "a b"', f"{', '.join([_LONG_NAME] * 8)}, more;count=1000")
+_SECONDS = ("30", "1", "120", "3600", "31536000")
+_SIGNATURES = (
+    "v1,JILN6zssdjnOp+EXbq84p3z2jZpeeyDR5SzCaEYLgI8=", "v1,q83vEjRWeJC/3v66mHZUMhASNFZ4kLze8BI0VniQvN4=",
+    "v1,ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopQ=",
+)  # fmt: skip
+_CALLBACK_HEADERS: Mapping[str, tuple[str, ...]] = {
+    "content-type": ("application/json",),
+    "webhook-id": tuple(
+        f"{digit * 8}-{digit * 4}-4{digit * 3}-9{digit * 3}-{digit * 12}" for digit in "0123456789abcdef"
+    ),
+    "webhook-timestamp": ("1893456000", "1735689601", "4102444799"),
+    "webhook-signature": tuple(" ".join(_SIGNATURES[:count]) for count in (1, 2, 3)),
+    "leyden-attempt": ("1", "2", "9", "10", "11", "99", "100"),
+    "leyden-time": ("2030-01-01T00:00:00.000Z", "2027-12-31T23:59:59.999Z", "2040-02-29T10:20:30.123Z"),
+}
 
 
 def check_served(contract: Contract, handlers: Mapping[str, Handler]) -> None:
@@ -42,6 +62,7 @@ def check_served(contract: Contract, handlers: Mapping[str, Handler]) -> None:
         _check_statuses(operation)
         _check_errors(operation, handlers[name])
         _check_headers(operation, handlers[name], contract, schemas)
+        _check_callback_headers(operation)
 
 
 def check_reads(operation: Operation, handler: Handler) -> None:
@@ -154,15 +175,19 @@ def _check_statuses(operation: Operation) -> None:
         )
 
 
+def problem_kinds(operation: Operation, handler: Handler) -> list[type[Problem]]:
+    """The kinds of the errors that the operation can answer."""
+    raised = (*getattr(handler, "raises", ()), TooManyRequests, StorageUnavailable)
+    return list(dict.fromkeys((*problems_before_handler(operation), *raised)))
+
+
 def _check_errors(operation: Operation, handler: Handler) -> None:
     """The documents of all errors that the operation can answer fit their declared schemas."""
-    kinds: dict[type[Problem], None] = dict.fromkeys(problems_before_handler(operation))
-    kinds.update(dict.fromkeys((*getattr(handler, "raises", ()), TooManyRequests, StorageUnavailable)))
-    for kind in kinds:
+    for kind in problem_kinds(operation, handler):
         response = operation.responses.get(kind.status)
         if response is None or response.rule is None or kind.status < 400:
             continue
-        fields = [FieldError("/amount", "a text")] * 2 if kind.status in _WITH_FIELDS else []
+        fields = [FieldError("/amount", "a text")] * 2 if kind.status in WITH_FIELDS else []
         for text, count in product(_TEXTS, range(len(fields) + 1)):
             document = kind(text, field_errors=fields[:count]).to_document("req-1")
             if not response.rule.validator.is_valid(document):
@@ -178,7 +203,7 @@ def _check_errors(operation: Operation, handler: Handler) -> None:
 def _check_headers(operation: Operation, handler: Handler, contract: Contract, schemas: Schemas) -> None:
     responses = contract.document["paths"][operation.path][operation.method]["responses"]
     for status in operation.responses:
-        sent = _sent_headers(operation, handler, status)
+        sent = _sent_headers(operation, handler, status, contract.api_key_header)
         for name, reference in schemas.resolve(responses[str(status)]).get("headers", {}).items():
             at = _at(operation, "responses", str(status), "headers", name)
             header, low = schemas.resolve(reference), name.lower()
@@ -186,10 +211,18 @@ def _check_headers(operation: Operation, handler: Handler, contract: Contract, s
             if low in _OF_SERVER or not TOKEN.fullmatch(name):
                 raise contract_error(at, "a document cannot declare this header; leave it out")
             if low in sent:
-                is_always, sample = sent[low]
+                is_always, samples = sent[low]
                 validator = schemas.validator(header["schema"], f"{at}/schema")
-                if not any(map(validator.is_valid, _readings(sample))):
-                    raise contract_error(f"{at}/schema", f"does not allow what is sent, such as {sample!r}; allow it")
+                types = value_types(schemas.inline(header["schema"]))
+                for sample in samples:
+                    if not any(map(validator.is_valid, _readings(sample, types))):
+                        shown = quoted(sample)
+                        raise contract_error(f"{at}/schema", f"does not allow what is sent, such as {shown}; allow it")
+                if constant is not None and not is_always:
+                    raise contract_error(
+                        f"{at}/schema/const",
+                        "a const is sent with every response, and this header is not; leave it out",
+                    )
                 if header.get("required") and not is_always:
                     raise contract_error(at, "is not in every response; take out required")
             elif constant is None:
@@ -206,23 +239,43 @@ def _check_headers(operation: Operation, handler: Handler, contract: Contract, s
                 raise contract_error(f"{at}/schema/const", "each origin is allowed; write '*', or leave the header out")
 
 
-def _sent_headers(operation: Operation, handler: Handler, status: int) -> dict[str, tuple[bool, str]]:
-    """The headers that the code sends with a status: whether always, and a value."""
-    sent = {"leyden-ignored": (False, '"x"')}
+def _check_callback_headers(operation: Operation) -> None:
+    for rule in operation.callbacks:
+        for index, declared in enumerate(rule.headers):
+            samples = _CALLBACK_HEADERS.get(declared.key, ())
+            if declared.key == "leyden-event":
+                samples = tuple(rule.delivery.events.values())
+            types = value_types(declared.rule.schema)
+            for sample in samples:
+                if not any(map(declared.rule.validator.is_valid, _readings(sample, types))):
+                    raise contract_error(
+                        f"{rule.location}/post/parameters/{index}/schema",
+                        f"{declared.name}: {quoted(sample)} is sent, which this schema refuses; allow it here",
+                    )
+
+
+def _sent_headers(
+    operation: Operation, handler: Handler, status: int, key_header: str
+) -> dict[str, tuple[bool, tuple[str, ...]]]:
+    """The headers that the code sends with a status: whether always, and values."""
+    sent: dict[str, tuple[bool, tuple[str, ...]]] = {"leyden-ignored": (False, _IGNORED)}
     if any(one.key == IDEMPOTENCY_KEY for one in operation.parameters):
-        sent["idempotent-replayed"] = (False, "true")
+        sent["idempotent-replayed"] = (False, ("true",))
     if status == 401:
-        sent["www-authenticate"] = (True, 'ApiKey header="apikey"')
+        sent["www-authenticate"] = (True, (f'ApiKey header="{key_header}"',))
     if status == TooManyRequests.status:
-        sent["retry-after"] = (True, "30")
+        sent["retry-after"] = (True, _SECONDS)
     if getattr(handler, "mock", False) and status < 400:
-        sent["x-leyden-mock"] = (True, "example")
+        sent["x-leyden-mock"] = (True, ("example",))
     return sent
 
 
-def _readings(text: str) -> list[Any]:
-    """The values that a header's text can stand for."""
-    return [text, *([True] if text == "true" else []), *([int(text)] if text.isdigit() else [])]
+def _readings(text: str, types: frozenset[str]) -> list[Any]:
+    """The values that a header's text can stand for: itself, or another one where a schema of these types has no
+    text."""
+    if "string" in types:
+        return [text]
+    return [*([True] if text == "true" else []), *([int(text)] if text.isdigit() else [])]
 
 
 def _at(operation: Operation, *keys: str) -> str:

@@ -21,6 +21,7 @@ import orjson
 from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.contract.json_pointer import contract_error, quoted, split_pointer
 from leyden.server.contract.load import named_overlays
+from leyden.server.contract.sent_values import check_sent
 from leyden.server.contract.served import check_served
 from leyden.server.contract.types import IDEMPOTENCY_KEY, CallbackRule, Contract, Operation, Parameter
 from leyden.server.errors import ContractError
@@ -109,6 +110,7 @@ def _try_object(given: _SameObject) -> None:
         _LOG.addFilter(_silent)
         check_served(contract, world.service.handlers)
         _Trial(world, contract).run()
+        check_sent(contract, packaged_contract("charges"), world.service.handlers)
     finally:
         _LOG.removeFilter(_silent)
         world.store.close()
@@ -317,6 +319,9 @@ class _Trial:
             world.move(lambda clock: clock.advance(_DAY_MS))
         except Exception as error:
             raise self._unserved(operation, f"what follows it cannot be served: {error}") from None
+        for row in world.service.outbox.rows:
+            if "mismatch" in row:
+                raise self._unserved(operation, f"what follows it cannot be served: {row['mismatch']}")
         self._read(user)
 
     def _unserved(self, operation: Operation, problem: str) -> ContractError:

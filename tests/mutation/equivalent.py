@@ -108,11 +108,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("server/charges/lifecycle.py", "Lifecycle.apply", "draft = dict(row)", "draft = None"): _NOT_REPORTED,
     ("server/callbacks/outbox.py", "Outbox.resume", 'row["due_at"] or 0', 'row["due_at"] and 0'):
         "after a restart deliveries of one instant have any order",
-    ("server/callbacks/deliveries.py", "callback_body",
-     '"; ".join(f"{error.pointer or \'the body\'}: {error.detail}" for error in errors)', '"; ".join(None)'): _EDITED,
-    ("server/callbacks/deliveries.py", "callback_body",
-     'errors = [ FieldError("".join(f"/{step}" for step in error.instance_path), error.message) for error in'
-     " validator.iter_errors(body) ]", "errors = None"): _EDITED,
     ("sim/harness/model/rules.py", "_field_error", '"amounts"', '"AMOUNTS"'): _TEXT,
     ("sim/harness/model/model.py", "Model._new_static", '"paths"', '"PATHS"'): _TEXT,
     ("sim/harness/model/model.py", "", '"either"', '"EITHER"'): "the sentinel has any text that is no code",

@@ -12,6 +12,7 @@ from leyden.callbacks.replies import Reply
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.errors import ContractError
+from tests.support.lists import listed
 
 Document = dict[str, Any]
 TEA: Any = {"amount": "1000", "description": "tea", "callbackUrl": "http://shop.localhost/x"}
@@ -249,3 +250,42 @@ def test_a_callback_of_an_operation_that_is_answered_with_its_example_is_an_exam
     contract = load_contract(document, known_as="charges.openapi.yaml", mock_unbound=True)
     with Sandbox(spec=contract) as sandbox:
         assert sandbox.ask("POST", "/v0/orders", TEA)["data"]["status"] == "pending"
+
+
+@pytest.fixture
+def untried(monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """A sandbox whose document refuses a part of its callbacks, which no start would serve."""
+    monkeypatch.setattr("leyden.sandbox.opening.try_contract", lambda *_: None)
+
+    def edit(document: Document) -> None:
+        document["components"]["schemas"]["ChargeUpdate"]["properties"]["internalId"]["maxLength"] = 50
+
+    return edited(edit)
+
+
+REFUSED_BODY = "the body does not match the schema of chargeUpdated, so it is not sent: /internalId: "
+
+
+def test_a_payment_is_kept_whose_callback_the_document_refuses(untried: Sandbox) -> None:
+    with untried as sandbox:
+        charge = sandbox.charges.create(**TEA, internalId="x" * 51)
+        sandbox.wallet("ana").pay(charge)
+        sandbox.advance("3d")
+        assert charge.status == "completed"
+        assert sandbox.ask("GET", "/v0/wallet")["data"]["balance"] == "1000"
+        (row,) = sandbox.world.service.outbox.rows
+        assert (row["status"], len(sandbox.receiver("shop").inbox)) == ("blocked", 0)
+        assert sandbox.fork().charges[charge.id].status == "completed"
+
+
+def test_a_refused_callback_is_shown_over_http_with_the_reason(untried: Sandbox) -> None:
+    with untried as sandbox:
+        charge = sandbox.ask("POST", "/v0/charges", {**TEA, "internalId": "x" * 51})["data"]
+        sandbox.wallet("ana").pay(charge["invoice"]["request"])
+        assert sandbox.request("POST", "/sandbox/v1/clock/advance", {"by": "1h"}).status == 200
+        assert sandbox.ask("GET", f"/v0/charges/{charge['id']}")["data"]["status"] == "completed"
+        [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
+        delivery = sandbox.ask("GET", f"/sandbox/v1/deliveries/{delivery['id']}")
+        [attempt] = delivery.get("data", delivery)["attempts"]
+        assert (attempt["status"], attempt["error"]) == (None, "blocked")
+        assert attempt["note"].startswith(REFUSED_BODY)

@@ -112,7 +112,10 @@ def test_a_cursor_of_another_list_is_refused_whatever_the_pattern():
 
 @pytest.mark.parametrize("limit", [1, 1_001, 10**17])
 def test_a_limit_without_a_maximum_is_served(limit):
-    with opened(parameter("Limit", type="integer", minimum=1, default=20)) as sandbox:
+    document = parameter("Limit", type="integer", minimum=1, default=20)
+    for name in ("ChargeListAnswer", "StaticChargeListAnswer"):
+        del document["components"]["schemas"][name]["properties"]["data"]["maxItems"]
+    with opened(document) as sandbox:
         sandbox.charges.create(**TEA)
         assert len(sandbox.ask("GET", f"/v0/charges?limit={limit}")["data"]) == 1
 

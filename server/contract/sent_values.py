@@ -1,0 +1,360 @@
+"""Holds the schemas of what is sent, responses and callbacks, to the values that may be sent.
+
+What is sent is known from the packaged document, at the same place of the same operation. Some fields have the value of
+a request field: of these the edited document's own request says what may be sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from leyden.server.contract.bind import Handler
+from leyden.server.contract.json_pointer import child, contract_error, descendant, quoted
+from leyden.server.contract.schema_inclusion import Inclusion, Narrower, Schema
+from leyden.server.contract.schemas import LateValidator, Schemas, always_there, parts, properties
+from leyden.server.contract.served import WITH_FIELDS, problem_kinds
+from leyden.server.contract.types import CallbackRule, Contract, LifecycleRow, Operation
+from leyden.server.errors import Problem
+
+_CHARGE, _STATIC, _CHANGE = "createCharge", "createStaticCharge", "updateStaticCharge"
+_ALL = (_CHARGE, _STATIC, _CHANGE)
+_NULL: Schema = {"type": "null"}
+_TEXT: Schema = {"type": "string"}
+_TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+# The operations that return a Charge or a Static Charge, and those whose requests set its fields
+_CHARGES_OF: Mapping[str, tuple[str, ...]] = {
+    _CHARGE: (_CHARGE,), "getChargeDetails": _ALL, "listCharges": _ALL, "listStaticChargeCharges": _ALL[1:],
+}  # fmt: skip
+_STATIC_CHARGES_OF: Mapping[str, tuple[str, ...]] = {
+    _STATIC: (_STATIC,), _CHANGE: _ALL[1:], "getStaticChargeDetails": _ALL[1:], "listStaticCharges": _ALL[1:],
+}  # fmt: skip
+_OF_WALLETS = ("getPayRequest", "getLightningAddress", "requestInvoice")
+# The fields of a resource with the value of the request field of the same name, and what any such value is
+_TEXTS: Mapping[str, Schema] = {
+    "description": _TEXT, "internalId": _TEXT_OR_NULL, "callbackUrl": _TEXT_OR_NULL,
+}  # fmt: skip
+_STATIC_FIELDS: Mapping[str, Schema] = {
+    **_TEXTS,
+    "successMessage": _TEXT_OR_NULL,
+    "identifier": _TEXT_OR_NULL,
+    "allowedSlots": {"anyOf": [{"type": "integer", "minimum": 1}, _NULL]},
+}
+_UNDECIDED: Schema = {"enum": []}  # no value of it is known: the trial decides
+_SHOWN: Mapping[str, Schema] = {"successMessage": {"type": "string", "minLength": 1}}
+_PAYMENT = "payment_settled"  # the trigger that sets `confirmedAt`
+_CONDITIONS = frozenset({"if", "then", "else", "dependentSchemas"})
+_AMOUNTS = ("amount", "minAmount", "maxAmount")
+# Amounts that are tried as examples, in millisatoshis
+_TRIED = sorted({500_000_000, 500_000_001, *(10**power + more for power in range(19) for more in (-1, 0, 1))})
+
+
+def check_sent(contract: Contract, packaged: Contract, handlers: Mapping[str, Handler]) -> None:
+    """Raises `ContractError` for a schema of a response or of a callback that may exclude a value that is sent.
+
+    What the packaged document does not have is not checked: other operations, and those that answer their example.
+    """
+    if contract.document == packaged.document:
+        return
+    check = _Check(contract, packaged)
+    for name, operation in contract.operations.items():
+        known = packaged.operations.get(name)
+        if known is None or getattr(handlers[name], "mock", False):
+            continue
+        for status in operation.responses:
+            if status < 400:
+                check.success(operation, known, status)
+            else:
+                check.error(operation, known, status, handlers[name])
+        for rule, packaged_rule in zip(operation.callbacks, known.callbacks, strict=False):
+            check.callback(operation, rule, packaged_rule)
+
+
+class _Check:
+    def __init__(self, contract: Contract, packaged: Contract) -> None:
+        self._contract = contract
+        self._packaged = packaged
+        self._schemas = Schemas(contract.document, "#", is_checked=True)
+        self._inclusion = Inclusion(self._schemas)
+        # What is known, by its arguments: one object, so that `Inclusion` compares it once.
+        self._known_fields: dict[tuple[Any, ...], Schema] = {}
+        self._known_amounts: dict[tuple[Any, ...], Schema] = {}
+
+    def success(self, operation: Operation, known: Operation, status: int) -> None:
+        """Hold the body of a success to what the operation sends."""
+        rule, sent = operation.responses[status].rule, known.success.rule
+        if rule is None or sent is None:
+            return
+        name, schema = operation.operation_id, sent.schema
+        if name in _CHARGES_OF or name in _STATIC_CHARGES_OF:
+            schema = _with_data(schema, lambda data: self._resource(operation, data), self._most_rows(operation))
+        elif name in _OF_WALLETS:
+            schema = self._of_wallet(schema)
+        self._compare(*self._response_schema(operation, status), schema)
+
+    def error(self, operation: Operation, known: Operation, status: int, handler: Handler) -> None:
+        """Hold the body of an error to what errors are; `check_served` has tried each kind of error."""
+        rule, sent = operation.responses[status].rule, known.responses[500].rule
+        if rule is None or sent is None:
+            return
+        kinds = [kind for kind in problem_kinds(operation, handler) if kind.status == status]
+        schema = _with(sent.schema, {**_kinds_of(kinds), "status": {"const": status}})
+        if status not in WITH_FIELDS:
+            schema = _with(schema, {"errors": {"const": []}})
+        self._compare(*self._response_schema(operation, status), schema)
+
+    def callback(self, operation: Operation, rule: CallbackRule, known: CallbackRule) -> None:
+        """Hold the body of a callback to what is sent."""
+        sources = (_CHARGE,) if operation.operation_id == _CHARGE else _ALL[1:]
+        events = rule.delivery.events
+        fields = self._fields(known.rule.schema, sources, _TEXTS)
+        fields["callbackUrl"] = {"allOf": [fields["callbackUrl"], {"type": "string", "minLength": 1}]}
+        fields["amount"] = self._amounts(sources, as_text=True)
+        if sources != (_CHARGE,):
+            fields["allowedSlots"] = self._field("allowedSlots", sources, known.rule.schema, _STATIC_FIELDS)
+        schema = _with(known.rule.schema, fields)
+        schema = self._by_confirmation(
+            {key: value for key, value in schema.items() if key not in _CONDITIONS}, frozenset(events)
+        )
+        if rule.delivery.form == "envelope":
+            schema = _closed({
+                "type": {"enum": list(events.values())},
+                "timestamp": self._packaged.schemas["Timestamp"].schema,
+                "sequence": {"type": "integer", "minimum": 1},
+                "data": schema,
+            })  # fmt: skip
+        at = f"#{rule.location.partition('#')[2]}/post"
+        holder = self._contract.document["paths"][operation.path][operation.method]["callbacks"][rule.name]
+        (item,) = self._schemas.resolve(holder).values()
+        self._compare(*self._body_schema(item["post"]["requestBody"], f"{at}/requestBody"), schema)
+
+    def _by_confirmation(self, schema: Schema, states: frozenset[str]) -> Schema:
+        """What is known of a callback about a Charge in one of these states: `confirmedAt` is in it once it is paid."""
+        table = self._contract.lifecycle("Charge")
+        rows = [row for row in table.rows if row.to is not None]
+        paid = _reached({row.to for row in rows if row.trigger == _PAYMENT}, rows)
+        unpaid = _reached({table.initial}, [row for row in rows if row.trigger != _PAYMENT])
+        confirmed = {"properties": {"status": {"enum": sorted(paid & states)}}, "required": ["confirmedAt"]}
+        others = {"properties": {"status": {"enum": sorted(unpaid & states)}, "confirmedAt": False}}
+        branches = [confirmed] * bool(paid & states) + [others] * bool(unpaid & states)
+        required = [name for name in schema["required"] if name != "confirmedAt"]
+        return _with({**schema, "required": required, "oneOf": branches}, {"status": {}})
+
+    def _response_schema(self, operation: Operation, status: int) -> tuple[Any, str]:
+        holder = self._contract.document["paths"][operation.path][operation.method]["responses"][str(status)]
+        at = descendant("#/paths", (operation.path, operation.method, "responses", str(status)))
+        return self._body_schema(holder, at)
+
+    def _body_schema(self, holder: Mapping[str, Any], location: str) -> tuple[Any, str]:
+        at = self._schemas.place(holder, location)
+        media_type, media = next(iter(self._schemas.resolve(holder)["content"].items()))
+        return media["schema"], f"{child(f'{at}/content', media_type)}/schema"
+
+    def _compare(self, schema: Any, location: str, sent: Schema) -> None:
+        found = self._inclusion.narrower(schema, (sent,), location)
+        if found is not None:
+            raise contract_error(found.location, _problem(found))
+
+    def _resource(self, operation: Operation, schema: Schema) -> Schema:
+        """What is known of a Charge or a Static Charge in a response."""
+        name = operation.operation_id
+        is_charge = name in _CHARGES_OF
+        sources = (_CHARGES_OF if is_charge else _STATIC_CHARGES_OF)[name]
+        fields = self._fields(schema, sources, _TEXTS if is_charge else _STATIC_FIELDS)
+        if is_charge:
+            fields["amount"] = self._amounts(sources, as_text=True)
+        else:
+            fields |= {one: self._amounts(sources, as_text=True, names=(one,)) for one in _AMOUNTS[1:]}
+        table = self._contract.lifecycles.get("Charge" if is_charge else "StaticCharge")
+        if table is not None:
+            fields["status"] = {"enum": list(table.states)}
+            if name in (_CHARGE, _STATIC):
+                fields["status"] = {"const": table.initial}
+        if name == _CHARGE:
+            fields |= {"confirmedAt": _NULL, "staticChargeId": _NULL}
+        if name == _STATIC:
+            fields["slots"] = {"const": 0}
+        added, is_always = self._added(operation, schema, sources)
+        required = [*schema["required"], *(added if is_always else ())]
+        declared = {**schema["properties"], **added}
+        return {**_with({**schema, "properties": declared}, fields), "required": required}
+
+    def _added(self, operation: Operation, schema: Schema, sources: Sequence[str]) -> tuple[dict[str, Schema], bool]:
+        """The fields that the document adds to the request and to the response, and whether each resource has them."""
+        creators = [self._contract.operations[one] for one in sources if one in self._contract.operations]
+        is_charge = operation.operation_id in _CHARGES_OF
+        echoing = [one for one in creators if (one.operation_id == _CHARGE) == is_charge]
+        added: dict[str, Schema] = {}
+        for name in dict.fromkeys(name for one in echoing for name in one.echoed):
+            if name not in schema["properties"]:
+                known = [self._request(one, name) for one in echoing if name in one.echoed]
+                added[name] = {"anyOf": [_UNDECIDED if one is None else one for one in known]}
+        # A payment of a Static Charge is a Charge without them.
+        return added, not is_charge or all(one.operation_id == _CHARGE for one in creators)
+
+    def _fields(self, schema: Schema, sources: Sequence[str], kinds: Mapping[str, Schema]) -> dict[str, Schema]:
+        return {name: self._field(name, sources, schema, kinds) for name in kinds}
+
+    def _field(self, name: str, sources: Sequence[str], schema: Schema, kinds: Mapping[str, Schema]) -> Schema:
+        """What is known of a field that has the value of request fields of the same name."""
+        packaged = schema["properties"][name]
+        key = (name, sources, id(packaged), id(kinds))
+        if key not in self._known_fields:
+            self._known_fields[key] = self._find_field(name, sources, packaged, kinds)
+        return self._known_fields[key]
+
+    def _find_field(self, name: str, sources: Sequence[str], packaged: Schema, kinds: Mapping[str, Schema]) -> Schema:
+        known: list[Schema] = []
+        for source in sources:
+            operation = self._contract.operations.get(source)
+            if operation is None or operation.body is None:
+                continue
+            is_declared = name in operation.body.properties
+            if not is_declared and source == _CHANGE:
+                continue
+            request = self._request(operation, name, with_absent=True) if is_declared else _NULL
+            facts = [kinds[name], *([] if request is None else [request])]
+            if request is None or not self._is_widened(source, name, request):
+                facts.append(packaged)
+            known.append({"allOf": facts})
+        return {"anyOf": known} if known else packaged
+
+    def _is_widened(self, source: str, name: str, request: Schema) -> bool:
+        """Whether a request field allows more than that of the packaged document; not where another `pattern` or
+        `format` has to decide it, which is left to the trial."""
+        packaged = self._packaged.operations[source].body
+        if packaged is None or name not in packaged.properties:
+            return False
+        left = {"pattern", "format"}
+        own = [key for part in parts(request) for key in part]
+        if left & set(own) and "maxLength" not in own:
+            left |= {"minLength", "maxLength"}
+        (field, *_) = properties(packaged.rule.schema)[name]
+        compared = {key: value for key, value in field.items() if key not in left}
+        return self._inclusion.narrower(compared, (request, _STATIC_FIELDS[name]), "") is not None
+
+    def _request(self, operation: Operation, name: str, *, with_absent: bool = False) -> Schema | None:
+        """A request field as a schema, and null where it may be left out. None if a branch of the body declares it, or
+        a value stands for another one (`x-absent`), unless `with_absent`."""
+        body = operation.body
+        if body is None or (name in body.absent and not with_absent):
+            return None
+        whole = [part for part in parts(body.rule.schema, branches=("allOf",)) if name in part.get("properties", {})]
+        if not whole:
+            return None
+        schema: Schema = {"allOf": [part["properties"][name] for part in whole]}
+        is_given = operation.operation_id == _CHANGE or always_there(body.rule.schema, name)
+        if name in body.defaults:
+            return {"anyOf": [schema, {"const": body.defaults[name]}]}
+        return schema if is_given else {"anyOf": [schema, _NULL]}
+
+    def _amounts(self, sources: Sequence[str], *, as_text: bool, names: Sequence[str] = _AMOUNTS) -> Schema:
+        """The amounts among `_TRIED` and the bounds of the document that requests allow."""
+        key = (sources, as_text, names)
+        if key not in self._known_amounts:
+            self._known_amounts[key] = self._find_amounts(sources, as_text=as_text, names=names)
+        return self._known_amounts[key]
+
+    def _find_amounts(self, sources: Sequence[str], *, as_text: bool, names: Sequence[str]) -> Schema:
+        sent: dict[int, None] = {}
+        for source in sources:
+            operation = self._contract.operations.get(source)
+            for name in names if operation is not None and operation.body is not None else ():
+                assert operation is not None
+                request = self._request(operation, name)
+                if request is None:
+                    continue
+                validator = LateValidator({**request})
+                for one in (*_TRIED, *_bounds(request)):
+                    if validator.is_valid(str(one)) or validator.is_valid(one):
+                        sent[one] = None
+        return {"enum": [str(one) if as_text else one for one in sent]}
+
+    def _most_rows(self, operation: Operation) -> int | None:
+        """The largest page that a request may ask for; None without a limit."""
+        limit = next((one for one in operation.parameters if one.key == "limit"), None)
+        if limit is None:
+            return None
+        most: list[int] = []
+        for part in parts(limit.rule.schema, branches=("allOf",)):
+            named = part.get("enum", [part["const"]] if "const" in part else ())
+            most += [max((one for one in named if type(one) is int), default=0)] if named else []
+            most += [int(part["maximum"])] if "maximum" in part else []
+            most += [ceil(part["exclusiveMaximum"]) - 1] if "exclusiveMaximum" in part else []
+        return min(most, default=None)
+
+    def _of_wallet(self, schema: Schema) -> Schema:
+        """What is known of the answers to a payer's wallet."""
+        sources = _ALL[1:]
+        bounds = {
+            field: self._amounts(sources, as_text=False, names=(name,))
+            for field, name in (("minSendable", "minAmount"), ("maxSendable", "maxAmount"))
+        }
+        branches: list[Schema] = []
+        for branch in schema.get("oneOf", [schema]):
+            action = branch.get("properties", {}).get("successAction")
+            fields = {**bounds}
+            if action is not None:
+                static = {"properties": {"successMessage": action["properties"]["message"]}}
+                message = self._field("successMessage", sources, static, _SHOWN)
+                fields["successAction"] = _with(action, {"message": message})
+            branches.append(_with(branch, fields))
+        return {"oneOf": branches}
+
+
+def _with(schema: Schema, fields: Mapping[str, Schema]) -> Schema:
+    """An object's schema with other schemas for those of its properties that `fields` names."""
+    declared = schema.get("properties", {})
+    return {**schema, "properties": {**declared, **{one: fields[one] for one in fields if one in declared}}}
+
+
+def _with_data(schema: Schema, change: Callable[[Schema], Schema], most_rows: int | None) -> Schema:
+    """The schema of an envelope whose resource, or list of resources, is changed."""
+    data = schema["properties"]["data"]
+    if "items" in data:
+        data = {key: value for key, value in data.items() if key != "maxItems"} | {"items": change(data["items"])}
+        if most_rows is not None:
+            data["maxItems"] = most_rows
+    else:
+        data = change(data)
+    return _with(schema, {"data": data})
+
+
+def _reached(states: Iterable[str | None], rows: Iterable[LifecycleRow]) -> set[str]:
+    """These states, and those to which the rows lead from them."""
+    found: set[str | None] = {*states}
+    while more := {row.to for row in rows if row.source in found} - found:
+        found |= more
+    return {state for state in found if state is not None}
+
+
+def _closed(fields: Mapping[str, Schema]) -> Schema:
+    return {"type": "object", "additionalProperties": False, "required": list(fields), "properties": fields}
+
+
+def _kinds_of(kinds: Iterable[type[Problem]]) -> dict[str, Schema]:
+    documents = [kind("a text").to_document("req-1") for kind in kinds]
+    return {name: {"enum": [one[name] for one in documents]} for name in ("type", "title", "code")}
+
+
+def _bounds(schema: Any) -> Iterator[int]:
+    """The numbers that a schema has as bounds, and the values that it names."""
+    if isinstance(schema, Mapping):
+        for key, value in schema.items():
+            if key in ("minimum", "maximum") and isinstance(value, int):
+                yield value
+            elif key in ("enum", "const"):
+                named = value if isinstance(value, list) else [value]
+                yield from (int(one) for one in named if re.fullmatch("[0-9]{1,20}", str(one)))
+            else:
+                yield from _bounds(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _bounds(value)
+
+
+def _problem(found: Narrower) -> str:
+    shown = f" ({found.keyword} {quoted(found.value)})" if found.keyword else ""
+    return f"Leyden may send other values than this allows{shown}; {found.mend}"
