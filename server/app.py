@@ -26,8 +26,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from leyden.server.contract.paths import specificity
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import MethodNotAllowed, NotFound
-from leyden.server.http.body_limit import BodyLimitMiddleware
 from leyden.server.http.corrections import shown
+from leyden.server.http.limits.body_limit import BodyLimitMiddleware
 from leyden.server.http.pipeline import Authenticate, Handler, PathEndpoint, PipelineContext, send_problem
 from leyden.server.one_at_a_time import one_at_a_time
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts

@@ -218,11 +218,6 @@ def _check_headers(operation: Operation, handler: Handler, contract: Contract, s
                     if not any(map(validator.is_valid, _readings(sample, types))):
                         shown = quoted(sample)
                         raise contract_error(f"{at}/schema", f"does not allow what is sent, such as {shown}; allow it")
-                if constant is not None and not is_always:
-                    raise contract_error(
-                        f"{at}/schema/const",
-                        "a const is sent with every response, and this header is not; leave it out",
-                    )
                 if header.get("required") and not is_always:
                     raise contract_error(at, "is not in every response; take out required")
             elif constant is None:

@@ -69,7 +69,7 @@ def _table(options: argparse.Namespace) -> int:
 
     contract = load_contract(options.spec, overlays=options.overlay, known_as="charges.openapi.yaml")
     if options.spec is not None or options.overlay:
-        from leyden.world.trial_requests import try_contract
+        from leyden.world.trial.trial_requests import try_contract
 
         try_contract(contract, options.spec)
     if options.into is None:

@@ -26,8 +26,8 @@ from leyden.server.app import PublicPage
 from leyden.server.contract.types import Operation
 from leyden.server.errors import ContractError, InternalError, SemanticConflict, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
+from leyden.server.http.limits.request_budget import RequestBudget
 from leyden.server.http.pipeline import LONG_PAGE_TURN, send_problem
-from leyden.server.http.request_budget import RequestBudget
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.system.clock import elapsed_ns
 from leyden.server.system.work_slices import Turns, WorkSlices

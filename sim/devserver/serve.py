@@ -28,8 +28,8 @@ from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import Egress
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.gc_pause import gc_paused
+from leyden.server.http.limits.request_budget import RequestBudget
 from leyden.server.http.projects import check_key
-from leyden.server.http.request_budget import RequestBudget
 from leyden.server.printable import printable
 from leyden.server.store.store import Store
 from leyden.server.system.clock import ServerClock, random_id, random_key, random_seed, stopwatch
@@ -275,7 +275,7 @@ def _open_world(
     )
     if index == 0 and (options.spec is not None or options.overlay):
         # Imported here: the packaged document needs no trial.
-        from leyden.world.trial_requests import try_contract
+        from leyden.world.trial.trial_requests import try_contract
 
         try_contract(config.contract, options.spec)
     transport = HttpTransport.within(egress)

@@ -26,7 +26,7 @@ from leyden.world.config import WorldConfig, chosen_network, created_network, re
 from leyden.world.persistence.directory_checks import errors_of_directory
 from leyden.world.time.clock import LAST_MS
 from leyden.world.time.process_clock import checked_start, first_instant, process_clock, sync_to_process
-from leyden.world.trial_requests import try_contract
+from leyden.world.trial.trial_requests import try_contract
 from leyden.world.world import World
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from leyden.server.charges.wire_model import charge_resource
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import StorageUnavailable, Unauthorized
 from leyden.server.http.authentication import authenticate
-from leyden.server.http.body_limit import DRAIN_LIMIT_BYTES
+from leyden.server.http.limits.body_limit import DRAIN_LIMIT_BYTES
 from leyden.server.http.pipeline import BODY, JOURNAL_FACTS
 from leyden.server.http.request_parsing import headers_by_name
 from leyden.server.ports import Clock, EventJournal, RandomSource

@@ -36,7 +36,6 @@ from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.persistence.directory_checks import MEND
 from leyden.world.persistence.removed_rows import RemovedHeader, RemovedRows
 from leyden.world.persistence.world_state import WorldState
-from leyden.world.reserved_paths import DOCS_PATH, DOCUMENT_PATH
 from leyden.world.retention import Retention
 from leyden.world.time.clock import VirtualClock
 from leyden.world.time.timers import Hold
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from leyden.lightning.engine.engine import Engine
     from leyden.world.persistence.network_state import NetworkState
 
+DOCUMENT_PATH, DOCS_PATH = "/openapi.json", "/docs"  # of the service
 CONTROL_PATH = "/sandbox/v1"
 CONTROL_BODY_BYTES, CONTROL_KEY_HEADER = 65_536, b"apikey"  # as the control document has them
 

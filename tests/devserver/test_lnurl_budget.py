@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from leyden.server.http.request_budget import ALL_ADDRESSES, RequestBudget
+from leyden.server.http.limits.request_budget import ALL_ADDRESSES, RequestBudget
 from tests.support.served import Client, run_command, served_leyden
 
 STATIC = {"minAmount": "1000", "maxAmount": "9000", "description": "tips", "identifier": "tips@localhost"}

@@ -15,7 +15,7 @@ import pytest
 from leyden import Sandbox
 from leyden.devserver.control import copies
 from leyden.server.errors import Unauthorized
-from leyden.server.http.body_limit import BodyLimitMiddleware
+from leyden.server.http.limits.body_limit import BodyLimitMiddleware
 from leyden.server.http.pipeline import BODY, LONG_BODY_BYTES
 from leyden.world import stored_snapshots
 from leyden.world.world import World

@@ -256,7 +256,7 @@ NOT_AT_THE_START = (
     "leyden.server.contract.document.extensions", "leyden.server.contract.document.overlay",
     "leyden.server.contract.document.validate_document", "leyden.server.contract.examples", "leyden.server.docs",
     "leyden.server.system.group_commit", "leyden.server.system.http_client.session", "leyden.world.merged_openapi",
-    "leyden.world.snapshots.snapshots", "leyden.world.trial_requests",
+    "leyden.world.snapshots.snapshots", "leyden.world.trial.trial_requests",
 )  # fmt: skip
 FIRST_ANSWER = """
 import sys

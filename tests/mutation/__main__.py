@@ -34,7 +34,7 @@ _SURVIVED = (SURVIVED, NEVER_EXECUTED)
 MODEL = "sim/harness/model"
 # What a client or a receiver sees of the service.
 HARNESS = (
-    "server/http/body_limit.py",
+    "server/http/limits/body_limit.py",
     "server/http/pipeline.py",
     "server/http/request_parsing.py",
     "server/http/validation.py",

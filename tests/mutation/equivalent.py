@@ -20,7 +20,7 @@ _ISSUE = (
 
 # The module, the function, the original code and the mutated code, and why no answer and no callback can differ.
 EQUIVALENT: dict[tuple[str, str, str, str], str] = {
-    ("server/http/body_limit.py", "BodyLimitMiddleware.__call__", "self._app(scope, receive, send)",
+    ("server/http/limits/body_limit.py", "BodyLimitMiddleware.__call__", "self._app(scope, receive, send)",
      "self._app(receive, send)"): "what is no request, such as the start of the server",
     ("server/http/pipeline.py", "_send_events", '"more_body"', '"XXmore_bodyXX"'): _STREAM,
     ("server/http/pipeline.py", "_send_events", '"extensions"', '"EXTENSIONS"'): _STREAM,

@@ -22,10 +22,10 @@ from leyden.server.contract.load import default_spec, known_overlays, load_contr
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
 from leyden.server.store.store import Store
-from leyden.world import trial_requests
 from leyden.world.config import packaged_contract, world_config
 from leyden.world.loopback import LoopbackResponse, send_request
-from leyden.world.trial_requests import try_contract
+from leyden.world.trial import trial_requests
+from leyden.world.trial.trial_requests import try_contract
 from leyden.world.world import World
 from tests.support.deep import deep_or, sampled
 from tests.support.examples import DEEP_EXAMPLES

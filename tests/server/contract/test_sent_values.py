@@ -114,10 +114,6 @@ NARROWER: dict[str, tuple[Edit, str]] = {
     "a longer wait": (
         schema_of("headers", "RetryAfter", type="integer", maximum=60), "does not allow what is sent, such as '120'",
     ),
-    "a header that is not always sent": (
-        schema_of("headers", "IdempotentReplayed", type="string", const="true"),
-        "/headers/Idempotent-Replayed/schema/const: a const is sent with every response, and this header is not",
-    ),
     "a shorter message of success": (
         field(MESSAGE, maxLength=50),
         f"PayInvoice/properties/successAction/properties/message/maxLength: {OTHERS} (maxLength 50); write 144",

@@ -16,7 +16,7 @@ from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.paths import specificity
 from leyden.server.errors import ContractError
 from leyden.world.components import CONTROL_PATH
-from leyden.world.reserved_paths import RESERVED_SEGMENTS
+from leyden.world.trial.reserved_paths import RESERVED_SEGMENTS
 from tests.support.deep import sampled
 
 WALLET, CHARGE = "/v0/wallet", "/v0/charges/{id}"

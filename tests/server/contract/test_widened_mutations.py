@@ -19,7 +19,7 @@ from leyden.server.errors import ContractError
 from leyden.server.store.store import Store
 from leyden.world.config import world_config
 from leyden.world.loopback import send_request
-from leyden.world.trial_requests import try_contract
+from leyden.world.trial.trial_requests import try_contract
 from leyden.world.world import World
 from tests.server.contract.test_widened_spec import DOCUMENT
 from tests.support.deep import deep_or

@@ -29,7 +29,7 @@ from leyden.server.http.validation import read_parameter
 from leyden.server.store.store import Store
 from leyden.world.config import WorldConfig, packaged_contract
 from leyden.world.loopback import Header, send_request
-from leyden.world.reserved_paths import check_reserved
+from leyden.world.trial.reserved_paths import check_reserved
 from leyden.world.world import World
 
 _START_MS = 1_893_456_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from leyden.server.contract.json_pointer import child, contract_error
 from leyden.server.contract.types import Contract
+from leyden.world.components import DOCS_PATH, DOCUMENT_PATH
 
-DOCUMENT_PATH, DOCS_PATH = "/openapi.json", "/docs"
 # First segments: the control planes, the URLs of sandboxes, and the console
 RESERVED_SEGMENTS = ("sandbox", "sandboxes", "console")
 
