@@ -15,7 +15,7 @@ from leyden.world.world import World
 
 _ON_NETWORK = "its receiver on the network has not answered yet: it is waited for in real time"
 _NAMED = 3  # URLs that a note names, at most
-SHORTER_TIMEOUT = "a shorter callback timeout (--callback-timeout, or callback_timeout of Sandbox)"
+_SHORTER_TIMEOUT = ", or use a shorter callback timeout (--callback-timeout, or callback_timeout of Sandbox)"
 
 
 def attempt_note(world: World, row: DeliveryRow, number: int, attempts: Sequence[Attempt]) -> str:
@@ -48,6 +48,14 @@ def place_note(world: World, row: DeliveryRow) -> str:
     return (
         f"is due and waits until one of the {len(taken)} attempts in flight ends, the most at once: to {', '.join(to)}"
     )
+
+
+def shorter_timeout(world: World) -> str:
+    """The end of a mend: the option that ends the attempts in flight earlier; empty if it concerns none of them,
+    because all go to built-in receivers."""
+    outbox = world.service.outbox
+    rows = [row for row in map(outbox.delivery, outbox.in_flight.attempts) if row is not None]
+    return "" if all(is_built_in(row["url"]) for row in rows) else _SHORTER_TIMEOUT
 
 
 def is_behind(world: World, row: DeliveryRow) -> DeliveryRow | None:

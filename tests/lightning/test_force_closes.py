@@ -214,6 +214,21 @@ def test_a_preimage_that_a_node_does_not_take_in_time_is_claimed_on_the_chain(sa
     conserved(sandbox)
 
 
+def test_a_failure_that_never_came_back_is_replaced_by_that_of_the_node_that_closed(sandbox):
+    """BOLT 5: the offerer of an HTLC that "has timed out" on the chain fails the incoming one by itself. The failure of
+    the shop was never passed on: n1 was offline from before it until both channels were closed."""
+    _, held = pay(sandbox, outcome="hold")
+    sandbox.run("1m")
+    sandbox.network["n1"].offline()
+    held.cancel()
+    sandbox.run("20d")
+    [attempt] = held.row["attempts"]
+    assert (attempt["name"], attempt["source"], attempt["hop"]) == ("permanent_channel_failure", "ana", 0)
+    first, _ = htlcs_of(sandbox.world.payments)
+    assert attempt["reason"] == f"the channel to n1 was closed: its HTLC ran out at block {first['cltv_expiry']}"
+    conserved(sandbox)
+
+
 def test_force_closes_survive_a_restart_a_fork_and_a_rollback(tmp_path):
     graph = from_edges(EDGES, shop="shop")
     with Sandbox(seed=7, start=START, network=graph, conditions="ideal", data=tmp_path / "kept") as sandbox:

@@ -314,6 +314,10 @@ class Engine(Channels):
                 return True
             peer = names[policies.source[edge] if shard.settled else policies.target[edge]]
             self.force_close(edge ^ bool(shard.settled), f"an HTLC with {peer} was not resolved by block {latest}")
+            if not shard.settled and status != DROPPED:
+                # BOLT 5: who offered it takes it back when it has timed out, and fails the one before by itself.
+                shard.code, shard.reporter_hop = FailureCode.PERMANENT_CHANNEL_FAILURE, hop
+                shard.reason = f"the channel to {peer} was closed: its HTLC ran out at block {shard.expiries[hop]}"
         elif is_forward:
             self._drop(shard, hop, f"the channel to {names[policies.target[edge]]} was closed")
             return True

@@ -164,7 +164,7 @@ class ClnPayer(PayerModel):
         else:
             return []
         limits.release(flows)
-        chosen = reduced(limits, squashed(limits, flows), amount_msat, MAX_PARTS)
+        chosen = reduced(limits, squashed(limits, flows), amount_msat, MAX_PARTS - session.parts_in_flight)
         if chosen is None or sum(map(limits.fee_msat, chosen)) > session.fee_limit_msat - session.fees_msat:
             return []
         return [self.engine.policies.route(flow.edges, flow.msat) for flow in chosen]

@@ -25,7 +25,7 @@ from leyden.server.http.request import Request
 from leyden.server.printable import cut
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_iso, to_iso
-from leyden.world.attempt_notes import SHORTER_TIMEOUT, attempt_note, place_note
+from leyden.world.attempt_notes import attempt_note, place_note, shorter_timeout
 from leyden.world.concurrency.async_moves import hold_events
 from leyden.world.time.clock import LAST_MS
 from leyden.world.world import World
@@ -295,7 +295,7 @@ def _refusal(pointer: str, detail: str) -> SemanticConflict:
 def _delivery(row: DeliveryRow, world: World, *, bodies: bool = True) -> dict[str, Any]:
     resource = delivery_resource(row, world.service.outbox.signature if bodies else None)
     if waits := place_note(world, row):
-        resource["note"] = f"it {waits}: let the receivers answer, or use {SHORTER_TIMEOUT}"
+        resource["note"] = f"it {waits}: let the receivers answer{shorter_timeout(world)}"
     attempts = AttemptLog(row).attempts()
     for shown, attempt in zip(resource["attempts"], attempts, strict=True):
         hit = world.faults.hits.shown(row["id"], shown["number"])

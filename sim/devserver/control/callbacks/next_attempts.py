@@ -9,7 +9,7 @@ from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.timestamps import to_iso
-from leyden.world.attempt_notes import SHORTER_TIMEOUT, is_behind, place_note
+from leyden.world.attempt_notes import is_behind, place_note, shorter_timeout
 from leyden.world.world import World
 
 _DELAY = "delay"  # of the kinds of faults that hold attempts, the one that nothing releases before
@@ -60,7 +60,7 @@ def _end_of_one(world: World) -> str:
         delivery_id, number = keys[first]
         ways.append(f"{until_text(world, ends[first])}, when attempt {number} of delivery {delivery_id} ends")
     if len(ends) < len(in_flight):  # the receivers of the others are on the network
-        ways.append(f"let a receiver of theirs answer, and wait again, or use {SHORTER_TIMEOUT}")
+        ways.append(f"let a receiver of theirs answer, and wait again{shorter_timeout(world)}")
     return ", or ".join(ways)
 
 
