@@ -22,9 +22,9 @@ from leyden.callbacks.fault_kinds import (
     KINDS,
     RATE_LIMIT,
     WITHOUT,
-    FaultFieldRefused,
     FaultRow,
     FaultSpec,
+    check_sends,
     fault_resource,
     fits,
     is_spent,
@@ -121,13 +121,8 @@ class Faults:
     def add(self, spec: FaultSpec) -> FaultRow:
         """Store a fault and return its row. Raises `ValueError` for one that could never apply or change anything."""
         row = spec.row(uuid4_from(self._rng), self._clock.now(), self._known)
-        charge = None if spec.charge is None else self._charges.row(spec.charge)
-        if charge is not None and charge["callback_url"] is None:
-            raise FaultFieldRefused(
-                "this Charge has no callbackUrl, so no callback of it is sent: create it with a callbackUrl, or"
-                " leave out {}",
-                "charge",
-            )
+        if spec.charge is not None:
+            check_sends(self._contract, spec, self._charges.row(spec.charge))
         if spec.kind == "old_secret" and not any(self._earlier_secret(row["id"]) for row in self._projects.projects):
             raise ArgumentError(
                 "there is no earlier secret that could sign: rotate the webhook secret first (POST"

@@ -16,6 +16,7 @@ from leyden.callbacks.fault_kinds import CARRYING_KINDS, CONNECTION_HEADERS, DEL
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.callbacks.replies import Reply
+from leyden.errors import ApiError
 from leyden.sandbox.resources import Charge
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.timestamps import parse_iso, to_iso
@@ -913,3 +914,31 @@ def test_a_changed_message_whose_name_is_not_looked_up_in_time_is_no_hit() -> No
     note = "the look-up of the name shop.example had no answer within 5000 ms"
     sandbox.session.respond(delivery["id"], 1, error="timeout", note=note)
     assert [row["hits"] for row in sandbox.faults] == [0]
+
+
+@pytest.mark.parametrize("of", ["charge", "static", "child"])
+@pytest.mark.parametrize(
+    ("condition", "fits"),
+    [
+        ({"operation": "chargeUpdated"}, {"charge"}),
+        ({"operation": "chargePaid"}, {"static", "child"}),
+        ({"event": "charge.completed"}, {"charge", "static", "child"}),
+        ({"event": "charge.expired"}, {"charge"}),
+        ({"event": "charge.error"}, {"charge"}),
+    ],
+)
+def test_a_fault_of_a_callback_that_its_charge_never_sends_is_refused(
+    sandbox: Sandbox, of: str, condition: dict[str, str], fits: set[str]
+) -> None:
+    static = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="tips", callbackUrl=HOOK)
+    sandbox.wallet("ana").scan(static)
+    sandbox.run("1s")
+    one = {"charge": expiring(sandbox), "static": static, "child": static.charges[0]}[of]
+    body = {"kind": "drop", "chargeId": one.id, **condition}
+    if of in fits:
+        assert sandbox.ask("POST", "/sandbox/v1/faults", body)["hits"] == 0
+        return
+    with pytest.raises(ApiError, match=r"(sends|send) no callback with the .*: give .*, or leave out ") as refused:
+        sandbox.ask("POST", "/sandbox/v1/faults", body)
+    assert [error["pointer"] for error in refused.value.problem["errors"]] == [f"/{name}" for name in condition]
+    assert refused.value.status == 409

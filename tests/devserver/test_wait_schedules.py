@@ -140,3 +140,15 @@ def test_only_callbacks_of_the_awaited_payment_are_to_be_replayed(sandbox: Sandb
     note = noted(sandbox, {"chargeId": static.charges[1].id})
     assert "has answered 410" in note
     assert "replay those" not in note
+
+
+@pytest.mark.parametrize("first", [{"delay": "60s"}, {"delay": "400s"}, {"outcome": "incomplete", "delay": "60s"}])
+def test_of_several_open_payments_of_a_static_charge_the_first_that_completes_is_named(
+    sandbox: Sandbox, first: dict[str, str]
+) -> None:
+    static = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="tips", callbackUrl=HOOK)
+    sandbox.wallet("ana").scan(static, **first)
+    later = sandbox.wallet("bob").scan(static, delay="3s")
+    note = noted(sandbox, {"chargeId": static.id})
+    assert note.startswith(f"Charge {static.charges[1].id} is pending")
+    assert note.endswith(f":03.000Z, when payment {later.id} completes it")

@@ -21,6 +21,7 @@ from leyden.devserver.control.callbacks.dead_ends import (
 from leyden.devserver.control.callbacks.new_charges import creation_text
 from leyden.devserver.control.callbacks.next_attempts import now_text, of_delivery
 from leyden.devserver.control.callbacks.scheduled_payments import (
+    Decision,
     decision_of,
     earliest_ms,
     outlook_of,
@@ -94,7 +95,9 @@ async def _of_resource(world: World, wanted: Mapping[str, Any]) -> str:
         return unpaid_note(world, charge, wanted.get("event")) + _only_if(world, wanted, charge["callback_url"])
     initial = service.charges.lifecycle.table.initial
     filters = {"static_charge_id": charge_id, "status": initial}
-    child = await _open_charge(world, filters, wanted.get("event"), wanted)
+    child = await _first_paid(world, wanted, charge_id) or await _open_charge(
+        world, filters, wanted.get("event"), wanted
+    )
     unsendable = "" if child is None else _unsendable(world, wanted, child)
     if child is not None and not unsendable:
         return unpaid_note(world, child, wanted.get("event")) + _only_if(world, wanted, child["callback_url"])
@@ -230,6 +233,21 @@ def _pending_text(world: World, event: str | None) -> str:
 async def _first_payment(world: World, wanted: Mapping[str, Any]) -> tuple[int, str] | None:
     """The first payment that completes a Charge which sends a callback with this event then: the instant, and what
     lets it do so."""
+    found = await _first_completion(world, wanted)
+    return None if found is None else (found[1].at_ms, way_of(world, found[1], f"Charge {found[0]['id']}"))
+
+
+async def _first_paid(world: World, wanted: Mapping[str, Any], static_id: str) -> ChargeRow | None:
+    """The open payment of a Static Charge that is completed first by what is scheduled, if one is."""
+    found = await _first_completion(world, wanted, static_id)
+    return None if found is None else found[0]
+
+
+async def _first_completion(
+    world: World, wanted: Mapping[str, Any], static_id: str | None = None
+) -> tuple[ChargeRow, Decision] | None:
+    """The first Charge, or payment of this Static Charge, that a payment completes which is on its way, and which sends
+    a callback with the event of the wait then; with what decides it."""
     charges, slices = world.service.charges.charges, world.slices()
     event, initial, earliest = wanted.get("event"), world.service.charges.lifecycle.table.initial, dict[str, int]()
     for status in (HELD, _IN_FLIGHT):
@@ -239,7 +257,7 @@ async def _first_payment(world: World, wanted: Mapping[str, Any]) -> tuple[int, 
                 charge = charges.first("payment_hash", row["payment_hash"])
                 if charge is None or charge["status"] != initial or charge["callback_url"] is None:
                     continue
-                if not _may_match(world, wanted, charge):
+                if static_id not in (None, charge["static_charge_id"]) or not _may_match(world, wanted, charge):
                     continue
                 at_ms = None if charge["id"] in earliest else earliest_ms(world, charge)
                 if at_ms is not None and ways_of(world, maker_of(charge), event, "yes", "", ""):
@@ -247,14 +265,14 @@ async def _first_payment(world: World, wanted: Mapping[str, Any]) -> tuple[int, 
             after = rows[-1].doc_id
             if slices.is_over():
                 await slices.pause()
-    found: tuple[int, str] | None = None
+    found: tuple[ChargeRow, Decision] | None = None
     for charge_id, at_ms in sorted(earliest.items(), key=lambda item: item[1]):
-        if found is not None and found[0] <= at_ms:
+        if found is not None and found[1].at_ms <= at_ms:
             break
         charge = charges.row(charge_id)
         decision = None if charge is None or charge["status"] != initial else decision_of(world, charge)
-        if decision is not None and (found is None or decision.at_ms < found[0]):
-            found = decision.at_ms, way_of(world, decision, f"Charge {charge_id}")
+        if charge is not None and decision is not None and (found is None or decision.at_ms < found[1].at_ms):
+            found = charge, decision
         if slices.is_over():
             await slices.pause()
     return found
