@@ -9,6 +9,8 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import GraphError
+from leyden.lightning.routing.payer_names import PAYER_NAMES
+from leyden.lightning.topology.graph import from_edges
 from leyden.sandbox.resources import Payment
 
 NETWORKS = ("star:6", "line:4", "hub:8", "scale-free:20", "scale-free:30")
@@ -111,3 +113,23 @@ def test_the_amount_that_a_refused_rebalance_advises_can_be_moved(conditions: st
                 assert "open " in text
                 found["open"] += 1
     assert found["open"] if "parallel" in conditions else found["larger"] and found["smaller"]
+
+
+@pytest.mark.parametrize("payer", PAYER_NAMES)
+def test_nobody_is_told_to_pay_later_what_no_channel_ever_carries(payer: str) -> None:
+    """Neither because of a node that is offline and on no way, nor because failures will be forgotten."""
+    edges = [
+        {"a": "ana", "b": "a", "capacity_sat": 900_000, "a_balance_sat": 800_000},
+        {"a": "a", "b": "shop", "capacity_sat": 100_000, "a_balance_sat": 50_000},
+        {"a": "a", "b": "leaf", "capacity_sat": 900_000},
+    ]
+    network = from_edges(edges, shop="shop")
+    with Sandbox(seed=7, network=network, conditions=f"ideal,payer={payer}") as sandbox:
+        sandbox.network["leaf"].offline()
+        for sat in (300_000, 200_000, 95_000, 300_000):
+            charge = sandbox.charges.create(amount=str(sat * 1_000), description="tea", expiresIn=86_400)
+            payment = sandbox.wallet("ana").pay(charge)
+            sandbox.run("3m")
+            assert payment.outcome == "NO_ROUTE"
+            assert "pay later" not in payment.reason, payment.reason
+            assert "pay less" in payment.reason, payment.reason

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from leyden.arguments import ALL_MSAT
@@ -176,7 +176,7 @@ class FailureReasons:
         mend = (
             self._mend(session, amount_msat, self._parts(session, amount_msat))
             if is_lack
-            else "pay later, when what failed is over"
+            else self._when_over(session, amount_msat)
         )
         if session.attempt_count >= session.max_attempts:
             return f"the payer makes {session.max_attempts} attempts at most, and none is left: {mend}"
@@ -206,11 +206,25 @@ class FailureReasons:
             return "pay later, when other payments have moved liquidity"
         if any(shard.owner is not session for shard in engine.shards.values()):
             return "pay later, when the HTLCs in flight have ended"
-        if self._some_come_back(session):
+        amounts = [session.amount_msat] if parts == 1 else [part_msat] * parts
+        if self._some_come_back(session) and self._arrives_later(session, amounts, all_online=True):
             return "pay later, when nodes that are offline are back"
-        if self._trials.succeeds(session, part_msat, parts, forgetting=True):
+        if self._arrives_later(session, amounts):
             return "pay later, when the payer's node has forgotten its failures"
         return None
+
+    def _arrives_later(self, session: PayingSession, amounts: Sequence[int], *, all_online: bool = False) -> bool:
+        model = self._model()
+        halves = model is None or model.halves
+        return self._trials.succeeds_later(session, amounts, halves=halves, all_online=all_online)
+
+    def _when_over(self, session: PayingSession, amount_msat: int) -> str:
+        """What to do after failures that are no lack of liquidity."""
+        parts = self._parts(session, amount_msat)
+        amounts = [session.amount_msat] if parts == 1 else [amount_msat] * parts
+        if self._arrives_later(session, amounts, all_online=True):
+            return "pay later, when what failed is over"
+        return self._trials.other_amount(session, amount_msat, parts) or _open(session, amount_msat)
 
     def _some_come_back(self, session: PayingSession) -> bool:
         """Whether a node or a channel is offline now and will be back by itself."""

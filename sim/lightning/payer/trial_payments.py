@@ -113,10 +113,23 @@ class TrialPayments:
         minima = sorted({one for one in self._engine.policies.htlc_min_msat if one > amount_msat})[:_MINIMA]
         return chain(minima, (amount_msat * factor for factor in _MORE))
 
-    def succeeds(self, session: Session, part_msat: int, parts: int = 1, *, forgetting: bool = False) -> bool:
-        """Whether parts of this amount would arrive: with `forgetting` if the payer had learned nothing."""
+    def succeeds(self, session: Session, part_msat: int, parts: int = 1) -> bool:
+        """Whether parts of this amount would arrive."""
         self._renew()
-        return self._delivers(session, [part_msat] * parts, forgetting=forgetting)
+        return self._delivers(session, [part_msat] * parts)
+
+    def succeeds_later(self, session: Session, amounts: Sequence[int], *, halves: bool, all_online: bool) -> bool:
+        """Whether a payment of these amounts would arrive if the payer had learned nothing, and with `all_online` if
+        every node were online. With `halves` the payer splits an amount without a route."""
+        self._renew()
+        engine, conditions = self._engine, self._engine.conditions
+        was_up, outage = conditions.always_up, engine.outage
+        if all_online:
+            conditions.always_up, engine.outage = True, None
+        try:
+            return self._delivers(session, amounts, forgetting=True, halves=halves)
+        finally:
+            conditions.always_up, engine.outage = was_up, outage
 
     def chosen(self, session: Session, amount_msat: int, *, any_fee: bool = False) -> list[Route]:
         """The routes that the payer finds for an amount, whatever their channels have: with `any_fee` if it had no
@@ -136,10 +149,21 @@ class TrialPayments:
             return 0
         return min(policies.htlc_max_msat[edge], max(0, engine.spendable_msat(edge)))
 
-    def _delivers(self, session: Session, amounts: Sequence[int], *, forgetting: bool = False) -> bool:
+    def _delivers(
+        self, session: Session, amounts: Sequence[int], *, forgetting: bool = False, halves: bool = False
+    ) -> bool:
         locked: dict[int, int] = {}
-        with self._probe(session, sum(amounts), forgetting=forgetting) as (_, routes, learn):
-            return all(self._delivered(amount, locked, routes, learn) for amount in amounts)
+        waiting, count = [*amounts], len(amounts)
+        with self._probe(session, sum(amounts), forgetting=forgetting) as (probe, routes, learn):
+            while waiting:
+                amount = waiting.pop()
+                if self._delivered(amount, locked, routes, learn):
+                    continue
+                half, count = amount // 2, count + 1
+                if not halves or half < probe.min_shard_msat or count > probe.max_parts:
+                    return False
+                waiting += [amount - half, half]
+        return True
 
     @contextmanager
     def _probe(self, session: Session, total_msat: int, *, forgetting: bool) -> Iterator[tuple[Session, _Find, _Learn]]:

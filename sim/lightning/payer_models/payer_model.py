@@ -30,6 +30,7 @@ class Session(Protocol):
     parts_in_flight: int
     fee_limit_msat: int
     max_parts: int
+    min_shard_msat: int
     policy_retries: frozenset[int]
 
 
