@@ -51,6 +51,17 @@ def attempts(sandbox: Sandbox) -> list[dict[str, Any]]:
     return found
 
 
+def first_failed_attempt(sandbox: Sandbox, url: str, receiver: str) -> dict[str, Any]:
+    """Pay a Charge over HTTP and wait until the attempt at its callback has failed; at most 20 s."""
+    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=receiver)
+    post(url, "/sandbox/v1/payments", {"request": charge.request})
+    until = time.monotonic() + 20
+    while not (failed := [one for one in attempts(sandbox) if one["error"]]) and time.monotonic() < until:
+        time.sleep(0.02)
+    [first] = failed
+    return first
+
+
 @pytest.mark.parametrize("mover", MOVERS)
 def test_a_receiver_that_moves_time_over_http_is_refused_while_a_move_waits_for_it(
     mover: str, leyden_server: LiveServer
@@ -125,12 +136,7 @@ def test_when_only_the_receiver_moves_time_its_attempt_says_why_it_timed_out(by:
             return 200
 
         with threaded(moving) as hook:
-            charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=hook.url)
-            post(url, "/sandbox/v1/payments", {"request": charge.request})
-            until = time.monotonic() + 20
-            while not (answered := [one for one in attempts(sandbox) if one["error"]]) and time.monotonic() < until:
-                time.sleep(0.02)
-    [first] = answered
+            first = first_failed_attempt(sandbox, url, hook.url)
     assert first["error"] == "timeout"
     assert first["note"].startswith("no complete answer within 300 ms; a move of time waited for this answer")
     assert first["note"].endswith("if the receiver asked for that move, it must answer first")
@@ -152,12 +158,8 @@ def test_when_the_receiver_copies_the_sandbox_its_attempt_says_why_it_timed_out(
             return 200
 
         with threaded(copying) as hook:
-            charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=hook.url)
-            post(url, "/sandbox/v1/payments", {"request": charge.request})
-            until = time.monotonic() + 20
-            while not (answered := [one for one in attempts(sandbox) if one["error"]]) and time.monotonic() < until:
-                time.sleep(0.02)
-    assert answered[0]["note"] == (
+            first = first_failed_attempt(sandbox, url, hook.url)
+    assert first["note"] == (
         "no complete answer within 300 ms; a copy or a script of the sandbox waited for this answer meanwhile: if the"
         " receiver asked for it, it must answer first"
     )
