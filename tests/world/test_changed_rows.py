@@ -16,10 +16,10 @@ from leyden.errors import ForkError
 from leyden.lightning.payer.payment_scripts import OUTCOMES
 from leyden.world.snapshots.snapshot_schema import SNAPSHOT_SCHEMA
 from tests.support.deep import deep_or, sampled
+from tests.support.edited_values import DELETE, edited
 from tests.support.exercise import check_response, rich_snapshot, use_by_every_operation
 
 SAVED = {network: rich_snapshot(network) for network in ("direct", "line:4")}
-DELETED = object()
 # The place of an attempt whose message a fault has changed.
 SENT = next(place for place, (_, row) in enumerate(SAVED["direct"]["tables"]["fault_hits"]["rows"]) if row["sent"])
 
@@ -33,11 +33,7 @@ def changed(network: str, path: str, value: Any) -> dict[str, Any]:
         container = container[int(step) if isinstance(container, list) else step]
         if isinstance(container, dict) and "rows" in container and step in snapshot["tables"]:
             container = [row for _, row in container["rows"]]
-    key: Any = int(last) if isinstance(container, list) else last
-    if value is DELETED:
-        del container[key]
-    else:
-        container[key] = value
+    edited(container, f"/{last}", value)
     return snapshot
 
 
@@ -126,7 +122,7 @@ def test_a_row_that_does_not_fit_is_refused_with_its_table_and_field(
 @pytest.mark.parametrize(
     ("network", "path", "value", "words"),
     [
-        ("direct", "streams/ids", DELETED, "random stream ids"),
+        ("direct", "streams/ids", DELETE, "random stream ids"),
         ("direct", "streams/ids", 5, "random stream ids"),
         ("direct", "streams/preimages", 1, "random stream preimages"),
         ("direct", "config/project", "other", "config/project"),
@@ -141,7 +137,7 @@ def test_a_row_that_does_not_fit_is_refused_with_its_table_and_field(
         ("direct", "label", "\ud800", "/label"),
         ("direct", "tables/charges/rows/0/1/other", 1, "other"),
         ("direct", "tables/payments/rows/0/1/attempts/0/route", [], "fee_msat"),
-        ("line:4", "tables/payments/rows/0/1/attempts/0/fee_msat", DELETED, "fee_msat"),
+        ("line:4", "tables/payments/rows/0/1/attempts/0/fee_msat", DELETE, "fee_msat"),
         ("line:4", "tables/payments/rows/0/1/attempts/0/hops/0/3", 10**30, "hops/0/3"),
         ("line:4", "tables/payments/rows/0/1/attempts/0/hops", [], "hops"),
         ("line:4", "network/balance/0", -1, "network/balance"),
@@ -175,14 +171,7 @@ def test_a_row_that_does_not_fit_is_refused_with_its_table_and_field(
 )
 def test_a_part_that_does_not_fit_is_refused_with_its_place(network: str, path: str, value: Any, words: str) -> None:
     snapshot = deepcopy(SAVED[network])
-    container: Any = snapshot
-    *steps, last = path.split("/")
-    for step in steps:
-        container = container[int(step) if isinstance(container, list) else step]
-    if value is DELETED:
-        del container[last]
-    else:
-        container[int(last) if isinstance(container, list) else last] = value
+    edited(snapshot, f"/{path}", value)
     with pytest.raises(ForkError, match="is no saved sandbox") as refused:
         Sandbox.from_snapshot(snapshot)
     assert words in str(refused.value)
@@ -320,15 +309,15 @@ def test_a_field_that_only_rows_of_another_state_have_is_refused_or_works() -> N
 @pytest.mark.parametrize("network", SAVED)
 @pytest.mark.parametrize(
     "value",
-    sampled({"deleted": DELETED, "null": None, "list": [], "object": {}, "-1": -1, "text": "x"}, 2),
+    sampled({"deleted": DELETE, "null": None, "list": [], "object": {}, "-1": -1, "text": "x"}, 2),
 )
 def test_a_journal_with_other_facts_can_be_shown(network: str, value: Any) -> None:
     snapshot = deepcopy(SAVED[network])
     for entry in snapshot["journal"]["entries"]:
         names = ("status", "resource", "trigger", "refuse", "delivery", "fault", "attempt", "realTime")
-        for name in names if value is not DELETED else sorted(entry[4]):
+        for name in names if value is not DELETE else sorted(entry[4]):
             entry[4][name] = [value]
-            if value is DELETED:
+            if value is DELETE:
                 del entry[4][name]
             elif name in names:
                 entry[4][name] = value if name != "realTime" else [value]

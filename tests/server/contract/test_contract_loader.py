@@ -15,10 +15,10 @@ from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
+from tests.support.edited_values import DELETE, edited
 from tests.support.examples import examples
 from tests.support.small_spec import SMALL, small
 
-DELETE = object()
 ORDERS = "/paths/~1v0~1orders/post"
 ORDER = "/paths/~1v0~1orders~1{id}"
 PAY = "/paths/~1pay~1{id}/get"
@@ -26,26 +26,6 @@ CALLBACK = ORDERS + "/callbacks/orderUpdated/{$request.body#~1hookUrl}"
 NEW_ORDER = "/components/schemas/NewOrder/properties"
 ROWS = "/components/schemas/Order/properties/status/x-lifecycle"
 JSON_BODY = "/content/application~1json"
-
-
-def edited(document: Any, pointer: str, value: Any) -> Any:
-    """Put `value` at the pointer; `-` at its end appends, `DELETE` removes."""
-    *above, last = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
-    holder = document
-    for token in above:
-        holder = holder[int(token) if isinstance(holder, list) else token]
-    if isinstance(holder, list):
-        if last == "-":
-            holder.append(value)
-        elif value is DELETE:
-            del holder[int(last)]
-        else:
-            holder[int(last)] = value
-    elif value is DELETE:
-        del holder[last]
-    else:
-        holder[last] = value
-    return document
 
 
 @pytest.fixture(scope="module")

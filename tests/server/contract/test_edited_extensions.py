@@ -11,14 +11,13 @@ import pytest
 from leyden.__main__ import main
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec
+from tests.support.edited_values import DELETE, edited
 
 Document = dict[str, Any]
 DELIVERY = "/paths/~1v0~1charges/post/callbacks/chargeUpdated/{$request.body#~1callbackUrl}/x-delivery"
 CHARGE = "/components/schemas/Charge/properties/status/x-lifecycle"
 STATIC = "/components/schemas/StaticCharge/properties/status/x-lifecycle"
 PAYERS = [{"amount": "1000"}, {"amount": "2000", "delay": "1s"}]
-LEFT_OUT = object()
-
 REFUSALS: list[tuple[str, Any, str, str]] = [
     # what is changed, its new value, the place that is named, and a part of what follows
     ("/x-payers/1/delay", "-2s", "/x-payers/1/delay", "expected: A duration"),
@@ -42,7 +41,7 @@ REFUSALS: list[tuple[str, Any, str, str]] = [
     (f"{DELIVERY}/retryAfterTimes", 1e308, f"{DELIVERY}/retryAfterTimes", "greater than the maximum of 1000"),
     (f"{DELIVERY}/inFlight", -1, f"{DELIVERY}/inFlight", "less than the minimum of 1"),
     (f"{DELIVERY}/inFlight", "8", f"{DELIVERY}/inFlight", 'not of type "integer"'),
-    (f"{DELIVERY}/form", LEFT_OUT, DELIVERY, '"form" is a required property'),
+    (f"{DELIVERY}/form", DELETE, DELIVERY, '"form" is a required property'),
     (f"{DELIVERY}/nonsense", 1, DELIVERY, "'nonsense' was unexpected"),
     (f"{DELIVERY}/events/completed", "charge.done", f"{DELIVERY}/events", "an event that this callback cannot name"),
     (f"{CHARGE}/1/when", "before_expired", f"{CHARGE}/1/when", "has no function; did you mean 'before_expiry'?"),
@@ -50,7 +49,7 @@ REFUSALS: list[tuple[str, Any, str, str]] = [
     (f"{CHARGE}/3/effects/0", "take_slot", f"{CHARGE}/3/effects/0", "has no function; known here: cancel_invoice"),
     (f"{CHARGE}/3/to", "expire", f"{CHARGE}/3", "'expire' is not in the status enum; did you mean 'expired'?"),
     (f"{CHARGE}/3/trigger", 7, f"{CHARGE}/3/trigger", 'not of type "string"'),
-    (f"{CHARGE}/3/from", LEFT_OUT, f"{CHARGE}/3", "from is missing; every row has one"),
+    (f"{CHARGE}/3/from", DELETE, f"{CHARGE}/3", "from is missing; every row has one"),
     (f"{CHARGE}/1", None, f"{CHARGE}/1", "not valid under any"),
     (f"{STATIC}/1/when", "slots_free", f"{STATIC}/1/when", "has no function; did you mean 'slot_free'?"),
     ("/x-limits/bodyBytes", -1, "/x-limits/bodyBytes", "expected: The largest body, in bytes"),
@@ -62,14 +61,7 @@ def changed(pointer: str, value: Any) -> Document:
     """The packaged document with two payers, and `value` at a pointer into it."""
     document: Document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
     document["x-payers"] = [dict(payer) for payer in PAYERS]
-    holder: Any = document
-    *above, last = (token.replace("~1", "/") for token in pointer.split("/")[1:])
-    for token in above:
-        holder = holder[int(token) if isinstance(holder, list) else token]
-    if value is LEFT_OUT:
-        del holder[last]
-    else:
-        holder[int(last) if isinstance(holder, list) else last] = value
+    edited(document, pointer, value)
     return document
 
 
