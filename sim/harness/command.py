@@ -17,7 +17,7 @@ from leyden.errors import MissingExtra
 from leyden.extras import require
 from leyden.harness.constants import DEFAULT_SECONDS, EXPORT_FORMATS, PACKAGED_SPEC, REPORT_FORMATS
 from leyden.harness.engines.campaign import run_campaign, split
-from leyden.harness.engines.processes import run_in_processes
+from leyden.harness.engines.processes import available_cores, run_in_processes
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.reports.coverage import TITLES, item_name
 from leyden.harness.reports.exports import EXPORTS, PRINTED, ExportError
@@ -69,15 +69,16 @@ def fuzz(options: argparse.Namespace) -> int:
         _check_report(file, form)
     if options.cases is not None:
         _check_directory(Path(options.cases))
-    if options.target is not None and (options.workers > 1 or options.cluster):
+    if options.target is not None and ((options.workers or 1) > 1 or options.cluster):
         raise HarnessError("several processes cannot share one served sandbox: leave --workers and --cluster out")
+    progress = Progress(config)
     if options.cluster:
-        report = _run_on_cluster(config, options.workers, options.cluster)
-    elif options.workers > 1:
-        report = run_in_processes(split(config, options.workers))
+        report = _run_on_cluster(config, options.workers or 1, options.cluster)
+    elif len(parts := split(config, options.workers or _default_workers(options, config))) > 1:
+        report = run_in_processes(parts, progress.show)
     else:
-        report = run_campaign(config, system_time_ms, Progress(config))
-    Progress(config).done(report)
+        report = run_campaign(config, system_time_ms, progress)
+    progress.done(report)
     for file, form in reports:
         _write(file, _rendered(report, file, form), is_private=form != "markdown")
     if options.format is not None and not reports:
@@ -214,6 +215,13 @@ def _replay_again(options: argparse.Namespace) -> str:
     return shlex.join(["leyden", "replay", *words])
 
 
+def _default_workers(options: argparse.Namespace, config: CampaignConfig) -> int:
+    """The number of processes of a campaign in process that a time or the obligations limit; one otherwise, because a
+    number of runs with a seed is the same everywhere."""
+    is_one = options.target is not None or config.examples is not None or set(config.engines) <= {"conformance"}
+    return 1 if is_one else available_cores()
+
+
 def _run_on_cluster(config: CampaignConfig, workers: int, address: str) -> CampaignReport:
     """Split the campaign over the processes of a Dask cluster, `workers` at least."""
     require("leyden fuzz --cluster", "distributed", "cluster")
@@ -252,14 +260,23 @@ class Progress:
     def __call__(self, report: CampaignReport) -> None:
         if self._live and system_time_ms() >= self._next_at:
             self._next_at = system_time_ms() + 200
-            print(f"\r\x1b[K{self._line(report)}", end="", file=sys.stderr, flush=True)
+            self._print(self._line(report))
+
+    def show(self, counts: Sequence[int]) -> None:
+        """Print the numbers of runs, steps and violations of several processes."""
+        if self._live:
+            runs, steps, violations = counts
+            self._print(f"seed {self._seed}: {runs} runs, {steps} steps, {violations or 'no'} violations")
+
+    def _print(self, line: str) -> None:
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
     def done(self, report: CampaignReport) -> None:
         """Print the final line."""
-        print(f"{chr(13) if self._live else ''}{self._line(report)}", file=sys.stderr)
+        print(f"{chr(13) + chr(27) + '[K' if self._live else ''}{self._line(report)}", file=sys.stderr)
 
     def _line(self, report: CampaignReport) -> str:
-        runs, steps = sum(report.coverage.runs.values()), sum(report.coverage.steps.values())
+        runs, steps, _ = report.counts()
         return f"seed {self._seed}: {runs} runs, {steps} steps, {report.totals()}"
 
 

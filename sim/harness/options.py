@@ -36,8 +36,9 @@ def _describe_fuzz(fuzz: argparse.ArgumentParser) -> None:
         help=f"engines, separated by commas: {', '.join(ENGINES)} (default: {','.join(DEFAULT_ENGINES)})",
     )  # fmt: skip
     fuzz.add_argument(
-        "--workers", type=_count, default=1, help="the number of processes, each with its own seeds (default: 1)"
-    )
+        "--workers", type=_count,
+        help="the number of processes, each with its own seeds (default: one for each core; 1 with URL or --examples)",
+    )  # fmt: skip
     fuzz.add_argument(
         "--cluster", metavar="ADDRESS", help="the scheduler of a Dask cluster that runs the engines (extra `cluster`)"
     )
@@ -52,7 +53,7 @@ def _describe_conformance(conformance: argparse.ArgumentParser) -> None:
         help="also ask every obligation that is derived from the documents; this takes several minutes",
     )  # fmt: skip
     conformance.set_defaults(
-        run=_run("fuzz"), engines=("conformance",), seed=0, seconds=None, examples=None, workers=1, cluster=None,
+        run=_run("fuzz"), engines=("conformance",), seed=0, seconds=None, examples=None, workers=None, cluster=None,
         keep_going=True,
     )  # fmt: skip
 

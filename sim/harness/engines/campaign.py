@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -36,9 +36,7 @@ def run_campaign(
     campaign before an engine had done its runs. Raises `MissingExtra` if an engine needs a package that is not
     installed, and `TargetError` if no run was possible.
     """
-    for name, package in _PACKAGES.items():
-        if name in config.engines:
-            require(f"leyden fuzz --engines {name}", package, "qa")
+    require_packages(config.engines)
     report = CampaignReport()
     at = now()
     ends_at = None if config.seconds is None else at + round(1_000 * config.seconds)
@@ -80,6 +78,13 @@ def run_campaign(
                 report.incomplete = ended != ["obligations"] or not searches
             return report
     return report
+
+
+def require_packages(engines: Sequence[str]) -> None:
+    """Raise `MissingExtra` if an engine needs a package that is not installed."""
+    for name, package in _PACKAGES.items():
+        if name in engines:
+            require(f"leyden fuzz --engines {name}", package, "qa")
 
 
 def _add(report: CampaignReport, engine: str, result: CaseResult, target: Target) -> None:

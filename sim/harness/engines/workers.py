@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from _thread import interrupt_main
+from collections.abc import MutableSequence
 from multiprocessing import connection, parent_process
 from multiprocessing.synchronize import Event
 from threading import Lock, Thread
@@ -20,16 +21,19 @@ if TYPE_CHECKING:
     from leyden.harness.reports.results import CampaignReport
 
 INTERRUPTED = "it was interrupted"
+COUNTS = 3  # the numbers of runs, steps and violations of a process
 
 _lock = Lock()
 _progress = "not begun"
 _stop: Event
+_counts: MutableSequence[int]
 
 
-def begin(stop: Event) -> None:
-    """Watch `stop` and the parent, which tells nothing when another signal ended it."""
-    global _stop
-    _stop = stop
+def begin(stop: Event, counts: MutableSequence[int]) -> None:
+    """Watch `stop` and the parent, which tells nothing when another signal ended it. `counts` has `COUNTS` numbers for
+    each process."""
+    global _stop, _counts
+    _stop, _counts = stop, counts
     Thread(target=_end_when_told, daemon=True).start()
     Thread(target=_end_with_parent, daemon=True).start()
 
@@ -43,7 +47,12 @@ def run(part: CampaignConfig) -> CampaignReport:
         _set_progress("running")
         if _stop.is_set():
             raise KeyboardInterrupt
-        return run_campaign(part, system_time_ms)
+        first = COUNTS * part.part[0]
+
+        def note(report: CampaignReport) -> None:
+            _counts[first : first + COUNTS] = report.counts()
+
+        return run_campaign(part, system_time_ms, note)
     except KeyboardInterrupt:
         return CampaignReport(cut_short=INTERRUPTED, incomplete=True)
     finally:

@@ -62,6 +62,11 @@ class CampaignReport:
         for found in other.violations:
             self.add(found)
 
+    def counts(self) -> list[int]:
+        """The numbers of runs, steps and violations."""
+        coverage = self.coverage
+        return [sum(coverage.runs.values()), sum(coverage.steps.values()), len(self.violations)]
+
     def totals(self) -> str:
         """The numbers of coverage items and violations, in words."""
         reached, declared = self.coverage.counted()
