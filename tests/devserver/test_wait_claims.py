@@ -12,7 +12,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import LeydenError
-from tests.devserver.test_wait_mends import ACTIONS, HOOKS, NETWORK, WAIT, create, create_static
+from tests.devserver.test_wait_facts import ACTIONS, HOOKS, NETWORK, WAIT, create, create_static
 from tests.support.deep import deep_or
 
 EVENTS = [None, "charge.completed", "charge.expired", "charge.error"]
@@ -100,11 +100,6 @@ def check_deliveries(lists: Lists, wanted: dict[str, Any], note: str) -> None:
         assert found[2] == str(len(lists.of(found[1])) or "no"), note
     for delivery_id, status in re.findall(r"delivery (\S+) ended as (\w+) ", note):
         assert lists.row(delivery_id)["status"] == status, note
-    if (found := re.search(r"no (?:further )?callback of (?:Static )?Charge (\S+) is blocked", note)) is not None:
-        assert "further" in note or not lists.of(found[1], status="blocked"), note
-        assert "localhost" in str(lists.url_of[found[1]] or "localhost"), note
-    if wanted["status"] == "blocked" and "only if its URL" in note and about is not None:
-        assert ".localhost" not in str(lists.url_of[about]), note
 
 
 def check_attempts(lists: Lists, note: str) -> None:
@@ -127,11 +122,11 @@ def check_charges(lists: Lists, wanted: dict[str, Any], note: str) -> None:
     """What the note says of Charges."""
     if "no Charge is pending" in note:
         assert not lists.pending_charges, note
-    if found := re.search(r"and (?:the )?(\d+) (?:Charges? (?:is|are) pending|pending Charges? sends?)", note):
+    if found := re.search(r"and (\d+) Charges? (?:is|are) pending", note):
         assert int(found[1]) == len(lists.pending_charges), note
-    if "no payment of the Static Charge is open" in note:
+    if found := re.search(r"and (no|\d+) payments? of it (?:is|are) open", note):
         children = [one for one in lists.pending_charges if lists.static_of.get(one.id) == wanted["chargeId"]]
-        assert not children, note
+        assert found[1] == str(len(children) or "no"), note
 
 
 @pytest.mark.parametrize("seed", range(deep_or(bounded=30, full=400)))

@@ -111,6 +111,11 @@ class AutomaticPayments:
         return list(self._rules)
 
     @property
+    def count(self) -> int:
+        """The number of rules, those of the document included."""
+        return len(self._rules) + len(self._fixed)
+
+    @property
     def active(self) -> list[PayerRow]:
         """The rules among them that have not ended by their `count`."""
         return [row for row in self._rules if row["count"] is None or row["hits"] < row["count"]]

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leyden.callbacks.receivers import is_built_in
-from leyden.devserver.control.callbacks.unpaid_charges import events_of, maker_of, ways_of
+from leyden.devserver.control.callbacks.charge_events import events_of, maker_of, ways_of
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
 from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.server.callbacks.url_parts import url_parts
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
-from leyden.server.errors import ArgumentError
 from leyden.world.world import World
 
 ANY = "any"  # the state of a wait for deliveries in any state
 _GIVE_URL = "give it one for its further payments"
-_CONDITIONS = {
-    DELIVERED: "ends as delivered only if its URL answers with a 2xx status",
-    EXHAUSTED: "ends as exhausted only if all attempts that remain fail",
-    BLOCKED: "ends as blocked only if its URL leads to an address that is not allowed",
-    STOPPED: "ends as stopped only if its URL answers 410",
-    PENDING: "is pending only until its URL answers with a 2xx status",
+_MEANINGS = {
+    DELIVERED: "after a 2xx response",
+    EXHAUSTED: "when all attempts have failed",
+    BLOCKED: "when its address is not allowed or the document refuses its body",
+    STOPPED: "when its URL answers 410, to it or to an earlier callback",
+    PENDING: "while attempts remain",
 }
 _CREATION = "(creation)"  # of a lifecycle row
 
@@ -60,8 +57,8 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
     if is_open:  # its end sends the one callback that is left
         count = len(rows) - len(ended) + 1
         return f"a Charge sends one callback, when it ends: wait for a count of {count}"
-    if ended:
-        return of_ended(world, ended[-1], status)
+    if ended and len(rows) >= wanted["count"]:
+        return f"{of_ended(world, ended[-1])}{meaning_of(status)}"
     start = f"the Charge is {charge['status']} and sends no {_more(of_charge)}"
     if rows:
         return f"{start}: wait for a count of {len(rows)}"
@@ -93,39 +90,20 @@ def _more(rows: Sequence[Mapping[str, Any]]) -> str:
     return "callback besides those that it has, retries and replays included" if is_pending else "more callbacks"
 
 
-def of_ended(world: World, row: DeliveryRow, status: str) -> str:
-    """How a delivery ended, and what can bring it to the awaited status."""
+def of_ended(world: World, row: DeliveryRow) -> str:
+    """How a delivery ended, and what sends it again."""
     start = f"delivery {row['id']} ended as {row['status']} and is not sent again"
     if row["status"] == BLOCKED:
         return f"{start}: {AttemptLog(row).attempts()[-1].note}"  # which says what would allow it
-    if never := never_blocked(world, row["url"], status):
-        return f"{start}, and never blocked, because {never}: wait for another Charge"
     if not world.service.outbox.has_rule(row):
         return f"{start}, because its callback is not in the spec: wait for another Charge"
-    return f"{start}: replay it to try again{condition_of(status)}"
+    return f"{start}: replay it to try again"
 
 
-def never_blocked(world: World, url: str, status: str) -> str:
-    """Why no attempt to send to this URL ends in the awaited status, if that is `blocked`; empty if one may."""
-    if status != BLOCKED:
-        return ""
-    if is_built_in(url):
-        return "only an address that is not allowed is, and its URL is a built-in receiver"
-    try:
-        parts = url_parts(url)
-        host = parts.host.rstrip(".")
-        is_known = host == "localhost" or parts.address() is not None
-    except ArgumentError:
-        return ""
-    if not is_known or world.transport.forbidden_note(url):
-        return ""  # the lookup of a name decides
-    return f"only an address that is not allowed is, and {host} is allowed"
-
-
-def condition_of(status: str) -> str:
-    """What has to be for a callback to be in this status; empty for any."""
-    condition = _CONDITIONS.get(status)
-    return f"; its callback {condition}" if condition else ""
+def meaning_of(status: str) -> str:
+    """When a delivery is in this status; empty for any."""
+    meaning = _MEANINGS.get(status)
+    return f"; a delivery is {status} {meaning}" if meaning else ""
 
 
 def _may_still_send(world: World, charge_id: str) -> bool:
@@ -166,10 +144,10 @@ def takes_payment(world: World, static: StaticChargeRow) -> bool:
     return lifecycle.decide(static, "invoice_requested", world.clock.now()).to is not None
 
 
-def changed_for_further(world: World, static: StaticChargeRow, change: str) -> str:
+def changed_for_further(world: World, static: StaticChargeRow, change: str = "") -> str:
     """The request that changes what holds for the further payments of a Static Charge, which may have no slot left."""
     if not takes_payment(world, static):
-        change += " and raise its allowedSlots, so that it takes another one"
+        change += f"{' and ' if change else ''}raise its allowedSlots, so that it takes another one"
     return f"{change} (PATCH /v0/static-charges/{static['id']})"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leyden.callbacks import faults
 from leyden.callbacks.fault_kinds import FaultRow
-from leyden.devserver.control.callbacks.unpaid_charges import never_comes, never_text, until_text
+from leyden.devserver.control.callbacks.charge_events import never_comes, never_text, until_text
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow

@@ -1,216 +1,239 @@
-"""Why a wait for deliveries ended without the number that it was asked for, and what brings the next one."""
+"""What a wait for deliveries says that ended without the number that it was asked for.
+
+A note has the states that are there, the instants that are set, and requests that this state allows and that may bring
+a match. What payers, customers, receivers and other clients will do is not foretold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop
 from typing import Any, cast
 
-from leyden.devserver.control.callbacks.customers import next_customer
+from leyden.devserver.control.callbacks.charge_events import (
+    events_of,
+    maker_of,
+    never_comes,
+    never_text,
+    until_text,
+    ways_of,
+)
 from leyden.devserver.control.callbacks.dead_ends import (
     ANY,
     changed_for_further,
-    condition_of,
     dead_end,
     has_ended,
-    never_blocked,
+    meaning_of,
     of_ended,
     takes_payment,
     without_url,
 )
-from leyden.devserver.control.callbacks.new_charges import creation_text
 from leyden.devserver.control.callbacks.next_attempts import now_text, of_delivery
-from leyden.devserver.control.callbacks.scheduled_payments import (
-    Decision,
-    decision_of,
-    earliest_ms,
-    outlook_of,
-    waiting_total,
-)
-from leyden.devserver.control.callbacks.unpaid_charges import (
-    expiry_text,
-    is_taken,
-    maker_of,
-    pay_text,
-    unpaid_note,
-    way_of,
-    ways_of,
-)
-from leyden.lightning.engine.htlc import HELD
+from leyden.lightning.engine.htlc import HELD, payment_of
+from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, PENDING, STOPPED
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import TIMER
-from leyden.server.charges.charges import TIMER as CHARGE_TIMER
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
+from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
-_IN_FLIGHT = "in_flight"  # of a payment
 _READ_AT_ONCE = 100
-_PAY_STATIC = "pay the Static Charge by its LNURL (POST /sandbox/v1/payments)"
-
-
-def _of_latest(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
-    """How the latest delivery ended, if in another state than the awaited one; otherwise empty."""
-    latest = world.service.outbox.rows.page(filters, limit=1)
-    if wanted["status"] in (PENDING, ANY) or not latest or latest[0]["status"] in (wanted["status"], PENDING):
-        return ""
-    ended = of_ended(world, cast(DeliveryRow, latest[0]), wanted["status"])
-    return f"{ended.removesuffix(_only_if(world, wanted))}; "  # the end of the note has it
+_NAMED = 3  # payments that a note names, at most
+_ACCEPTED, _OPEN = "ACCEPTED", "OPEN"  # states of invoices
+_PAY = "(POST /sandbox/v1/payments)"
+_FAIL = "(POST /sandbox/v1/charges/{}/fail)"
 
 
 async def wait_note(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
-    """The reason why a wait ended without enough deliveries: the state of the next delivery that could match, and what
-    to do next. `filters` are the fields of the rows about the Charge and the event."""
+    """Why a wait ended without enough deliveries: the next step of the pending one that may match, or the state of the
+    Charges; and what may bring a match. `filters` are the fields of the rows about the Charge and the event."""
     ended = dead_end(world, wanted)
     if ended is not None:
         return ended + _removed(world)
     # Pending deliveries bring a match only where they match not yet.
+    pending = None
     if wanted["status"] not in (PENDING, ANY):
         outbox = world.service.outbox
-        pending = await _next_pending(world, {**filters, "status": PENDING}, wanted["status"])
+        pending = await _next_pending(world, {**filters, "status": PENDING})
         if world.service.outbox is not outbox:
             return ""  # a reset: the caller says so
-        if pending is not None:
-            return of_delivery(world, pending, wanted["status"]) + _only_if(world, wanted, pending["url"])
-    due_ms = world.clock.next_due()
-    if due_ms is not None and due_ms <= world.clock.now():  # it may change all that follows: a payer pays, for example
-        return f"an event is due{now_text(world)}"
-    if wanted.get("chargeId") is not None:
-        return await _of_resource(world, wanted) + _removed(world)
-    note = await _of_any(world, wanted)
-    return _of_latest(world, wanted, filters) + note + _only_if(world, wanted) + _removed(world)
+    meaning = "" if wanted["status"] == DELIVERED else meaning_of(wanted["status"])
+    if pending is not None:
+        return of_delivery(world, pending, wanted["status"]) + meaning + _removed(world)
+    if wanted.get("chargeId") is None:
+        note = _latest(world, wanted, filters) + _of_any(world, wanted)
+    else:
+        note = _of_resource(world, wanted)
+    return note + _next_event(world, note) + meaning + _removed(world)
 
 
 def _removed(world: World) -> str:
     return world.removed.hint() if world.removed.counts()["deliveries"] else ""
 
 
-async def _of_resource(world: World, wanted: Mapping[str, Any]) -> str:
-    """What brings a callback of the Charge or Static Charge of the wait."""
-    service, charge_id = world.service, wanted["chargeId"]
+def _latest(world: World, wanted: Mapping[str, Any], filters: Mapping[str, Any]) -> str:
+    """How the latest delivery ended, if in another state than the awaited one; otherwise empty."""
+    latest = world.service.outbox.rows.page(filters, limit=1)
+    if wanted["status"] in (PENDING, ANY) or not latest or latest[0]["status"] in (wanted["status"], PENDING):
+        return ""
+    return f"{of_ended(world, cast(DeliveryRow, latest[0]))}; "
+
+
+def _next_event(world: World, note: str) -> str:
+    """The next event of the clock, unless the note has its instant, and the number of payers: they may change what the
+    note says."""
+    due_ms, payers = world.clock.next_due(), world.payers.count
+    text = ""
+    if due_ms is not None and due_ms <= world.clock.now():
+        text = f"; an event is due{now_text(world)}"
+    elif due_ms is not None and not never_comes(due_ms) and to_iso(due_ms) not in note:
+        text = f"; the next event of the clock is due at {to_iso(due_ms)}"
+    if payers:
+        text += f"; {payers} payer{' is' if payers == 1 else 's are'} set (GET /sandbox/v1/payers)"
+    return text
+
+
+# One resource
+
+
+def _of_resource(world: World, wanted: Mapping[str, Any]) -> str:
+    """The state of the Charge or Static Charge of the wait, and what may bring a callback of it."""
+    service, charge_id, event = world.service, wanted["chargeId"], wanted.get("event")
     charge = service.charges.charges.row(charge_id)
     if charge is not None:
-        if unsendable := _unsendable(world, wanted, charge):
-            return unsendable
-        return unpaid_note(world, charge, wanted.get("event")) + _only_if(world, wanted, charge["callback_url"])
-    initial = service.charges.lifecycle.table.initial
-    filters = {"static_charge_id": charge_id, "status": initial}
-    child = await _first_paid(world, wanted, charge_id) or await _open_charge(
-        world, filters, wanted.get("event"), wanted
-    )
-    unsendable = "" if child is None else _unsendable(world, wanted, child)
-    if child is not None and not unsendable:
-        return unpaid_note(world, child, wanted.get("event")) + _only_if(world, wanted, child["callback_url"])
+        return _of_charge(world, charge, event) + _of_url(world, charge, wanted)
     static = service.static_charges.static_charges.existing(charge_id)
-    if has_ended(world, static):
-        return unsendable or f"the Static Charge is {static['status']} and takes no payment: create another one"
+    return _of_static(world, static, event) + _of_url(world, static, wanted)
+
+
+def _of_charge(world: World, charge: ChargeRow, event: str | None) -> str:
+    sent = len(world.service.outbox.deliveries(charge["id"]))  # a document of the user's own may let it send several
+    has_sent = "no callback" if not sent else "1 callback" if sent == 1 else f"{sent} callbacks"
+    facts = [f"Charge {charge['id']} is {charge['status']} and has sent {has_sent}", *_payments(world, charge)]
+    if ways := _ways(world, charge, event, "it"):
+        return f"{'; '.join(facts)}: {ways}"
+    if never_comes(charge["expires_at"]) and event is not None:
+        facts.append(never_text(f"its expiry, {to_iso(charge['expires_at'])},"))
+    elif "closed" in charge:
+        facts.append("it can no longer be paid")
+    others = sorted(events_of(world, maker_of(charge)) - {event})
+    return f"{'; '.join(facts)}: wait for {' or '.join(others) or 'another Charge'}"
+
+
+def _ways(world: World, charge: ChargeRow, event: str | None, what: str) -> str:
+    """The requests that may bring a callback with this event of an unpaid Charge, which the text calls `what`."""
+    is_closed, expires_at = "closed" in charge, charge["expires_at"]
+    pay = "" if is_closed else _pay_text(world, charge, what)
+    expire = f"{until_text(world, expires_at)}, when {what} expires unless it is paid"
+    expire = "" if never_comes(expires_at) else expire
+    invoice = "its invoice" if what == "it" else f"the invoice of {what}"
+    fail = "" if is_closed else f"let {invoice} fail {_FAIL.format(charge['id'])}"
+    return ways_of(world, maker_of(charge), event, pay, expire, fail)
+
+
+def _pay_text(world: World, charge: ChargeRow, what: str) -> str:
+    """The request that pays a Charge, or settles the payment that the node holds. Parts that wait accept only their own
+    total."""
+    invoice = world.node.invoices.row(charge["payment_hash"])
+    if invoice is not None and invoice["state"] == _ACCEPTED:
+        held = [row["id"] for row in _unresolved(world, charge) if row["status"] == HELD]
+        if held:
+            return f"settle the held payment of {what} (POST /sandbox/v1/payments/{held[0]}/settle)"
+    waiting = [] if invoice is None or invoice["state"] != _OPEN else invoice["parts"]
+    part = next((one for one in waiting if one["state"] == HELD), None)
+    if part is None or part["total_msat"] == charge["amount_msat"]:
+        return f"pay {what} {_PAY}"
+    total = f"a part of payment {payment_of(part['id'])} waits for that total"
+    return f"pay {what} {_PAY} with the amount {part['total_msat']} ({total})"
+
+
+def _payments(world: World, charge: ChargeRow) -> list[str]:
+    """The payments of the Charge's invoice that have not ended: their states, and when their next parts start."""
+    rows = _unresolved(world, charge)
+    named = [_payment(row) for row in rows[:_NAMED]]
+    return named if len(rows) <= _NAMED else [*named, f"{len(rows) - _NAMED} more payments of it have not ended"]
+
+
+def _payment(row: PaymentRow) -> str:
+    if row["next_part_at"] is not None:
+        return f"the next part of payment {row['id']} of it is due at {to_iso(row['next_part_at'])}"
+    return f"payment {row['id']} of it is {row['status']}"
+
+
+def _unresolved(world: World, charge: ChargeRow) -> Sequence[PaymentRow]:
+    rows = world.payments.rows.find("payment_hash", charge["payment_hash"])
+    return [row for row in rows if row["resolved_at"] is None]
+
+
+def _of_static(world: World, static: StaticChargeRow, event: str | None) -> str:
+    service, static_id = world.service, static["id"]
+    initial = service.charges.lifecycle.table.initial
+    count = service.charges.charges.count_with({"static_charge_id": static_id, "status": initial})
+    are = f"{count or 'no'} payment{'s of it are' if count > 1 else ' of it is'} open"
+    start = f"the Static Charge is {static['status']}, and {are}"
+    create = "wait for those of another one"
+    fail = f"let the invoice of one of them fail {_FAIL.format('{id}')}" if count else ""
+    if has_ended(world, static):  # its open payments may still be paid
+        return f"{start}: {ways_of(world, 'createStaticCharge', event, f'pay one of them {_PAY}', '', fail) or create}"
     if static["callback_url"] is None:
-        return unsendable or without_url(world, charge_id)
-    if unsendable := _unsendable(world, wanted, static):
-        return unsendable
-    change = f"raise its allowedSlots (PATCH /v0/static-charges/{charge_id})"
-    if static["status"] == service.static_charges.lifecycle.table.initial:
-        customer = next_customer(world, wanted.get("event"), charge_id)
-        pay = _PAY_STATIC if takes_payment(world, static) else f"{change}, then {_PAY_STATIC}"
-        ways = [pay, *([] if customer is None else [customer[1]])]
-        count = service.charges.charges.count_with(filters)
-        which = "the open payment of the Static Charge sends no callback that is waited for"
-        if count != 1:
-            which = f"the {count} open payments of the Static Charge send no callback that is waited for"
-        start = which if count else "no payment of the Static Charge is open"
-        return f"{start}: {', or '.join(ways)}{_only_if(world, wanted, static['callback_url'])}"
-    return f"the Static Charge is {static['status']} and takes no payment: {change}, or create another one"
+        which = f"; its {count} open payments may have one from before" if count else ""
+        return without_url(world, static_id) + which
+    pay = f"pay it by its LNURL {_PAY}"
+    if not takes_payment(world, static):
+        pay = f"{changed_for_further(world, static)}, then {pay}"
+        start += "; it takes no payment"
+    fail = fail or f"request an invoice of it and let that fail {_FAIL.format('{id}')}"
+    return f"{start}: {ways_of(world, 'createStaticCharge', event, pay, '', fail) or create}"
 
 
-def _only_if(world: World, wanted: Mapping[str, Any], url: str | None = None) -> str:
-    """What else has to be, for a callback to end in a state that is not the usual one. Of the callbacks to a `url` it
-    may be known."""
-    if wanted["status"] == BLOCKED and url is not None and world.transport.forbidden_note(url):
-        return "; its callback ends as blocked, because its URL leads to an address that is not allowed"
-    if wanted["status"] == STOPPED and _has_answered_410(world, wanted, url):
-        return "; its callback ends as stopped without being sent, because its URL has answered 410"
-    return "" if wanted["status"] == DELIVERED else condition_of(wanted["status"])
-
-
-def _has_answered_410(world: World, wanted: Mapping[str, Any], url: str | None) -> bool:
-    """Whether no more callbacks of the resource of the wait are sent to this URL."""
-    about = wanted.get("chargeId")
-    charge = None if about is None else world.service.charges.charges.row(about)
-    endpoint = about if charge is None else charge["static_charge_id"] or about
-    return (endpoint, url) in world.service.outbox.in_flight.disabled
-
-
-def _unsendable(world: World, wanted: Mapping[str, Any], resource: ChargeRow | StaticChargeRow) -> str:
-    """Why no callback of this resource can come to the awaited state, whatever brings one about; empty if it can."""
-    url, status = resource["callback_url"], wanted["status"]
-    if url is None or status == ANY:
+def _of_url(world: World, resource: ChargeRow | StaticChargeRow, wanted: Mapping[str, Any]) -> str:
+    """What is known of the URL that decides how a callback ends: it has answered 410, or it is not allowed."""
+    url, static_id = resource["callback_url"], resource.get("static_charge_id") or resource["id"]
+    if url is None:
         return ""
-    about = wanted.get("chargeId")
-    static_id = resource.get("static_charge_id") or resource["id"]
-    name, change = f"Charge {resource['id']}", "create another one with another callbackUrl"
-    static, further = world.service.static_charges.static_charges.row(static_id), ""
-    if static is not None:
-        further = "further " if world.service.outbox.rows.count_with({"endpoint_id": static_id}) else ""
-        name = f"Static Charge {static_id}"
-        if not has_ended(world, static):
-            change = changed_for_further(world, static, "give its further payments another callbackUrl")
-            if about != static_id:
-                change = f"wait for another payment of it, and {change}"
-    outbox = world.service.outbox
-    if status != STOPPED and (static_id, url) in outbox.in_flight.disabled:
-        event = {} if wanted.get("event") is None else {"event": wanted["event"]}
-        # A wait for one payment of a Static Charge does not want the callbacks of the others.
-        of = {"endpoint_id" if about == static_id else "resource_id": about or resource["id"], **event}
-        replay = ", or replay those that were stopped" if outbox.rows.count_with({**of, "status": STOPPED}) else ""
-        only = f"only replays of the callbacks of {name} are sent there"
-        return f"{url[:200]} has answered 410, so that {only}: {change}{replay}"
-    if never := never_blocked(world, url, status):
-        return f"no {further}callback of {name} is blocked, because {never}: {change}"
-    if status != BLOCKED and (forbidden := world.transport.forbidden_note(url)):
-        return f"each {further}callback of {name} will be blocked: {forbidden}"
-    return ""
+    rows = world.service.outbox.rows
+    if wanted["status"] != STOPPED and (static_id, url) in world.service.outbox.in_flight.disabled:
+        about = wanted.get("chargeId") or resource["id"]
+        count = rows.count_with({"endpoint_id" if about == static_id else "resource_id": about, "status": STOPPED})
+        mend = _other_url(world, static_id) + (", or replay those that were stopped" if count else "")
+        return f"; {url[:200]} has answered 410, so that only replays are sent there: {mend}"
+    forbidden = "" if wanted["status"] == BLOCKED else world.transport.forbidden_note(url)
+    return f"; its address is not allowed, which ends each callback as blocked: {forbidden}" if forbidden else ""
 
 
-def _may_match(world: World, wanted: Mapping[str, Any], charge: ChargeRow) -> bool:
-    """Whether a callback of this Charge may come to the state of a wait for those of any Charge."""
-    return wanted["status"] != BLOCKED or not _unsendable(world, wanted, charge)
+def _other_url(world: World, static_id: str) -> str:
+    static = world.service.static_charges.static_charges.row(static_id)
+    if static is None or has_ended(world, static):
+        return "create another one with another callbackUrl"
+    return changed_for_further(world, static, "give its further payments another callbackUrl")
 
 
-async def _of_any(world: World, wanted: Mapping[str, Any]) -> str:
-    """What brings a callback with the event of the wait, of any Charge, besides those that are pending."""
-    event = wanted.get("event")
-    charges, initial = world.service.charges.charges, world.service.charges.lifecycle.table.initial
+# Any Charge
+
+
+def _of_any(world: World, wanted: Mapping[str, Any]) -> str:
+    """How many deliveries and Charges are pending, and what may bring a callback with the event of the wait."""
+    event, charges = wanted.get("event"), world.service.charges.charges
+    initial = world.service.charges.lifecycle.table.initial
     unpaid = charges.counts("status").get((initial,), 0)
-    customer = next_customer(world, event)
-    scheduled = await _first_payment(world, wanted), await _first_expiry(world, wanted)
-    one = await _open_charge(world, {"status": initial}, event, wanted if wanted["status"] == BLOCKED else None)
-    one = one if one is None or _may_match(world, wanted, one) else None
-    by_itself = min((found for found in scheduled if found is not None), default=None)
-    ways = [by_itself[1]] if by_itself is not None else []
-    if one is not None:
-        decision = decision_of(world, one)
-        name, path = f"Charge {one['id']}", f"POST /sandbox/v1/charges/{one['id']}/fail"
-        pay, waiting = pay_text(world, one, name), waiting_total(world, one)
-        if waiting is None or waiting[0] == one["amount_msat"]:
-            pay = pay_text(world, one, f"{name} or another one that has a callbackUrl")
-        pay = "" if is_taken(decision) else pay
-        now = ways_of(world, maker_of(one), event, pay, "", f"let the invoice of {name} fail ({path})")
-        ways = [*filter(None, [now]), *ways]
-    are = _pending_text(world, event)
-    if ways:
-        ways += [] if customer is None or (by_itself is not None and by_itself < customer) else [customer[1]]
-        charges_are = "1 Charge is" if unpaid == 1 else f"{unpaid} Charges are"
-        return f"{are}, and {charges_are} pending: {', or '.join(ways)}"
-    start = "and no Charge is pending"
+    are = f"{unpaid} Charges are" if unpaid > 1 else f"{unpaid or 'no'} Charge is"
+    facts = f"{_pending_text(world, event)}, and {are} pending"
+    for row in charges.page_up({"status": initial}, limit=_READ_AT_ONCE):
+        charge = cast(ChargeRow, row)
+        name = f"Charge {charge['id']}"
+        ways = "" if charge["callback_url"] is None else _ways(world, charge, event, name)
+        if ways and not _of_url(world, charge, wanted):
+            return f"{facts}: {ways}"
     if unpaid:
-        send = "the 1 pending Charge sends" if unpaid == 1 else f"the {unpaid} pending Charges send"
-        start = f"and {send} no callback{_with(event)}{' that can be blocked' if wanted['status'] == BLOCKED else ''}"
-    ways = [creation_text(world, event), *([] if customer is None else [customer[1]])]
-    return f"{are}, {start}: {', or '.join(ways)}"
-
-
-def _with(event: str | None) -> str:
-    return "" if event is None else f" with the event {event}"
+        facts += (
+            f", of which none{f' of the oldest {_READ_AT_ONCE}' if unpaid > _READ_AT_ONCE else ''} may bring a match"
+        )
+    create = "create one with a callbackUrl"
+    fail = f"let its invoice fail {_FAIL.format('{id}')}"
+    ways = ways_of(world, "createCharge", event, f"pay it {_PAY}", "advance the clock until it expires", fail)
+    known = " or ".join(sorted(events_of(world, "createCharge")))
+    return f"{facts}: {create}, then {ways}" if ways else f"{facts}: wait for {known}"
 
 
 def _pending_text(world: World, event: str | None) -> str:
@@ -221,119 +244,24 @@ def _pending_text(world: World, event: str | None) -> str:
         if status == PENDING:
             counts[str(name)] = counts.get(str(name), 0) + count
     number = sum(counts.values()) if event is None else counts.pop(event, 0)
-    text = f"{number or 'no'} {'deliveries' if number > 1 else 'delivery'}{_with(event)}"
+    with_event = "" if event is None else f" with the event {event}"
+    text = f"{number or 'no'} {'deliveries' if number > 1 else 'delivery'}{with_event}"
     text += f" {'are' if number > 1 else 'is'} pending"
     for name, count in sorted(counts.items()) if event is not None else ():
         [oldest] = rows.page_up({"status": PENDING, "event": name}, limit=1)
-        one = f"delivery {oldest['id']}{_with(name)} is"
-        others.append(one if count == 1 else f"{count} deliveries{_with(name)} are, the oldest {oldest['id']}")
+        one = f"delivery {oldest['id']} with the event {name} is"
+        others.append(one if count == 1 else f"{count} deliveries with the event {name} are, the oldest {oldest['id']}")
     return f"{text} ({'; '.join(others)})" if others else text
 
 
-async def _first_payment(world: World, wanted: Mapping[str, Any]) -> tuple[int, str] | None:
-    """The first payment that completes a Charge which sends a callback with this event then: the instant, and what
-    lets it do so."""
-    found = await _first_completion(world, wanted)
-    return None if found is None else (found[1].at_ms, way_of(world, found[1], f"Charge {found[0]['id']}"))
-
-
-async def _first_paid(world: World, wanted: Mapping[str, Any], static_id: str) -> ChargeRow | None:
-    """The open payment of a Static Charge that is completed first by what is scheduled, if one is."""
-    found = await _first_completion(world, wanted, static_id)
-    return None if found is None else found[0]
-
-
-async def _first_completion(
-    world: World, wanted: Mapping[str, Any], static_id: str | None = None
-) -> tuple[ChargeRow, Decision] | None:
-    """The first Charge, or payment of this Static Charge, that a payment completes which is on its way, and which sends
-    a callback with the event of the wait then; with what decides it."""
-    charges, slices = world.service.charges.charges, world.slices()
-    event, initial, earliest = wanted.get("event"), world.service.charges.lifecycle.table.initial, dict[str, int]()
-    for status in (HELD, _IN_FLIGHT):
-        after = None
-        while rows := world.payments.rows.page_up({"status": status}, after, _READ_AT_ONCE):
-            for row in rows:
-                charge = charges.first("payment_hash", row["payment_hash"])
-                if charge is None or charge["status"] != initial or charge["callback_url"] is None:
-                    continue
-                if static_id not in (None, charge["static_charge_id"]) or not _may_match(world, wanted, charge):
-                    continue
-                at_ms = None if charge["id"] in earliest else earliest_ms(world, charge)
-                if at_ms is not None and ways_of(world, maker_of(charge), event, "yes", "", ""):
-                    earliest[charge["id"]] = at_ms
-            after = rows[-1].doc_id
-            if slices.is_over():
-                await slices.pause()
-    found: tuple[ChargeRow, Decision] | None = None
-    for charge_id, at_ms in sorted(earliest.items(), key=lambda item: item[1]):
-        if found is not None and found[1].at_ms <= at_ms:
-            break
-        charge = charges.row(charge_id)
-        decision = None if charge is None or charge["status"] != initial else decision_of(world, charge)
-        if charge is not None and decision is not None and (found is None or decision.at_ms < found[1].at_ms):
-            found = charge, decision
-        if slices.is_over():
-            await slices.pause()
-    return found
-
-
-async def _first_expiry(world: World, wanted: Mapping[str, Any]) -> tuple[int, str] | None:
-    """The first expiry of a Charge which sends a callback with this event then: the instant, and what lets it come."""
-    charges, slices, event = world.service.charges.charges, world.slices(), wanted.get("event")
-    initial = world.service.charges.lifecycle.table.initial
-    timers = [entry for entry in world.clock.timers() if entry[3] == CHARGE_TIMER]
-    heapify(timers)
-    while timers:
-        charge = charges.row(heappop(timers)[4])
-        is_open = charge is not None and charge["status"] == initial and charge["callback_url"] is not None
-        sends = charge is not None and is_open and ways_of(world, maker_of(charge), event, "", "yes", "")
-        if charge is not None and sends and _may_match(world, wanted, charge):
-            expire = expiry_text(world, charge, f"Charge {charge['id']}", outlook_of(world, charge))
-            if expire:
-                return charge["expires_at"], expire
-        if slices.is_over():
-            await slices.pause()
-    return None
-
-
-async def _open_charge(
-    world: World, filters: Mapping[str, Any], event: str | None, wanted: Mapping[str, Any] | None = None
-) -> ChargeRow | None:
-    """The oldest of these Charges that sends callbacks with this event and whose invoice can be paid; one whose
-    payment holds it, if all have one; one whose callbacks cannot come to the state that is `wanted`, if none can."""
-    charges, slices, after = world.service.charges.charges, world.slices(), None
-    held: ChargeRow | None = None
-    unsendable: ChargeRow | None = None
-    while rows := charges.page_up(filters, after, _READ_AT_ONCE):
-        for row in rows:
-            charge = cast(ChargeRow, row)
-            sends = charge["callback_url"] is not None and ways_of(world, maker_of(charge), event, "yes", "yes", "yes")
-            if sends and "closed" not in charge:
-                if wanted is not None and _unsendable(world, wanted, charge):
-                    unsendable = unsendable or charge
-                    continue
-                decision = decision_of(world, charge)
-                if not is_taken(decision):
-                    return charge
-                held = held or charge
-        after = rows[-1].doc_id
-        if slices.is_over():
-            await slices.pause()
-    return held or unsendable
-
-
-async def _next_pending(world: World, filters: Mapping[str, Any], status: str) -> DeliveryRow | None:
-    """The oldest of these pending deliveries that is in flight and may come to this status; if none is, the one that is
-    due next. There may be very many rows: they are read in the order of their timers, and other requests are answered
-    in between."""
+async def _next_pending(world: World, filters: Mapping[str, Any]) -> DeliveryRow | None:
+    """The oldest of these pending deliveries that is in flight; if none is, the one that is due next. There may be very
+    many rows: they are read in the order of their timers, and other requests are answered in between."""
     outbox, slices = world.service.outbox, world.slices()
 
     def pending(delivery_id: str) -> DeliveryRow | None:
         row = outbox.delivery(delivery_id)
-        if row is None or never_blocked(world, row["url"], status):
-            return None
-        return row if all(row.get(field) == value for field, value in filters.items()) else None
+        return row if row is not None and all(row.get(field) == value for field, value in filters.items()) else None
 
     in_flight = [row for row in map(pending, tuple(outbox.in_flight.attempts)) if row is not None]
     if in_flight:
