@@ -142,7 +142,10 @@ def pytest_configure(config: pytest.Config) -> None:
         for text in [given] if isinstance(given, str) else given:
             _read(name, text)
     for name in _OPTIONS:
-        _read(name, config.getoption(name))
+        text = config.getoption(name)
+        if text == "":  # of a shell variable that is not set, for example
+            raise pytest.UsageError(f"{name}: it is empty: give a value, or leave the option out")
+        _read(name, text)
 
 
 def _read(option: str, text: str | None) -> Any:

@@ -297,8 +297,14 @@ WRONG = {
     ],
     "leyden_webhook_secret": [("hush", "that is not a webhook secret: give whsec_")],
     "leyden_overlays": [("strict strickt", "no overlay 'strickt'; there are: "), ("'strict", "No closing quotation")],
-    "--leyden-url": [("http://x/\xe9", "'http://x/\xe9' is not a base URL: give one such as http://")],
-    "--leyden-admin-token": [("a b", "this cannot be an admin token: give 8 to 200 printable ASCII characters")],
+    "--leyden-url": [
+        ("http://x/\xe9", "'http://x/\xe9' is not a base URL: give one such as http://"),
+        ("", "it is empty: give a value, or leave the option out"),
+    ],
+    "--leyden-admin-token": [
+        ("a b", "this cannot be an admin token: give 8 to 200 printable ASCII characters"),
+        ("", "it is empty: give a value, or leave the option out"),
+    ],
 }
 
 
