@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from leyden.callbacks import faults
 from leyden.callbacks.faults import Faults
+from leyden.harness.conformance.scenario import charge, invoice, static
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
-from leyden.harness.runs.cases import play
+from leyden.harness.runs.cases import Case, play
 from leyden.server.callbacks import attempts, deliveries, retry_after
 from leyden.server.http import request_parsing, strict_json
 from leyden.service_faults.service_faults import ServiceFaults
@@ -22,6 +24,23 @@ from tests.support.obligations import violation_of
 )
 def test_the_service_is_as_the_obligations_say(kind: str) -> None:
     assert violation_of(kind) is None
+
+
+TARGETS = {"c1": (charge("c1"),), "c2": (charge("c2", callbackUrl=None),), "s1": (static("s1"),),
+           "c3": (static("s1"), invoice("c3"))}  # fmt: skip
+
+
+@pytest.mark.parametrize("event", [None, "charge.completed", "charge.expired", "charge.error"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_fault_that_could_never_apply_is_refused(
+    target: str, event: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = {"do": "fault", "kind": "bad_signature", "charge": target, **({"event": event} if event else {})}
+    case = Case((*TARGETS[target], fault))
+    assert play(case).violation is None
+    monkeypatch.setattr(faults, "check_sends", lambda *_: None)
+    is_refused = target == "c2" or (target in ("s1", "c3") and event in ("charge.expired", "charge.error"))
+    assert (play(case).violation is not None) == is_refused
 
 
 def test_a_service_fault_that_applies_to_each_nth_request(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from leyden.harness.checks import responses as checks
 from leyden.harness.model.callbacks import Receiver
-from leyden.harness.model.faults import DEFAULT_WAIT_S, FEWEST, HOLDING
+from leyden.harness.model.faults import DEFAULT_WAIT_S, FEWEST, HOLDING, is_possible
 from leyden.harness.model.records import Charge, Fault, Payment, StaticCharge
 from leyden.harness.model.rules import iso
 from leyden.harness.session.session import Session
@@ -145,6 +145,10 @@ def fault(session: Session, step: Step) -> None:
             fields["headers"] = step["names"]
         if kind in HOLDING:
             fields["attempt"] = 1  # a later attempt held cannot be distinguished from a longer backoff
+        if "charge" in step and not is_possible(session.resource(step["charge"]), step.get("event")):
+            response = session.control("POST", "/faults", fields)
+            checks.problem(response, 409, "not_possible", "faults", f"{kind} of a callback that is never sent")
+            return
         if count < FEWEST.get(kind, 1):
             response = session.control("POST", "/faults", fields)
             checks.problem(response, 409, "not_possible", "faults", f"{kind} of one message")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from leyden.harness.model.records import Delivery, Fault
+from leyden.harness.model.records import Charge, Delivery, Fault, StaticCharge
 
 DEFAULT_WAIT_S = 30  # in the Retry-After of a `rate_limit` without a delay
 HOLDING = ("delay", "reorder", "burst")  # the delivery is held before it is sent
@@ -25,7 +25,17 @@ CONTENT_FAULTS = (
     "unknown_version",
 )
 SENDING = ("drop", *COPYING, *CONTENT_FAULTS)
+EVENTS = ("charge.completed", "charge.expired", "charge.error")  # that a Charge of createCharge sends
+EVENTS_OF_PAYMENT = ("charge.completed",)  # that a payment of a Static Charge sends
 FAULTS = (*HOLDING, *SENDING)
+
+
+def is_possible(target: Charge | StaticCharge, event: str | None) -> bool:
+    """Whether a fault for this resource and event can apply: a fault that never could is refused [faults]."""
+    if isinstance(target, Charge) and not target.callback_url:
+        return False
+    is_plain = isinstance(target, Charge) and target.parent is None
+    return event is None or event in (EVENTS if is_plain else EVENTS_OF_PAYMENT)
 
 
 class Faults:
