@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -13,6 +12,7 @@ from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.server.store.table import RowTable
+from leyden.world.end_order import EndOrder
 from leyden.world.persistence.removed_rows import RemovedRows
 
 _REMOVED_PER_COMMIT = 8
@@ -26,14 +26,14 @@ class _Kind(NamedTuple):
     table: RowTable
     has_ended: Callable[[Row], bool]
     remove: Callable[[Row], bool]
-    ended: OrderedDict[int, None]  # the document ids, in the order in which they ended
+    ended: EndOrder
 
 
 class Retention:
     """Removes Charges and Static Charges in a final state, with their invoices, payments that ended, callbacks that are
     not pending and of which no copy is due, and responses kept for idempotency keys: of each the oldest beyond `keep`,
-    by the time at which they ended. After a restart, and after a commit that failed, those that had ended before count
-    in the order of their creation.
+    in the order in which they ended. Those that ended before the first start with a bound count in the order of their
+    creation.
 
     What is pending is never removed. A removed Charge is unknown: its id gets 404, and a payment of its invoice fails
     as one of an unknown invoice does. The event journal has a bound of its own.
@@ -64,11 +64,15 @@ class Retention:
         self._note_ended()
         for name, kind in self._kinds.items():
             rows = self._store.table_data(name).rows
+            needed = []
             for _ in range(min(_REMOVED_PER_COMMIT, max(0, len(kind.ended) - self.keep))):
-                doc_id, _ = kind.ended.popitem(last=False)
+                doc_id = kind.ended.oldest()
                 row = rows.get(doc_id)
+                kind.ended.discard(doc_id)
                 if row is not None and not kind.remove(row):
-                    kind.ended[doc_id] = None
+                    needed.append(doc_id)
+            for doc_id in needed:
+                kind.ended.add(doc_id)
         self._removed.note()
 
     # A commit that fails restores what was removed (`leyden.server.store.rows.CommitParticipant`)
@@ -91,21 +95,18 @@ class Retention:
             for doc_id, old in (data.before or {}).items():
                 row = data.rows.get(doc_id)
                 if row is None or not kind.has_ended(row):
-                    kind.ended.pop(doc_id, None)  # a callback that is sent again, or a row that was deleted
+                    kind.ended.discard(doc_id)  # a callback that is sent again, or a row that was deleted
                 elif old is None or not kind.has_ended(old):
-                    kind.ended[doc_id] = None
-                    kind.ended.move_to_end(doc_id)  # it may have been read just now
+                    kind.ended.add(doc_id)
 
     def _read(self) -> None:
         for name, kind in self._kinds.items():
-            kind.ended.clear()
-            for doc_id, row in self._store.table_data(name).rows.items():
-                if kind.has_ended(row):
-                    kind.ended[doc_id] = None
+            rows = self._store.table_data(name).rows.items()
+            kind.ended.read([doc_id for doc_id, row in rows if kind.has_ended(row)])
         self._is_read = True
 
     def _kind(self, name: str, has_ended: Callable[[Row], bool], remove: Callable[[Row], bool]) -> _Kind:
-        return _Kind(self._store.table(name), has_ended, remove, OrderedDict())
+        return _Kind(self._store.table(name), has_ended, remove, EndOrder(self._store, name))
 
     def _is_final(self, resource: str) -> Callable[[Row], bool]:
         final = self._final.get(resource, frozenset())

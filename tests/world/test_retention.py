@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -20,6 +21,7 @@ from leyden.world.snapshots.snapshots import dump_world, fork_world, restore_wor
 from leyden.world.world import World
 
 KEEP = 3
+HOOK = "http://shop.localhost/hook"
 
 
 class Kept:
@@ -40,7 +42,7 @@ class Kept:
         return json.loads(response.body)
 
     def charge(self, **fields: object) -> Mapping[str, Any]:
-        body = {"amount": "250000", "description": "coffee", "callbackUrl": "http://shop.localhost/hook", **fields}
+        body = {"amount": "250000", "description": "coffee", "callbackUrl": HOOK, **fields}
         return self.ask("POST", "/v0/charges", body)["data"]
 
     def paid(self) -> str:
@@ -147,6 +149,48 @@ def test_after_a_restart_and_after_a_failed_commit_as_many_are_kept(tmp_path: Pa
         with pytest.raises(RuntimeError, match="the commit fails"), kept.world.exclusive():
             refused()
         fail(kept, pending[1])
+
+
+@pytest.mark.parametrize("keep", [1, 3, 60])
+def test_rows_are_removed_in_the_order_of_their_ends_whatever_restarts_come_between(keep: int, tmp_path: Path) -> None:
+    """They end in another order than that of their creation, several in one instant, some twice, and commits fail."""
+    draw = random.Random(keep)
+    reference = Kept(Store.memory(), keep)
+    store = Store.open(tmp_path)
+    restarted = Kept(store, keep)
+
+    def refused() -> None:
+        raise RuntimeError("the commit fails")
+
+    for _ in range(3):
+        pending: list[str] = []
+        for _ in range(2 * keep + 3):
+            fields = {"expiresIn": draw.choice([60, 90, 600]), "callbackUrl": draw.choice([HOOK, None])}
+            made = [kept.charge(**fields) for kept in (reference, restarted)]
+            assert made[0] == made[1]
+            pending.append(made[0]["id"])
+        draw.shuffle(pending)
+        for number, charge_id in enumerate(pending):
+            if number == keep:
+                with pytest.raises(RuntimeError, match="the commit fails"), restarted.world.exclusive():
+                    refused()
+            for kept in (reference, restarted):
+                if number % 2:
+                    kept.ask("POST", f"/sandbox/v1/charges/{charge_id}/fail", {})
+        for kept in (reference, restarted):
+            kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "61s"})
+            kept.ask("POST", "/sandbox/v1/deliveries/replay", {"event": "charge.error"})
+        store.close()
+        store = Store.open(tmp_path)
+        restarted = Kept(store, keep)
+        for path in ("/v0/charges", "/sandbox/v1/deliveries", "/sandbox/v1/payments"):
+            assert reference.ask("GET", f"{path}?limit=100") == restarted.ask("GET", f"{path}?limit=100")
+    for _ in range(keep):
+        for kept in (reference, restarted):
+            kept.paid()
+        assert reference.ask("GET", "/v0/charges?limit=100") == restarted.ask("GET", "/v0/charges?limit=100")
+    assert restarted.rows("ended") <= 5 * (2 + keep // 50), "rows of the order itself are removed, too"
+    store.close()
 
 
 def test_a_callback_that_is_sent_again_counts_once_and_from_its_second_end() -> None:

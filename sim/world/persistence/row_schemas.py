@@ -21,6 +21,8 @@ from leyden.server.http.idempotency import IdempotencyRow
 from leyden.server.http.projects import KeyRow, ProjectRow
 from leyden.service_faults.kinds import ServiceFaultRow
 from leyden.service_faults.service_faults import AnswerRow
+from leyden.world.end_order import TABLE as ENDED
+from leyden.world.end_order import EndedRow
 from leyden.world.persistence.field_schemas import FIELDS, FIELDS_TOGETHER, integer_schema, or_null
 from leyden.world.persistence.removed_rows import DIRECTORIES, DirectoryRow, LastIdRow
 from leyden.world.persistence.removed_rows import TABLE as LAST_IDS
@@ -64,6 +66,7 @@ def row_schemas() -> Mapping[str, dict[str, Any]]:
         "traffic": schema_of(TrafficRow),
         "traffic_values": schema_of(ValuesRow),
         "traffic_returns": schema_of(ReturnRow),
+        ENDED: schema_of(EndedRow),
         LAST_IDS: schema_of(LastIdRow),
         DIRECTORIES: schema_of(DirectoryRow),
     }

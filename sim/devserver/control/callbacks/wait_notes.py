@@ -189,7 +189,7 @@ def _of_static(world: World, static: StaticChargeRow, event: str | None) -> str:
 
 def _of_url(world: World, resource: ChargeRow | StaticChargeRow, wanted: Mapping[str, Any]) -> str:
     """What is known of the URL that decides how a callback ends: it has answered 410, or it is not allowed."""
-    url, static_id = resource["callback_url"], resource.get("static_charge_id") or resource["id"]
+    url, static_id = resource["callback_url"], str(resource.get("static_charge_id") or resource["id"])
     if url is None:
         return ""
     rows = world.service.outbox.rows
