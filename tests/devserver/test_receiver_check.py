@@ -944,6 +944,60 @@ def test_only_a_reported_effect_says_that_nothing_is_verified(effect: str | None
         assert ("verifies nothing" in form) is (effect == "applied")
 
 
+def test_a_remark_that_a_cause_does_not_explain_has_a_cause_of_its_own() -> None:
+    """An endpoint that reads JSON objects and verifies nothing. The remark is about a signed message."""
+
+    def reads_objects(post: CallbackRequest) -> int:
+        try:
+            return 200 if isinstance(json.loads(post.body), dict) else 400
+        except ValueError:
+            return 400
+
+    report = checked(reads_objects)
+    unverified, types = report.causes
+    assert set(unverified.checks) == {case.name for case in CASES if case.group == FORGED}
+    assert (types.severity, types.checks) == (CONSIDER, ["wrong-types"])
+    assert "Check what the body says before you use it" in types.fix
+    text = " ".join(report_text(report).split())
+    assert "1 with a remark" in text
+    assert "wrong-types (consider)" in text
+    assert types.fix in text
+
+
+def test_an_endpoint_that_takes_everything_gets_one_cause_with_both_corrections() -> None:
+    [cause] = checked(CallbackResponse(status=200)).causes
+    assert {"bad-signature", "truncated", "wrong-types"} <= set(cause.checks)
+    assert "Verify the signature before you look at the body" in cause.fix
+    assert "Check what the body says before you use it" in cause.fix
+
+
+def test_a_wrong_effect_is_not_explained_by_the_refusal_of_every_message() -> None:
+    only = ["completed", "bad-signature", "changed-body"]
+    report = checked(CallbackResponse(status=401, headers={"leyden-effect": "applied"}), only=only)
+    refused = next(cause for cause in report.causes if "completed" in cause.checks)
+    acted = [finding for finding in report.findings if finding.about == "acted"]
+    assert {"bad-signature", "changed-body"} <= {finding.case.name for finding in acted}
+    assert not [finding for finding in acted if finding in refused.findings]
+    explained = [finding for cause in report.causes for finding in cause.findings]
+    assert all(explained.count(finding) == 1 for finding in acted)
+
+
+@pytest.mark.parametrize(("last", "group"), [("bad-signature", FORGED), ("wrong-types", "malformed")])
+def test_the_end_of_a_program_does_not_explain_its_last_answer(last: str, group: str) -> None:
+    """A receiver that ends after it has accepted a message which it must refuse."""
+    names = [case.name for case in CASES]
+    only, sent = ["completed", last, names[names.index(last) + 1]], count()
+    gone = CallbackResponse(error="refused", note="no connection to 127.0.0.1:1: connection refused")
+    report = checked(lambda post: 200 if next(sent) < 2 else gone, only=only)
+    [finding] = [one for one in report.findings if one.case.name == last]
+    [cause] = [one for one in report.causes if last in one.checks]
+    assert cause.fix == finding.case.fix
+    assert cause.checks == [last]
+    assert any(
+        f"its program may have ended after its answer to it: {finding.found}" in one.found for one in report.causes
+    )
+
+
 def test_a_cause_names_every_status_that_the_forged_messages_got() -> None:
     statuses = cycle([200, 204])
     [cause] = checked(lambda post: next(statuses), only=["completed", *FORGERIES]).causes

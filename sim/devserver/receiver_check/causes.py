@@ -120,7 +120,9 @@ def _unanswered(url: str, findings: Sequence[Finding], left: Sequence[Finding]) 
     last = sent[-1].exchanges[-1]
     reached = [finding for finding in sent if not all(_is_unreachable(exchange) for exchange in finding.exchanges)]
     if _is_unreachable(last) and any(finding.is_answered for finding in reached):
-        return _end_of_program(reached[-1], last, [finding for finding in left if finding in (*silent, reached[-1])])
+        is_explained = not all(_is_judged(exchange) for exchange in reached[-1].exchanges)
+        ended = [*silent, reached[-1]] if is_explained else silent
+        return _end_of_program(reached[-1], last, [finding for finding in left if finding in ended])
     if SLOW in {outcome for finding in sent for outcome in finding.outcomes}:
         return None
     found, fix = _silence(url, last)
@@ -143,6 +145,11 @@ def _is_unreachable(exchange: Exchange) -> bool:
     """Whether no connection was possible, so that the endpoint received nothing."""
     error, note = exchange.answer.error, exchange.answer.note
     return error == "refused" or (error == "timeout" and note.startswith("no connection"))
+
+
+def _is_judged(exchange: Exchange) -> bool:
+    """Whether the answer is a success or a refusal, and so a behaviour of its own; not an error of the program."""
+    return is_status(2, exchange.answer.status) or is_status(4, exchange.answer.status)
 
 
 def _end_of_program(finding: Finding, last: Exchange, explained: Sequence[Finding]) -> Cause:
@@ -287,7 +294,7 @@ def _valid_refused(url: str, findings: Sequence[Finding], left: Sequence[Finding
     exchange = valid[0].exchanges[0]
     found = f"it answered {outcome} to every valid message"
     more, fix = _refusal(url, exchange)
-    explained = [finding for finding in left if finding.outcomes == {outcome}]
+    explained = [finding for finding in left if finding.outcomes == {outcome} and finding.about != ACTED]
     if empty := [one for one in left if one.case.name == _EMPTY_SECRET and is_accepted(one) and not one.is_right]:
         found, more = f"{found}, and accepts what an empty secret signs", ": its own secret is empty"
         fix, explained = empty[0].case.fix, [*explained, *empty]

@@ -81,11 +81,13 @@ def nothing_verified(url: str, findings: Sequence[Finding], left: Sequence[Findi
     answers = [exchange.answer for finding in accepted for exchange in finding.exchanges]
     effects = [exchange.effect for finding in accepted for exchange in finding.exchanges]
     only_answers = all(effect == "ignored" for effect in effects)
+    malformed = [finding for finding in findings if finding.case.group == MALFORMED and finding.exchanges]
+    takes_all = is_all and all(map(is_accepted, malformed))
     explained = [
         finding
         for finding in left
         if finding in (accepted if only_answers else forged)
-        or (is_all and finding.case.group == MALFORMED and finding.verdict == NOTICE)
+        or (takes_all and finding in malformed and finding.verdict == NOTICE)
     ]
     page = any("html" in answer.headers.get("content-type", "") for answer in answers)
     statuses = " and ".join(dict.fromkeys(str(answer.status) for answer in answers))
@@ -100,6 +102,7 @@ def nothing_verified(url: str, findings: Sequence[Finding], left: Sequence[Findi
     more, fix = _acceptance(effects)
     if not only_answers and any(finding.case.name in _TIMES for finding in explained):
         fix = f"{fix} {CLOCK}"
+    fix = " ".join([fix, *dict.fromkeys(one.case.fix for one in explained if one in malformed)])
     if page:
         fix = f"A page for people answers at {urlsplit(url).path or '/'}: check the path of the URL. Then: {fix}"
     return Cause(found + more, fix, explained, is_common=True)
