@@ -14,6 +14,7 @@ from leyden.server.errors import (
     LeydenError,
     ListenError,
     Problem,
+    ServiceReplaced,
     StorageUnavailable,
     StoreError,
 )
@@ -81,8 +82,8 @@ class ClockError(LeydenError):
     """The clock cannot do what was asked, for example move back; the text says what to do instead."""
 
 
-class ClosedError(LeydenError):
-    """A sandbox was used after `close()`."""
+class ClosedError(ServiceReplaced):
+    """A sandbox was used after `close()`, or was closed meanwhile. It has no successor."""
 
 
 class DistributionError(LeydenError, ValueError):

@@ -41,7 +41,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
             ("leyden.callbacks.inboxes", ("Inbox", "Received")),
             ("leyden.callbacks.replies", ("Reply",)),
             ("leyden.callbacks.faults", ("FaultSpec",)),
-            ("leyden.sandbox.session", ("Session.respond",)),
+            ("leyden.sandbox.session", ("Session.respond", "Session.refused")),
         ),
     ),
     ("The Lightning network", (("leyden.lightning.network.network", ("Network", "NetworkNode", "Interceptor")),)),

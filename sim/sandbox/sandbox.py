@@ -26,19 +26,20 @@ from leyden.extras import require
 from leyden.json_files import shown
 from leyden.lab.actions.action_log import ActionLog
 from leyden.lab.progress import Progress
-from leyden.repr_tables import html_table
 from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, recorded_network
 from leyden.sandbox.http_access import HttpAccess
 from leyden.sandbox.opening import open_session
 from leyden.sandbox.payer_list import PayerList
+from leyden.sandbox.request_bytes import Headers
 from leyden.sandbox.resources import Charge, StaticCharge
 from leyden.sandbox.service_fault_list import ServiceFaultList
-from leyden.sandbox.session import Headers, Session
+from leyden.sandbox.session import Session
+from leyden.sandbox.time.guarded import refused_while_moved, while_standing
 from leyden.sandbox.time.methods import TimeMethods
 from leyden.sandbox.time.scheduled_actions import ScheduledActions
 from leyden.sandbox.time.spans import Instant, Span
 from leyden.sandbox.traffic_methods import TrafficMethods
-from leyden.sandbox.views import Views, card
+from leyden.sandbox.views import Views
 from leyden.sandbox.wallet import Wallet
 from leyden.server.contract.types import Contract
 from leyden.server.version import VERSION
@@ -85,8 +86,9 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     `label` is the column `world` of every table. `clock="process"` follows
     the process's clock, which freezegun may freeze and move: see `leyden.world.time.process_clock`.
 
-    `session.respond` is for scripts. An unknown attribute raises `AttributeError` with the nearest name, and any use
-    after `close` raises `ClosedError`. A sandbox is copied by `fork` and kept by `save`, not by `copy` or `pickle`.
+    `session.respond` and `session.refused` are for scripts. An unknown attribute raises `AttributeError` with the
+    nearest name, and any use after `close` raises `ClosedError`. A sandbox is copied by `fork` and kept by `save`, not
+    by `copy` or `pickle`.
     """
 
     _fields = frozenset(
@@ -254,7 +256,8 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
 
     def close(self) -> None:
         """Stop the server, cancel callbacks in flight and close the store. Any later use raises `ClosedError`, except
-        `close` and the repr. A `Kpi` that was taken before keeps the last figures.
+        `close` and the repr. So does a move of time that another thread has started: it ends between two events, and
+        nothing is posted after `close` has returned. A `Kpi` that was taken before keeps the last figures.
 
         The server of the fixture `leyden_server` goes on for the next test; until then it answers 503.
         """
@@ -270,12 +273,13 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
 
     # Forks, snapshots and scripts
 
+    @refused_while_moved
     def fork(self, label: str | None = None, *, reseed: int | None = None) -> Sandbox:
         """An independent copy, kept in memory: the same random numbers, for a different action.
 
         With `reseed` it has the same past and other random numbers. It has the responses of the callbacks that were
         sent, and sends nothing to the network before `set_egress`. A Charge or Payment object belongs to the sandbox
-        that created it; its id is found in both: `fork.charges[charge.id]`.
+        that created it; its id is found in both: `fork.charges[charge.id]`. Raises `ClockError` as `snapshot`.
         """
         reseed = None if reseed is None else checked_seed(reseed)
         if label is None:
@@ -290,8 +294,10 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         fork._actions = self._actions.copy().beside(world)
         return fork
 
+    @refused_while_moved
     def snapshot(self) -> dict[str, Any]:
-        """The whole sandbox as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises `ForkError`."""
+        """The whole sandbox as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises `ForkError`, and
+        `ClockError` while another thread moves time, as `fork`, `save`, `script` and `notebook` do."""
         found = {"leyden": VERSION, **dump_world(self.world), "action_log": self.action_log.snapshot()}
         self._actions.snapshot_taken(position_of(found))
         return found
@@ -310,14 +316,16 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         world = restore_world(snapshot, control_handlers=control_handlers, label=label, where=where)
         return cls._of(world, ActionLog.from_snapshot(snapshot, where))
 
+    @while_standing
     def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
         """Return this sandbox to the state of a snapshot; objects created after it are not found any more. The actions
         of `at` and `every` that were ahead at a snapshot of this sandbox are ahead again, unless they were cancelled.
         Those that were scheduled later stay if they are ahead. The same holds for `POST /sandbox/v1/restore`.
 
-        The sandbox keeps its egress policy: what it does again after that, it also posts again. Raises `ForkError` for
-        a sandbox that is served (by `serve` or by the fixture `leyden_server`) or kept in a directory: its users rely
-        on its time. It returns to a snapshot of its own by requests: `POST /sandbox/v1/snapshots`, then `restore`.
+        The sandbox keeps its egress policy: what it does again after that, it also posts again. Raises `ClockError`
+        while time is moved, except in an action of `at`. Raises `ForkError` for a sandbox that is served (by `serve` or
+        by the fixture `leyden_server`) or kept in a directory: its users rely on its time. It returns to a snapshot of
+        its own by requests: `POST /sandbox/v1/snapshots`, then `restore`.
         """
         if self._http.is_served or self.world.store.is_durable:
             raise ForkError(
@@ -326,14 +334,14 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
                 ' ask("POST", "/sandbox/v1/restore", ...)'
             )
         world = restore_world(snapshot, control_handlers=control_handlers, label=self.label)
-        with self.session.lock():
-            world.request_log, world.snapshots = self.world.request_log, self.world.snapshots
-            world.removed.continue_from(self.world.removed, is_return=True)
-            self.world.store.close()
-            self.session.replace(world, ActionLog.from_snapshot(snapshot))
-            self._actions.beside(world).returned_to(position_of(snapshot))
+        world.request_log, world.snapshots = self.world.request_log, self.world.snapshots
+        world.removed.continue_from(self.world.removed, is_return=True)
+        self.world.store.close()
+        self.session.replace(world, ActionLog.from_snapshot(snapshot))
+        self._actions.beside(world).returned_to(position_of(snapshot))
         return self
 
+    @refused_while_moved
     def save(self, path: str | Path) -> Path:
         """Write a snapshot to a JSON file, for `Sandbox.load`. Raises `ForkError`, also for a sandbox of a directory in
         which somebody changed a row: `load` would refuse the file. The error names the row.
@@ -355,6 +363,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         with Progress().shown("load"):
             return cls._restored(SAVED_SANDBOX.load(path), label, shown(path))
 
+    @refused_while_moved
     def script(self) -> str:
         """The Python program that creates this sandbox again, as `sb`, with the same ids, invoices and journal.
 
@@ -369,6 +378,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
             self.session.complete_log()
             return script_of(self.world, self.action_log)
 
+    @refused_while_moved
     def notebook(self, path: str | Path) -> Path:
         """Write a notebook that describes this sandbox, creates it again and shows tables and drawings. Needs nbformat.
 
@@ -387,14 +397,3 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         except OSError as error:
             raise NotebookError(f"{shown(path)} cannot be written: {error.strerror}; choose another path") from None
         return path
-
-    def __repr__(self) -> str:
-        if self.session.is_closed:
-            return "Sandbox(closed)"
-        title, rows = card(self.world, self._actions.ahead())
-        (_, now), (_, charges), *events = rows
-        return f"{title} at {now}\n  charges: {charges}\n  next: {'; '.join(event for _, event in events)}"
-
-    def _repr_html_(self) -> str:
-        title, rows = card(self.world, self._actions.ahead())
-        return html_table(rows, caption=title)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.arguments import checked_list, checked_text, has_infinite_number, refuse_copy, whole_number
+from leyden.arguments import checked_list, checked_text, refuse_copy, whole_number
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.recorded_responses import recorded_headers, recorded_id, recorded_response, unknown_attempt
 from leyden.callbacks.transport import RecordedNetwork
@@ -18,6 +18,7 @@ from leyden.errors import ArgumentError, ClosedError, Problem, ResponseLost, Sto
 from leyden.lab.actions.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, ActionRecorder
 from leyden.lab.progress import Progress
 from leyden.sandbox.operations import path_of, refusal
+from leyden.sandbox.request_bytes import Headers, header_bytes, json_bytes
 from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -26,11 +27,10 @@ from leyden.server.system.http_client.background_transport import BackgroundTran
 from leyden.world.components import CONTROL_PATH, key_header
 from leyden.world.interrupts import interrupts
 from leyden.world.loopback import Header, LoopbackResponse, send_request
-from leyden.world.snapshots.snapshots import check_not_waiting
+from leyden.world.move_guard import check_not_waiting, take_refusal
 from leyden.world.time.clock import VirtualClock
 from leyden.world.world import World
 
-Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 T = TypeVar("T")
 
 RECORDED = "recorded"  # the egress mode of a script: nothing is sent, and `respond` gives the responses
@@ -71,6 +71,8 @@ class Session:
 
     def replace(self, world: World, action_log: ActionLog) -> None:
         """Continue with another world, under the same egress policy."""
+        if (former := getattr(self, "_world", None)) is not None:
+            world.guard = former.guard  # an action may be what returns to the snapshot
         self._world: World | None = world
         self.action_log = action_log
         world.network_log = self
@@ -104,16 +106,17 @@ class Session:
         return self._world is None
 
     def close(self) -> None:
-        """Cancel callbacks in flight and close the store; a second call changes nothing."""
+        """End what runs, close the store and cancel callbacks in flight; a second call changes nothing. Raises as
+        `World.close`."""
         world, self._world = self._world, None  # first: a request that waits for the network ends as one that came late
         if world is None:
             return
         try:
-            self.close_network()
-            world.store.close()
+            world.close()
         except BaseException:
             self._world = world  # it may be tried again
             raise
+        self.close_network()
 
     def set_egress(self, egress: str | None, allow: Sequence[str] = ()) -> None:
         """Replace the egress policy; None keeps the mode. Raises `ValueError` as the constructor."""
@@ -221,6 +224,29 @@ class Session:
         """The context of one action: see `leyden.lab.actions.action_log.ActionLog.record`."""
         return self.action_log.record(self.world, kind, **facts)
 
+    @contextmanager
+    def moving(self) -> Iterator[None]:
+        """The context of a move of time, or of a part of one. Raises `ClockError` in an action of the sandbox, and
+        while another thread moves time."""
+        guard = self.world.guard
+        guard.start(self.world)
+        try:
+            yield
+        finally:
+            guard.end()
+
+    @contextmanager
+    def standing(self) -> Iterator[None]:
+        """The context of a change that needs time to stand: no move starts inside. Raises `ClockError` while time is
+        moved, except in an action, which the move itself calls."""
+        self.check_standing()  # before the lock: a move without receivers holds it
+        with self.lock(), self.world.guard.standing(self.world):
+            yield
+
+    def check_standing(self) -> None:
+        """Raise `ClockError` while another thread moves time, or within an event."""
+        self.world.guard.check(self.world)
+
     def move(self, kind: str, step: Callable[[VirtualClock], T], **facts: Any) -> T:
         """Record an action that moves the clock by `step`; its result. Raises `ClockError` if another thread waits."""
         recorder = self.record(kind, **facts)
@@ -267,7 +293,7 @@ class Session:
             return problem_document(answer.body)
 
     def request(
-        self, method: str, target: str, body: Mapping[str, Any] | bytes | None, headers: Headers | None = None
+        self, method: str, target: str, body: Mapping[str, Any] | bytes | None = None, headers: Headers | None = None
     ) -> LoopbackResponse:
         """Send one request and record it: see `Sandbox.request`."""
         checked_text("method", method)
@@ -277,10 +303,10 @@ class Session:
                 f"target={quoted(target, 60)} has characters that a URL does not have: percent-encode them"
                 " (urllib.parse.quote)"
             )
-        raw = b"" if body is None else body if isinstance(body, bytes) else _json_bytes(body)
+        raw = b"" if body is None else body if isinstance(body, bytes) else json_bytes(body)
         sent: tuple[Header, ...]
         if headers is not None:
-            sent = _header_bytes(headers)
+            sent = header_bytes(headers)
         else:
             sent = ((key_header(self.world.service, target), self.api_key.encode("latin-1")),)
             if body is not None:
@@ -290,6 +316,7 @@ class Session:
         interrupts.enter(target.partition("?")[0] == MOVE_PATH)
         try:
             with world.lock:
+                _ = self.world  # it may have been closed meanwhile
                 pipeline = world.service.pipeline
                 requests = pipeline.request_count
                 action_log.mark_events(world)
@@ -309,6 +336,18 @@ class Session:
             interrupts.leave()
         return answer
 
+    def refused(
+        self, method: str, target: str, body: Mapping[str, Any] | bytes | None = None, headers: Headers | None = None
+    ) -> LoopbackResponse:
+        """Send a request that the sandbox refused because time was moved, or a callback was in flight, and let it be
+        refused again: `sb.session.refused(...)`, for scripts. As `request`."""
+        guard = self.world.guard
+        guard.refuses = True
+        try:
+            return self.request(method, target, body, headers)
+        finally:
+            guard.refuses = False
+
     def record_request(
         self,
         method: str,
@@ -324,6 +363,8 @@ class Session:
             kept = [pair for pair in headers if pair[0] not in _HEADERS_LEFT_OUT]
             facts["headers"] = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in kept]
         facts["status"] = status
+        if take_refusal():
+            facts["refused"] = True
         self.record_created(facts, response)
         try:
             self.action_log.catch_up(self.world)
@@ -357,44 +398,3 @@ class Session:
             else:
                 return answer
         raise refused
-
-
-def _header_bytes(headers: Headers) -> tuple[Header, ...]:
-    """Headers as they are sent. Raises `TypeError` for what is no pair of texts."""
-    pairs = list(headers.items()) if isinstance(headers, Mapping) else checked_list("headers", headers)
-    for pair in pairs:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
-            raise ArgumentError(f"headers: {quoted(pair, 60)} is no header: give a name and a value, both texts")
-        if not all(one.isprintable() and ord(max(one, default=" ")) < 256 for one in (pair[0], pair[1].expandtabs(1))):
-            raise ArgumentError(f"headers: {quoted(pair, 60)} has characters that no header has: give those of Latin-1")
-    return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
-
-
-def _json_bytes(fields: Mapping[str, Any]) -> bytes:
-    """Fields as JSON. Raises `ArgumentError` with the name of the first field that has no JSON form."""
-    try:
-        encoded = orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
-    except TypeError:
-        for name in fields if isinstance(fields, Mapping) else ():
-            if not isinstance(name, str):
-                raise ArgumentError(f"body: the name {quoted(name, 60)} is no text: give the names of fields") from None
-        for name, value in fields.items() if isinstance(fields, Mapping) else [("body", fields)]:
-            try:
-                orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
-            except TypeError:
-                raise ArgumentError(f"{name}={quoted(value, 60)} {_json_mend(value)}") from None
-        raise
-    if b"null" in encoded:  # as orjson writes a number without a JSON form
-        for name, value in fields.items() if isinstance(fields, Mapping) else [("body", fields)]:
-            if has_infinite_number(value):
-                raise ArgumentError(f"{name}={quoted(value, 60)} has no JSON form: give a finite number, or None")
-    return encoded
-
-
-def _json_mend(value: Any) -> str:
-    """Why a value has no JSON form, and the mend."""
-    if isinstance(value, int):
-        return "does not fit into 64 bits: give a smaller number, or its digits as a text"
-    if isinstance(value, str):
-        return "has a surrogate, which UTF-8 cannot encode: give a text of whole characters"
-    return "is not JSON: give a text, a number, a list or None"

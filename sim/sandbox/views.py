@@ -12,6 +12,7 @@ from leyden.errors import ArgumentError
 from leyden.extras import require
 from leyden.lab.charts.plots import Plots
 from leyden.lab.kpi import Kpi
+from leyden.repr_tables import html_table
 from leyden.sandbox.session import Session
 from leyden.sandbox.time.scheduled_actions import Scheduled, ScheduledActions
 from leyden.sandbox.time.spans import Instant, instant_ms
@@ -178,6 +179,17 @@ class Views:
 
         with self.world.exclusive():
             return network(self.world)
+
+    def __repr__(self) -> str:
+        if self.session.is_closed:
+            return "Sandbox(closed)"
+        title, rows = card(self.world, self._actions.ahead())
+        (_, now), (_, charges), *events = rows
+        return f"{title} at {now}\n  charges: {charges}\n  next: {'; '.join(event for _, event in events)}"
+
+    def _repr_html_(self) -> str:
+        title, rows = card(self.world, self._actions.ahead())
+        return html_table(rows, caption=title)
 
 
 def table(world: World, name: str, what: str) -> DataFrame:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -12,33 +11,27 @@ from leyden.arguments import refuse_copy
 from leyden.callbacks.transport import RECORDED_AT_ONCE, ExternalTransport
 from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import closed_note
-from leyden.server.errors import StorageUnavailable
 from leyden.server.gc_pause import gc_paused
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.rows import Snapshot
 from leyden.server.store.store import Store
-from leyden.server.system.http_client.background_transport import BackgroundTransport, in_event_loop
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
-from leyden.world.interrupts import interrupts
 from leyden.world.persistence.directory_checks import check_directory, errors_of_directory
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
 from leyden.world.request_log import RequestLog
 from leyden.world.stored_snapshots import StoredSnapshots
+from leyden.world.thread_moves import ThreadMoves
 from leyden.world.time.clock import Fired, VirtualClock
-from leyden.world.time.refused_moves import check_same_run, with_reached_instant
 from leyden.world.transaction import PresentTransaction
 
 LOCAL_URL = "http://localhost"
-_RECHECK_S = 0.5  # the longest time until a transport that was closed is noticed
-
-Moved = TypeVar("Moved")
 Result = TypeVar("Result")
 
 
-class World:
+class World(ThreadMoves):
     """The parts of one simulated world (`leyden.world.components`) and the operations on them as a whole.
 
     It reads no real clock and no random source of its own; `WorldConfig` has what it depends on. A world over a store
@@ -67,10 +60,8 @@ class World:
         label: str = "main",
         fork_of: World | None = None,
     ) -> None:
+        super().__init__()
         self.label = label
-        self.lock = threading.RLock()
-        self._responded = threading.Condition(self.lock)  # notified when a response from the network was recorded
-        self._movers: dict[int, Sequence[Callable[[], None]]] = {}  # what each calls before it waits
         self._exclusive = PresentTransaction(self.lock, lambda: self._components.transaction)
         self.network_log: NetworkLog | None = None
         self.request_log = RequestLog()
@@ -276,68 +267,6 @@ class World:
                 return None
             return 0.0 if wait_ms <= 0 else wait_ms / 1_000 / clock.rate
 
-    def move(self, move: Callable[[VirtualClock], Moved], before_wait: Callable[[], None] | None = None) -> Moved:
-        """Move the clock and write its new instant, even if no event runs.
-
-        Callbacks that a `BackgroundTransport` sent are waited for, as in `leyden.world.concurrency.async_moves`;
-        `before_wait` is called before each wait.
-
-        Raises `StorageUnavailable` when the disk refuses it or an event: a frozen clock shows the last written instant.
-        """
-        with self.lock, with_reached_instant(self.clock), self.transport.responses_in_order() as waits:
-            mover, clock = threading.get_ident(), self.clock
-            self._movers[mover] = (waits,) if before_wait is None else (waits, before_wait)
-            try:
-                moved = move(clock)
-            finally:
-                del self._movers[mover]
-            check_same_run(self.clock, clock)
-            self.transport.flush_responses()
-            self.keep_time()
-            return moved
-
-    # What holds the clock (`leyden.world.time.timers.Hold`): time does not pass a callback that is in flight
-
-    def holds_time(self) -> bool:
-        """Whether this thread moves time and has to wait for responses from the network, or to record them."""
-        return self.transport.has_unrecorded and self.blocks and threading.get_ident() in self._movers
-
-    def wait_for_network(self, *, is_copy: bool = False) -> None:
-        """Block until every callback that was sent to the network was answered; before `is_copy`, a copy or a script.
-
-        Meanwhile other threads may use the world. Returns at once inside a commit, and where an event loop sends them.
-        """
-        network = self.external_transport
-        interrupts.enter(True)
-        try:
-            with self.lock:
-                if self.blocks and self.transport.has_unrecorded:
-                    for before_wait in self._movers.get(threading.get_ident(), ()):
-                        before_wait()
-                    self.transport.wait_begins(is_copy=is_copy, stops_loop=in_event_loop())
-                while self.blocks and self.transport.is_waiting:
-                    assert isinstance(network, BackgroundTransport)
-                    if network.is_idle:
-                        self.transport.abandon()
-                    else:
-                        self._responded.wait(_RECHECK_S)
-                    if interrupts.pending:
-                        interrupts.between_events()  # the callback stays in flight
-                self.transport.flush_responses()
-        finally:
-            interrupts.leave()
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether another thread, or a request, moves time and waits for the network. Read it with the lock held."""
-        by_request = self.transport.is_waiting and self.transport.moves > len(self._movers)
-        return by_request or any(mover != threading.get_ident() for mover in self._movers)
-
-    @property
-    def blocks(self) -> bool:
-        """Whether a thread that moves time blocks until callbacks to the network were answered."""
-        return isinstance(self.external_transport, BackgroundTransport) and not self.store.depth
-
     def _observe(self, request: CallbackRequest, response: CallbackResponse, time_s: int) -> None:
         if self.network_log is not None:
             self.network_log.responded(request, response, time_s)
@@ -353,28 +282,10 @@ class World:
                 if self.server is not None and self.server.runs_here():
                     self.server.responded(self)
 
-    def keep_time(self) -> None:
-        """Write the clock's instant. Raises `StorageUnavailable` as `move` does."""
-        if not self.store.is_durable:
-            return
-        try:
-            with self.store.commit():
-                self._components.state.write()
-        except StorageUnavailable:
-            if (saved := self.saved(self.store)) is not None and not self.clock.rate:
-                self.clock.set_back(saved["now"])
-            raise
-
     async def close_external_transport(self) -> None:
         """Close the connections to the real network."""
         if self.external_transport is not None:
             await self.external_transport.close()
-
-    def end(self) -> None:
-        """From now on nothing happens here: no event, and no response to a callback is recorded."""
-        with self.lock:
-            self.clock.cancel_all()
-            self.transport.discard()
 
     def reset(self, *, seed: int | None = None, start_ms: int | None = None) -> None:
         """Erase everything and start again, with the same contract, API keys and webhook secret.

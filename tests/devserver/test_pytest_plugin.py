@@ -418,6 +418,52 @@ def test_the_sandbox_of_the_server_is_served(suite: pytest.Pytester) -> None:
     suite.runpytest_inprocess().assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize("fixture", ["sandbox", "leyden_server"])
+def test_a_move_of_a_former_test_posts_nothing_to_the_next_one(suite: pytest.Pytester, fixture: str) -> None:
+    suite.makeini(f"{CONFIG}leyden_egress = loopback\n")
+    suite.makepyfile(
+        """
+        import threading, time
+        from concurrent.futures import ThreadPoolExecutor
+        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+        from leyden.errors import ClosedError
+
+        posts, arrived, answer = [], threading.Event(), threading.Event()
+
+        class Slow(BaseHTTPRequestHandler):
+            def do_POST(self):
+                posts.append(self.path)
+                arrived.set()
+                answer.wait(10)
+
+            def log_message(self, *args):
+                pass
+
+        receiver = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+        receiver.daemon_threads = True
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        pool, runs = ThreadPoolExecutor(), []
+
+        def test_starts_a_run(FIXTURE):
+            box = getattr(FIXTURE, "sandbox", FIXTURE)
+            for number in range(3):
+                url = f"http://127.0.0.1:{receiver.server_port}/{number}"
+                box.charges.create(amount="1000", description="tea", callbackUrl=url, expiresIn=60 * (number + 1))
+            runs.append(pool.submit(box.run))
+            assert arrived.wait(10)
+
+        def test_gets_nothing_of_it(FIXTURE):
+            assert isinstance(runs[0].exception(10), ClosedError)
+            answer.set()
+            time.sleep(0.3)
+            assert posts == ["/0"]
+            receiver.shutdown()
+            receiver.server_close()
+    """.replace("FIXTURE", fixture)
+    )
+    suite.runpytest_inprocess().assert_outcomes(passed=2)
+
+
 def test_a_closed_sandbox_is_answered_with_a_problem(suite: pytest.Pytester) -> None:
     suite.makepyfile("""
         import json, threading, time

@@ -32,5 +32,5 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_what_a_script_calls_on_the_session_is_in_the_reference() -> None:
     source = inspect.getsource(script_writer)
     called = set(re.findall(r"sb\.session\.([a-z_]+)", source))
-    assert called == {"respond"}
+    assert called == {"refused", "respond"}
     assert {f"Session.{name}" for name in called} <= {name for _, name, _ in entries()}

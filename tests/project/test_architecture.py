@@ -111,7 +111,8 @@ SYSTEM_CLOCK_CALLS = {
 # that of a worker waits for the word to stop. The development server awaits the network.
 ALLOWED = {
     ("server/one_at_a_time.py", "threading"),
-    ("sim/world/world.py", "threading"),
+    ("sim/world/move_guard.py", "threading"),
+    ("sim/world/thread_moves.py", "threading"),
     ("sim/world/interrupts.py", "threading"),
     ("sim/lab/progress.py", "threading"),
     ("sim/harness/engines/workers.py", "threading"),

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from email.utils import formatdate
 from pathlib import Path
@@ -55,8 +56,9 @@ def results(sandbox: Sandbox) -> list[tuple[str, list[Any]]]:
     ]
 
 
-def closed_while_a_receiver_hangs() -> tuple[Sandbox, bool]:
-    """A sandbox that was closed before a receiver answered, and whether its run ended before the receiver did."""
+def closed_while_a_receiver_hangs() -> tuple[Sandbox, BaseException | None]:
+    """A sandbox that was closed before a receiver answered, and the error of its run, which ended before the receiver
+    did."""
     arrived, released = threading.Event(), threading.Event()
 
     def hanging(got: Got) -> int:
@@ -67,14 +69,14 @@ def closed_while_a_receiver_hangs() -> tuple[Sandbox, bool]:
     with threaded(hanging) as hook:
         sandbox = Sandbox(egress="loopback")
         paid(sandbox, hook.url)
-        running = threading.Thread(target=sandbox.run, daemon=True)
-        running.start()
-        assert arrived.wait(10)
-        sandbox.close()
-        running.join(10)
-        ended = not running.is_alive()
-        released.set()
-        return sandbox, ended
+        with ThreadPoolExecutor() as pool:
+            run = pool.submit(sandbox.run)
+            assert arrived.wait(10)
+            sandbox.close()
+            try:
+                return sandbox, run.exception(10)
+            finally:
+                released.set()
 
 
 @pytest.fixture
@@ -285,8 +287,8 @@ def test_a_sandbox_on_the_process_clock_posts_too(hook: Hook) -> None:
 
 
 def test_a_sandbox_that_is_closed_leaves_a_receiver_that_hangs() -> None:
-    _, ended = closed_while_a_receiver_hangs()
-    assert ended
+    _, error = closed_while_a_receiver_hangs()
+    assert isinstance(error, ClosedError)
 
 
 @pytest.mark.parametrize("served", [False, True])

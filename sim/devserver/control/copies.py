@@ -16,6 +16,7 @@ from leyden.server.http.request import EncodedJson, Request
 from leyden.server.store.tables.former_content import FormerContent
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
+from leyden.world.move_guard import refused_by_move
 from leyden.world.persistence.encoded_state import BATCH
 from leyden.world.ports import Slices
 from leyden.world.snapshots.frozen_state import FrozenState
@@ -163,8 +164,8 @@ def frozen_state(world: World, *, stays_here: bool = False) -> FrozenState:
     with world.lock:
         with world.exclusive():
             """Events that are due on a live clock run first."""
-        if world.running_moves or world.is_waiting or world.transport.is_waiting:
-            raise Conflict(
+        if world.running_moves or world.is_waiting or world.transport.is_waiting or world.guard.refuses:
+            raise refused_by_move(
                 "this sandbox is between two states: time is moved in it, or a callback is in flight to the network;"
                 " wait until that has ended, then copy the sandbox"
             )

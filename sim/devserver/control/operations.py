@@ -24,7 +24,7 @@ from leyden.server.http.request import Request
 from leyden.server.printable import masked
 from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.concurrency.async_moves import advance_to, run_until_idle, run_until_next_event
-from leyden.world.snapshots.snapshots import check_not_waiting
+from leyden.world.move_guard import check_not_waiting, refused_by_move
 from leyden.world.time.clock import Fired
 from leyden.world.time.process_clock import requested_start
 from leyden.world.world import World
@@ -103,7 +103,11 @@ class ControlPlane:
         world, value = self._world, call.body[given]
         try:
             with world.lock:
+                world.guard.check_no_action()
                 check_not_waiting(world)  # the request may be that of the receiver: it would wait for itself
+        except ClockError as error:
+            raise refused_by_move(str(error)) from None
+        try:
             if given == "by":
                 span_ms = to_span_ms("/by", value)
                 ran = await advance_to(world, lambda clock: clock.now() + span_ms)

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 
 from leyden.devserver.clock_changes import change_text, note
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
-from leyden.errors import ClockError
+from leyden.errors import ClockError, ClosedError
 from leyden.server.errors import StorageUnavailable
 from leyden.world.concurrency.async_moves import advance_to, catch_up
 from leyden.world.world import World
@@ -123,6 +123,8 @@ class EventRunner:
             if start_at_ms is not None:
                 await _start_at(world, start_at_ms)
             await catch_up(world)
+        except ClosedError:
+            self._errors.pop(world, None)
         except StorageUnavailable as refusal:
             if self._errors.get(world) != refusal.detail:
                 log.error("due events wait for the disk: %s", refusal.detail)

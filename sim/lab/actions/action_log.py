@@ -227,6 +227,7 @@ class ActionRecorder:
         world = self._world
         world.lock.acquire()
         try:
+            world.check_open()
             self._log.catch_up(world)
             self._entries_before = len(world.journal)
             self._log.mark_events(world)

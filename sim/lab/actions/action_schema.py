@@ -74,6 +74,7 @@ _RECEIVER_ARGUMENTS = {
 _FACTS: Mapping[str, Mapping[str, Any]] = {
     "request": {
         "method": _TEXT, "target": _TEXT, "headers": _PAIRS, "body": _TEXT, "status": _STATUS, "id?": _TEXT,
+        "refused?": _FLAG,
     },
     "pay": {**_PAYMENT, "charge": _TEXT_OR_NULL, "late?": _FLAG},
     "scan": {**_PAYMENT, "static": _TEXT_OR_NULL, "comment?": _TEXT},

@@ -175,7 +175,8 @@ class _Writer:
             sent: Any = [tuple(pair) for pair in headers]
             named = {} if dict(sent) == default_headers and (value is not None or not body) else {"headers": sent}
             raw = value if value is not None and not named else body
-            return call_text("sb.request", method, self._target(target), *([raw] if body else []), **named)
+            call = "sb.session.refused" if facts.get("refused") else "sb.request"
+            return call_text(call, method, self._target(target), *([raw] if body else []), **named)
         if method == "POST" and target in self._creates:
             return call_text(f"sb.{self._creates[target][1]}.create", **(value or {}))
         for verb, path, call, fields in () if self._reseeded else self._methods:

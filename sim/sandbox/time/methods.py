@@ -8,6 +8,7 @@ from pathlib import Path
 from leyden.arguments import methods_with_hints
 from leyden.errors import ArgumentError, ClockError
 from leyden.sandbox.session import Session
+from leyden.sandbox.time.guarded import moves_time, while_standing
 from leyden.sandbox.time.scheduled_actions import Action, Scheduled, ScheduledActions, due_ms, period_ms
 from leyden.sandbox.time.spans import FiredEvents, Instant, Span, advance, advance_to, event_count, run, target_ms
 from leyden.server.printable import quoted
@@ -29,6 +30,7 @@ class TimeMethods:
         with self.session.world.exclusive():
             return to_iso(self.session.world.clock.now())
 
+    @moves_time
     def run(self, until: Span = "idle", *, events: int | None = None, spill: str | Path | None = None) -> FiredEvents:
         """Run until nothing is scheduled (`idle`), through the next instant (`next_event`), or for a span (`"10m"`).
         `events=10` instead runs the next ten events. Actions that are repeated (`every`) and a network's background
@@ -44,7 +46,6 @@ class TimeMethods:
         is returned is empty. `leyden.read(directory)` has the tables of all of them. The run itself, and its
         `journal_hash`, are the same. Raises `InputError` for a directory with other files; needs `leyden[lab]`.
         """
-        self._actions.check_not_running()
         if not isinstance(until, str):
             parse_duration(until)  # raises before it is compared: a value of another library may have no truth value
         if spill is not None:
@@ -64,33 +65,35 @@ class TimeMethods:
                 return self._run_events(until, events)
             return self._run_until_idle() if until == "idle" else self._run_next()
 
+    @moves_time
     def advance(self, by: Span) -> FiredEvents:
         """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order.
 
         Time ends with the year 2999: a longer span ends there, and what is due later never runs. Every move of time
-        waits for the responses of receivers on the network. Raises `ClockError` when such a receiver moves time before
-        it answers.
+        waits for the responses of receivers on the network. While a thread moves time, other threads may read and send
+        requests. `ClockError` is raised when they move time, when they call `at`, `every` or `cancel`, and when they
+        copy or restore the sandbox: a receiver before it answers, for example.
         """
-        self._actions.check_not_running()
         by_ms = parse_duration(by)
         with self._move_progress(by_ms):
             if self._actions.next() is None or by_ms < 0:
                 return FiredEvents(advance(self.session, by))
             return self._through(self._clock.now() + by_ms)
 
+    @moves_time
     def advance_to(self, when: Instant, offset: Span = "0s") -> FiredEvents:
         """Move time to an instant plus `offset`, which may be negative; an instant in the past changes nothing.
 
         A number is epoch milliseconds. Raises `ValueError` for one that is epoch seconds, and for an instant outside
         the years 1970 to 9999.
         """
-        self._actions.check_not_running()
         until_ms = target_ms(self.session, when, offset)
         with self._move_progress(until_ms - self._clock.last_seen):
             if self._actions.next() is None:
                 return FiredEvents(advance_to(self.session, when, offset))
             return self._through(until_ms)
 
+    @moves_time
     def step(self) -> Fired | None:
         """Run the next event, whenever it is, and return it; None when nothing is scheduled."""
         fired = self.run(events=1)
@@ -98,21 +101,24 @@ class TimeMethods:
 
     # Actions
 
+    @while_standing
     def at(self, when: Instant, action: Action) -> Scheduled:
         """Call `action(sandbox)` when time reaches an instant, or the next time of the day (`"12:00"`, UTC), after all
         that is due at it: `sb.at("12:00", lambda sb: sb.network.close_channel(3))`.
 
         `run`, `advance`, `advance_to` and `step` stop there and go on. Time that is moved over HTTP does not stop for
         actions: those that it passed are done by the next of these methods, later than their instants; an action of
-        `every` is done once then, whatever number of its instants was passed. An action cannot move time. Its changes
-        are in the action log, so that `script` has them; a fork has the actions that are ahead, and they get the fork.
-        A saved sandbox has none. Raises `ValueError` for an instant that has passed, `ClockError` for a sandbox that
-        follows the real time.
+        `every` is done once then, whatever number of its instants was passed. An action cannot move time: the methods
+        raise `ClockError`, and requests get 409. Its changes are in the action log, so that `script` has them; a fork
+        has the actions that are ahead, and they get the fork. A saved sandbox has none. Raises `ValueError` for an
+        instant that has passed, `ClockError` for a sandbox that follows the real time, and while time is moved, except
+        in an action.
         """
         self._check_frozen()
         now_ms = self._clock.now()
         return self._actions.add(action, due_ms(when, now_ms))
 
+    @while_standing
     def every(self, period: Span, action: Action, *, start: Instant | None = None) -> Scheduled:
         """Call `action(sandbox)` every `period` (`"1d"`), first at `start` (default: a period from now), as `at` does.
 
@@ -129,8 +135,10 @@ class TimeMethods:
         _ = self.session.world  # raises for a closed sandbox
         return self._actions.ahead()
 
+    @while_standing
     def cancel(self, scheduled: Scheduled) -> bool:
-        """Remove an action that `at` or `every` has returned; whether it was still ahead. Raises `TypeError`."""
+        """Remove an action that `at` or `every` has returned; whether it was still ahead. Raises `TypeError`, and
+        `ClockError` while time is moved, except in an action."""
         if not isinstance(scheduled, Scheduled):
             raise ArgumentError(
                 f"scheduled={quoted(scheduled, 60)} is no scheduled action: give what at or every returned"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 from leyden.arguments import span_from
-from leyden.errors import ArgumentError, ClockError
+from leyden.errors import ArgumentError
 from leyden.sandbox.time.spans import Instant, Span, instant_ms
 from leyden.server.printable import quoted
 from leyden.server.timestamps import MAX_INSTANT_MS, to_iso
@@ -100,25 +100,22 @@ class ScheduledActions:
         return any(row.period_ms is None for row in self._rows.values())
 
     def perform(self, row: Scheduled, sandbox: Any) -> None:
-        """Call an action; it is done, or due again, also if it raises."""
-        del self._rows[row.number]
-        if row.period_ms is not None:
-            missed = max(0, sandbox.world.clock.now() - row.at_ms) // row.period_ms
-            again_ms = row.at_ms + (missed + 1) * row.period_ms
-            if again_ms <= LAST_MS:
-                self._rows[row.number] = replace(row, at_ms=again_ms)
-        self._running = row
-        try:
-            row.action(sandbox)
-        finally:
-            self._running = None
-
-    def check_not_running(self) -> None:
-        """Raise `ClockError` within an action: it happens at one instant."""
-        if self._running is not None:
-            raise ClockError(
-                f"{quoted(self._running)} cannot move time: schedule another action for later, with sb.at(...)"
-            )
+        """Call an action; it is done, or due again, also if it raises. Nothing is called when a restore over HTTP has
+        just taken it away, or its instant is ahead again."""
+        with sandbox.session.world.guard.action(quoted(row)):
+            now_ms = sandbox.session.world.clock.now()
+            if self._rows.get(row.number) is not row or now_ms < row.at_ms:
+                return
+            del self._rows[row.number]
+            if row.period_ms is not None:
+                again_ms = row.at_ms + ((now_ms - row.at_ms) // row.period_ms + 1) * row.period_ms
+                if again_ms <= LAST_MS:
+                    self._rows[row.number] = replace(row, at_ms=again_ms)
+            self._running = row
+            try:
+                row.action(sandbox)
+            finally:
+                self._running = None
 
     def snapshot_taken(self, position: Position) -> None:
         """The sandbox may return to this position: the actions that are ahead will be ahead then."""
@@ -142,7 +139,7 @@ class ScheduledActions:
 
     def copy(self) -> ScheduledActions:
         """The same actions, for a fork."""
-        copy = ScheduledActions(self._rows.values(), self._count)
+        copy = ScheduledActions([*self._rows.values()], self._count)
         copy._kept, copy._cancelled = {**self._kept}, {*self._cancelled}
         return copy
 

@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from leyden.callbacks.transport import RECORDED_AT_ONCE
 from leyden.world.ports import Slices
 from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
-from leyden.world.time.refused_moves import check_same_run, with_reached_instant
+from leyden.world.time.refused_moves import with_reached_instant
 from leyden.world.world import World
 
 # A move of time reports so many of its events, and counts all.
@@ -75,7 +75,7 @@ async def run_until_next_event(world: World) -> Ran:
 async def catch_up(world: World) -> None:
     """Run what is due now, as `World.catch_up` does, unless a move runs it already. So is what the responses that came
     meanwhile have made due."""
-    if world.running_moves:
+    if world.running_moves or world.is_closed:
         return
     arrived = True
     while arrived:
@@ -117,7 +117,7 @@ async def _advance(
                 if transport.has_pending_responses and world.network_log is not None:
                     world.network_log.waits()
                 is_recorded = _record_some(world)
-                check_same_run(world.clock, clock, ran.count)
+                world.check_same_run(clock, ran.count)
                 due = clock.next_due()
                 ended = due is None or due > until_ms or (until_idle and clock.is_idle())
                 if ended and answered and is_recorded:

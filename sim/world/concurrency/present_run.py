@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.types import Message, Receive, Scope, Send
 
+from leyden.errors import ClosedError
 from leyden.server.errors import ServiceReplaced
 from leyden.server.http.pipeline import BODY
 from leyden.world.world import World
@@ -15,6 +16,8 @@ async def respond(world: World, scope: Scope, receive: Receive, send: Send) -> N
     while True:
         try:
             return await world.app(scope, receive, send)
+        except ClosedError:
+            raise  # there is no next one
         except ServiceReplaced:
             receive = _again(scope[BODY], receive)
             for name in [name for name in scope if name.startswith("leyden.")]:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leyden.callbacks.transport import ExternalTransport, RecordedNetwork
-from leyden.errors import ClockError, ForkError
+from leyden.errors import ForkError
 from leyden.json_files import WRONG_DATA, version_note, warn_of_version
 from leyden.server.callbacks.egress import closed_note
 from leyden.server.contract.load import known_overlays, load_contract
@@ -25,6 +25,7 @@ from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.system.http_client.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
 from leyden.world.event_journal import HashedEventJournal
+from leyden.world.move_guard import check_not_waiting
 from leyden.world.persistence.directory_checks import OWN_TABLES
 from leyden.world.persistence.former_formats import upgraded_snapshot
 from leyden.world.persistence.number_checks import check_journal, check_next_ids, check_timer_numbers
@@ -41,18 +42,6 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 CONTRADICTIONS = "contradictions"  # `World.contradictions`: a member of states that stay in this process
-
-
-def check_not_waiting(world: World) -> None:
-    """Raise `ClockError` while something else moves time and waits for the network. Call it with the lock held.
-
-    A receiver that moves or copies the world before it answers would wait for its own answer.
-    """
-    if world.is_waiting:
-        raise ClockError(
-            "time is being moved and waits for the response of a receiver: move time, or copy the sandbox, after the "
-            "receiver has answered; reads and requests are possible before"
-        )
 
 
 def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
