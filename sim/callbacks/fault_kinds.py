@@ -40,6 +40,8 @@ DELAYS = {
 }
 # What did not happen to an attempt that was held without an effect.
 WITHOUT = {"reorder": "has overtaken", "burst": "was sent together with"}
+# The note of a burst that applies no more, although one of its count is left.
+UNUSED = "the last one of its count is not used, because that attempt would be held alone"
 # The shortest delay, in ms, of the kinds that change nothing with less: timestamps are whole seconds.
 _SHORTEST_MS = {"delay": 1, "reorder": 1, "burst": 1, "stale_timestamp": 1_000, "future_timestamp": 1_000}
 CONNECTION_HEADERS = ("host", "content-length", "connection", "transfer-encoding")
@@ -51,10 +53,11 @@ _MOST_ATTEMPTS = 1_000
 class FaultRow(TypedDict):
     """Table `faults`. `count` is None for a fault that applies until it is cleared, `delay_ms` None without a delay.
 
-    `until` is the end of a burst, from its first hit on. `hits` counts the attempts that it took, `idle` those of them
-    on which it has had no effect, because `reorder` or `burst` held them and no other attempt came, and `holding` those
-    of the idle ones that it still holds. `held` counts all that it holds now, and `unsent` those on which it has had no
-    effect because the message, or the copy, was never sent; both are absent in rows of earlier versions.
+    `until` is the instant until which a burst holds what it has held last; it is absent before its first hit. `hits`
+    counts the attempts that it took, `idle` those of them on which it has had no effect, because `reorder` or `burst`
+    held them and no other attempt came, and `holding` those of the idle ones that it still holds. `held` counts all
+    that it holds now, and `unsent` those on which it has had no effect because the message, or the copy, was never
+    sent; both are absent in rows of earlier versions.
     """
 
     id: str
@@ -190,6 +193,11 @@ def is_spent(fault: FaultRow) -> bool:
     return fault["count"] is not None and fault["hits"] >= fault["count"]
 
 
+def is_last(fault: FaultRow) -> bool:
+    """Whether at most one of its `count` is left."""
+    return fault["count"] is not None and fault["hits"] + 1 >= fault["count"]
+
+
 def with_idle(fault: FaultRow, change: int, *, holding: int) -> FaultRow:
     """The fault with so many more, or fewer, attempts without an effect, and those of them that it still holds."""
     idle, held = max(0, fault.get("idle", 0) + change), max(0, fault.get("holding", 0) + holding)
@@ -266,7 +274,8 @@ def fault_resource(fault: FaultRow) -> dict[str, Any]:
 
 
 def _note(fault: FaultRow) -> str:
-    """What is known about the attempts on which the fault has had no effect, and about those that it holds."""
+    """What is known about the attempts on which the fault has had no effect, about those that it holds, and about the
+    last one of a burst's count."""
     taken, idle, held, unsent = fault["hits"], fault.get("holding", 0), _held(fault), fault.get("unsent", 0)
     over, without, notes = fault.get("idle", 0) - idle, WITHOUT.get(fault["kind"], ""), []
     if over:
@@ -279,6 +288,8 @@ def _note(fault: FaultRow) -> str:
     if unsent:
         what = "a message that it held" if fault["kind"] in HOLDING_KINDS else "a copy"
         notes.append(f"{what} was never sent{f' {unsent} times' if unsent > 1 else ''}")
+    if fault["kind"] == "burst" and is_last(fault) and not (is_spent(fault) or held):
+        notes.append(UNUSED)
     return "; ".join(notes)
 
 

@@ -27,11 +27,12 @@ from leyden.callbacks.fault_kinds import (
     check_sends,
     fault_resource,
     fits,
+    is_last,
     is_spent,
     known_names,
     with_unsent,
 )
-from leyden.callbacks.holds import Holds, held_until
+from leyden.callbacks.holds import Holds
 from leyden.callbacks.mutations import CONTENT_KINDS, SIGNATURE, STAMP, mutated, renamed, resent
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.replies import never_left
@@ -171,16 +172,16 @@ class Faults:
         if held is not None:
             self._holds.end(held)
             return None
-        fault = self._fitting(_HOLDING, delivery, number) if len(self._faults) else None
+        fault = self._holding(delivery, number, self._clock.now()) if len(self._faults) else None
         return None if fault is None else self._holds.begin(fault, delivery["id"], number)
 
     def postponing(self, delivery: DeliveryRow, number: int, due_ms: int) -> tuple[FaultRow, int] | None:
         """The fault that will delay an attempt due at `due_ms`, if no other attempt uses it up before, and the latest
         instant until which; None if none will, and for one that a fault has delayed already."""
-        fault = None if self.held(delivery["id"]) is not None else self._fitting(_HOLDING, delivery, number)
-        if fault is None or (fault["kind"] == "burst" and is_spent({**fault, "hits": fault["hits"] + 1})):
+        fault = None if self.held(delivery["id"]) is not None else self._holding(delivery, number, due_ms)
+        if fault is None or (fault["kind"] == "burst" and is_last(fault)):
             return None  # the last attempt of a burst releases it
-        until_ms = held_until(fault, due_ms)
+        until_ms = self._holds.until(fault, due_ms)
         return (fault, until_ms) if until_ms > due_ms else None
 
     def rate_limit(self, operation_id: str) -> Problem | None:
@@ -274,9 +275,11 @@ class Faults:
 
     # Inside
 
-    def _fitting(self, kinds: frozenset[str], delivery: DeliveryRow, number: int) -> FaultRow | None:
+    def _holding(self, delivery: DeliveryRow, number: int, due_ms: int) -> FaultRow | None:
+        """The fault that holds an attempt that is due at `due_ms`, or None."""
         for fault in self._faults:
-            if fault["kind"] in kinds and not is_spent(fault) and fits(fault, delivery, number):
+            is_fitting = fault["kind"] in _HOLDING and not is_spent(fault) and fits(fault, delivery, number)
+            if is_fitting and self._holds.holds(fault, due_ms):
                 return fault
         return None
 

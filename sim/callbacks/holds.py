@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from leyden.callbacks.callback_rows import HeldRow
 from leyden.callbacks.fault_hits import APPLIED, HELD, UNMET, FaultHits, attempt_id
-from leyden.callbacks.fault_kinds import FaultRow, effective, is_spent, with_held, with_idle, with_unsent
+from leyden.callbacks.fault_kinds import FaultRow, effective, is_last, is_spent, with_held, with_idle, with_unsent
 from leyden.server.callbacks.deliveries import PENDING
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.ports import CallbackRequest, Clock, EventJournal
@@ -15,18 +15,13 @@ from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 
 
-def held_until(fault: FaultRow, due_ms: int) -> int:
-    """The instant until which the fault holds an attempt that is due at `due_ms`, if nothing releases it before."""
-    until = due_ms + (fault["delay_ms"] or 0)
-    return max(due_ms, fault.get("until", until)) if fault["kind"] == "burst" else until
-
-
 class Holds:
     """The attempts that the faults of one sandbox hold back.
 
     A `delay` has its effect at once. A `reorder` has it when another attempt starts, a `burst` when it holds a second
     one; an attempt that is sent before that was held without effect, and the journal says so. So was one whose delivery
-    has ended before it, because another callback got a 410. `outbox` has the deliveries.
+    has ended before it, because another callback got a 410. What a `burst` holds until one instant is a gathering; the
+    next attempt after that begins another one. `outbox` has the deliveries.
     """
 
     def __init__(
@@ -56,6 +51,16 @@ class Holds:
         """How many attempts this fault holds, or all faults do."""
         return sum(fault_id in (None, row["fault"]) for row in self._held)
 
+    def holds(self, fault: FaultRow, due_ms: int) -> bool:
+        """Whether the fault, which is not spent, can hold an attempt that is due at `due_ms`. A `burst` does not hold
+        the last one of its count alone: that would change nothing."""
+        return fault["kind"] != "burst" or not is_last(fault) or bool(self._gathered(fault, due_ms))
+
+    def until(self, fault: FaultRow, due_ms: int) -> int:
+        """The instant until which the fault holds an attempt that is due at `due_ms`, if nothing releases it before."""
+        gathered = fault["kind"] == "burst" and self._gathered(fault, due_ms)
+        return fault["until"] if gathered else due_ms + (fault["delay_ms"] or 0)
+
     def end(self, held: HeldRow) -> None:
         """The attempt is sent: its time has come, or it was replayed in the meantime, which is the same."""
         self._held.delete(held["id"])
@@ -81,10 +86,10 @@ class Holds:
     def begin(self, fault: FaultRow, delivery_id: str, number: int) -> int:
         """Hold an attempt that is due. Returns the instant until which it is held."""
         now = self._clock.now()
-        until = held_until(fault, now)
+        until, others = self.until(fault, now), []
         if fault["kind"] == "burst":
+            others = self._gathered(fault, now)
             fault = {**fault, "until": until}
-        others = [row for row in self._held if row["fault"] == fault["id"]]
         fault = with_held({**fault, "hits": fault["hits"] + 1}, 1)
         held: HeldRow = {"id": delivery_id, "attempt": number, "fault": fault["id"], "kind": fault["kind"]}
         self._held.put(held)
@@ -95,7 +100,7 @@ class Holds:
         self._faults.put(with_idle(fault, 1, holding=1))
         self._hits.add(delivery_id, number, HELD, fault["kind"])
         self._note(HELD, held)
-        if fault["kind"] == "burst" and others:
+        if others:
             for row in (*others, held):
                 if not self._hits.has_effect(row["id"], row["attempt"]):
                     self._apply(row, was_idle=True)
@@ -126,6 +131,14 @@ class Holds:
         for row in held:
             if self._status(row["id"]) is not None:
                 self._outbox().reschedule(row["id"], self._clock.now())
+
+    def _gathered(self, fault: FaultRow, at_ms: int) -> list[HeldRow]:
+        """What a `burst` holds for the gathering that an attempt due at `at_ms` joins. What is due already, and waits
+        for the end of other attempts, belongs to one that is over; so does what a replay has given another instant."""
+        until = fault.get("until", -1)
+        held = [row for row in self._held if row["fault"] == fault["id"]] if until >= at_ms else []
+        deliveries = [(row, self._outbox().delivery(row["id"])) for row in held]
+        return [row for row, delivery in deliveries if delivery is not None and delivery["due_at"] == until]
 
     def _drop(self, held: HeldRow) -> None:
         """The delivery has ended and its attempt was never sent, so it was held without an effect."""

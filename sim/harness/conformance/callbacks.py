@@ -267,4 +267,17 @@ def _fault_scenarios() -> Scenarios:
         advance(1),
         third,
     ]
+    four = [*three, charge("c4", expiresIn=7_200)]
+    found["burst: two and two of four"] = [
+        *four,
+        {**burst, "count": 4},
+        first,
+        advance(1_000),
+        second,
+        advance(300_000),
+        third,
+        advance(59_999),
+        pay("c4"),
+        advance(1),
+    ]
     return found

@@ -162,7 +162,7 @@ class Outbox:
         now, number = self._timeline.now, len(delivery.attempts) + 1
         self._changed(delivery.charge)
         held = self.faults.held.pop(delivery, None)
-        if held is None and (holding := self.faults.next_match(HOLDING, delivery, number)) is not None:
+        if held is None and (holding := self.faults.next_match(HOLDING, delivery, number, now)) is not None:
             self.reached.append(("fault", holding.kind))
             until, released = self.faults.hold(delivery, holding, now)
             self._release(released)
@@ -174,7 +174,7 @@ class Outbox:
         delivery.due_at = None
         delivery.attempts.append(attempt)
         self._in_flight += 1
-        fault = self.faults.next_match(SENDING, delivery, number)
+        fault = self.faults.next_match(SENDING, delivery, number, now)
         # Only the built-in receivers are below `.localhost`; no target may send anything elsewhere.
         is_blocked = not (urlsplit(delivery.url).hostname or "").rstrip(".").endswith(".localhost")
         if is_blocked and fault is not None and fault.kind != "drop":

@@ -50,11 +50,13 @@ class Faults:
         self.injected: list[Fault] = []
         self.held: dict[Delivery, Fault] = {}
 
-    def next_match(self, kinds: tuple[str, ...], delivery: Delivery, number: int) -> Fault | None:
-        """The oldest fault of these kinds that applies to the attempt; it is counted as applied."""
+    def next_match(self, kinds: tuple[str, ...], delivery: Delivery, number: int, now_ms: int) -> Fault | None:
+        """The oldest fault of these kinds that applies to the attempt now; it is counted as applied."""
         for fault in self.injected:
             if fault.kind == "old_secret" and self.earlier_secret(delivery.charge.project) is None:
                 continue
+            if fault.kind == "burst" and fault.left == 1 and not self._gathered(fault, now_ms):
+                continue  # it would hold this one alone
             if fault.kind in kinds and fault.matches(delivery, number):
                 fault.left -= 1
                 return fault
@@ -62,14 +64,24 @@ class Faults:
 
     def hold(self, delivery: Delivery, fault: Fault, now_ms: int) -> tuple[int, list[Delivery]]:
         """Hold a delivery. Returns the time until which it is held, and the other deliveries that are released: a burst
-        is sent at one time, and now if it is complete."""
+        sends what it gathers at one time, `delay` after the first, and now if its count is used up."""
         until, released = now_ms + fault.delay_ms, []
         if fault.kind == "burst":
-            until = fault.until = max(now_ms, until if fault.until is None else fault.until)
+            gathered = self._gathered(fault, now_ms)
+            if gathered:
+                assert fault.until is not None
+                until = fault.until
+            fault.until = until
             if not fault.left:
-                until, released = now_ms, [one for one, by in self.held.items() if by is fault]
+                until, released = now_ms, gathered
         self.held[delivery] = fault
         return until, released
+
+    def _gathered(self, fault: Fault, now_ms: int) -> list[Delivery]:
+        """What a burst holds and has not released yet. A delivery that is due later was replayed at another time."""
+        if fault.until is None or fault.until < now_ms:
+            return []
+        return [one for one, by in self.held.items() if by is fault and one.due_at == fault.until]
 
     def overtaken(self) -> list[tuple[Delivery, int]]:
         """The deliveries held by `reorder`, each with the number of its attempts. They are released at the end of the

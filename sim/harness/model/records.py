@@ -203,7 +203,7 @@ class Delivery:
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """A fault that applies `left` more times. `until` is the time at which a burst is sent, if it holds a delivery.
+    """A fault that applies `left` more times. `until` is the time until which a burst holds what it has held last.
 
     `given_ms` is its `delay`, `value` its `value` and `names` its `headers`; None where they were left out.
     """
