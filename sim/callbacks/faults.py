@@ -303,7 +303,7 @@ class Faults:
             facts["sent"] = [
                 {"headers": dict(post.headers), "body": post.body.decode("utf-8", "replace")} for post in sent
             ]
-            facts |= _real_time(sent[0].url)
+            facts |= _not_hashed(sent[0].url)
         instead = [] if fault["kind"] == "drop" else facts.get("sent")
         self.hits.applied(delivery_id, number, fault, instead)
         self._journal.note("fault_hit", fault["id"], fault=fault["kind"], **facts)
@@ -387,11 +387,12 @@ class Faults:
     def _send_copy(self, copy: CallbackRequest) -> None:
         assert copy.copied_by is not None
         self.hits.copied(copy.delivery_id, copy.attempt, COPY_STARTED, copy.copied_by[0])
-        facts: dict[str, Any] = {"delivery": copy.delivery_id, "headers": dict(copy.headers), **_real_time(copy.url)}
+        facts: dict[str, Any] = {"delivery": copy.delivery_id, "headers": dict(copy.headers), **_not_hashed(copy.url)}
         self._journal.note(COPY_STARTED, copy.copied_by[0], **facts)
         self._transport.post(copy, self.on_response)
 
 
-def _real_time(url: str) -> dict[str, Any]:
-    """The fact that names the headers of a message which depend on real time: those to a receiver on the network."""
-    return {} if is_built_in(url) else {"realTime": [SIGNATURE, STAMP]}
+def _not_hashed(url: str) -> dict[str, Any]:
+    """The facts that name the headers of a message which depend on the webhook secret and, to a receiver on the
+    network, on real time."""
+    return {"secretDependent": [SIGNATURE], **({} if is_built_in(url) else {"realTime": [SIGNATURE, STAMP]})}

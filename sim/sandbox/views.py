@@ -112,7 +112,8 @@ class Views:
     def journal_hash(self) -> str:
         """64 hex digits that depend on all events in `journal`: equal hashes mean equal runs.
 
-        Values that depend on real time are left out: the fact `realTime` of an event names them.
+        Values that depend on real time or on the webhook secret are left out: the facts `realTime` and
+        `secretDependent` of an event name them.
         """
         with self.world.exclusive():
             return self.world.journal.hash

@@ -18,9 +18,10 @@ from leyden.server.timestamps import to_iso
 # Sorted keys, no spaces, ASCII only: the same facts are the same bytes in every process and on every machine.
 _canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
-# A fact that lists the keys, of the other facts and of the objects in them, whose values depend on real time, such as
-# the timestamp and the signature of a message to a receiver on the network. The hash leaves these values out.
-REAL_TIME = "realTime"
+# Facts that list the keys, of the other facts and of the objects in them, whose values the hash leaves out: those that
+# depend on real time, such as the timestamp of a message to a receiver on the network, and those that depend on the
+# webhook secret, which outlasts a reset, such as the signature of a message to any receiver.
+REAL_TIME, SECRET_DEPENDENT = "realTime", "secretDependent"
 
 _CHUNK = 1024
 _START = sha256(b"").digest()
@@ -105,7 +106,7 @@ class HashedEventJournal:
     @property
     def hash(self) -> str:
         """64 hex digits that depend on every entry and their order: link n is SHA-256 of link n-1 and entry n, without
-        the values that depend on real time.
+        the values that depend on real time or on the webhook secret.
 
         Raises `JournalError` when an entry holds something that is not a JSON value.
         """
@@ -256,9 +257,10 @@ class HashedEventJournal:
 
 
 def _hashed_text(entry: Entry) -> str:
-    names = entry.facts.get(REAL_TIME)
-    if isinstance(names, list):
-        entry = entry._replace(facts=_without(entry.facts, frozenset(name for name in names if isinstance(name, str))))
+    lists = [names for names in map(entry.facts.get, (REAL_TIME, SECRET_DEPENDENT)) if isinstance(names, list)]
+    if lists:
+        left_out = frozenset(name for names in lists for name in names if isinstance(name, str))
+        entry = entry._replace(facts=_without(entry.facts, left_out))
     return _canonical(entry)
 
 

@@ -519,15 +519,15 @@ def repeated(sandbox: Sandbox) -> Sandbox:
 
 
 @pytest.mark.parametrize("kind", sampled(sorted({*FAULTS} - {RATE_LIMIT}), 5))
-def test_the_journal_hash_does_not_depend_on_the_real_time_of_changed_callbacks_and_copies(
+def test_the_journal_hash_does_not_depend_on_the_real_time_and_the_secret_of_changed_callbacks_and_copies(
     hook: Hook, kind: str
 ) -> None:
-    """Both runs, and the script of the first, on different days of real time."""
+    """Both runs, and the script of the first, on different days of real time; the runs with different secrets."""
     hashes, signed = [], set()
 
     def finished(day: str) -> Sandbox:
         with freeze_time(f"2031-01-{day}T00:00:00Z", tick=True):
-            sandbox = Sandbox(seed=4, egress="loopback")
+            sandbox = Sandbox(seed=4, egress="loopback", webhook_secret=f"whsec_{day * 16}")
             if kind == "old_secret":
                 sandbox.ask("POST", "/sandbox/v1/webhook-secret/rotate")
             sandbox.faults.add(kind, count=2 if kind == "burst" else 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
+from leyden.callbacks.fault_kinds import CARRYING_KINDS, KINDS, RATE_LIMIT
+from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.devserver.argument_types import webhook_secret
 from leyden.errors import ApiError
+from leyden.world.event_journal import Entry
 from tests.support.lists import listed
 from tests.support.receivers import Got, on_silence, threaded
 from tests.support.served import run_command, served_leyden
@@ -164,6 +167,60 @@ def test_a_reset_keeps_a_secret_that_was_rotated_and_the_next_rotation_gives_ano
         run(sandbox)
         [got] = sandbox.receiver("shop").inbox
         assert not got.verdict
+
+
+CHANGED = sorted({*KINDS} - {RATE_LIMIT})
+
+
+def faulty_run(sandbox: Sandbox, kind: str, rotations: int) -> list[Entry]:
+    """A run whose callbacks a fault changes, delays or copies, and that verifies every signature. Its journal."""
+    for _ in range(rotations):
+        sandbox.ask("POST", "/sandbox/v1/webhook-secret/rotate", {})
+    sandbox.faults.add(kind, count=3)
+    for answers in ([200], [500, 200], ["timeout", 410]):
+        sandbox.receiver("shop").answers(answers)
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/hook")
+        sandbox.wallet("ana").pay(charge)
+        sandbox.advance("2d")
+    return sandbox.world.journal.entries()
+
+
+def differences(one: Any, other: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of the values that differ."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for name in one:
+            yield from differences(one[name], other[name], (*path, name))
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        for number, values in enumerate(zip(one, other, strict=True)):
+            yield from differences(*values, (*path, str(number)))
+    elif one != other:
+        yield path
+
+
+@pytest.mark.parametrize("kind", CHANGED)
+def test_the_journal_hash_does_not_depend_on_the_webhook_secret(kind: str) -> None:
+    with Sandbox(seed=7) as one, Sandbox(seed=7, webhook_secret=SECRET) as other:
+        entries = [faulty_run(sandbox, kind, rotations=int(kind == "old_secret")) for sandbox in (one, other)]
+        assert one.journal_hash == other.journal_hash
+        assert one.world.journal.computed_hash() == other.world.journal.computed_hash() == one.journal_hash
+        differing = {path[-1] for path in differences(*entries)}
+    sends_signed = {*CARRYING_KINDS, *CONTENT_KINDS} - {"drop", "bad_signature", "missing_headers"}
+    assert differing == ({"webhook-signature"} if kind in sends_signed else set())
+
+
+@pytest.mark.parametrize("kind", ["redeliver", "old_secret", "two_signatures", "bad_signature"])
+@pytest.mark.parametrize("rotations", [1, 2])
+def test_a_run_that_rotated_the_secret_is_repeated_after_a_reset(kind: str, rotations: int) -> None:
+    hashes = set()
+    with Sandbox(seed=7) as sandbox:
+        for seed in (5, 5, 6, 5):
+            reset(sandbox, {"seed": seed})
+            faulty_run(sandbox, kind, rotations)
+            hashes.add((seed, sandbox.journal_hash))
+    with Sandbox(seed=5) as sandbox:
+        faulty_run(sandbox, kind, rotations)
+        hashes.add((5, sandbox.journal_hash))
+    assert len(hashes) == 2
 
 
 def test_the_default_secret_is_derived_from_the_seed() -> None:

@@ -51,6 +51,27 @@ def test_the_hash_is_a_chain_over_canonical_json(script):
     assert journal.hash == link.hex()
 
 
+@pytest.mark.parametrize(
+    ("given_facts", "hashed"),
+    [
+        ({"realTime": ["stamp", "sign"]}, set()),
+        ({"secretDependent": ["sign"]}, {"stamp"}),
+        ({"realTime": ["stamp"], "secretDependent": ["sign"]}, set()),
+        ({"realTime": ["stamp"]}, {"sign"}),  # as earlier versions noted a message to a receiver on the network
+        ({}, {"stamp", "sign"}),  # and one to a built-in receiver
+    ],
+    ids=str,
+)
+def test_the_hash_leaves_out_the_values_that_a_fact_of_the_entry_names(given_facts, hashed):
+    headers = {"stamp": "1", "sign": "v1,a"}
+    kept = {name: value for name, value in headers.items() if name in hashed}
+    journal = written([(1, "fault_hit", "f", {"sent": [{"headers": headers}], "stamp": "2", **given_facts})])
+    top = {"stamp": "2"} if "stamp" in hashed else {}
+    entry = [1, 1_001, "fault_hit", "f", {"sent": [{"headers": kept}], **top, **given_facts}]
+    line = json.dumps(entry, sort_keys=True, separators=(",", ":")).encode()
+    assert journal.hash == hashlib.sha256(hashlib.sha256(b"").digest() + line).hexdigest()
+
+
 @given(notes)
 def test_the_hash_does_not_depend_on_when_it_is_computed(script):
     assert written(script).hash == written(script, hash_each=True).hash
