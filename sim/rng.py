@@ -153,6 +153,10 @@ class RandomStreams:
         fork.restore(self.snapshot())
         return fork
 
+    def go_on(self, name: str, former: RandomStreams) -> None:
+        """Set one stream to its position in `former`: of equal seeds too, it draws nothing that was drawn there."""
+        self._positions[name] = former._positions.get(name, 0)
+
     # A commit that fails returns its draws (`leyden.server.store.rows.CommitParticipant`)
 
     def begin(self) -> None:

@@ -35,8 +35,7 @@ class World(ThreadMoves):
     """The parts of one simulated world (`leyden.world.components`) and the operations on them as a whole.
 
     It reads no real clock and no random source of its own; `WorldConfig` has what it depends on. A world over a store
-    in which another world was kept continues that one: its instant, its random streams, and everything that fell due in
-    the meantime.
+    in which another world was kept continues that one: its instant, its random streams, and what fell due since then.
 
     `control_handlers` makes the handlers of `config.control` for this world. `external_transport` sends callbacks to
     the real network; without one every callback to an address outside the process is blocked, with the note that
@@ -129,8 +128,7 @@ class World(ThreadMoves):
 
     def _resume(self, *, is_restored: bool = False) -> None:
         """Continue from what the store has: the clock's instant, every timer, and the time that a live clock missed,
-        which passes at the next look at the clock. In a world that `is_restored` the payers are rows of its snapshot.
-        """
+        which passes at the next look at the clock. If it `is_restored`, the payers are rows of its snapshot."""
         config, saved, state = self.config, self.saved(self.store), self._components.state
         # Until every timer is set again, the rows about time and random streams stay as they are.
         self.store.pre_commit_hook = self._components.before_commit if saved is None else None
@@ -294,9 +292,11 @@ class World(ThreadMoves):
         the seed of an earlier run repeats that run. Without `start_ms` the start stays.
         """
         with self.exclusive():
+            former = self.streams
             config = replace(self.config, webhook_secret=self.webhook_secret, rate=self.clock.rate)
             seed = derived_seed(config.seed, f"\nreset {config.run}") if seed is None else seed
             self.rebuild(replace(config, seed=seed, start_ms=config.start_ms if start_ms is None else start_ms))
+            self.streams.go_on("secrets", former)  # no key and no secret of an earlier run is drawn again
 
     def rebuild(self, config: WorldConfig, tables: Snapshot | Store | None = None) -> None:
         """Erase everything and build the parts anew, over the rows of `tables` if they are given. The API keys stay.

@@ -169,6 +169,27 @@ def test_a_reset_keeps_a_secret_that_was_rotated_and_the_next_rotation_gives_ano
         assert not got.verdict
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_no_rotation_gives_a_secret_or_a_key_that_the_project_had_before(tmp_path: Path, *, kept: bool) -> None:
+    """In no run of any seed; also when an earlier secret was given again between two runs."""
+
+    def opened(**options: Any) -> Sandbox:
+        return Sandbox(**options, **({"data": tmp_path} if kept else {}))
+
+    sandbox = opened(seed=7)
+    drawn = [secret_of(sandbox)]
+    for number, seed in enumerate((7, 8, 7, 7, None, 8, 7)):
+        for _ in range(1 + number % 3):
+            drawn.append(sandbox.ask("POST", "/sandbox/v1/webhook-secret/rotate", {})["current"])
+            drawn.append(sandbox.ask("POST", "/sandbox/v1/api-keys")["key"])
+        reset(sandbox, {} if seed is None else {"seed": seed})
+        if kept:
+            sandbox.close()
+            sandbox = opened(webhook_secret=drawn[0])
+    assert len(set(drawn)) == len(drawn) == 27
+    sandbox.close()
+
+
 CHANGED = sorted({*KINDS} - {RATE_LIMIT})
 
 

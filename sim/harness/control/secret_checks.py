@@ -25,6 +25,7 @@ class _Expected:
     def __init__(self, given: str | None) -> None:
         self.given = given
         self.secrets: list[tuple[str, int | None]] = [] if given is None else [(given, None)]
+        self.ever: list[str] = []  # the secrets of rotations, in all runs
         self.keys = {API_KEY: True}
         self.received = 0
         self.since: dict[str, str] = {}  # from when each secret signs
@@ -35,6 +36,7 @@ class _Expected:
         self.since.pop(secret, None)
         known = [(one, now + _DAY_MS if until is None else until) for one, until in self.secrets if one != secret]
         self.secrets = [(secret, None), *known][:_MOST]
+        self.ever.append(secret)
 
     def signing(self, now: int) -> list[str]:
         return [secret for secret, until in self.secrets if until is None or now < until][:_MOST]
@@ -62,7 +64,7 @@ def _do(host: Host, one: Any, expected: _Expected) -> None:
             expected.rotate(expected.given, _now(host))  # the option of a start is a rotation
     elif target == f"{_SECRET}/rotate":
         now, answer = _now(host), host.accepted("POST", target)
-        checks.new_secret(answer["current"], [secret for secret, _ in expected.secrets])
+        checks.new_secret(answer["current"], [*expected.ever, *(secret for secret, _ in expected.secrets)])
         expected.rotate(answer["current"], now)
     elif target.startswith(_KEYS):
         body = one.get("body", {})
@@ -81,6 +83,8 @@ def _do(host: Host, one: Any, expected: _Expected) -> None:
             if is_told != (len(expected.signing(before)) > 1):
                 raise violation(f"notes after POST {target}", len(expected.signing(before)), is_told)
             expected.secrets = expected.secrets[:1]
+        if target.endswith("/restore"):
+            expected.ever.clear()  # what came after the snapshot is repeated
         if target.endswith(("/reset", "/restore")):
             expected.since.clear()
             expected.then.clear()

@@ -31,7 +31,9 @@ def _sequences() -> Iterator[tuple[str, Sequence[Step]]]:
     yield "reset", (_RESET, *_KEYS, _RESET)
     yield "keys, then reset", (*_KEYS, _RESET, advance("1h"), _RESET)
     yield "rotated, then reset", (_ROTATE, _RESET, *_KEYS, _ROTATE, advance("25h"), _RESET)
-    yield "reset with a seed", (*_KEYS, send("POST", "/sandbox/v1/reset", {"seed": 5}), _ROTATE)
+    repeated = send("POST", "/sandbox/v1/reset", {"seed": 5})
+    yield "reset with a seed", (*_KEYS, repeated, _ROTATE)
+    yield "rotated in runs of one seed", (repeated, _ROTATE, _ROTATE, repeated, _ROTATE, repeated, _ROTATE)
     restored = (send("POST", "/sandbox/v1/snapshots", {}, **{"as": "snap"}), *_KEYS,
                 send("POST", "/sandbox/v1/restore", {"snapshot": "{snap.0.id}"}))  # fmt: skip
     yield "restored", restored
