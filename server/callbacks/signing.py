@@ -81,6 +81,23 @@ def signing_rows_then(secrets: Sequence[SecretRow], at: int) -> list[SecretRow]:
     return list(newest.values())
 
 
+def stops_at_ms(secrets: Sequence[SecretRow], row: SecretRow) -> int | None:
+    """The instant at which the secret of this row, one of `secrets`, stops to sign: the end of its rotation, or an
+    earlier one at which `MAX_SIGNING` newer ones sign. A secret that is given again before that goes on. None for one
+    that is not replaced."""
+    text, until_ms, newer = row["secret"], row["until_ms"], set[str]()
+    for later in secrets[secrets.index(row) + 1 :]:
+        if until_ms is not None and later["from_ms"] > until_ms:
+            break
+        if later["secret"] == text:
+            until_ms, newer = later["until_ms"], set()
+            continue
+        newer.add(later["secret"])
+        if len(newer) == MAX_SIGNING:
+            return later["from_ms"]
+    return until_ms
+
+
 def valid_secrets(secrets: Sequence[SecretRow], at: int) -> list[str]:
     """The texts of `signing_rows`."""
     return [row["secret"] for row in signing_rows(secrets, at)]

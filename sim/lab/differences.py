@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from leyden.lab.table_rows import COUNT, TABLES, TEXT, TIME, json_text
+from leyden.server.callbacks.signing import stops_at_ms
 from leyden.world.world import World
 
 # The present states are compared; the journal holds the past.
@@ -129,7 +130,8 @@ def _secrets(here: World, there: World) -> list[dict[str, Mapping[str, Any]]]:
 def _timed(world: World) -> dict[tuple[str, int], dict[str, Any]]:
     """The time of each secret, by the secret and how often it was given before."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
-    for row in world.service.projects.secrets(world.config.project):
+    secrets = world.service.projects.secrets(world.config.project)
+    for row in secrets:
         key = (row["secret"], sum(secret == row["secret"] for secret, _ in found))
-        found[key] = {"since": row["from_ms"], "until": row["until_ms"]}
+        found[key] = {"since": row["from_ms"], "until": stops_at_ms(secrets, row)}
     return found

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from leyden.devserver.control.callbacks import deliveries
 from leyden.devserver.control.callbacks.deliveries import CallbackControl
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.engines.obligations import _mixed, run_obligations
@@ -130,6 +131,15 @@ def test_keys_that_a_reset_revokes(monkeypatch: pytest.MonkeyPatch) -> None:
     original = Projects.import_keys
     monkeypatch.setattr(Projects, "import_keys", lambda self, rows: original(self, [*rows][:1]))
     assert violation_of("getWebhookSecret secrets keys, then reset") is not None
+
+
+def test_a_secret_that_stops_to_sign_later_than_shown_and_one_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert violation_of("getWebhookSecret secrets rotated") is None
+    with monkeypatch.context() as patch:
+        patch.setattr(deliveries, "stops_at_ms", lambda every, row: row["until_ms"])
+        assert violation_of("getWebhookSecret secrets rotated") is not None
+    monkeypatch.setattr(RandomStreams, "go_on", lambda self, name, former: None)
+    assert violation_of("getWebhookSecret secrets rotated in runs of one seed") is not None
 
 
 def test_a_replay_of_chosen_deliveries_that_forgets_the_instant(monkeypatch: pytest.MonkeyPatch) -> None:

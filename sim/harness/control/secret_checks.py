@@ -147,6 +147,11 @@ def _check_former(host: Host, expected: _Expected, observed: Sequence[str], wher
             )
         if len(set(secrets)) < len(secrets) or not signing <= set(secrets):
             raise violation(f"GET {path} {where}", sorted(signing), secrets)
+        for one in found["secrets"]:
+            secret, until = one["secret"], one["until"]
+            is_past = until is not None and until <= now
+            if is_past == (secret in observed) and expected.since.get(secret, at) <= at:  # else it was given again
+                raise violation(f"GET {path}: until, {where}", "after now, only if it signs now", until)
 
 
 def _now(host: Host) -> int:

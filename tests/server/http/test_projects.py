@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,37 @@ def test_the_secrets_of_a_past_instant_are_those_that_signed_then(sandbox: Sandb
     projects.rotate_secret("default", secrets[4])
     again = projects.signing_rows_then("default", begun + 5 * hour)
     assert [row["secret"] for row in again] == [secrets[4], secrets[5], secrets[3], secrets[2]]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_of_every_instant_it_is_known_when_each_secret_stops_to_sign(sandbox: Sandbox, seed: int) -> None:
+    """Also when later rotations ended it early, and when it was given again."""
+    choices, projects = random.Random(seed), sandbox.world.service.projects
+    signing: dict[str, list[str]] = {}
+    for _ in range(120):
+        now = to_iso(sandbox.world.clock.now())
+        if choices.random() < (0.1, 0.3)[seed % 2]:
+            known = [row["secret"] for row in projects.secrets("default")]
+            projects.rotate_secret("default", choices.choice([None, None, *known[-6:]]))
+        signing[now] = projects.signing_secrets("default", sandbox.world.clock.now())
+        sandbox.advance("1h")
+    hours = [*signing]
+    early = 0
+    for at, texts in signing.items():
+        found = sandbox.ask("GET", f"/sandbox/v1/webhook-secret?at={at}")["secrets"]
+        for one in found:
+            later = [hour for hour in hours if hour >= at and one["secret"] not in signing[hour]]
+            if one["secret"] in texts:
+                assert one["until"] == later[0] if later else one["until"] is None or one["until"] > hours[-1], (
+                    at,
+                    one,
+                )
+            else:  # the rotation at this instant ended it
+                assert one["until"] == at
+                early += 1
+    now_signing = sandbox.ask("GET", "/sandbox/v1/webhook-secret")["secrets"]
+    assert all(one["until"] is None or one["until"] > hours[-1] for one in now_signing)
+    assert early or not seed % 2
 
 
 def test_at_most_three_secrets_sign(sandbox: Sandbox) -> None:

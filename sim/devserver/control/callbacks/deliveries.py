@@ -17,7 +17,7 @@ from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import delivery_resource, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.server.callbacks.signing import SecretRow
+from leyden.server.callbacks.signing import SecretRow, stops_at_ms
 from leyden.server.charges.lists import query_instant
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
@@ -144,7 +144,9 @@ class CallbackControl:
     def get_webhook_secret(self, call: Request) -> dict[str, Any]:
         """The secrets that sign now, or signed at the instant `at` of the query, the newest first."""
         at, projects = query_instant(call, "at"), self._world.service.projects
-        return self._secrets(call) if at is None else _shown_secrets(projects.signing_rows_then(call.project, at))
+        if at is None:
+            return self._secrets(call)
+        return _shown_secrets(projects.signing_rows_then(call.project, at), projects.secrets(call.project))
 
     @handles(needs=("key",))
     def rotate_webhook_secret(self, call: Request) -> dict[str, Any]:
@@ -154,7 +156,9 @@ class CallbackControl:
 
     def _secrets(self, call: Request) -> dict[str, Any]:
         """The secrets that sign now."""
-        return _shown_secrets(self._world.service.projects.signing_rows(call.project, self._world.clock.now()))
+        projects = self._world.service.projects
+        signing = projects.signing_rows(call.project, self._world.clock.now())
+        return _shown_secrets(signing, projects.secrets(call.project))
 
     # The integrator's own endpoint
 
@@ -276,14 +280,16 @@ class CallbackControl:
         return sum(count for (one, other), count in counts if status in (None, one) and event in (None, other))
 
 
-def _shown_secrets(rows: Sequence[SecretRow]) -> dict[str, Any]:
+def _shown_secrets(rows: Sequence[SecretRow], every: Sequence[SecretRow]) -> dict[str, Any]:
+    """Some of the secrets of a project, of `every` that it had."""
+    ends_ms = [stops_at_ms(every, row) for row in rows]
     secrets = [
         {
             "secret": row["secret"],
             "since": to_iso(row["from_ms"]),
-            "until": None if row["until_ms"] is None else to_iso(row["until_ms"]),
+            "until": None if end_ms is None else to_iso(end_ms),
         }
-        for row in rows
+        for row, end_ms in zip(rows, ends_ms, strict=True)
     ]
     return {"current": secrets[0]["secret"], "secrets": secrets}
 
