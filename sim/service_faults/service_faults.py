@@ -76,8 +76,9 @@ class ServiceFaults:
 
     Of the rules that match a request the oldest applies; `stale_read` applies if no other does. A request without a
     valid API key is matched only where none is needed. All of it is rows: the number of hits is kept over a restart.
-    Each hit is in the journal as `service_fault_hit`, and the entry of its request has `fault` and, if another status
-    was sent than the service's, `sent`. A hit that the disk does not take changes nothing.
+    Each hit is in the journal as `service_fault_hit`, and the entry of its request has `fault` and, if the rule sends
+    another status than the service's, `sent`; whether the client waited for it is in the request log only, because that
+    depends on real time. A hit that the disk does not take changes nothing.
 
     `rng` is a stream of the rules' own. `exclusive` is entered around what they write.
     """

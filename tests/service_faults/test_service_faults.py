@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -543,6 +545,28 @@ def test_a_served_slow_response_takes_real_time(served: httpx2.Client) -> None:
         assert served.get(CHARGES).json()["data"] == []
     hits = [entry for entry in served.get("/sandbox/v1/journal").json() if entry["kind"] == "service_fault_hit"]
     assert [hit["facts"]["fault"] for hit in hits] == ["slow_first_byte"] * 2 + ["slow_body"] * 2
+
+
+def test_the_journal_does_not_depend_on_whether_a_client_waits_for_a_slow_response(
+    served: httpx2.Client, sandbox: Sandbox
+) -> None:
+    """The request log says it: a run on a paused clock does not depend on real time."""
+    logged: list[dict[str, Any]] = []
+
+    def run(timeout_s: float) -> tuple[int | None, str]:
+        sandbox.ask("POST", "/sandbox/v1/reset", {"seed": 7})
+        fault = add(served, "slow_first_byte", operation="createCharge", delay="500ms")
+        with contextlib.suppress(httpx2.ReadTimeout):
+            served.post(CHARGES, json=TEA, timeout=timeout_s)
+        earlier, deadline = len(logged), time.monotonic() + 10
+        while len(logged) == earlier and time.monotonic() < deadline:
+            logged[:] = served.get("/sandbox/v1/requests?operation=createCharge").json()["data"]
+        assert requests(sandbox)[-1].facts == {"status": 200, "fault": fault["id"]}
+        return logged[0]["status"], sandbox.journal_hash
+
+    waited, left = run(5), run(0.1)
+    assert (waited[0], left[0]) == (200, None)
+    assert waited[1] == left[1]
 
 
 def test_what_is_due_after_a_lost_request_runs_on_a_paused_clock(served: httpx2.Client, sandbox: Sandbox) -> None:
