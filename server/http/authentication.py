@@ -28,10 +28,12 @@ def authenticate(projects: Projects, header: bytes, headers: Mapping[bytes, byte
         return project
     name = header.decode()
     wrong = _missing(name, headers, query) if not sent else _unknown(projects, name, sent.decode("latin-1"))
-    raise Unauthorized(
-        f"send your project's key in the header {name}; {wrong}",
-        headers={"WWW-Authenticate": f'ApiKey header="{name}"'},
-    )
+    raise Unauthorized(f"send your project's key in the header {name}; {wrong}", headers=challenge(header))
+
+
+def challenge(header: bytes) -> dict[str, str]:
+    """The header of every 401 (RFC 9110, 11.6.1): the way to authenticate, with the name of the header for the key."""
+    return {"WWW-Authenticate": f'ApiKey header="{header.decode()}"'}
 
 
 def _missing(name: str, headers: Mapping[bytes, bytes], query: bytes) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from leyden.server.contract.types import Operation
 from leyden.server.errors import (
     Conflict,
     InternalError,
@@ -18,6 +19,7 @@ from leyden.server.errors import (
     TooManyRequests,
     Unauthorized,
 )
+from leyden.server.http.authentication import challenge
 from leyden.server.http.pipeline import PROBLEM
 from leyden.service_faults.kinds import KEY_IN_USE, ServiceFaultRow
 
@@ -73,8 +75,19 @@ class Response(NamedTuple):
         return self._replace(headers=[*kept, *new.items()])
 
 
-def error_response(row: ServiceFaultRow, request_id: str) -> Response:
-    """The response of a rule `error` or `key_in_use`."""
+def error_response(row: ServiceFaultRow, request_id: str, operation: Operation, key_header: bytes) -> Response:
+    """The response of a rule `error` or `key_in_use`, with the headers of every response with this status; a problem
+    document also has those with which the operation answers any error. `key_header` is the name of the header for the
+    API key."""
+    response = _error_response(row, request_id)
+    headers = challenge(key_header) if response.status == Unauthorized.status else {}
+    if operation.errors_as == "lnurl" and response.header(b"content-type") == PROBLEM.encode():
+        headers |= dict(operation.success.constants)
+    more = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    return response._replace(headers=[*response.headers, *more])
+
+
+def _error_response(row: ServiceFaultRow, request_id: str) -> Response:
     if row["kind"] == KEY_IN_USE:
         text = "a request with this Idempotency-Key is in progress, says a fault of this sandbox: repeat it later"
         return _problem(Conflict(text), request_id)

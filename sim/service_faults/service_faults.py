@@ -250,7 +250,9 @@ class ServiceFaults:
         scope[APPLIED] = row
         facts: dict[str, Any] = {"fault": row["id"]}
         if kind in (ERROR, KEY_IN_USE, RESET):
-            sent = None if kind == RESET else error_response(row, self._service.pipeline.next_request_id())
+            sent, pipeline = None, self._service.pipeline
+            if kind != RESET:
+                sent = error_response(row, pipeline.next_request_id(), request.operation, pipeline.api_key_header)
             status = None if sent is None else sent.status
             if row["after_commit"]:
                 scope[JOURNAL_FACTS] = {**facts, "sent": status}

@@ -9,6 +9,7 @@ from starlette.types import Scope
 from leyden.devserver.sandboxes.registry import SandboxRegistry
 from leyden.server.app import BASE_PATH
 from leyden.server.errors import Problem, Unauthorized
+from leyden.server.http.authentication import challenge
 from leyden.world.world import World
 
 URL_PREFIX, ID_PREFIX = "/sandboxes/", "sbx_"
@@ -70,4 +71,4 @@ def _of_another(header: bytes) -> Problem:
 
 
 def _unauthorized(detail: str, header: bytes) -> Problem:
-    return Unauthorized(detail, headers={"WWW-Authenticate": f'ApiKey header="{header.decode()}"'})
+    return Unauthorized(detail, headers=challenge(header))
