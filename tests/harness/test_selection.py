@@ -73,6 +73,7 @@ def test_only_the_deep_conformance_run_asks_what_is_left_out(monkeypatch: pytest
         asked.extend(config.engines)
         return campaign.CampaignReport()
 
+    monkeypatch.setattr("leyden.harness.command.available_cores", lambda: 1)
     monkeypatch.setattr("leyden.harness.command.run_campaign", noted)
     main(["conformance"])
     assert asked == ["conformance"]
