@@ -68,12 +68,16 @@ def _do(host: Host, one: Any, expected: _Expected) -> None:
         expected.rotate(answer["current"], now)
     elif target.startswith(_KEYS):
         body = one.get("body", {})
-        new = host.accepted("POST", target, body)["key"]
+        answer = host.accepted("POST", target, body)
+        new = answer["key"]
         if expected.keys.get(new) is not None:
             raise violation(f"POST {target}", "a key that was never issued", new)
         if "replaces" in body:
             expected.keys[body["replaces"]] = False
         expected.keys[new] = True
+        valid = [key for key, is_valid in expected.keys.items() if is_valid]
+        if answer["keys"] != valid:
+            raise violation(f"POST {target}: the keys that are valid, oldest first", valid, answer["keys"])
     else:
         before = _now(host)
         do(host, one)

@@ -30,6 +30,7 @@ _COSTS: Mapping[str, tuple[float, float]] = {
     "repeated": (40, 0), "payments": (40, 0),
     "apart": (170, 0), "aged": (170, 0), "together": (215, 0), "rates": (35, 0),
     "full-disk": (190, 0), "refused": (90, 0), "reseeded": (250, 0), "removed": (100, 0), "late": (75, 0),
+    "control-waits": (500, 4), "links": (20, 0), "dated": (30, 0),
     "numbers": (105, 0), "cut": (150, 0), "keys": (80, 0), "many": (450, 0), "blocked": (75, 0), "gone": (110, 0),
 }  # fmt: skip
 _COST = (60.0, 0.0)
@@ -38,6 +39,7 @@ _PARTS: Mapping[str, float] = {
     "rows": 10, "empty": 8, "lists": 4, "control-empty": 4, "pending": 6, "disk": 3, "restart": 3, "kill": 2, "full": 2,
     "keys": 2, "pages": 4, "long": 2, "control-rows": 2, "control-portions": 2, "control-portions-links": 2,
     "control-few-rows": 3, "stored": 2, "fault": 3, "message": 3, "control-fields": 3, "copies": 2,
+    "control-waits": 2,
     "control-secrets": 4, "apart": 2, "aged": 2, "together": 3, "refused": 2, "full-disk": 2, "reseeded": 2,
     "payments": 3, "numbers": 2, "cut": 2,
 }  # fmt: skip

@@ -11,6 +11,8 @@ from leyden.errors import MissingExtra
 from leyden.harness.control.clock_checks import check_clock
 from leyden.harness.control.field_checks import check_field
 from leyden.harness.control.host import Host
+from leyden.harness.control.inbox_checks import check_inbox_rules
+from leyden.harness.control.link_checks import check_links
 from leyden.harness.control.list_checks import check_list
 from leyden.harness.control.payment_checks import check_payments
 from leyden.harness.control.pending_checks import check_pending
@@ -19,6 +21,7 @@ from leyden.harness.control.replay_checks import check_replay, check_unsent
 from leyden.harness.control.search_checks import check_counts, check_search
 from leyden.harness.control.secret_checks import check_secrets
 from leyden.harness.control.state_checks import check_kept
+from leyden.harness.control.wait_checks import check_wait
 from leyden.harness.control.whole.aged_checks import check_aged
 from leyden.harness.control.whole.apart_checks import check_apart
 from leyden.harness.control.whole.copy_checks import check_copies
@@ -74,6 +77,24 @@ def control_replay(session: Session, step: Step) -> None:
     """{"do": "control_replay", "body": {"status": "delivered"}, "draw"?: [["event", "first", "same"]], "count"?: ids,
     "delay"?: ms}: replay the deliveries that match the body and the draws, or this number of them by their ids."""
     check_replay(hosted(session), step)
+
+
+def control_inbox(session: Session, step: Step) -> None:
+    """{"do": "control_inbox", "rules": [{"say", "event"?, "attempt"?, "charge"?, "count"}, ...]}: callbacks of three
+    Charges to an inbox with these rules (`leyden.harness.control.inbox_checks`)."""
+    check_inbox_rules(hosted(session), step)
+
+
+def control_wait(session: Session, step: Step) -> None:
+    """{"do": "control_wait", "status": "any", "event"?, "is_of_charge"?}: wait for the deliveries of the hosted server
+    for which these conditions hold (`leyden.harness.control.wait_checks`)."""
+    check_wait(hosted(session), step)
+
+
+def control_links(session: Session, step: Step) -> None:
+    """{"do": "control_links", "options"}: the link of a Static Charge at a server with these options, one of which is
+    its public URL (`leyden.harness.control.link_checks`)."""
+    check_links(new_host(session, step), step)
 
 
 def control_unsent(session: Session, step: Step) -> None:

@@ -160,6 +160,22 @@ def _in_flight() -> Iterator[Obligation]:
             steps += [{"do": "advance", "by": by} for by in (1_999, 1, 13_000, 1, 15_000, 400_000, _DAY_MS)]
             case = f"{count} {reply if isinstance(reply, str) else reply['status']}"
             yield Obligation("chargeUpdated", "in-flight", case, source, tuple(steps), setup="flight-changed")
+    # The places are shared by the callbacks of Charges and of Static Charges.
+    hook = "http://r1.inbox.localhost/"
+    for charges, children in ((8, 1), (4, 5), (1, 8), (7, 1)):
+        steps = [{"do": "receiver", "host": "r1.inbox", "always": "timeout"}]
+        static = {"minAmount": "1000", "maxAmount": "2000", "description": "tips", "callbackUrl": hook}
+        body = {"amount": "1000", "description": "x", "callbackUrl": hook}
+        steps.append({"do": "create_static", "as": "s1", "body": static})
+        for number in range(charges):
+            steps += [{"do": "create_charge", "as": f"c{number}", "body": body},
+                      {"do": "pay", "as": f"p{number}", "charge": f"c{number}"}]  # fmt: skip
+        for number in range(children):
+            steps += [{"do": "invoice", "static": "s1", "as": f"k{number}", "amount": "1000"},
+                      {"do": "pay", "as": f"q{number}", "charge": f"k{number}"}]  # fmt: skip
+        steps += [{"do": "advance", "by": by} for by in (0, 14_999, 1, 15_000, 400_000, _DAY_MS)]
+        case = f"{charges} of Charges, {children} of payments of a Static Charge"
+        yield Obligation("chargeUpdated", "in-flight", case, source, tuple(steps), setup="flight-changed")
 
 
 def _secrets() -> Iterator[Obligation]:

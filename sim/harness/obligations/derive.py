@@ -13,6 +13,7 @@ from leyden.harness.obligations.control.blocked import blocked_obligations
 from leyden.harness.obligations.control.bounds import keep_obligations, removed_obligations
 from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.hosts import host_obligations
+from leyden.harness.obligations.control.inbox_rules import inbox_rule_obligations
 from leyden.harness.obligations.control.kept import kept_obligations, reseeded_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.control.options import option_obligations
@@ -22,6 +23,7 @@ from leyden.harness.obligations.control.repeated import repeated_obligations
 from leyden.harness.obligations.control.replays import replay_obligations
 from leyden.harness.obligations.control.secrets import secret_obligations
 from leyden.harness.obligations.control.service_faults import service_fault_obligations
+from leyden.harness.obligations.control.waits import link_obligations, wait_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, setup_obligation
 from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations
@@ -111,6 +113,9 @@ def _derived() -> Iterator[Obligation]:
         option_obligations(),
         repeated_obligations(),
         replay_obligations(),
+        inbox_rule_obligations(),
+        wait_obligations(),
+        link_obligations(),
         kept_obligations(),
         reseeded_obligations(),
         keep_obligations(),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from itertools import combinations, product
 from typing import Any
 
 from leyden.harness.control.documents import resolved
+from leyden.harness.generators.generators import START_MS
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.steps import Step
 from leyden.world.config import packaged_contract
@@ -69,6 +72,12 @@ def reply_obligations() -> Iterator[Obligation]:
             replies[f"{status} Retry-After {text}"] = {"status": status, "headers": {"Retry-After": text}}
     for status in _STATUSES:
         replies.setdefault(f"{status} Retry-After 9", {"status": status, "headers": {"Retry-After": "9"}})
+    # A date counts from the answer, and not from the attempt.
+    for delay_s, later_s in product((0, 3, 9), (5, 9, 12)):
+        date = format_datetime(datetime.fromtimestamp(START_MS / 1_000 + later_s, UTC), usegmt=True)
+        reply = {"status": 503, "headers": {"Retry-After": date}, **({"delay": delay_s} if delay_s else {})}
+        replies[f"503 after {delay_s} s, Retry-After a date {later_s} s later"] = reply
+        replies[f"503 after {delay_s} s, Retry-After {later_s}"] = {**reply, "headers": {"Retry-After": str(later_s)}}
     for number, (case, reply) in enumerate(replies.items()):
         host, label = f"v{number}.inbox", f"v{number}"
         body = {"amount": "1000", "description": "x", "callbackUrl": f"http://{host}.localhost/hook"}
@@ -79,7 +88,10 @@ def reply_obligations() -> Iterator[Obligation]:
             {"do": "advance", "by": 20_000},
             {"do": "advance", "by": 700_000},
         ]
-        yield Obligation("chargeUpdated", "reply", case, source, tuple(steps), setup="empty")
+        is_dated = "a date" in case  # the date is one of the start
+        yield Obligation(
+            "chargeUpdated", "reply", case, source, tuple(steps), setup="dated-changed" if is_dated else "empty"
+        )
 
 
 _HEADERS: Mapping[str, tuple[Mapping[str, str], ...]] = {

@@ -220,6 +220,23 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         "operation": _NAME, "mistakes": {"type": "array", "items": {"enum": list(MISTAKES)}, "minItems": 1},
         "method?": {"enum": ["HEAD"]},
     },
+    "control_wait": {"status": _TEXT, "event?": _TEXT, "is_of_charge?": _FLAG},
+    "control_links": {"options": {"type": "array", "items": _TEXT, "maxItems": 100}},
+    "control_inbox": {
+        "rules": {
+            "type": "array", "maxItems": 10,
+            "items": {
+                "type": "object", "additionalProperties": False, "required": ["say", "count"],
+                "properties": {
+                    "say": {"type": "integer", "minimum": 200, "maximum": 599},
+                    "event": _TEXT,
+                    "attempt": {"type": "integer", "minimum": 1, "maximum": 1000},
+                    "charge": {"type": "integer", "minimum": 0, "maximum": 2},
+                    "count": {"type": ["integer", "null"], "minimum": 1, "maximum": 1000},
+                },
+            },
+        },
+    },
     "control_secrets": {
         "options?": {"type": "array", "items": _TEXT, "maxItems": 100}, "disk?": _FLAG, "steps": _STEPS_WITHIN,
     },

@@ -34,7 +34,7 @@ ENDS = ("close", "kill", "torn", "compact")
 _KEPT_OPTIONS = ("--rate", "--seed", "--start")
 # Of `leyden serve`. Somebody else may have written the case: no option names a file, and none opens the network.
 _OPTIONS = frozenset({"rate", "seed", "start", "keep", "webhook_secret", "overlay", "network", "autopay", "egress",
-                      "durability"})  # fmt: skip
+                      "durability", "public_url"})  # fmt: skip
 _MOST_ROUNDS, _LONGEST_S = 1_000, 1  # of waits for callbacks that are in flight after a response
 _TORN = b'["00000000",{"charges":[[1'  # of a commit that was never confirmed
 
@@ -110,7 +110,7 @@ class HostedServer:
         options.lnurl_budget = 0
         if self._data is not None:
             options.data = str(self._data)
-        addresses = ServerAddresses(_URL, _URL, (("127.0.0.1", 80),), is_local=True)
+        addresses = ServerAddresses(_URL, options.public_url or _URL, (("127.0.0.1", 80),), is_local=True)
         try:
             self._app, _ = open_server(options, self._time, addresses, [self._key], None, self._worlds)
         except GraphError as error:

@@ -237,6 +237,7 @@ CONTROL_SETUPS: Mapping[str, Callable[[], Step]] = {
     "control-rows": lambda: host(rows(120)),
     "control-few-rows": lambda: host(rows(21)),
     "control-deliveries": lambda: host(delivery_rows()),
+    "control-waits": lambda: host(delivery_rows()),
     "control-portions": lambda: host(portion_rows()),
     "control-portions-links": lambda: host(portion_links()),
     "control-network": lambda: host(network_rows(), "--network", "scale-free:150"),

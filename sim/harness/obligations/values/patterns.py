@@ -13,6 +13,8 @@ _MANY = 70  # repetitions for a quantifier without a bound
 _OUTSIDE = ("!", "/", ":", "@", "[", "`", "{", "~", " ", "A", "G", "a", "g", "z", "0", "9", "_", "-", "é", "٣", "\n")
 _OTHER_DIGITS = ("\u0663", "\uff11")
 
+_DIGITS = "12345678912345678912"
+
 Variant = tuple[str, str]  # the kind, and a text
 
 
@@ -23,9 +25,21 @@ def pattern_variants(pattern: str) -> tuple[Variant, ...]:
     found: dict[str, str] = {base: "pattern:member"}
     for kind, text in variants:
         found.setdefault(text, kind)
-    for kind, text in _around(base):
+    for kind, text in (*_around(base), *_round_numbers(pattern, base)):
         found.setdefault(text, kind)
     return tuple((kind, text) for text, kind in found.items())
+
+
+def _round_numbers(pattern: str, base: str) -> Iterator[Variant]:
+    """The longest numbers of a pattern of digits that end with no zero, with one, with two and so on: an encoding with
+    units or exponents changes at one of them."""
+    if not base.isascii() or not base.isdigit():
+        return
+    longest = max((count for count in range(1, len(_DIGITS) + 1) if is_member(pattern, _DIGITS[:count])), default=0)
+    for count in range(longest):
+        text = _DIGITS[: longest - count] + "0" * count
+        if is_member(pattern, text):
+            yield f"pattern:zeros-{count}", text
 
 
 def one_of_each(pattern: str) -> tuple[Variant, ...]:

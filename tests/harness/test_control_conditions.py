@@ -1,0 +1,106 @@
+"""Obligations of the rules of inboxes, the conditions of waits, valid keys, links and amounts: each finds a defect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leyden.callbacks.receivers import Receivers
+from leyden.devserver.control.callbacks import deliveries
+from leyden.lightning.bolt11 import codec
+from leyden.server.callbacks import deliveries as rules
+from leyden.server.callbacks import outbox
+from leyden.server.callbacks.in_flight import InFlight
+from leyden.server.charges import charges, lnurl
+from leyden.server.http.projects import Projects
+from tests.support.obligations import violation_of
+
+KINDS = ("inbox-rules", "wait-conditions", "link-length", "secrets")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_service_is_as_the_obligations_say(kind: str) -> None:
+    assert violation_of(kind) is None
+
+
+def test_of_several_rules_of_an_inbox_the_newest_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def state(self: Receivers, name: str) -> Any:
+        found = original(self, name)
+        return {**found, "rules": found["rules"][::-1]}
+
+    original = Receivers.state
+    monkeypatch.setattr(Receivers, "state", state)
+    assert violation_of("inbox-rules") is not None
+
+
+def test_a_wait_that_ignores_one_of_its_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counter(self: Any, wanted: Any) -> Any:
+        return original(self, {**wanted, "event": None} if wanted.get("status") == "any" else wanted)
+
+    original = deliveries.CallbackControl._counter
+    monkeypatch.setattr(deliveries.CallbackControl, "_counter", counter)
+    assert violation_of("wait-conditions") is not None
+
+
+def test_a_list_of_valid_keys_with_a_replaced_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keys(self: Projects, project: str) -> list[str]:
+        return [row["id"] for row in self._keys.find("project", project)]
+
+    monkeypatch.setattr(Projects, "keys", keys)
+    assert "the keys that are valid" in str(violation_of("secrets", "kill"))
+
+
+def test_a_link_whose_last_bits_are_in_the_wrong_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def encoded(*given: Any) -> Any:
+        text: str = original(*given)
+        return text if len(text) % 8 == 3 else text[:-7] + "q" + text[-6:]
+
+    original = lnurl.bech32_encode
+    monkeypatch.setattr(lnurl, "bech32_encode", encoded)
+    assert violation_of("link-length") is not None
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3, 5, 7])
+def test_an_amount_that_is_rounded_at_one_unit_of_the_invoice(zeros: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def encoded(amount_msat: int) -> str:
+        found = len(str(amount_msat)) - len(str(amount_msat).rstrip("0"))
+        return original(amount_msat + 10**zeros if found == zeros and amount_msat > 10**zeros else amount_msat)
+
+    original = codec.encode_amount
+    monkeypatch.setattr(codec, "encode_amount", encoded)
+    assert violation_of(f"pattern:zeros-{zeros}", place="createCharge body.amount") is not None
+
+
+def test_an_empty_text_that_is_null_in_the_callback_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def update(row: Any) -> Any:
+        found = original(row)
+        return {**found, "internalId": found["internalId"] or None}
+
+    original = charges.charge_callback
+    monkeypatch.setattr(charges, "charge_callback", update)
+    assert violation_of("empty", place="createCharge body.internalId") is not None
+
+
+def test_a_date_of_retry_after_that_counts_from_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert violation_of("reply", "a date") is None
+    monkeypatch.setattr(outbox, "delay_asked_for", lambda response, now_s: original(response, now_s - 3))
+    original = rules.delay_asked_for
+    assert violation_of("reply", "503 after 3 s, Retry-After a date") is not None
+
+
+def test_places_in_flight_that_each_kind_of_callback_has_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Many(dict[str, int]):
+        """As many attempts in flight as those of payments of Static Charges alone."""
+
+        def __len__(self) -> int:
+            return max(0, super().__len__() - 8)
+
+    def created(self: InFlight) -> None:
+        original(self)
+        self.attempts = Many()
+
+    assert violation_of("in-flight", "of payments") is None
+    original = InFlight.__init__
+    monkeypatch.setattr(InFlight, "__init__", created)
+    assert violation_of("in-flight", "of payments") is not None
