@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -193,11 +195,35 @@ def test_a_charge_that_does_not_expire_after_a_kill_within_an_advance(monkeypatc
     assert "expired" in str(play(case).violation)
 
 
+def test_files_that_others_may_read_are_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(path: Any, flags: int, mode: int = 0o777, **more: Any) -> int:
+        return original(path, flags, 0o644 if str(path).endswith("charges.journal") else mode, **more)
+
+    original = os.open
+    case = Case((CHARGE, {"do": "restart", "how": "damaged"}), disk=True)
+    monkeypatch.setattr(os, "open", opened)
+    assert "charges.journal, which others may read" in str(play(case).violation)
+
+
+def test_a_recovery_that_leaves_a_directory_which_is_refused_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unlink(path: Path, *, missing_ok: bool = False) -> None:
+        if path.name != "charges.end":
+            original(path, missing_ok=missing_ok)
+
+    original = Path.unlink
+    case = Case((CHARGE, {"do": "restart", "how": "damaged"}), disk=True)
+    monkeypatch.setattr(Path, "unlink", unlink)
+    assert "recovered" in str(play(case).violation)
+
+
 def test_a_damaged_journal_that_is_opened_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case((CHARGE, {"do": "restart", "how": "damaged"}), disk=True)
     assert play(case).violation is None
     monkeypatch.setattr("leyden.server.store.end_mark.EndMark.check", lambda *args, **options: None)
-    assert "without its last line" in str(play(case).violation)
+    violation = play(case).violation
+    assert violation is not None
+    for damage in ("without its last line", "missing", "without its end, from the middle of a line"):
+        assert f"'{damage}'" in violation.observed
 
 
 @pytest.mark.parametrize("how", RESTARTS)

@@ -118,7 +118,7 @@ _RESTARTS: Scenarios = {
         invoice("c3"),
         invoice("c4"),
         pay("c1"),
-        _AGAIN,
+        {**_AGAIN, "how": "damaged"},
         {**charge("c1"), "idempotency_key": "k1"},
         pay("c3", label="p2", outcome="hold"),
         pay("c2", label="p3", delay=60_000),

@@ -22,9 +22,7 @@ LEFT_OUT: Mapping[str, Mapping[str, int]] = {
         "bodies of a change": 74, "bodies of a static, from 180": 33, "maximum depth and length": 16,
     },
     "restarts": {
-        "restart: a cursor stays valid": 46, "restart: an open attempt ends at its own time": 26,
-        "restart: 410, secrets and failures are kept": 23, "restart: a callback outside the sandbox is blocked": 17,
-        "restart: a disabled Static Charge expires": 15,
+        "restart: a cursor stays valid": 46,
     },
     "callbacks": {
         "Retry-After at most doubles each delay": 27, "at most eight attempts in flight": 26,

@@ -19,7 +19,7 @@ from leyden.harness.constants import API_KEY
 from leyden.sandbox import Sandbox
 from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
-from leyden.server.store.journal import JOURNAL_NAME
+from leyden.server.store.journal import JOURNAL_NAME, recover
 from leyden.world.config import world_config
 from leyden.world.loopback import send_request
 
@@ -30,15 +30,19 @@ PROJECT, SECOND_PROJECT = "default", "second"
 _ROOM = 256 << 20  # bytes
 # How a service stops before it starts on its data again: closed; killed; killed while it wrote a commit; closed after a
 # compaction of its journal; closed, started and closed; killed and closed, and it must refuse its data with each of the
-# `DAMAGES`, and a second sandbox while it runs; a snapshot to which it returns; closed, and started with a former key.
+# `DAMAGES`, and a second sandbox while it runs, and nobody else may read its files; a snapshot to which it returns;
+# closed, and started with a former key.
 RESTARTS = ("close", "kill", "torn", "compact", "twice", "damaged", "snapshot", "replaced_key")
-DAMAGES: Mapping[str, Callable[[bytes], bytes]] = {
+DAMAGES: Mapping[str, Callable[[bytes], bytes | None]] = {
     "without its last line": lambda text: text[: text.rindex(b"\n", 0, -1) + 1],
     "without its last two lines": lambda text: text[: text.rindex(b"\n", 0, text.rindex(b"\n", 0, -1)) + 1],
     "with another byte in its middle": lambda text: text[: len(text) // 2] + b"~" + text[len(text) // 2 + 1 :],
     "with two lines in the other order": lambda text: b"".join(_exchanged(text.splitlines(keepends=True))),
     "with its last line twice": lambda text: text + text[text.rindex(b"\n", 0, -1) + 1 :],
     "empty": lambda text: b"",
+    "without its end, from the middle of a line": lambda text: text[: _middle_of_a_line(text)],
+    "with another byte in its last line": lambda text: text[:-9] + bytes([text[-9] ^ 1]) + text[-8:],
+    "missing": lambda text: None,
 }
 
 Headers = Sequence[tuple[str, str]]
@@ -49,6 +53,17 @@ def _new_folder() -> TemporaryDirectory[str]:
     place = Path("/dev/shm")
     roomy = place.is_dir() and os.access(place, os.W_OK) and shutil.disk_usage(place).free > _ROOM
     return TemporaryDirectory(prefix="leyden-harness-", dir=place if roomy else None, ignore_cleanup_errors=True)
+
+
+def _middle_of_a_line(text: bytes) -> int:
+    """The middle of a line before the last two."""
+    end = text.rindex(b"\n", 0, text.rindex(b"\n", 0, text.rindex(b"\n", 0, -1)))
+    return (text.rfind(b"\n", 0, end) + 1 + end) // 2
+
+
+def _readable_by_others(folder: Path) -> list[Path]:
+    """The directory and those of its files that other users of the machine may use."""
+    return [path for path in (folder, *folder.iterdir()) if os.name == "posix" and path.stat().st_mode & 0o077]
 
 
 def _exchanged(lines: list[bytes]) -> list[bytes]:
@@ -189,6 +204,8 @@ class InProcess:
             shutil.copytree(data, killed)
             unnoticed += [f"{name}, after a kill" for name in DAMAGES if not self._is_refused(killed, name)]
             unnoticed += [] if self._is_refused(data) else ["in use by another sandbox"]
+            unnoticed += [f"{path.name}, which others may read" for path in _readable_by_others(data)]
+            unnoticed += [] if self._is_recovered(killed) else ["recovered"]
         self.sandbox.close()
         if how == "damaged":
             unnoticed += [name for name in DAMAGES if not self._is_refused(data, name)]
@@ -250,16 +267,35 @@ class InProcess:
         """Whether the service refuses the directory, undamaged or with one of the `DAMAGES` to its journal."""
         path = data / JOURNAL_NAME
         whole = path.read_bytes()
-        if damage is not None:
-            path.write_bytes(DAMAGES[damage](whole))
+        damaged = whole if damage is None else DAMAGES[damage](whole)
+        if damaged is None:
+            path.unlink()
+        elif damage is not None:
+            path.write_bytes(damaged)
         try:
-            Sandbox(data=data, spec=self._spec, overlays=self._overlays, api_key=API_KEY).close()
+            self._start(data).close()
         except StoreError:
             return True
         finally:
             if damage is not None:
                 path.write_bytes(whole)
         return False
+
+    def _is_recovered(self, data: Path) -> bool:
+        """Whether a journal that is damaged in its middle is opened after `recover`."""
+        path = data / JOURNAL_NAME
+        damaged = DAMAGES["with another byte in its middle"](path.read_bytes())
+        assert damaged is not None
+        path.write_bytes(damaged)
+        try:
+            recover(data)
+            self._start(data).close()
+        except StoreError:
+            return False
+        return True
+
+    def _start(self, data: Path) -> Sandbox:
+        return Sandbox(data=data, spec=self._spec, overlays=self._overlays, api_key=API_KEY)
 
     def without_secrets(self, text: str) -> str:
         """The text: a sandbox that lives as long as a run has none."""
