@@ -92,7 +92,7 @@ class Projects:
                 key = self._random_key()
         check_key(key)
         if self.was_issued(key):
-            raise ValueError(f"the key {masked(key)} was issued before: choose a new one")
+            raise ValueError(issued_before(key))
         self._keys.put({"id": key, "project": project, "created_at": self._clock.now()})
         return key
 
@@ -162,6 +162,11 @@ class Projects:
 
     def _new_secret(self) -> str:
         return drawn_secret(self._random)
+
+
+def issued_before(key: str) -> str:
+    """Why a key is not issued that exists, valid or replaced."""
+    return f"the key {masked(key)} was issued before: choose a new one"
 
 
 def drawn_secret(random: RandomSource) -> str:

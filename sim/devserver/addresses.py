@@ -12,6 +12,7 @@ from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.callbacks.url_parts import url_parts
 from leyden.server.http.projects import check_key
 from leyden.server.store.lock import check_regular, notes_of_access
+from leyden.server.store.store import Store
 from leyden.server.system.clock import random_key
 from leyden.server.system.http_server.listening import host_name, local_addresses
 
@@ -22,12 +23,14 @@ class ServerAddresses(NamedTuple):
     """The addresses of a listening server.
 
     `url` is for programs on this machine, `public_url` the base of the URLs given to wallets. `own` are the hosts and
-    ports at which callbacks would reach the server itself. `is_local`: only this machine reaches it.
+    ports at which callbacks would reach the server itself. `is_loopback`: it listens on a loopback address. `is_local`:
+    only this machine reaches it, because `public_url` is loopback, too; that of another host is one of a proxy.
     """
 
     url: str
     public_url: str
     own: tuple[tuple[str, int], ...]
+    is_loopback: bool
     is_local: bool
 
     @classmethod
@@ -39,7 +42,7 @@ class ServerAddresses(NamedTuple):
         """
         address = parse_host_address(host)
         everywhere = address is not None and address.is_unspecified
-        is_local = address is not None and address.is_loopback
+        is_loopback = address is not None and address.is_loopback
         url = public = _url("127.0.0.1" if everywhere else host, port)
         own = [(host, port)]
         if everywhere:
@@ -51,7 +54,7 @@ class ServerAddresses(NamedTuple):
         public = public_url or public
         parts = url_parts(public)
         own.append((parts.host, parts.port))
-        return cls(url, public, tuple(own), is_local)
+        return cls(url, public, tuple(own), is_loopback, is_loopback and _is_of_this_machine(parts.host))
 
     @property
     def names(self) -> list[str]:
@@ -63,15 +66,35 @@ class ServerAddresses(NamedTuple):
         if self.is_local:
             return "reachable from this machine only"
         names = ", ".join(dict.fromkeys(["localhost", "an IP address", *self.names]))
-        return f"reachable from other machines, at {self.public_url} (--public-url, --host); it answers as {names}"
+        where = "from this machine, and through a proxy from other" if self.is_loopback else "from other"
+        return f"reachable {where} machines, at {self.public_url} (--public-url, --host); it answers as {names}"
+
+
+def default_key_refusal(key: str, *, is_local: bool) -> str | None:
+    """Why a server does not issue this API key, or None: everybody knows the default key."""
+    if is_local or key != DEFAULT_KEY:
+        return None
+    return f"the key {DEFAULT_KEY!r} is known to everybody, and other machines reach this server: choose another"
+
+
+def check_saved_keys(store: Store, data: str, *, is_local: bool) -> None:
+    """Raise `InputError` when other machines reach the server and the default key is a valid key of the saved project:
+    it would open the project to everybody."""
+    row = store.table("keys", key="id").row(DEFAULT_KEY)
+    if row is not None and "ended_at" not in row and not is_local:
+        raise InputError(
+            f"a project in {data} has the key {DEFAULT_KEY!r}, which is known to everybody, and other machines reach"
+            f" this server: serve {data} on loopback, without --public-url, and replace the key there with"
+            f""" `leyden api POST /sandbox/v1/api-keys/rotate --data '{{"replaces": "{DEFAULT_KEY}"}}'`"""
+        )
 
 
 def api_keys(given: list[str], data: str, *, is_local: bool) -> tuple[list[str], bool]:
     """The API keys to serve, and whether the first one was generated here.
 
-    On loopback the default is `leyden`. Everybody knows this key, so it is refused if other machines can reach the
-    server. Then a random key is generated and stored in the file `api-key` of the data directory. Raises `InputError`,
-    and `StoreError` for a file that is no regular one.
+    The default is `leyden`. Everybody knows this key, so it is refused if other machines can reach the server. Then a
+    random key is generated and stored in the file `api-key` of the data directory. Raises `InputError`, and
+    `StoreError` for a file that is no regular one.
     """
     if len(set(given)) != len(given):
         raise InputError("an API key is given twice: each project needs its own")
@@ -90,8 +113,8 @@ def api_keys(given: list[str], data: str, *, is_local: bool) -> tuple[list[str],
 def admin_token(given: str | None, data: str, *, is_local: bool) -> tuple[str | None, bool]:
     """The admin token of the server, and whether it was generated here.
 
-    On loopback no token is needed unless one is given. If other machines can reach the server, a random token is
-    generated and stored in the file `admin-token` of the data directory. Raises `InputError` and `StoreError`, as
+    No token is needed unless one is given, or other machines can reach the server. Then a random token is generated and
+    stored in the file `admin-token` of the data directory. Raises `InputError` and `StoreError`, as
     `api_keys` does.
     """
     if given is not None or is_local:
@@ -123,9 +146,16 @@ def _checked_key(path: Path) -> str:
     key = read_text(path).strip()
     try:
         check_key(key)
+        if path.name == _KEY_FILE and (refusal := default_key_refusal(key, is_local=False)):
+            raise ValueError(refusal)
     except ValueError as error:
         raise InputError(f"{path}: {error}; write another key into the file, or remove it for a new one") from None
     return key
+
+
+def _is_of_this_machine(host: str) -> bool:
+    name, address = host.lower().rstrip("."), parse_host_address(host)
+    return f".{name}".endswith(".localhost") or (address is not None and address.is_loopback)
 
 
 def _is_loopback(address: str) -> bool:

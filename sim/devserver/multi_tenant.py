@@ -59,9 +59,9 @@ class MultiTenantApp:
 
     `sync_clock` returns real milliseconds. If it is given, each store is asked four times a second whether it has to be
     synced to the disk (durability `interval`). `clock_change_ms` returns by how many milliseconds the system clock was
-    set since the last call; a change is noted in every world whose clock runs. `key_kept` returns whether a key belongs
-    to a project that is kept beside these worlds and not served. `lnurl_budget` bounds the requests to LNURL that have
-    no valid API key.
+    set since the last call; a change is noted in every world whose clock runs. `key_refusal` returns why the server
+    does not issue an API key that no world of it has, or None. `lnurl_budget` bounds the requests to LNURL that have no
+    valid API key.
 
     `sandboxes` creates further worlds over HTTP (`leyden.devserver.sandboxes`). The requests below the URL of one go to
     it. Those with a key that belongs to one that ended, or to another one, get 401. `/healthz` and `/readyz` need no
@@ -76,11 +76,11 @@ class MultiTenantApp:
         hosts: Iterable[str] = (),
         pages: Collection[str] = (),
         clock_change_ms: Callable[[], int] | None = None,
-        key_kept: Callable[[str], bool] = lambda _: False,
+        key_refusal: Callable[[str], str | None] = lambda _: None,
         lnurl_budget: RequestBudget | None = None,
         sandboxes: SandboxSettings | None = None,
     ) -> None:
-        self._registry = registry = SandboxRegistry(worlds, key_kept)
+        self._registry = registry = SandboxRegistry(worlds, key_refusal)
         self._first = registry.first
         self._header = self._first.service.pipeline.api_key_header
         self._hosts = HostPolicy(hosts, self._needs_key, pages)
@@ -113,9 +113,9 @@ class MultiTenantApp:
         """Whether the lightning address is in use in the world, or in one that shares its names."""
         return self._registry.name_taken(user, world)
 
-    def key_taken(self, key: str) -> bool:
-        """Whether the key was ever issued in a world of this server, or in one that is kept beside them."""
-        return self._registry.key_taken(key)
+    def key_refusal(self, key: str) -> str | None:
+        """Why the server does not issue this API key, or None."""
+        return self._registry.key_refusal(key)
 
     def key_issued(self, key: str, world: World) -> None:
         """From now on requests with the key go to the world."""

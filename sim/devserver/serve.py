@@ -11,7 +11,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from leyden.devserver.addresses import ServerAddresses, access_notes, admin_token, api_keys
+from leyden.devserver.addresses import (
+    ServerAddresses,
+    access_notes,
+    admin_token,
+    api_keys,
+    check_saved_keys,
+    default_key_refusal,
+)
 from leyden.devserver.clock_changes import mend_ahead, note, opened_texts, shown_notes, start_now
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
@@ -29,7 +36,7 @@ from leyden.server.callbacks.egress import Egress
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.http.limits.request_budget import RequestBudget
-from leyden.server.http.projects import check_key
+from leyden.server.http.projects import check_key, issued_before
 from leyden.server.printable import printable
 from leyden.server.store.store import Store
 from leyden.server.system.clock import ServerClock, random_id, random_key, random_seed, stopwatch
@@ -117,20 +124,22 @@ def open_server(
     """The application over one world for each project, and a line of text about each world with a directory. Each open
     world is put into `worlds`: the caller closes its store, also after an error."""
     egress = Egress(
-        options.egress or ("loopback" if addresses.is_local else "public"),
+        options.egress or ("loopback" if addresses.is_loopback else "public"),
         allow=options.egress_allow,
         own=addresses.own,
     )
     folders = ProjectFolders(options.data, keys)
     for index, (key, folder) in enumerate(folders.by_key.items()):
-        worlds[key] = _world_for_key(options, clock, key, folder, index, addresses.public_url, egress)
+        worlds[key] = _world_for_key(options, clock, key, folder, index, addresses, egress)
     opened = folders.describe(worlds)
     if any(world.engine is not None for world in worlds.values()):
         # The first payment needs it. Its import takes a quarter of a second, in which nobody would be answered.
         import_module("scipy.sparse.csgraph")
     app = MultiTenantApp(
         worlds,
-        key_kept=folders.has_key,
+        key_refusal=lambda key: (
+            issued_before(key) if folders.has_key(key) else default_key_refusal(key, is_local=addresses.is_local)
+        ),
         sync_clock=clock.now if options.durability == "interval" else None,
         hosts=[*addresses.names, *options.allow_host],
         pages=[addresses.public_url, *options.allow_host],
@@ -198,13 +207,15 @@ def _world_for_key(
     key: str,
     folder: Path | None,
     index: int,
-    public_url: str,
+    addresses: ServerAddresses,
     egress: Egress,
 ) -> World:
     store = _store(options, folder)
     try:
         saved = World.saved(store)
-        world = _open_world(store, saved, options, clock, key, index, public_url, egress)
+        with errors_of_directory(store):
+            check_saved_keys(store, options.data, is_local=addresses.is_local)
+        world = _open_world(store, saved, options, clock, key, index, addresses.public_url, egress)
         # Without a directory it would begin another sandbox; a server that was started with it gives no such advice.
         world.can_start_now = store.is_durable and options.start != NOW
         if saved is not None:

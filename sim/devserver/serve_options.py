@@ -108,7 +108,8 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
         "--public-url",
         type=base_url,
         metavar="URL",
-        help="base URL of the LNURLs for wallets (default: the address of this server)",
+        help="base URL of the LNURLs for wallets (default: the address of this server); one of another host is that of"
+        " a proxy, through which other machines reach the server",
     )
     serve.add_argument(
         "--allow-host",
@@ -132,7 +133,7 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
         type=admin_token,
         metavar="TOKEN",
         help="the token with which sandboxes are created, listed, reset and deleted (POST /sandbox/v1/sandboxes); by"
-        " default none is needed on loopback, and a random one when other machines reach the server",
+        " default none is needed, or a random one when other machines reach the server",
     )
     serve.add_argument(
         "--ready-file",

@@ -44,8 +44,8 @@ class HostServer(Protocol):
     def name_taken(self, user: str, world: Any) -> bool:
         """Whether this lightning address is in use for the world: in it, or in one that shares its names."""
 
-    def key_taken(self, key: str) -> bool:
-        """Whether this API key was ever issued to a world of the server."""
+    def key_refusal(self, key: str) -> str | None:
+        """Why the server does not issue this API key, such as one of another world, or None."""
 
     def key_issued(self, key: str, world: Any) -> None:
         """The world has issued this API key: requests with it belong to the world."""

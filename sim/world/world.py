@@ -201,9 +201,9 @@ class World(ThreadMoves):
             return self.server.name_taken(user, self)
         return self.service.static_charges.user_exists(user)
 
-    def key_taken(self, key: str) -> bool:
-        """Whether an API key was ever issued on this world's server."""
-        return self.server is not None and self.server.key_taken(key)
+    def key_refusal(self, key: str) -> str | None:
+        """Why this world's server does not issue an API key, or None."""
+        return None if self.server is None else self.server.key_refusal(key)
 
     def key_issued(self, key: str) -> None:
         """Let the server know that the key is of this world."""

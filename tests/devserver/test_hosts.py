@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import shlex
 import stat
 import urllib.request
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from leyden.server.http.hosts import HostPolicy
 from leyden.server.system.http_server.listening import host_name as host_name_of_machine
 from tests.support import browser
 from tests.support.http_servers import handling
-from tests.support.served import served_leyden
+from tests.support.served import Client, run_command, served_leyden, started_server
 
 
 @pytest.fixture(scope="module")
@@ -107,11 +108,11 @@ def test_a_name_is_proposed_for_allow_host_only_where_it_is_accepted_and_helps(h
 
 
 def test_the_names_for_which_a_server_answers_are_listed() -> None:
-    with served_leyden("--public-url", "http://pay.example", "--rate", "0") as client:
+    with served_leyden("--public-url", "http://pay.example", "--api-key", "k1", "--rate", "0") as client:
         named = "use localhost, its IP address, or the name of its machine, of --public-url or of --allow-host"
         assert named in call(client.url, "GET", "/v0/charges", host="evil.example")[1]["detail"]
         for name in ("localhost", "pay.example", "127.0.0.1", host_name_of_machine()):
-            assert call(client.url, "GET", "/v0/charges", apikey="leyden", host=name)[0] == 200
+            assert call(client.url, "GET", "/v0/charges", apikey="k1", host=name)[0] == 200
     reach = ServerAddresses.of("0.0.0.0", 8402, "http://pay.example").reach()
     assert f"answers as localhost, an IP address, pay.example, {host_name_of_machine()}" in reach
 
@@ -323,6 +324,83 @@ def test_a_random_key_is_kept_with_the_data_for_its_owner_alone(tmp_path: Path) 
     assert stat.S_IMODE((folder / "api-key").stat().st_mode) == 0o600
     with pytest.raises(LeydenError, match=r"api-key: .*give --api-key"):
         api_keys([], str(folder / "api-key"), is_local=False)
+
+
+@pytest.mark.parametrize(
+    ("public_url", "is_local"),
+    [
+        ("http://127.0.0.1:80", True),
+        ("http://localhost:8402", True),
+        ("http://shop.localhost.", True),
+        ("http://[::1]/x", True),
+        ("https://shop.example", False),
+        ("http://192.168.1.5:8402", False),
+        ("http://localhost.example", False),
+    ],
+)
+def test_a_public_url_of_another_host_is_reached_from_other_machines(public_url: str, is_local: bool) -> None:
+    found = addresses("127.0.0.1", public_url)
+    assert (found.is_loopback, found.is_local) == (True, is_local)
+    assert ("this machine only" in found.reach()) is is_local
+    assert is_local or f"through a proxy from other machines, at {public_url}" in found.reach()
+    assert not addresses("0.0.0.0", public_url).is_local
+
+
+REACHED = [("--host", "0.0.0.0"), ("--public-url", "https://shop.example")]
+
+
+@pytest.mark.parametrize("reached", REACHED, ids=lambda words: words[0])
+def test_the_default_key_of_a_directory_does_not_open_it_to_other_machines(
+    reached: tuple[str, str], tmp_path: Path
+) -> None:
+    data = ("--data", str(tmp_path), "--rate", "0")
+    with served_leyden(*data) as client:
+        own = client.ok("POST", "/sandbox/v1/api-keys", {})["key"]
+    with served_leyden(*data, "--api-key", "b1") as client:
+        client.ok("POST", "/sandbox/v1/api-keys", {"key": "b2"})
+    for opened in ((own,), ("b2", own)):
+        keys = [word for key in opened for word in ("--api-key", key)]
+        done = run_command("serve", "--port", "0", *data, *reached, *keys)
+        assert done.returncode == 2
+        [line] = done.stderr.splitlines()
+        assert f"a project in {tmp_path} has the key 'leyden', which is known to everybody" in line
+    with served_leyden(*data, *reached, "--api-key", "b2") as client:
+        status, problem = client("POST", "/sandbox/v1/api-keys", {"key": "leyden"})
+        assert (status, "was issued before" in problem["detail"]) == (409, True)
+    with served_leyden(*data) as client:
+        words = shlex.split(line.partition("`leyden ")[2].partition("`")[0])
+        assert run_command(*words, "--url", client.url).returncode == 0
+    with served_leyden(*data, *reached, "--api-key", own) as client:
+        assert client("GET", "/v0/charges")[0] == 200
+        assert Client(client.url, "leyden")("GET", "/v0/charges")[0] == 401
+
+
+@pytest.mark.parametrize("reached", REACHED, ids=lambda words: words[0])
+def test_a_server_that_other_machines_reach_never_issues_the_default_key(reached: tuple[str, str]) -> None:
+    token = {"authorization": "Bearer some-token"}
+    with served_leyden("--rate", "0", *reached, "--api-key", "k1", "--admin-token", "some-token") as client:
+        assert client("POST", "/sandbox/v1/sandboxes", {})[0] == 401
+        box = client.ok("POST", "/sandbox/v1/sandboxes", {}, **token)
+        for key in ("k1", box["apiKey"]):
+            one = Client(client.url, key)
+            for path, more in (("api-keys", {}), ("api-keys/rotate", {"replaces": key})):
+                status, problem = one("POST", f"/sandbox/v1/{path}", {"key": "leyden", **more})
+                assert (status, "is known to everybody" in problem["detail"]) == (409, True)
+        page = call(client.url, "GET", "/console")[1].decode()
+        assert 'name="leyden-key" content=""' in page
+
+
+def test_a_server_behind_a_proxy_has_a_random_key_and_token() -> None:
+    with started_server("--rate", "0", "--public-url", "https://shop.example") as (client, printed):
+        assert client("GET", "/v0/charges")[0] == 401
+        assert client("GET", "/sandbox/v1/sandboxes")[0] == 401
+    assert "admin token: leyden_" in printed()
+
+
+def test_the_default_key_in_the_file_of_a_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "api-key").write_text("leyden\n")
+    with pytest.raises(LeydenError, match=r"'leyden' is known to everybody.*write another key into the file"):
+        api_keys([], str(tmp_path), is_local=False)
 
 
 @pytest.mark.parametrize("values", [(b"cross-site", b"none"), (b"none", b"cross-site"), (b"Cross-Site \t",)])

@@ -459,10 +459,10 @@ def test_a_url_that_egress_forbids_is_refused_at_the_start(url: str, capsys: pyt
 def test_the_url_of_the_server_itself_is_refused_at_the_start(
     server: str, target: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with served_leyden("--rate", "0", "--public-url", "http://pay.example:8080") as client:
+    with served_leyden("--rate", "0", "--public-url", "http://pay.example:8080", "--api-key", "k1") as client:
         port = client.url.rpartition(":")[2]
         url = f"http://{target}:{8080 if target == 'pay.example' else port}/hook"
-        assert main(["listen", url, "--server", f"http://{server}:{port}"]) == 1
+        assert main(["listen", url, "--server", f"http://{server}:{port}", "--api-key", "k1"]) == 1
         assert "is this server itself: give the address of your receiver" in capsys.readouterr().err
 
 

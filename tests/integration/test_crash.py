@@ -80,7 +80,7 @@ class Starter:
     def __init__(self, data: Path, durability: str) -> None:
         self._log = data.with_suffix(".log")
         self._arguments = ["serve", "--port", "0", "--data", str(data), "--durability", durability, "--rate", "20"]
-        self._arguments += ["--public-url", "http://leyden.test", "--seed", "1"]
+        self._arguments += ["--public-url", "http://leyden.localhost", "--seed", "1"]
         self._program = subprocess.Popen(
             [sys.executable, "-m", "tests.integration.test_crash"],
             cwd=ROOT,

@@ -21,7 +21,6 @@ from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, InvalidRequest, NotFound, SemanticConflict
 from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
-from leyden.server.printable import masked
 from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.concurrency.async_moves import advance_to, run_until_idle, run_until_next_event
 from leyden.world.move_guard import check_not_waiting, refused_by_move
@@ -244,8 +243,8 @@ class ControlPlane:
     def _new_key(self, call: Request, make: Callable[[Projects, str | None], str]) -> dict[str, Any]:
         projects, wanted = self._world.service.projects, call.body.get("key")
         try:
-            if wanted is not None and self._world.key_taken(wanted):
-                raise ValueError(f"the key {masked(wanted)} was issued before: choose a new one")
+            if wanted is not None and (refusal := self._world.key_refusal(wanted)) is not None:
+                raise ValueError(refusal)
             key = make(projects, wanted)
             self._world.key_issued(key)
         except ValueError as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from leyden.server.errors import LeydenError
+from leyden.server.http.projects import issued_before
 from leyden.world.world import World
 
 _REMEMBERED = 10_000  # keys and ids of sandboxes that ended
@@ -35,15 +36,17 @@ class SandboxRegistry:
     """Every look-up takes the same time however many sandboxes there are.
 
     `configured` are the worlds of the server's options by their keys. They stay as long as the server, and share the
-    names of lightning addresses. Raises `LeydenError` when two of them have the same key. `key_kept` returns whether a
-    key belongs to a project that is kept beside these worlds and not served.
+    names of lightning addresses. Raises `LeydenError` when two of them have the same key. `key_refusal` returns why the
+    server does not issue an API key that none of its worlds has, or None.
     """
 
-    def __init__(self, configured: Mapping[str, World], key_kept: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(
+        self, configured: Mapping[str, World], key_refusal: Callable[[str], str | None] = lambda _: None
+    ) -> None:
         self._worlds = {_encoded(key): world for key, world in configured.items()}
         self.configured: Sequence[World] = tuple(configured.values())
         self.first = self.configured[0]
-        self._key_kept = key_kept
+        self._key_refusal = key_refusal
         self._by_id: dict[str, ServedSandbox] = {}
         self._by_world: dict[World, ServedSandbox] = {}
         self._expiries: list[tuple[float, str]] = []  # a heap of ids; a request since makes an entry too early
@@ -96,12 +99,16 @@ class SandboxRegistry:
         worlds = (world,) if world in self._by_world else self.configured
         return any(each.service.static_charges.user_exists(user) for each in worlds)
 
+    def key_refusal(self, key: str) -> str | None:
+        """Why the server does not issue the key, or None."""
+        return issued_before(key) if self.key_taken(key) else self._key_refusal(key)
+
     def key_taken(self, key: str) -> bool:
-        """Whether the key was ever issued on this server, or in a project that is kept beside its worlds."""
+        """Whether the key was ever issued in a world of this server."""
         encoded = _encoded(key)
         world = self.world_of_key(encoded)  # it leads there, too, when the disk refused the commit
         is_issued = world is not None and world.service.projects.was_issued(key)
-        return is_issued or encoded in self._ended or self._key_kept(key)
+        return is_issued or encoded in self._ended
 
     def key_issued(self, key: str, world: World) -> None:
         """From now on the key leads to this world."""

@@ -110,7 +110,8 @@ class HostedServer:
         options.lnurl_budget = 0
         if self._data is not None:
             options.data = str(self._data)
-        addresses = ServerAddresses(_URL, options.public_url or _URL, (("127.0.0.1", 80),), is_local=True)
+        public = options.public_url or _URL
+        addresses = ServerAddresses(_URL, public, (("127.0.0.1", 80),), is_loopback=True, is_local=True)
         try:
             self._app, _ = open_server(options, self._time, addresses, [self._key], None, self._worlds)
         except GraphError as error:
