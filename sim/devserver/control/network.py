@@ -68,10 +68,10 @@ class NetworkControl:
     @handles(raises=(SemanticConflict,), needs=("path.name", "body.peer", "body.capacity"))
     def open_channel(self, call: Request) -> dict[str, Any]:
         """Open a channel from this node to another."""
-        from leyden.lightning.topology.graph import DEFAULT_POLICY
-
         body = call.body
         with self._transaction() as operations:
+            from leyden.lightning.topology.graph import DEFAULT_POLICY
+
             node = operations.node(call.path["name"])
             local = None if body.get("local") is None else int(body["local"])
             base_msat, ppm = DEFAULT_POLICY[:2]

@@ -15,6 +15,7 @@ from leyden.lightning.payer.payments import Payments
 
 if TYPE_CHECKING:
     from leyden.lightning.engine.engine import Engine
+    from leyden.lightning.payer.routed_payments import RoutedPayments
 
 Row = dict[str, Any]
 
@@ -123,11 +124,10 @@ def htlcs_of(payments: Payments) -> list[HtlcRow]:
 def balances_of(payments: Payments, node: str | None = None) -> list[BalanceRow]:
     """The balances of all channels, or of one node's ("shop", the name of a node or a wallet). Empty if payments
     are direct."""
-    from leyden.lightning.payer.routed_payments import RoutedPayments
-
-    if not isinstance(payments, RoutedPayments):
+    routed = _routed(payments)
+    if routed is None:
         return []
-    engine = payments.engine
+    payments, engine = routed, routed.engine
     names, policies = engine.graph.names, engine.policies
     if node is None:
         edges: Any = range(len(engine.balance))
@@ -181,11 +181,10 @@ def channel_status(engine: Engine, edge: int, height: int) -> str:
 
 def outages_of(payments: Payments, since_ms: int) -> list[OutageRow]:
     """The outages of all nodes from an instant until now, by their start. Empty if payments are direct."""
-    from leyden.lightning.payer.routed_payments import RoutedPayments
-
-    if not isinstance(payments, RoutedPayments):
+    routed = _routed(payments)
+    if routed is None:
         return []
-    engine, now = payments.engine, payments.now_ms()
+    payments, engine, now = routed, routed.engine, routed.now_ms()
     found = [
         (at, until, node, "condition")
         for node in range(len(engine.graph.names))
@@ -208,6 +207,16 @@ def outages_of(payments: Payments, since_ms: int) -> list[OutageRow]:
     ]
 
 
+def _routed(payments: Payments) -> RoutedPayments | None:
+    """Payments over a network, None for direct ones. The first need the extra `network`, and so does their class."""
+    if type(payments) is Payments:
+        return None
+    from leyden.lightning.payer.routed_payments import RoutedPayments
+
+    assert isinstance(payments, RoutedPayments)
+    return payments
+
+
 def _htlcs_of_attempt(payments: Payments, payment: PaymentRow, attempt: AttemptRow) -> Iterator[HtlcRow]:
     """The HTLCs of one attempt: `hops` are `[channel, source, target, amount, expiry]` each, `times` the times at which
     each hop that was reached was locked and unlocked. A direct payment has one hop."""
@@ -222,10 +231,9 @@ def _htlcs_of_attempt(payments: Payments, payment: PaymentRow, attempt: AttemptR
         hops = [[None, payment["payer"], "shop", attempt["amount_msat"], script["cltv_expiry"]]]
         times = [[attempt["at"], attempt["resolved_at"]]]
     if times is None:  # in flight
-        from leyden.lightning.payer.routed_payments import RoutedPayments
-
-        assert isinstance(payments, RoutedPayments)
-        shard = payments.shard(payment["id"], attempt["part"])
+        routed = _routed(payments)
+        assert routed is not None
+        shard = routed.shard(payment["id"], attempt["part"])
         times, settled = shard.times, bool(shard.settled)
     before_msat = hops[0][3]
     for place, (hop, (offered, resolved)) in enumerate(zip(hops, times, strict=False)):
