@@ -71,7 +71,8 @@ def _run(given: list[str], *, is_process: bool) -> int:
     try:
         return int(options.run(options))
     except MissingExtra as error:
-        print(error, file=sys.stderr)
+        text, prog = printable_lines(str(error)), options.parser.prog
+        print(text if text.startswith(f"{prog} ") else f"{prog}: {text}", file=sys.stderr)
         return 1
     except LeydenError as error:
         print(f"{options.parser.prog}: {printable_lines(str(error))}", file=sys.stderr)

@@ -159,6 +159,7 @@ def _is_same(created: Any, requested: str | Graph) -> bool:
 
 
 def _graph(saved: Mapping[str, Any]) -> Graph:
+    require("the saved network", "scipy", "network")
     from leyden.lightning.topology.graph import Graph
 
     try:

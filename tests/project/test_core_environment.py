@@ -16,6 +16,7 @@ from tests.support.core_environment import CoreEnvironment
 from tests.support.deep import deep_except, sampled
 from tests.support.served import Client, served_leyden
 
+LINE = "network='line:3'"
 MOST_MB = 110  # with pip in it
 EMPTY_RUN = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:anyio")
 SHOWS_IMPORTS = """
@@ -137,7 +138,8 @@ def test_the_command_line_names_the_extra(
     core: CoreEnvironment, tmp_path: Path, arguments: tuple[str, ...], what: str, package: str, extra: str
 ) -> None:
     done = core.run("-m", "leyden", *arguments, cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{needs(what, package, extra)}\n")
+    name = "" if what.startswith("leyden ") else f"leyden {arguments[0]}: "
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{name}{needs(what, package, extra)}\n")
 
 
 def test_a_directory_of_a_network_names_the_extra(core: CoreEnvironment, tmp_path: Path) -> None:
@@ -145,7 +147,7 @@ def test_a_directory_of_a_network_names_the_extra(core: CoreEnvironment, tmp_pat
     with served_leyden("--data", data, "--network", "line:3"):
         pass
     done = core.run("-m", "leyden", "serve", "--port", "0", "--data", data, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (1, needs("network='line:3'", "scipy", "network") + "\n")
+    assert (done.returncode, done.stderr) == (1, f"leyden serve: {needs(LINE, 'scipy', 'network')}\n")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leyden.callbacks.transport import ExternalTransport, RecordedNetwork
-from leyden.errors import ForkError
+from leyden.errors import ForkError, MissingExtra
+from leyden.extras import require
 from leyden.json_files import WRONG_DATA, version_note, warn_of_version
 from leyden.server.callbacks.egress import closed_note
 from leyden.server.contract.load import known_overlays, load_contract
@@ -158,7 +159,8 @@ def restore_world(
     that `is_own` was written by this process and is not checked.
 
     Warns with `VersionWarning` about a snapshot of another version of Leyden, if it `warns`. Raises `ForkError` for
-    what is no snapshot, and for one of an unknown format: one line that begins with `where`.
+    what is no snapshot, and for one of an unknown format: one line that begins with `where`. Raises `MissingExtra` for
+    one with a network without the extra `network`.
     """
     if not isinstance(snapshot, Mapping) or type(snapshot.get("format")) is not int:
         raise SAVED_SANDBOX.refusal(where, "it has no format")
@@ -174,7 +176,7 @@ def restore_world(
             check_saved_sandbox(snapshot, where)
         if warns:
             warn_of_version(snapshot.get("leyden") or None, where)
-        config = adapt(_load_config(snapshot["config"]))
+        config = adapt(_load_config(snapshot["config"], where))
         if not is_own:
             check_ids(snapshot["tables"])
             check_next_ids(snapshot["tables"])
@@ -212,7 +214,7 @@ def restore_world(
             raise StoreError("config/network is a network, and the snapshot has none")
         return world
     except LeydenError as error:
-        raise error if isinstance(error, ForkError) else SAVED_SANDBOX.refusal(where, str(error)) from None
+        raise error if isinstance(error, (ForkError, MissingExtra)) else SAVED_SANDBOX.refusal(where, str(error)) from None
     except WRONG_DATA as error:
         why = f"its parts do not fit together ({type(error).__name__}: {str(error)[:100]})"
         raise SAVED_SANDBOX.refusal(where, why) from error
@@ -332,7 +334,9 @@ def _dump_config(config: WorldConfig) -> dict[str, Any]:
     }
 
 
-def _load_config(saved: Mapping[str, Any]) -> WorldConfig:
+def _load_config(saved: Mapping[str, Any], where: str) -> WorldConfig:
+    if saved.get("network", "direct") != "direct":
+        require(f"the network of {where}", "scipy", "network")
     overlays = tuple(saved["overlays"])
     if saved["spec"] is None:
         for name in overlays:
