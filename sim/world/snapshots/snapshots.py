@@ -213,8 +213,10 @@ def restore_world(
         elif world.engine is not None:
             raise StoreError("config/network is a network, and the snapshot has none")
         return world
+    except (ForkError, MissingExtra):
+        raise
     except LeydenError as error:
-        raise error if isinstance(error, (ForkError, MissingExtra)) else SAVED_SANDBOX.refusal(where, str(error)) from None
+        raise SAVED_SANDBOX.refusal(where, str(error)) from None
     except WRONG_DATA as error:
         why = f"its parts do not fit together ({type(error).__name__}: {str(error)[:100]})"
         raise SAVED_SANDBOX.refusal(where, why) from error
