@@ -39,6 +39,7 @@ _DUMP_LINES = re.compile(_DUMPED % 1), re.compile(_DUMPED % 2)
 _DUMP = re.compile(rb"(?:" + _DUMPED % 2 + rb".*\n?)+")
 _PADDING = re.compile(rb"={0,6}")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
+_SPACES = bytes.maketrans(b"+", b" ")  # in a query `+` may be a space or itself, so both are one character
 _CUT = "..."
 
 
@@ -167,7 +168,7 @@ class Secrets:
 
     def _short_ones(self, hay: _Haystack) -> Iterator[_Hit]:
         for pattern, shown in self._short:
-            for found in pattern.finditer(hay.data):
+            for found in pattern.finditer(hay.plain):
                 yield _Hit(*found.span(1), shown)
 
     def _issued(self, hay: _Haystack) -> Iterator[_Hit]:
@@ -184,7 +185,13 @@ class _Haystack:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self._of = {"plain": data, "hex": data.lower(), "base64": data.translate(_STANDARD), "base32": data.upper()}
+        self.plain = data.translate(_SPACES)
+        self._of = {
+            "plain": self.plain,
+            "hex": data.lower(),
+            "base64": data.translate(_STANDARD),
+            "base32": data.upper(),
+        }
 
     def whole(self, forms: Iterable[_Form]) -> Iterator[_Hit]:
         """Where these are."""
@@ -218,8 +225,9 @@ class _Haystack:
                 lines = [line[1].replace(b" ", b"") for line in pattern.finditer(found[0])]
                 listed.append((found, bytes.fromhex(b"".join(lines).decode())))
         for found, raw in listed:
+            spaced = raw.translate(_SPACES)
             for form in forms:
-                if form.kind == "plain" and form.data in raw:
+                if form.kind == "plain" and form.data in spaced:
                     yield _Hit(*found.span(), form.shown)
 
     def encoded(self, forms: Iterable[_Form]) -> Iterator[tuple[int, int, bytes]]:
@@ -314,15 +322,18 @@ def _forms(raw: bytes, shown: str) -> Iterator[_Form]:
 
 
 def _plain_forms(raw: bytes) -> set[bytes]:
-    """A secret as the readings of texts have it. One that is no UTF-8 may be shown as characters of Latin-1, or with
-    U+FFFD."""
+    """A secret as the readings of texts have it, with spaces in place of `+`. One that is no UTF-8 may be shown as
+    characters of Latin-1, or with U+FFFD."""
     texts = {raw.decode("utf-8", "surrogateescape"), raw.decode("latin-1"), raw.decode("utf-8", "replace")}
-    texts |= {one.replace(" ", "+") for one in texts}
     readings = (PlainText(one, with_letters=letters) for one in texts for letters in (False, True))
     found = {raw, *(one.encode("utf-8", "surrogateescape") for one in texts), *(one.data for one in readings)}
     # As a program for Windows prints it; the last zero of little-endian text may be cut off.
     found |= {raw.decode("latin-1").encode("utf-16-be"), raw.decode("latin-1").encode("utf-16-le").rstrip(b"\0")}
-    return {one for one in found if len(one.replace("\N{REPLACEMENT CHARACTER}".encode(), b"")) >= _MIN_LENGTH // 2}
+    return {
+        one.translate(_SPACES)
+        for one in found
+        if len(one.replace("\N{REPLACEMENT CHARACTER}".encode(), b"")) >= _MIN_LENGTH // 2
+    }
 
 
 def _encoded(kind: str, raw: bytes, shown: str) -> Iterator[_Form]:
@@ -336,7 +347,7 @@ def _encoded(kind: str, raw: bytes, shown: str) -> Iterator[_Form]:
 
 
 def _quoted(secret: str) -> re.Pattern[bytes]:
-    forms = b"|".join(map(re.escape, sorted(_plain_forms(_raw(secret)) | {_raw(secret)})))
+    forms = b"|".join(map(re.escape, sorted(_plain_forms(_raw(secret)) | {_raw(secret).translate(_SPACES)})))
     return re.compile(rb"""(?:["'@]|[=:] ?|^)(""" + forms + rb""")(?=["'&@]|$)""")
 
 

@@ -13,10 +13,12 @@ import struct
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.devserver.request_log.masking import Mask
@@ -293,6 +295,56 @@ def test_a_key_and_a_secret_are_masked_in_each_common_encoding() -> None:
             assert form not in mask.target(f"/v0/charges/{form}"), form
     for harmless in ("/v0/charges/ef4d6f36-9a45-4b9b-8b3c-0123456789ab", "/v0/charges?limit=5", "/sandbox/v1/leyden"):
         assert mask.target(harmless) == harmless
+
+
+WEBHOOK_SECRETS = st.binary(min_size=24, max_size=64).map(lambda raw: f"whsec_{base64.b64encode(raw).decode()}")
+KEYS = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=8, max_size=40).filter(
+    lambda key: key == key.strip() and not key.startswith("whsec_")
+)
+PLACES = ("query", "form", "path", "header", "referer", "json")
+
+
+def spellings(place: str, character: str) -> list[str]:
+    """How a client may write a character of a text at this place."""
+    if place == "header":
+        return [character]
+    code = ord(character)
+    if place == "json":
+        return [json.dumps(character)[1:-1], f"\\u{code:04x}", *(["\\/"] if character == "/" else [])]
+    found = [f"%{code:02X}", f"%{code:02x}"]
+    if character == " " and place != "path":
+        return [*found, "+"]
+    if character.isalnum() or character in "-._~/+=:@!$'()*,;":
+        found += [character] * 3
+    return found
+
+
+@given(WEBHOOK_SECRETS | KEYS, st.sampled_from(PLACES), st.booleans(), st.data())
+def test_no_part_of_a_secret_is_shown_however_a_client_spells_it(
+    secret: str, place: str, is_known: bool, data: st.DataObject
+) -> None:
+    is_webhook = secret.startswith("whsec_")
+    keys, secrets = [] if is_webhook else [secret], [secret] if is_webhook and is_known else []
+    mask = Mask(keys, secrets, "apikey", {"leyden"})
+    sent = "".join(data.draw(st.sampled_from(spellings(place, one))) for one in secret)
+    shown = {
+        "query": lambda: mask.target(f"/v0/charges?limit=1&x={sent}&y=2"),
+        "form": lambda: mask.body(f"limit=1&x={sent}&y=2"),
+        "path": lambda: mask.target(f"/v0/charges/{sent}"),
+        "header": lambda: mask.header("x-note", sent),
+        "referer": lambda: mask.header("referer", f"http://shop.example/?x={sent}"),
+        "json": lambda: mask.body(f'{{"description": "{sent}"}}'),
+    }[place]()
+    parts = [secret[at : at + 6].replace("+", " ") for at in range(len(secret) - 5)]
+    for text in (shown, unquote(shown), json.loads(f'"{shown}"') if '"' not in shown and place == "json" else ""):
+        assert not [part for part in parts if part in text.replace("+", " ")], (sent, shown)
+
+
+def test_a_plus_of_a_webhook_secret_that_a_query_has_as_it_is_ends_no_secret() -> None:
+    secret = "whsec_l6enSLs1U74Ek+NphImEPAMmO/qM6oX7VQjBTPqHdTk="
+    for given_to in ([secret], []):
+        shown = Mask([], given_to, "apikey").target(f"/v0/charges?x={secret}&note=a+b")
+        assert shown == f"/v0/charges?x={quote('(wh..., 50 characters)')}&note=a+b"
 
 
 def test_a_secret_is_masked_in_json_by_the_name_of_its_member() -> None:

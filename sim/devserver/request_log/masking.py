@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cached_property
-from urllib.parse import quote, unquote_plus
+from urllib.parse import quote
 
 from leyden.devserver.secret_texts import Secrets
 from leyden.server.http.authentication import is_key_name
@@ -87,9 +87,11 @@ class Mask:
         name, value = found.groups()
         if is_key_name(name) or name.lower() == self._key_header:
             return f"{name}={masked(value)}"
-        plain = unquote_plus(value)
-        shown = self.text(plain)
-        return f"{name}={value if shown == plain else quote(shown)}"
+        shown = self.text(value)
+        spaced = shown.replace("+", " ")  # a `+` of a list of bytes is a space, one of a secret may be itself
+        if (again := self.text(spaced)) != spaced:
+            shown = again
+        return f"{name}={value if shown == value else quote(shown, safe='/%+')}"
 
     def _member(self, found: re.Match[str]) -> str:
         name, colon, value, end = found.groups()
