@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     The checks return 3 when they could not check everything, or could not test the target. An interrupt is the regular
     end of what runs until then; any other command has not done what it was to do. Without `arguments` it is the command
-    of the process: SIGTERM interrupts it as SIGINT does, and neither interrupts the end of the process.
+    of the process: SIGTERM and SIGHUP interrupt it as SIGINT does, and none interrupts the end of the process.
     """
     is_process = arguments is None
     given = list(sys.argv[1:] if arguments is None else arguments)

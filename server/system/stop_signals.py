@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT, the signals to stop, before and after a server runs. It has handlers of its own while it runs."""
+"""The signals to stop, before and after a server runs. It has handlers of its own while it runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+def _stop_signals() -> tuple[signal.Signals, ...]:
+    """SIGTERM, SIGINT, and SIGHUP, with which a terminal that is closed ends its programs: where the system has it, and
+    `nohup` did not start this process so that it ignores it."""
+    hangup = getattr(signal, "SIGHUP", None)
+    is_ignored = hangup is None or signal.getsignal(hangup) == signal.SIG_IGN
+    return (signal.SIGTERM, signal.SIGINT) if is_ignored else (signal.SIGTERM, signal.SIGINT, hangup)
+
+
+STOP_SIGNALS = _stop_signals()
 _ONE_STOP_S = 2.0
 _last_stop_s = -_ONE_STOP_S
 _is_stopping = False
 
 
 def interrupt_on_stop_signals() -> None:
-    """Both signals raise `KeyboardInterrupt`: what has been opened is closed. Those that come within two seconds
+    """Each of them raises `KeyboardInterrupt`: what has been opened is closed. Those that come within two seconds
     after one that did belong to the same stop, and do not interrupt the closing.
 
     Python discards what is raised within a callback of the garbage collector or of a weak reference. Then it is raised
@@ -69,14 +78,14 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def ignore_stop_signals() -> None:
-    """Ignore both signals in a process that is about to end: they must not interrupt the closing of its files."""
+    """Ignore them in a process that is about to end: they must not interrupt the closing of its files."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def stop_signals_ignored() -> Iterator[None]:
-    """Neither signal has an effect until the end. Only in the main thread."""
+    """None of them has an effect until the end. Only in the main thread."""
     before = [signal.signal(number, signal.SIG_IGN) for number in STOP_SIGNALS]
     try:
         yield
@@ -87,7 +96,7 @@ def stop_signals_ignored() -> Iterator[None]:
 
 @contextmanager
 def stop_signals_blocked() -> Iterator[None]:
-    """Both signals wait until the end, where the system can do this; a process that is started here begins so, too."""
+    """They wait until the end, where the system can do this; a process that is started here begins so, too."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

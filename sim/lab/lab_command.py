@@ -14,10 +14,11 @@ from leyden.errors import LabError
 from leyden.extras import require
 from leyden.json_files import InputError
 from leyden.lab.packaged_notebooks import notebook_files
+from leyden.server.system.stop_signals import STOP_SIGNALS
 
 
 def lab(options: argparse.Namespace) -> int:
-    """Copy the notebooks, trust them and open JupyterLab; return its exit status. SIGTERM ends it, too.
+    """Copy the notebooks, trust them and open JupyterLab; return its exit status. SIGTERM and SIGHUP end it, too.
 
     Raises `LabError`, and `InputError` for a directory that cannot be used.
     """
@@ -38,7 +39,9 @@ def lab(options: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "jupyterlab", first]
     with subprocess.Popen([*command, *_jupyter_options(options)], cwd=folder) as jupyterlab:
         # One who stops this process has no other name for JupyterLab.
-        signal.signal(signal.SIGTERM, lambda number, frame: jupyterlab.terminate())
+        for number in STOP_SIGNALS:
+            if number != signal.SIGINT:
+                signal.signal(number, lambda number, frame: jupyterlab.terminate())
         while True:
             try:
                 status = jupyterlab.wait()

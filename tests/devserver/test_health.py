@@ -14,6 +14,7 @@ import pytest
 from leyden.devserver.state_files import state_files
 from leyden.json_files import InputError
 from leyden.server.errors import StorageUnavailable
+from leyden.server.system.stop_signals import STOP_SIGNALS
 from tests.support.hosted import Hosted, in_server
 from tests.support.served import run_command, started_server
 
@@ -69,7 +70,7 @@ def test_a_server_is_not_ready_while_it_runs_what_became_due_before(monkeypatch:
     in_server(scenario)
 
 
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("stop", STOP_SIGNALS)
 def test_the_files_are_there_as_long_as_the_server(tmp_path: Path, stop: signal.Signals) -> None:
     ready, pid = tmp_path / "ready", tmp_path / "pid"
     ready.write_text("http://127.0.0.1:1\n")  # an earlier process was killed

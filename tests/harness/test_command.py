@@ -31,6 +31,7 @@ from leyden.harness.targets.target import InProcess
 from leyden.server.charges.charges import ChargeService
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
+from leyden.server.system.stop_signals import STOP_SIGNALS
 from tests.support.deep import deep, deep_except
 
 
@@ -127,7 +128,7 @@ def test_what_cannot_be_written_is_refused_before_the_run(
     assert why in line
 
 
-@pytest.mark.parametrize("number", deep_except([signal.SIGINT, signal.SIGTERM], signal.SIGTERM))
+@pytest.mark.parametrize("number", deep_except([*STOP_SIGNALS], signal.SIGTERM))
 @pytest.mark.parametrize("after_s", deep_except([0.7, 4.0], 0.7))
 def test_a_stop_signal_ends_all_workers(after_s: float, number: signal.Signals) -> None:
     """As a terminal sends it, to every process, and twice."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from leyden.__main__ import main
 from leyden.lab import lab_command
 from leyden.lab.lab_command import copy_notebooks
 from leyden.lab.packaged_notebooks import notebook_files
+from leyden.server.system.stop_signals import STOP_SIGNALS
 from tests.support.deep import deep_except
 
 NAMES = [path.name for path in notebook_files()]
@@ -122,7 +124,8 @@ def test_an_interrupt_is_handled_by_jupyterlab(tmp_path: Path) -> None:
     ("on_end", "status"),
     deep_except([("", 143), ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))", 5)], ""),
 )
-def test_a_signal_to_end_ends_jupyterlab_too(tmp_path: Path, on_end: str, status: int) -> None:
-    ends = f"import os, signal, sys, time\n{on_end}\nprint('runs', flush=True)\nos.kill(os.getppid(), signal.SIGTERM)\n"
+@pytest.mark.parametrize("number", [one for one in STOP_SIGNALS if one != signal.SIGINT])
+def test_a_signal_to_end_ends_jupyterlab_too(tmp_path: Path, on_end: str, status: int, number: signal.Signals) -> None:
+    ends = f"import os, signal, sys, time\n{on_end}\nprint('runs', flush=True)\nos.kill(os.getppid(), {int(number)})\n"
     done = called(tmp_path, ends + "time.sleep(60)\nprint('continues')\n")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (status, "runs"), done.stderr

@@ -191,10 +191,10 @@ def _log_unfinished(requests: int, connections: int, until: str) -> None:
 
 
 def run_server(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM, and return. `ready` is called once, when the server accepts requests.
+    """Serve until a signal to stop, and return. `ready` is called once, when the server accepts requests.
 
     Requests in progress have two seconds to end. After a second signal they are not waited for. The process ignores
-    both signals from then on, because it is about to end.
+    such signals from then on, because it is about to end.
     """
     server = _server(app, ready)
     # uvicorn sets the same handlers later and puts these back at its end.

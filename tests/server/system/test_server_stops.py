@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from leyden import Sandbox
 from leyden.server.system.http_server import listening
 from leyden.server.system.http_server.connection import ConnectedH11Protocol
+from leyden.server.system.stop_signals import STOP_SIGNALS
 from tests.server.system.test_http_limits import BODY, CREATE, GET, KEY, dial_url, process, response
 from tests.support.deep import deep_except, sampled
 from tests.support.served import ROOT, Client, run_command
@@ -92,7 +93,7 @@ def test_the_server_stops_whatever_a_client_does(
     assert ("Traceback" in printed, "ERROR" in printed) == (False, False), printed
 
 
-@pytest.mark.parametrize("number", deep_except([signal.SIGTERM, signal.SIGINT], signal.SIGTERM))
+@pytest.mark.parametrize("number", deep_except([*STOP_SIGNALS], signal.SIGTERM))
 def test_a_signal_ends_the_process_while_clients_read_nothing(number: signal.Signals, tmp_path: Path) -> None:
     data, printed = str(tmp_path / "data"), tmp_path / "stderr"
     with ExitStack() as opened, process("--data", data, log=str(printed)) as (served, url):
@@ -137,7 +138,7 @@ def test_a_second_signal_ends_the_time_of_the_requests(
     assert "1 request: no complete response before the second signal to stop" in line
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_a_signal_as_soon_as_the_port_is_open_ends_with_status_0(number: signal.Signals, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -237,7 +238,7 @@ sys.exit(main(["serve", "--port", "0", "--data", sys.argv[3]]))
         "jsonschema_rs.jsonschema_rs",
     )
     for module in modules:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             done = subprocess.run(
                 [sys.executable, "-c", program, module, str(int(number)), str(tmp_path / "data")],
                 cwd=ROOT,
