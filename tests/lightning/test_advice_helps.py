@@ -133,3 +133,33 @@ def test_nobody_is_told_to_pay_later_what_no_channel_ever_carries(payer: str) ->
             assert payment.outcome == "NO_ROUTE"
             assert "pay later" not in payment.reason, payment.reason
             assert "pay less" in payment.reason, payment.reason
+
+
+@pytest.mark.parametrize("what", ["offline", "drain"])
+def test_a_payment_of_somebody_else_that_is_held_does_not_hide_what_helps(what: str) -> None:
+    """The HTLCs in flight are named as what they are: they may return what they lock."""
+    with Sandbox(seed=7, network="star:12") as sandbox:
+        order = {"amount": "250000", "description": "tea", "expiresIn": 86_400}
+        held = sandbox.wallet("w2").pay(sandbox.charges.create(**{**order, "amount": "300000"}), outcome="hold")
+        sandbox.advance("10s")
+        assert held.status == "held"
+        if what == "offline":
+            added = sandbox.ask("POST", "/sandbox/v1/network/interceptors", {"kind": "offline", "node": "n0"})
+            sandbox.wallet("w1").pay(sandbox.charges.create(**order))
+            sandbox.advance("10s")
+            sandbox.ask("DELETE", f"/sandbox/v1/network/interceptors/{added['id']}")
+        else:
+            sandbox.ask("POST", "/sandbox/v1/network/nodes/shop/drain", {"inbound": 1})
+        charge = sandbox.charges.create(**order)
+        reasons = []
+        for _ in range(2):
+            failed = sandbox.wallet("w1").pay(charge)
+            sandbox.advance("10s")
+            assert failed.status == "failed"
+            reasons.append(str(failed.reason))
+            if held.status == "held":
+                sandbox.ask("POST", f"/sandbox/v1/payments/{held.id}/cancel")
+                sandbox.advance("10s")
+        with_held, alone = reasons
+        assert with_held == f"{alone}, or try again when the HTLCs in flight have ended: they may return what they lock"
+        assert "pay later, when the payer's node has forgotten its failures" in alone or what == "drain"

@@ -196,7 +196,10 @@ class FailureReasons:
     def _mend(self, session: PayingSession, part_msat: int, parts: int, also: Collection[int] = ()) -> str:
         """What to do where liquidity lacked: what is advised helps."""
         mends = [self._trials.other_amount(session, part_msat, parts, also), self._later(session, part_msat, parts)]
-        return ", or ".join(mend for mend in mends if mend) or _open(session, part_msat)
+        helps = [mend for mend in mends if mend] or [_open(session, part_msat)]
+        if any(shard.owner is not session for shard in self._engine.shards.values()):
+            helps.append("try again when the HTLCs in flight have ended: they may return what they lock")
+        return ", or ".join(helps)
 
     def _later(self, session: PayingSession, part_msat: int, parts: int) -> str | None:
         """The advice to pay later, if something changes with time; None if nothing does."""
@@ -204,8 +207,6 @@ class FailureReasons:
         conditions = engine.conditions.parameters
         if conditions.background_per_hour or conditions.spending_share or conditions.swap_share:
             return "pay later, when other payments have moved liquidity"
-        if any(shard.owner is not session for shard in engine.shards.values()):
-            return "pay later, when the HTLCs in flight have ended"
         amounts = [session.amount_msat] if parts == 1 else [part_msat] * parts
         if self._some_come_back(session) and self._arrives_later(session, amounts, all_online=True):
             return "pay later, when nodes that are offline are back"
