@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ import pytest
 
 from leyden.__main__ import main
 from leyden.errors import LeydenError
-from leyden.harness.reports.exports import EXPORTS, as_curl, as_notebook, as_pytest
+from leyden.harness.reports.exports import EXPORTS, PRINTED, as_curl, as_notebook, as_pytest
 from leyden.harness.runs.cases import Case, play, read_case, replay, with_result
 from leyden.json_files import VersionWarning
+from leyden.lab.actions.source_text import shell_word
 from leyden.server.version import VERSION
 from tests.support.deep import deep_except, deep_or
 from tests.support.mutations import mutated, places, refusal
@@ -121,6 +123,52 @@ def test_no_text_of_a_case_becomes_code(text: str, tmp_path: Path, monkeypatch: 
             written[form] += 1
     assert min(written.values()) > 10
     assert os.listdir(tmp_path) == []
+
+
+UNPRINTABLE = ("\ud800", "\udc80", "a\x1b[31mb", "\u202e%s\\'\"$x", "\x7f\n")
+AT_TARGET = replace(CASE, expectation=EXPECTATION, found_on="served", target="http://127.0.0.1:1", journal_hash=None)
+
+
+def cases_with(text: str) -> Iterator[dict[str, Any]]:
+    """The documents of cases in process and at a target with the text in each member that is a text."""
+    for case in (CASE, replace(CASE, expectation=EXPECTATION), AT_TARGET):
+        written = case.dumps()
+        for number in range(len(places(json.loads(written)))):
+            document = json.loads(written)
+            container, key = places(document)[number]
+            if isinstance(container[key], str):
+                container[key] = text
+                yield document
+
+
+@pytest.mark.parametrize("text", deep_except(UNPRINTABLE, "\ud800", "a\x1b[31mb"), ids=ascii)
+def test_an_export_shows_no_text_that_cannot_be_printed(
+    text: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    exported = 0
+    for number, document in enumerate(cases_with(text)):
+        (path := tmp_path / f"{number}.case.json").write_text(json.dumps(document))
+        for form in PRINTED:
+            status = main(["replay", str(path), "--export", form])
+            printed, said = capsysbinary.readouterr()
+            assert status in (0, 1, 2)
+            exported += status == 0
+            assert (status == 0) == bool(printed)
+            for line in (printed + said).decode("utf-8").replace("\t", "").split("\n"):
+                assert line.isprintable(), (form, document, line)
+    assert exported > 20
+
+
+def test_a_word_of_a_shell_script_is_the_text() -> None:
+    texts = [*UNPRINTABLE, "", "a b", "'", "\n\n", "%d\\n\x01\n", "\xa0é\u2028\n", "0\x0210\x02"]
+    words = " ".join(map(shell_word, texts))
+    assert words.replace("\n", "").isprintable()
+    for shell in filter(shutil.which, ("sh", "bash", "dash")):
+        done = subprocess.run([shell, "-c", f"printf '%s\\0' {words}"], capture_output=True, check=True)
+        found = done.stdout.removesuffix(b"\0").split(b"\0")
+        assert found == [
+            text.encode("utf-8", "surrogateescape" if "\ud800" not in text else "surrogatepass") for text in texts
+        ]
 
 
 def test_the_products_of_a_hostile_case_run_and_create_no_file(tmp_path: Path) -> None:

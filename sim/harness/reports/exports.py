@@ -15,7 +15,7 @@ from leyden.harness.reports.shell_at_target import SHOWN_BY_CURL, shell_at_targe
 from leyden.harness.runs.cases import Case, play
 from leyden.harness.session.exchanges import Request
 from leyden.harness.targets.target import EXTERNAL, SECOND_API_KEY
-from leyden.lab.actions.source_text import comment
+from leyden.lab.actions.source_text import comment, shell_word
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps, plain
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
@@ -183,7 +183,7 @@ def _curl(request: Request) -> str:
         else:  # a body that cannot be an argument is read from a pipe; curl takes `@name` as the name of a file
             source = f"echo {base64.b64encode(request.body).decode()} | base64 -d | "
             words += ["--data-binary", "@-"]
-    return f'{source}{shlex.join(words)} "$LEYDEN"{shlex.quote(request.path)}'
+    return f'{source}{" ".join(map(shell_word, words))} "$LEYDEN"{shell_word(request.path)}'
 
 
 def _python(request: Request) -> str:

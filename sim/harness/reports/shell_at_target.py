@@ -23,7 +23,7 @@ from leyden.harness.session.exchanges import Request
 from leyden.harness.steps import Step
 from leyden.harness.targets.adapter import is_relative
 from leyden.harness.targets.target import EXTERNAL, SECOND_API_KEY, Headers, InProcess, Response
-from leyden.lab.actions.source_text import comment
+from leyden.lab.actions.source_text import comment, shell_word
 from leyden.server.printable import printable
 from leyden.server.version import VERSION
 
@@ -74,9 +74,9 @@ def shell_at_target(case: Case, title: str) -> str:
     address = "http://r1.inbox.localhost/hook"
     lines = ["#!/bin/sh", comment(title), "#", comment(case.describe()), "#"]
     lines += [comment(f"Written by Leyden {VERSION}."), ""]
-    lines += [f"LEYDEN_TARGET=${{LEYDEN_TARGET:-{shlex.quote(case.target)}}}"]
+    lines += [f"LEYDEN_TARGET=${{LEYDEN_TARGET:-{shell_word(case.target)}}}"]
     folder = '"$(dirname "$0")"/' if is_relative(case.adapter) else ""  # a relative path is from that of the script
-    lines += [f"LEYDEN_ADAPTER=${{LEYDEN_ADAPTER:-{folder}{shlex.quote(case.adapter or 'none')}}}", _HEAD]
+    lines += [f"LEYDEN_ADAPTER=${{LEYDEN_ADAPTER:-{folder}{shell_word(case.adapter or 'none')}}}", _HEAD]
     if any(step["do"] in _BY_ADAPTER for step in case.steps) or address in case.dumps():
         lines += ["CALLBACK_URL=${CALLBACK_URL:-$(call_adapter callback_url)}", f": ${{CALLBACK_URL:={address}}}", ""]
     names: dict[str, str] = {address: "CALLBACK_URL"}
@@ -170,19 +170,19 @@ def _members(body: Any, names: Mapping[str, str]) -> Iterator[str]:
             yield f"has {text} {text}"
         elif name not in _CHOSEN and not isinstance(value, dict | list):
             forms = [f'"{name}":{json.dumps(value, ensure_ascii=escaped)}' for escaped in (False, True)]
-            yield "has " + " ".join(shlex.quote(form.replace('": ', '":')) for form in forms)
+            yield "has " + " ".join(shell_word(form.replace('": ', '":')) for form in forms)
 
 
 def _curl(request: Request, names: Mapping[str, str]) -> str:
-    words = [] if request.method == "GET" else ["-X", shlex.quote(request.method)]
+    words = [] if request.method == "GET" else ["-X", shell_word(request.method)]
     for name, value in request.headers:
         if name.lower() == "apikey":
             key = "LEYDEN_SECOND_API_KEY" if value == SECOND_API_KEY else "LEYDEN_API_KEY"
             words += ["-H", f'"apikey: ${key}"']
         elif name == "Idempotency-Key" and 0 < len(value) < 200:
-            words += ["-H", f'{shlex.quote(f"{name}: {value}")}"-$$"']
+            words += ["-H", f'{shell_word(f"{name}: {value}")}"-$$"']
         else:
-            words += ["-H", shlex.quote(f"{name}: {value}" if value else f"{name};")]
+            words += ["-H", shell_word(f"{name}: {value}" if value else f"{name};")]
     if request.body:
         words += ["--data-binary", _quoted(request.body.decode("utf-8", "replace"), names)]
     return f'send "$LEYDEN_TARGET"{_quoted(request.path, names)} {" ".join(words)}'
@@ -191,4 +191,4 @@ def _curl(request: Request, names: Mapping[str, str]) -> str:
 def _quoted(text: str, names: Mapping[str, str]) -> str:
     """A text as one word of the shell, in which known values are variables."""
     parts: Sequence[str] = re.split(f"({'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})", text)
-    return "".join(f'"${names[part]}"' if part in names else shlex.quote(part) for part in parts if part) or "''"
+    return "".join(f'"${names[part]}"' if part in names else shell_word(part) for part in parts if part) or "''"

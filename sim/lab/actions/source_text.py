@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from keyword import iskeyword
 from math import isfinite
 from typing import Any
@@ -47,6 +48,20 @@ def comment(text: str) -> str:
     """The text as lines of comments, for Python and for a shell. Only a line feed begins a new line, with its own `#`;
     whatever else could end a line is escaped."""
     return "\n".join(f"# {printable(line)}".rstrip() for line in text.split("\n"))
+
+
+def shell_word(text: str) -> str:
+    """The text as one word of a POSIX shell. One with characters that are not printable is written in octal digits of
+    its bytes: half of a character has no UTF-8, and a terminal obeys control characters."""
+    if all(one.isprintable() or one in "\n\t" for one in text):
+        return shlex.quote(text)
+    start = text.rstrip("\n")  # the shell removes the line feeds at the end of what a command prints
+    try:
+        raw = start.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raw = start.encode("utf-8", "surrogatepass")
+    digits = "".join(chr(one) if 32 <= one < 127 and one not in b"%'\\" else f"\\{one:03o}" for one in raw)
+    return f"\"$(printf '{digits}')\"{shlex.quote(text[len(start) :]) if text != start else ''}"
 
 
 def _is_keyword_argument(name: str) -> bool:
