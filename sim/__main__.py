@@ -15,7 +15,7 @@ _CHECKS = ("conformance", "fuzz", "replay", "adapter", "receiver-check", "client
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 for success, 1 for a failure, 2 for wrong arguments.
 
-    A file that cannot be used is a wrong argument.
+    A file that cannot be used is a wrong argument, and so is a standard output that cannot be written.
 
     The checks return 3 when they could not check everything, or could not test the target. An interrupt is the regular
     end of what runs until then; any other command has not done what it was to do. Without `arguments` it is the command
@@ -35,8 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         exec("")
     if is_process:
         from leyden.server.system.stop_signals import ignore_stop_signals
+        from leyden.standard_streams import discard_output
 
         ignore_stop_signals()
+        discard_output()
     return status
 
 
@@ -60,28 +62,31 @@ def _run(given: list[str], *, is_process: bool) -> int:
     from leyden.errors import MissingExtra
     from leyden.server.errors import LeydenError
     from leyden.server.printable import printable_lines
+    from leyden.standard_streams import all_written, discard_output, guard_streams
 
+    if is_process:
+        guard_streams()
     if given[:1] == ["--version"]:
         given[0] = "version"
     parser = build_parser(*[name for name in given[:1] if name in COMMANDS])
-    options = parser.parse_args(given)
-    if options.command is None:
-        parser.print_help()
-        return 2
+    prog = parser.prog
     try:
-        return int(options.run(options))
+        with all_written():
+            options = parser.parse_args(given)
+            if options.command is None:
+                parser.print_help()
+                return 2
+            prog = options.parser.prog
+            return int(options.run(options))
     except MissingExtra as error:
-        text, prog = printable_lines(str(error)), options.parser.prog
+        text = printable_lines(str(error))
         print(text if text.startswith(f"{prog} ") else f"{prog}: {text}", file=sys.stderr)
         return 1
     except LeydenError as error:
-        print(f"{options.parser.prog}: {printable_lines(str(error))}", file=sys.stderr)
+        print(f"{prog}: {printable_lines(str(error))}", file=sys.stderr)
         return error.exit_status
-    except BrokenPipeError:
-        import os
-
-        # The reader of our output closed the pipe (`leyden table | head`).
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output closed the pipe (`leyden table | head`)
+        discard_output()
         return 0
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 
+from leyden.standard_streams import print_document
+
 SHELLS = ("bash", "zsh", "fish")
 _FILE, _DIRECTORY = "FILE", "DIR"  # the metavars of options for paths
 
@@ -23,7 +25,7 @@ def _completion(shell: str, parser: argparse.ArgumentParser) -> int:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
         elif action.metavar == _DIRECTORY:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-    print(shtab.complete(parser, shell))
+    print_document(f"{shtab.complete(parser, shell)}\n")
     return 0
 
 

@@ -8,6 +8,7 @@ import sys
 from leyden.devserver.argument_types import port
 from leyden.devserver.serve_options import OVERLAY
 from leyden.server.version import VERSION
+from leyden.standard_streams import print_document
 from leyden.written_files import write_document
 
 
@@ -73,7 +74,7 @@ def _table(options: argparse.Namespace) -> int:
 
         try_contract(contract, options.spec)
     if options.into is None:
-        print(all_tables([contract]))
+        print_document(f"{all_tables([contract])}\n")
         return 0
     file = Path(options.into)
     try:

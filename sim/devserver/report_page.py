@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 
 from leyden.json_files import InputError
 from leyden.json_files import shown as shown_path
+from leyden.standard_streams import print_document
 from leyden.written_files import check_file, write_private
 
 _STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
@@ -89,7 +89,7 @@ def write_report(place: str | None, text: str) -> None:
     if place is None:
         return
     if place == "-":
-        sys.stdout.write(text)
+        print_document(text)
         return
     try:
         write_private(place, text)  # it has requests with valid signatures, or the output of a program

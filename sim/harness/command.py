@@ -33,6 +33,7 @@ from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.system.clock import system_time_ms
+from leyden.standard_streams import print_document
 from leyden.written_files import check_directory, check_file, write_document, write_private
 
 _FINITE = frozenset({"conformance", "obligations"})  # engines that end by themselves
@@ -83,7 +84,7 @@ def fuzz(options: argparse.Namespace) -> int:
         _write(file, _rendered(report, file, form), is_private=form != "markdown")
     if options.format is not None and not reports:
         _write_cases(report, options.cases)
-        print(FORMATS[options.format](report), end="")
+        print_document(FORMATS[options.format](report))
     else:
         _print_report(config, report, options)
     lost = report.coverage.missing() or report.coverage.untested()
@@ -103,7 +104,7 @@ def replay_case(options: argparse.Namespace) -> int:
     for warning in caught:
         print(f"leyden replay: {warning.message}", file=sys.stderr)
     if options.export is not None:
-        print(_exported(case, options), end="")
+        print_document(_exported(case, options))
         return 0
     if not (case.steps or case.is_reproduced or case.target):
         raise HarnessError(

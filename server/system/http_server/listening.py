@@ -116,7 +116,11 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:
-                ready()
+                try:
+                    ready()
+                except BaseException:
+                    await self.lifespan.shutdown()
+                    raise
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             """Stop. A second signal ends the time of the requests in progress."""
