@@ -64,6 +64,16 @@ def test_the_journal_of_a_case_is_that_of_the_run_with_the_violation(found: Case
     assert fixed.journal_hash == real_journal(InProcess(), found)
 
 
+def test_hashes_of_two_specifications_are_shown_so_that_they_differ() -> None:
+    here = spec_hash(())
+    changed = [here[:at] + ("0" if here[at] != "0" else "1") + here[at + 1 :] for at in (0, 8, 63)]
+    for other in (*changed, f"{here}0", here[:9]):
+        with pytest.raises(CaseError) as refused:
+            Case(STEPS, spec_hash=other).contract()
+        [of_case, of_leyden] = re.findall(r"(?:specHash|Leyden's is) ([^,)]+)", str(refused.value))
+        assert of_case != of_leyden == here
+
+
 def test_a_case_is_replayed_with_its_own_specification(found: Case) -> None:
     assert document_hash(CHANGED.document) == found.spec_hash != spec_hash(())
     again = replay(found)

@@ -24,7 +24,7 @@ from leyden.harness.targets.target import IN_PROCESS, SERVED, InProcess, Respons
 from leyden.json_files import WRONG_DATA, DocumentKind, shown, warn_of_version
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError, LeydenError
-from leyden.server.printable import printable
+from leyden.server.printable import cut, printable
 from leyden.server.timestamps import parse_iso
 from leyden.server.version import VERSION
 
@@ -100,8 +100,8 @@ class Case:
         here = document_hash(contract.document)
         if self.spec_hash and self.spec_hash != here:
             raise CaseError(
-                f"{origin} belongs to another specification (specHash {printable(self.spec_hash)[:8]}, this Leyden's is"
-                f" {here[:8]}): give that specification with --spec FILE, or replay(case, InProcess(FILE)) in Python"
+                f"{origin} belongs to another specification (specHash {printable(cut(self.spec_hash, 64))}, this Leyden's"
+                f" is {here}): give that specification with --spec FILE, or replay(case, InProcess(FILE)) in Python"
             )
         return contract
 
