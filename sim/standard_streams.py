@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any
+from typing import Any, cast
 
 from leyden.server.errors import LeydenError
 
@@ -37,13 +37,13 @@ class _Descriptor(io.FileIO):
         self._is_closed = is_closed
         self._has_failed = False
 
-    def write(self, data: Any, /) -> int | None:
+    def write(self, data: Any, /) -> int:
         """Write bytes and return how many were written."""
         if not self._has_failed:
             try:
                 if self._is_closed:
                     raise OSError(errno.EBADF, "it is closed")
-                return super().write(data)
+                return cast(int, super().write(data))  # None: a descriptor that does not wait
             except OSError as error:
                 self._has_failed = self._is_output
                 if isinstance(error, BrokenPipeError) and self._is_output:
@@ -108,7 +108,7 @@ def _flush() -> None:
 def _guarded(stream: Any, instead: int | None, *, is_output: bool) -> Any:
     """The stream over a `_Descriptor`. `instead` is one of the null device, in place of a stream that was closed."""
     buffer = getattr(stream, "buffer", None)
-    raw = getattr(buffer, "raw", buffer)
+    raw: Any = getattr(buffer, "raw", buffer)
     if stream is not None and type(raw) is not io.FileIO:  # a console of Windows, or a stream of the caller
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_ESCAPE)
@@ -116,7 +116,7 @@ def _guarded(stream: Any, instead: int | None, *, is_output: bool) -> Any:
     number = raw.fileno() if instead is None else instead
     guarded = _Descriptor(number, is_output=is_output, is_closed=instead is not None)
     writes_through = stream is not None and stream.write_through
-    target: IO[bytes] = guarded if writes_through else io.BufferedWriter(guarded)  # type: ignore[assignment]
+    target: Any = guarded if writes_through else io.BufferedWriter(guarded)
     return io.TextIOWrapper(
         target,
         encoding="utf-8" if stream is None else stream.encoding,

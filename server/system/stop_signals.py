@@ -16,9 +16,11 @@ from typing import Any
 def _stop_signals() -> tuple[signal.Signals, ...]:
     """SIGTERM, SIGINT, and SIGHUP, with which a terminal that is closed ends its programs: where the system has it, and
     `nohup` did not start this process so that it ignores it."""
-    hangup = getattr(signal, "SIGHUP", None)
-    is_ignored = hangup is None or signal.getsignal(hangup) == signal.SIG_IGN
-    return (signal.SIGTERM, signal.SIGINT) if is_ignored else (signal.SIGTERM, signal.SIGINT, hangup)
+    found = [signal.SIGTERM, signal.SIGINT]
+    hangup: signal.Signals | None = getattr(signal, "SIGHUP", None)
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+        found.append(hangup)
+    return tuple(found)
 
 
 STOP_SIGNALS = _stop_signals()

@@ -66,6 +66,7 @@ LAYERS: list[tuple[str, ...]] = [
         "key_header",
         "repr_tables",
         "rng",
+        "standard_streams",
         "text_patterns",
         "written_files",
     ),

@@ -99,9 +99,10 @@ class Case:
             raise _CASE.refusal(origin, f"its specPatch does not give a specification ({why})") from None
         here = document_hash(contract.document)
         if self.spec_hash and self.spec_hash != here:
+            of_case = printable(cut(self.spec_hash, 64))
             raise CaseError(
-                f"{origin} belongs to another specification (specHash {printable(cut(self.spec_hash, 64))}, this Leyden's"
-                f" is {here}): give that specification with --spec FILE, or replay(case, InProcess(FILE)) in Python"
+                f"{origin} belongs to another specification (specHash {of_case}, this Leyden's is {here}): give that"
+                " specification with --spec FILE, or replay(case, InProcess(FILE)) in Python"
             )
         return contract
 
