@@ -121,7 +121,8 @@ class HeldRow(TypedDict):
     """Table `held_back`: an attempt that a fault delays. `id` is the delivery's, `fault` the fault's id.
 
     For `reorder`, `overtaken_by` has the attempts of other deliveries that started since then, in the form of
-    `HitRow.id`: the end of any of them releases this one.
+    `HitRow.id`: the end of any of them releases this one. `not_overtaken_by` is the last one of them that was due
+    before this one and was held, too: it has not overtaken it.
     """
 
     id: str
@@ -129,6 +130,7 @@ class HeldRow(TypedDict):
     fault: str
     kind: str
     overtaken_by: NotRequired[list[str]]
+    not_overtaken_by: NotRequired[str]
 
 
 class WaitingRow(TypedDict):

@@ -55,7 +55,7 @@ class FaultRow(TypedDict):
 
     `until` is the instant until which a burst holds what it has held last; it is absent before its first hit. `hits`
     counts the attempts that it took, `idle` those of them on which it has had no effect, because `reorder` or `burst`
-    held them and no other attempt came, and `holding` those of the idle ones that it still holds. `held` counts all
+    held them and no later attempt came, and `holding` those of the idle ones that it still holds. `held` counts all
     that it holds now, and `unsent` those on which it has had no effect because the message, or the copy, was never
     sent; both are absent in rows of earlier versions.
     """

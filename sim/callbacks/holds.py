@@ -18,8 +18,9 @@ from leyden.server.store.typed_table import TypedTable
 class Holds:
     """The attempts that the faults of one sandbox hold back.
 
-    A `delay` has its effect at once. A `reorder` has it when another attempt starts, a `burst` when it holds a second
-    one; an attempt that is sent before that was held without effect, and the journal says so. So was one whose delivery
+    A `delay` has its effect at once. A `reorder` has it when an attempt starts that was due after the one that it
+    holds, a `burst` when it holds a second one; an attempt that is sent before that was held without effect, and the
+    journal says so. So was one whose delivery
     has ended before it, because another callback got a 410. What a `burst` holds until one instant is a gathering; the
     next attempt after that begins another one. `outbox` has the deliveries.
     """
@@ -63,6 +64,8 @@ class Holds:
 
     def end(self, held: HeldRow) -> None:
         """The attempt is sent: its time has come, or it was replayed in the meantime, which is the same."""
+        for row in self._after(held):
+            self._held.put({**row, "not_overtaken_by": attempt_id(held["id"], held["attempt"])})
         self._held.delete(held["id"])
         is_met = held["kind"] == "delay" or self._hits.has_effect(held["id"], held["attempt"])
         fault = self._faults.row(held["fault"])
@@ -110,16 +113,18 @@ class Holds:
         return until
 
     def overtake(self, post: CallbackRequest) -> None:
-        """Note the start of an attempt. Its end releases the attempts at other deliveries that `reorder` holds back."""
+        """Note the start of an attempt. Its end releases the attempts at other deliveries that `reorder` holds back,
+        and it has overtaken those of them that were due before it."""
         started = attempt_id(post.delivery_id, post.attempt)
         for row in list(self._held):
             if row["kind"] == "reorder" and row["id"] != post.delivery_id:
-                if not row.get("overtaken_by"):
+                is_overtaken = row.get("not_overtaken_by") != started
+                if is_overtaken and not self._hits.has_effect(row["id"], row["attempt"]):
                     self._apply(row, was_idle=True)
                 self._held.put({**row, "overtaken_by": [*row.get("overtaken_by", ()), started]})
 
     def end_of_attempt(self, post: CallbackRequest) -> None:
-        """Release the attempts that this one has overtaken, and drop those whose delivery has ended meanwhile."""
+        """Release the attempts that were held when this one started, and drop those whose delivery has ended meanwhile."""
         ended = attempt_id(post.delivery_id, post.attempt)
         for row in list(self._held):
             if self._status(row["id"]) != PENDING:
@@ -131,6 +136,12 @@ class Holds:
         for row in held:
             if self._status(row["id"]) is not None:
                 self._outbox().reschedule(row["id"], self._clock.now())
+
+    def _after(self, held: HeldRow) -> list[HeldRow]:
+        """What `reorder` holds and has held no longer than this attempt: it was due after it."""
+        rows = list(self._held)
+        after = rows[[row["id"] for row in rows].index(held["id"]) + 1 :]
+        return [row for row in after if row["kind"] == "reorder"]
 
     def _gathered(self, fault: FaultRow, at_ms: int) -> list[HeldRow]:
         """What a `burst` holds for the gathering that an attempt due at `at_ms` joins. What is due already, and waits
