@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 
 _TTL = "1h"  # of a sandbox on a running server: a test run that was killed deletes nothing
 _START = "2030-01-01T00:00:00Z"
+# The fields of a sandbox on a running server that have an option.
+_OPTION_OF_FIELD = {
+    "start": "leyden_start",
+    "overlays": "leyden_overlays",
+    "webhookSecret": "leyden_webhook_secret",
+}
 _OPTIONS = ("--leyden-url", "--leyden-admin-token")
 _INI_OPTIONS = (
     "leyden_url",
@@ -314,9 +320,18 @@ def _external_server(request: pytest.FixtureRequest) -> Iterator[LiveServer]:
             ttl=_TTL,
         )
     except LeydenError as error:
-        _refuse(f"leyden_server: {error}")
+        _refuse(f"{_refused_option(error)}: {error}")
     with created:
         yield _live(created.url, created)
+
+
+def _refused_option(error: Exception) -> str:
+    """The option whose value the server refuses, or the fixture."""
+    for refused in getattr(error, "problem", {}).get("errors", ()):
+        for field in refused["pointer"].split("/")[1:2]:
+            if field in _OPTION_OF_FIELD:
+                return _OPTION_OF_FIELD[field]
+    return "leyden_server"
 
 
 # The options

@@ -10,7 +10,8 @@ from leyden.arguments import FIRST_MS, LAST_MS, checked_flag, checked_text, shor
 from leyden.errors import ArgumentError
 from leyden.http_sandbox.requests import OverHttp, segment
 from leyden.server.printable import quoted
-from leyden.server.timestamps import MAX_INSTANT_MS, to_iso
+from leyden.server.timestamps import MAX_INSTANT_MS, parse_iso, to_iso
+from leyden.world.time.process_clock import NOW, checked_start
 
 Span = str | float | timedelta
 Instant = str | int | datetime
@@ -230,6 +231,18 @@ def iso_of(instant_ms: int, first_ms: int = 0, last_ms: int = MAX_INSTANT_MS) ->
         years = f"{to_iso(first_ms)[:4]} to {to_iso(last_ms)[:4]}"
         raise ArgumentError(f"{shortened(instant_ms)} ms lies outside the years {years}: give an instant in them")
     return to_iso(instant_ms)
+
+
+def with_start(order: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a new sandbox or of a reset, with `start` as the server takes it. Raises `ValueError` for a start
+    that `leyden.Sandbox` does not take either, and is not `now`."""
+    start = order.get("start")
+    if start is None or start == NOW:
+        return dict(order)
+    if isinstance(start, bool) or not isinstance(start, str | int | datetime):
+        raise not_an_instant(start)
+    start_ms = start if isinstance(start, int) else parse_iso(wire_value("start", start), clamp=True)
+    return {**order, "start": to_iso(checked_start(start_ms, start))}
 
 
 def not_an_instant(value: object) -> ArgumentError:

@@ -40,6 +40,7 @@ from leyden.http_sandbox.resources import (
     not_an_instant,
     query_text,
     wire_value,
+    with_start,
 )
 from leyden.json_files import shown
 from leyden.key_header import KEY_HEADER
@@ -59,13 +60,13 @@ _NEW_KEY = (
 
 def create_sandbox(server: str, *, admin_token: str | None = None, **order: Any) -> HttpSandbox:
     """Create a sandbox on the server at this URL. `order` has the fields of `POST /sandbox/v1/sandboxes`: `name`,
-    `seed`, `start`, `rate`, `overlays`, `network`, `webhookSecret`, `ttl`.
+    `seed`, `start` (an instant, or `now`), `rate`, `overlays`, `network`, `webhookSecret`, `ttl`.
 
-    Raises `LeydenError` if no server answers, or another program than Leyden, `ApiError` if it refuses, with 401
+    Raises `ValueError` for a start that is no instant, `LeydenError` if no server answers, or another program than Leyden, `ApiError` if it refuses, with 401
     without the token that it needs.
     """
     server = checked_text("server", server).rstrip("/")
-    created = ask(server, "POST", _SANDBOXES, order, bearer(admin_token))
+    created = ask(server, "POST", _SANDBOXES, with_start(order), bearer(admin_token))
     try:
         return HttpSandbox(created, admin_token)
     except ArgumentError as error:
@@ -296,7 +297,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         The keys and the current webhook secret stay. An earlier secret that still signed after a rotation signs no
         longer, and the notes of the sandbox say so.
         """
-        self.ask("POST", "/sandbox/v1/reset", order)
+        self.ask("POST", "/sandbox/v1/reset", with_start(order))
         return self
 
     def snapshot(self, name: str | None = None) -> str:

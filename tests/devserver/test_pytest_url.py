@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,69 @@ def test_ids_and_secrets_are_those_of_the_run_in_process(suite: pytest.Pytester,
     suite.runpytest_inprocess("--leyden-url", client.url).assert_outcomes(passed=1)
     first, second = (suite.path / "seen.txt").read_text().splitlines()
     assert first == second
+
+
+STARTS = {
+    "2030-01-01T09:00:00Z": "2030-01-01T09:00:00.000Z",
+    "2030-01-01T09:00Z": "2030-01-01T09:00:00.000Z",
+    "2030-01-01 09:00:00Z": "2030-01-01T09:00:00.000Z",
+    "20300101T090000Z": "2030-01-01T09:00:00.000Z",
+    "2030-01-01t09:00z": "2030-01-01T09:00:00.000Z",
+    "2030-01-01T11:00+02:00": "2030-01-01T09:00:00.000Z",
+    "2030-W01-2T09Z": "2030-01-01T09:00:00.000Z",
+    "2030-01-01T09:00:00.123456789Z": "2030-01-01T09:00:00.123Z",
+    "2016-12-31T23:59:60Z": "2017-01-01T00:00:00.000Z",
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_every_text_of_a_start_is_taken_in_process_and_over_http(
+    suite: pytest.Pytester, client: Client, start: str
+) -> None:
+    suite.makepyfile(f"def test_it(leyden_server): assert leyden_server.sandbox.now == {STARTS[start]!r}")
+    suite.makeini(f"{CONFIG}leyden_start = {start}\n")
+    for options in ((), ("--leyden-url", client.url)):
+        suite.runpytest_inprocess(*options).assert_outcomes(passed=1)
+    with Sandbox(start=start) as inside, create_sandbox(client.url, start=start) as box:
+        assert inside.now == box.now == STARTS[start]
+        box.run("1h")
+        assert box.reset(start=start).now == STARTS[start]
+
+
+@pytest.mark.parametrize("start", [datetime(2030, 1, 1, 9, tzinfo=UTC), 1_893_488_400_000])
+def test_a_start_may_be_a_datetime_or_milliseconds(client: Client, start: Any) -> None:
+    with Sandbox(start=start) as inside, create_sandbox(client.url, start=start) as box:
+        assert inside.now == box.now == "2030-01-01T09:00:00.000Z"
+        assert box.reset(start="now").now > "2024"
+
+
+@pytest.mark.parametrize("start", ["soon", "2030-01-01", "2030-01-01T09:00", "1970-01-01T00:00:00Z", 5, True, 1.5])
+def test_a_wrong_start_is_the_same_error_in_process_and_over_http(client: Client, start: Any) -> None:
+    texts = []
+    with create_sandbox(client.url) as box:
+        for make in (Sandbox, partial(create_sandbox, client.url), box.reset):
+            with pytest.raises(ValueError, match=r".") as raised:
+                make(start=start)
+            texts.append(str(raised.value))
+    assert texts == texts[:1] * 3
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("leyden_overlays", "./mine.overlay.yaml", "/overlays/0: expected the name of an overlay"),
+        ("leyden_start", "now", "'now' is not a date-time"),
+    ],
+)
+def test_an_error_names_the_option_that_is_refused(
+    suite: pytest.Pytester, client: Client, option: str, value: str, text: str
+) -> None:
+    (suite.path / "mine.overlay.yaml").write_text("overlay: 1.0.0\ninfo: {title: mine, version: '1'}\nactions: []\n")
+    suite.makepyfile("def test_it(leyden_server): pass")
+    suite.makeini(f"{CONFIG}{option} = {value}\n")
+    outcome = suite.runpytest_inprocess("--leyden-url", client.url)
+    lines = [*outcome.outlines, *outcome.errlines]
+    assert any(f"{option}: " in line and text in line for line in lines)
 
 
 @pytest.mark.parametrize("external", [True, False])
