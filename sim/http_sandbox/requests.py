@@ -143,7 +143,7 @@ def _lost(base: str, error: Exception, *, within: bool = False) -> NoReturn:
     cause = f"because a service fault asks for it, or {base} stopped"
     match error:
         case TimeoutError():
-            lost = ResponseLost("timeout", f"no byte of the response came within {_TIMEOUT_S} s", cause)
+            lost = ResponseLost("timeout", f"the next byte of the response did not come within {_TIMEOUT_S} s", cause)
         case IncompleteRead():
             lost = ResponseLost("closed", "the connection was closed within the response", cause)
         case OSError():  # http.client.RemoteDisconnected, too

@@ -55,7 +55,7 @@ class InProcessConnection:
     async def wait(self, seconds: float) -> None:
         """Raises `ResponseLost` when the client would have given up."""
         if self._read_timeout_s is not None and seconds > self._read_timeout_s:
-            raise ResponseLost("timeout", f"no byte of the response came within {self._read_timeout_s:g} s")
+            raise ResponseLost("timeout", f"the next byte of the response did not come within {self._read_timeout_s:g} s")
 
     def reset(self) -> None:
         """Raises `ResponseLost`."""

@@ -82,7 +82,8 @@ class ServiceFaultSpec:
     `error` answers with `status` (503) and `body` (`problem`, `html` or `empty`), and with `Retry-After` for 429 and
     503 or if `retry_after` is given. `after_commit=True` lets `error` and `connection_reset` take effect after the
     request was processed. `delay` is an option of the slow kinds, in real time, and of the dates; to a request in
-    process a slow response takes no time, and ends in a timeout if its client waits for less. `value` is the other
+    process a slow response takes no time, and ends in a timeout if its client waits for less until the first byte of
+    `slow_first_byte` or until the next part of `slow_body`. `value` is the other
     content type. `marked=False` leaves out the header `Leyden-Fault`. A duration is a text such as "90s" or a number
     of seconds.
     """

@@ -311,6 +311,7 @@ def test_a_truncated_body_is_a_protocol_error(sandbox: Sandbox) -> None:
         ("slow_body", "1s", 0.1, False),
         ("slow_body", "60s", 0.4, True),  # one every half second
         ("slow_body", "60s", 0.5, False),
+        ("slow_body", "30s", 1, False),  # slower than the client's timeout, and no part of it is
     ],
 )
 def test_in_process_a_slow_response_reaches_the_client_s_own_timeout(
@@ -319,8 +320,11 @@ def test_in_process_a_slow_response_reaches_the_client_s_own_timeout(
     sandbox.service_faults.add(kind, delay=delay)
     now = sandbox.now
     if late:
-        with pytest.raises(httpx2.ReadTimeout):
+        text = f"the next byte of the response did not come within {timeout_s:g} s"
+        with pytest.raises(httpx2.ReadTimeout, match=text):
             sandbox.http.post(CHARGES, json=TEA, timeout=timeout_s)
+        [entry] = sandbox.ask("GET", "/sandbox/v1/requests?limit=1&source=service")["data"]
+        assert entry["status"] == (200 if kind == "slow_body" else None)  # the head of a slow body came
     else:
         answer = sandbox.http.post(CHARGES, json=TEA, timeout=timeout_s)
         assert answer.json()["data"]["amount"] == "21000"
