@@ -190,11 +190,10 @@ def mount_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
 class LazyMount(NamedTuple):
     """A mount that is made at the first request below `prefix`: most sandboxes never need it.
 
-    `body_limit` is the limit of its contract in bytes. `run_apart` runs `make` while other requests are answered.
+    `run_apart` runs `make` while other requests are answered.
     """
 
     prefix: str
-    body_limit: int
     make: Callable[[], ApiMount]
     run_apart: Callable[[Callable[[], Any]], Awaitable[Any]]
 
@@ -208,6 +207,7 @@ class _LazyRoutes(BaseRoute):
         self._parametrised: list[Route] | None = None
         self._literal: dict[str, Route] = {}
         self._docs_path: str | None = None
+        self._body_limit = 0
         self._operations: Mapping[str, Sequence[Operation]] = {}
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -230,6 +230,12 @@ class _LazyRoutes(BaseRoute):
             await scope["router"].app(scope, receive, send)  # once more, with the routes
         else:
             await route.handle(scope, receive, send)
+
+    async def body_limit(self) -> int:
+        """The limit of the contract in bytes, for a request below the prefix, which makes the routes."""
+        if self._parametrised is None:
+            await self._mount.run_apart(self._load)
+        return self._body_limit
 
     def paths_for(self, path: str) -> dict[str, Sequence[Operation]]:
         """The path templates with their operations, if the path shares its first segment with the prefix."""
@@ -254,6 +260,7 @@ class _LazyRoutes(BaseRoute):
             mount = self._mount.make()
             self._docs_path = mount.docs_path
             self._operations = mount.contract.by_path()
+            self._body_limit = mount.contract.body_limit
             routes = mount_routes(mount, self._pipeline)
             self._literal = {route.path: route for route in routes if "{" not in route.path}
             self._parametrised = [route for route in routes if "{" in route.path]
@@ -307,7 +314,7 @@ def build_app(
         pipeline=pipeline,
         limit=main.contract.body_limit,
         mend=too_large_mend,
-        limits_below={mount.prefix: mount.body_limit for mount in lazy_mounts},
+        limits_below={mount.prefix: routes.body_limit for mount, routes in zip(lazy_mounts, lazy, strict=True)},
     )
     return Router(
         [

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 DOCUMENT_PATH, DOCS_PATH = "/openapi.json", "/docs"  # of the service
 CONTROL_PATH = "/sandbox/v1"
-CONTROL_BODY_BYTES, CONTROL_KEY_HEADER = 65_536, b"apikey"  # as the control document has them
+CONTROL_KEY_HEADER = b"apikey"  # as the control document has it
 
 
 def key_header(service: Service, target: str) -> bytes:
@@ -367,5 +367,5 @@ def _app(config: WorldConfig, service: Service, environment: Environment) -> ASG
         checks = None if own == service.pipeline.api_key_header else partial(authenticate, service.projects, own)
         return ApiMount(contract, handlers, *paths, documents, checks)
 
-    lazy = [LazyMount(CONTROL_PATH, CONTROL_BODY_BYTES, control, environment.run_apart)]
+    lazy = [LazyMount(CONTROL_PATH, control, environment.run_apart)]
     return build_app(first, lazy, service.pipeline, where_is=where_is)

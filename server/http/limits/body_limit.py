@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,7 +18,7 @@ class BodyLimitMiddleware:
     """Reads the whole body first and answers 413 if it is too long, by its Content-Length or by its counted bytes.
 
     Only the start of a long body from an unauthorised client is kept: its operation refuses the request before it reads
-    the body. `limit` is in bytes; `limits_below` has those of the paths with a prefix. `mend` says what to do about a
+    the body. `limit` is in bytes; `limits_below` has a function for those of the paths with a prefix. `mend` says what to do about a
     body that is too long.
     """
 
@@ -28,7 +28,7 @@ class BodyLimitMiddleware:
         pipeline: PipelineContext,
         limit: int,
         mend: str,
-        limits_below: Mapping[str, int] = MappingProxyType({}),
+        limits_below: Mapping[str, Callable[[], Awaitable[int]]] = MappingProxyType({}),
     ) -> None:
         self._app = app
         self._pipeline = pipeline
@@ -43,7 +43,7 @@ class BodyLimitMiddleware:
         limit = self._limit
         for prefix, limit_below in self._limits_below:
             if scope["path"].startswith(prefix):
-                limit = limit_below
+                limit = await limit_below()
         content_length = headers.get(b"content-length", b"")
         too_long = content_length.isdigit() and int(content_length) > limit
         read = 0

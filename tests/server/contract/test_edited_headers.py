@@ -23,7 +23,7 @@ from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.errors import ContractError
 from leyden.server.store.store import Store
-from leyden.world.components import CONTROL_BODY_BYTES, CONTROL_KEY_HEADER
+from leyden.world.components import CONTROL_KEY_HEADER
 from leyden.world.config import packaged_contract, world_config
 from leyden.world.loopback import LoopbackResponse, send_request
 from leyden.world.world import World
@@ -42,6 +42,9 @@ def edited(edit: Callable[[Document], object]) -> Sandbox:
 def create(sandbox: Sandbox, *headers: tuple[bytes, bytes], body: bytes = TEA) -> LoopbackResponse:
     key = (sandbox.world.service.pipeline.api_key_header, b"leyden")
     return send_request(sandbox.app, "POST", "/v0/charges", (key, JSON, *headers), body)
+
+
+CONTROL_BODY_BYTES = packaged_contract("sandbox").body_limit
 
 
 @pytest.mark.parametrize("limit", [len(TEA), 100, CONTROL_BODY_BYTES - 1, CONTROL_BODY_BYTES + 1, 200_000])

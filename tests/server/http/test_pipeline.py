@@ -13,7 +13,6 @@ from leyden import Sandbox
 from leyden.devserver.control.handlers import control_handlers
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
-from leyden.world.components import CONTROL_BODY_BYTES
 from leyden.world.config import packaged_contract, world_config
 from leyden.world.loopback import LoopbackResponse, run_to_completion, send_request
 from leyden.world.world import World
@@ -459,7 +458,7 @@ def test_every_status_of_the_pipeline_is_declared(sandbox: Sandbox) -> None:
         assert expected <= set(operation.responses), operation.operation_id
 
 
-def test_the_control_api_is_built_at_its_first_request_and_has_its_own_body_limit() -> None:
+def test_the_control_api_is_built_at_its_first_request() -> None:
     compilations = []
 
     def compiled() -> Contract:
@@ -476,4 +475,18 @@ def test_the_control_api_is_built_at_its_first_request_and_has_its_own_body_limi
             assert send_request(world.app, "GET", "/sandbox/v1", ((b"apikey", b"leyden"),)).status == 200
         assert send_request(world.app, "GET", "/sandbox/v1/nothing").status == 404
         assert compilations == ["compiled"]
-    assert packaged_contract("sandbox").body_limit == CONTROL_BODY_BYTES
+
+
+@pytest.mark.parametrize("limit", [20, 1_000, packaged_contract("sandbox").body_limit, 2_000_000])
+def test_the_control_plane_has_the_body_limit_of_its_document(limit: int) -> None:
+    plan = replace(
+        world_config(seed=1, start_ms=0), control=lambda: packaged_contract("sandbox")._replace(body_limit=limit)
+    )
+    headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
+    for size, status in ((limit + 1, 413), (limit, 200)):
+        with Store.memory() as store:
+            world = World(plan, store, control_handlers=control_handlers)
+            body = b'{"by": "1s"}'.ljust(size)
+            answer = send_request(world.app, "POST", "/sandbox/v1/clock/advance", headers, body)
+            assert answer.status == status
+            assert (b"larger than %d bytes" % limit in answer.body) == (status == 413)
