@@ -135,7 +135,8 @@ def _check_events(
     schemas: Schemas,
     location: str,
 ) -> None:
-    """Each event belongs to a state, and the body and the header `leyden-event` can have its state and its name."""
+    """Each event belongs to a state, and the body and the header `leyden-event` can have its state and its name. Of a
+    state that the body has and no table, the service says that its table or its row is missing."""
     body = schemas.resolve(post["requestBody"])
     media_type, media = next(iter(body["content"].items()))
     at = child(f"{schemas.place(post['requestBody'], f'{location}/post/requestBody')}/content", media_type) + "/schema"
@@ -150,10 +151,11 @@ def _check_events(
     reported = {state: schemas.excluded_at(media["schema"], status, state, at) for state in states}
     for state, event in delivery.events.items():
         problem = f"{state!r} is a state that this callback cannot report"
-        if state not in reported:
+        place = reported.get(state) or schemas.excluded_at(media["schema"], status, state, at)
+        if state not in reported and place is not None:
             known = [one for one, place in reported.items() if place is None]
             raise contract_error(f"{location}/x-delivery/events", problem + suggestion(state, known))
-        checks = [(state, problem, reported[state])]
+        checks = [(state, problem, place)]
         for schema, path, carried_at in carriers:
             place = schemas.excluded_at(schema, path, event, carried_at)
             checks.append((event, f"{event!r} is an event that this callback cannot name", place))

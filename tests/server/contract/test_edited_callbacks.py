@@ -161,12 +161,34 @@ REFUSALS: list[tuple[str, Callable[[Document], object], str]] = [
         " one secret signs all callbacks of a project; write the same as in chargeUpdated",
     ),
     (
+        "event of a state without rows",
+        lambda document: [
+            item(document)["x-delivery"]["events"].update(lost="charge.error"),
+            document["components"]["schemas"]["ChargeUpdate"]["properties"]["status"]["enum"].append("lost"),
+        ],
+        f"{ITEM}/x-delivery/events/lost: no row of charges.openapi.yaml#/components/schemas/Charge/properties/status/"
+        "x-lifecycle that leads to 'lost' has the effect notify",
+    ),
+    (
         "event that no row notifies",
         lambda document: rows(document)[4].update(effects=["cancel_invoice"]),
         f"{ITEM}/x-delivery/events/error: no row of charges.openapi.yaml#/components/schemas/Charge/properties/status/"
         "x-lifecycle that leads to 'error' has the effect notify",
     ),
 ]
+
+
+@pytest.mark.parametrize("resource", ["Charge", "StaticCharge"])
+def test_a_missing_lifecycle_is_refused_with_its_place_and_not_that_of_an_event(resource: str) -> None:
+    def edit(document: Document) -> None:
+        del document["components"]["schemas"][resource]["properties"]["status"]["x-lifecycle"]
+
+    with pytest.raises(ContractError) as refused:
+        edited(edit)
+    assert str(refused.value) == (
+        f"#/components/schemas/{resource}/properties/status: there is no x-lifecycle; add it beside the enum, or leave"
+        f" out every operation on a {resource}"
+    )
 
 
 @pytest.mark.parametrize(("edit", "refusal"), [each[1:] for each in REFUSALS], ids=[each[0] for each in REFUSALS])
