@@ -50,9 +50,8 @@ def load_contract(
     """Read, overlay and compile a spec; the packaged `charges.openapi.yaml` when none is given.
 
     `overlays` are applied in order: a name from `known_overlays()`, a path, or a parsed overlay document. An overlay
-    whose `extends` names another packaged document is skipped, so one list serves all documents. For a spec
-    under a file name of its own, `known_as` says which document it stands in for (`charges.openapi.yaml`); without
-    it every overlay is applied. `mock_unbound` lets operations without a handler answer their own example.
+    whose `extends` names another document is refused. For a spec under a file name of its own, `known_as` says which
+    document it stands in for (`charges.openapi.yaml`); without it every overlay is applied. `mock_unbound` lets operations without a handler answer their own example.
 
     A parsed document is never changed. Raises `ContractError` naming the location and the correction.
     """
@@ -73,12 +72,7 @@ def load_contract(
     for source in overlays:
         overlay = _overlay(source)
         if extended_name is not None and overlay.extended_name not in (None, extended_name):
-            if overlay.extended_name not in documents:
-                raise ContractError(
-                    f"overlay {overlay.source}: extends names {overlay.extends!r}, which is not a document here"
-                    + suggestion(str(overlay.extended_name), documents)
-                )
-            continue
+            raise _extends_another(overlay, extended_name, documents)
         # Imported here: a start without overlays does not need it.
         from leyden.server.contract.document.overlay import apply_overlay, copied
 
@@ -109,6 +103,16 @@ def load_contract(
     if packaged is not None and not applied:
         packaged.keep_checked(checker)
     return contract
+
+
+def _extends_another(overlay: Overlay, name: str, documents: Sequence[str]) -> ContractError:
+    """The error for an overlay that names another document than the one of this name."""
+    named = f"overlay {overlay.source}: extends names {overlay.extends!r}"
+    if overlay.extended_name in documents:
+        return ContractError(
+            f"{named}, and overlays change {name} here; name that in extends, or leave the overlay out"
+        )
+    return ContractError(f"{named}, which is not a document here" + suggestion(str(overlay.extended_name), [name]))
 
 
 def named_overlays(sources: Sequence[str]) -> str:
