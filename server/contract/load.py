@@ -51,7 +51,8 @@ def load_contract(
 
     `overlays` are applied in order: a name from `known_overlays()`, a path, or a parsed overlay document. An overlay
     whose `extends` names another document is refused. For a spec under a file name of its own, `known_as` says which
-    document it stands in for (`charges.openapi.yaml`); without it every overlay is applied. `mock_unbound` lets operations without a handler answer their own example.
+    document it stands in for (`charges.openapi.yaml`); without it every overlay is applied. `mock_unbound` lets
+    operations without a handler answer their own example.
 
     A parsed document is never changed. Raises `ContractError` naming the location and the correction.
     """

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from leyden.server.contract.document.keywords import TYPES
 from leyden.server.contract.json_pointer import child, quoted
+from leyden.server.contract.pattern_inclusion import is_included, lengths
 from leyden.server.contract.schemas import LateValidator, Schemas, always_there, parts, properties, value_types
 
 Schema = Mapping[str, Any]
@@ -30,11 +31,10 @@ _IGNORED = frozenset({
     "$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "then", "else",
 })  # fmt: skip
 _MOST_CASES = 500
-_FIXED = re.compile(r"(?:\[[^\]]+\]|\\[.-]|[A-Za-z0-9:_-])(?:\{([0-9]+)\})?")  # one part of a pattern of fixed length
 
 
-class _TooManyCases(Exception):
-    pass
+class TooManyCases(Exception):
+    """Schemas with more branches than can be compared soon."""
 
 
 class Narrower(NamedTuple):
@@ -57,14 +57,14 @@ class Inclusion:
         """The first keyword of a schema at `location` that may exclude a value for which every schema of `known` holds;
         None if there is none, and where the branches of `known` are too many to be compared soon.
 
-        It is exact for ranges, lengths, types and values. A `pattern`, a `format` or a `not` must be written as a known
-        schema has it.
+        It is exact for ranges, lengths, types and values, and for patterns that are read (`pattern_inclusion`). A
+        `format` or a `not` must be written as a known schema has it.
         """
         key = (id(schema), *map(id, known))
         if key not in self._found:
             try:
                 found = self._compare(schema, known, location)
-            except _TooManyCases:
+            except TooManyCases:
                 found = None
             self._found[key] = schema, known, found
         return self._found[key][2]
@@ -77,8 +77,8 @@ class Inclusion:
             branched = any("anyOf" in part or "oneOf" in part for part in parts(written, branches=("allOf",)))
         else:
             branched = False
-        for case in _cases(known):
-            types = _types(case)
+        for case in cases(known):
+            types = types_of(case)
             kinds = types - {"integer"} if "number" in types else types
             split = [[*case, {"type": kind}] for kind in sorted(kinds)] if branched and len(kinds) > 1 else [case]
             for one in split:
@@ -90,10 +90,10 @@ class Inclusion:
     def _in_case(self, schema: Any, case: Case, location: str) -> Narrower | None:
         if type(schema) is bool:
             return None if schema else Narrower(location, "", False)
-        values = _values(case)
+        values = values_of(case)
         if values is not None:
             return self._of_values(schema, values, case, location)
-        types = _types(case)
+        types = types_of(case)
         for keyword, value in schema.items():
             kind = _TYPE_OF.get(keyword)
             if (
@@ -129,8 +129,10 @@ class Inclusion:
         for value in values:
             if not validator.is_valid(value) and LateValidator({"allOf": case}).is_valid(value):
                 keyword = [str(step) for step in next(iter(validator.iter_errors(value))).schema_path][-1]
-                at = self._schemas.place(schema, location)
-                below = self._schemas.resolve(schema)
+                at, below = location, schema
+                own = {key: one for key, one in schema.items() if key != "$ref"}
+                if "$ref" in schema and self._schemas.validator(own, location).is_valid(value):
+                    at, below = self._schemas.place(schema, location), self._schemas.resolve(schema)
                 mend = f"allow {quoted(value)}, or leave it out"
                 if keyword in below:
                     return Narrower(child(at, keyword), keyword, below[keyword], mend)
@@ -141,19 +143,34 @@ class Inclusion:
     def _first(found: Iterator[Narrower | None]) -> Narrower | None:
         return next((one for one in found if one is not None), None)
 
-    def _in_branches(self, branches: Sequence[Any], case: Case, location: str) -> Narrower | None:
-        """One branch must allow the whole case. That no second one does is not compared."""
+    def _in_branches(self, branches: list[Any], case: Case, location: str) -> Narrower | None:
+        """One branch must allow the whole case, and of `oneOf` each other one must exclude it."""
         best: tuple[int, Narrower] | None = None
         names = {name for one in case for name in one.get("properties", ())}
         for index, branch in enumerate(branches):
             found = self._in_case(branch, case, f"{location}/{index}")
             if found is None:
-                return None
+                others = branches[:index] + branches[index + 1 :] if location.endswith("/oneOf") else ()
+                is_one = all(self._is_disjoint(one, case) for one in others)
+                return None if is_one else Narrower(location, "oneOf", branches, "write anyOf in its place")
             written = {"not": {}} if type(branch) is bool else self._schemas.inline(branch)
-            rank = 1 + len(names & set(properties(written))) if value_types(written) & _types(case) else 0
+            rank = 1 + len(names & set(properties(written))) if value_types(written) & types_of(case) else 0
             if best is None or rank > best[0]:
                 best = rank, found
         return None if best is None else best[1]
+
+    def _is_disjoint(self, branch: Any, case: Case) -> bool:
+        """Whether a branch surely excludes every value of the case."""
+        if type(branch) is bool:
+            return not branch
+        written, types, names = self._schemas.inline(branch), types_of(case), _names(case)
+        if not value_types(written) & types:
+            return True
+        values, objects = values_of(case), types == {"object"}
+        if values is not None:
+            return not any(map(self._schemas.validator(branch, "").is_valid, values))
+        needed = {name for one in parts(written, branches=("allOf",)) for name in one.get("required", ())}
+        return objects and (self._is_excluded(written, case) or (names is not None and not needed <= names))
 
     def _in_condition(self, schema: Schema, case: Case, location: str) -> Narrower | None:
         written = self._schemas.inline(cast("dict[str, Any]", schema))
@@ -171,7 +188,7 @@ class Inclusion:
         """Whether a property always has a value that the written-out condition excludes."""
         for name, below in condition.get("properties", {}).items() if isinstance(condition, Mapping) else ():
             known = [one for one in (_of_property(one, name) for one in case) if isinstance(one, Mapping)]
-            named = [_values(one) for one in _cases(known)]
+            named = [values_of(one) for one in cases(known)]
             if type(below) is bool or any(one is None for one in named):
                 continue
             validator = self._schemas.validator(below, "")
@@ -267,19 +284,19 @@ _OBJECT: Mapping[str, Callable[[Inclusion, Schema, Case, str], Narrower | bool |
 }
 
 
-def _cases(known: Sequence[Schema]) -> list[Case]:
-    """The ways in which all schemas hold at once: with one branch of each `anyOf` and `oneOf`. Raises `_TooManyCases`
+def cases(known: Sequence[Schema]) -> list[Case]:
+    """The ways in which all schemas hold at once: with one branch of each `anyOf` and `oneOf`. Raises `TooManyCases`
     where there are more than can be compared soon."""
-    cases: list[Case] = [[]]
+    found: list[Case] = [[]]
     for schema in known:
-        cases = _both(cases, _alternatives(schema))
-    return cases
+        found = _both(found, _alternatives(schema))
+    return found
 
 
 def _both(cases: list[Case], others: list[Case]) -> list[Case]:
     if len(cases) * len(others) > _MOST_CASES:
-        raise _TooManyCases
-    return [both for case in cases for more in others if _types(both := [*case, *more])]
+        raise TooManyCases
+    return [both for case in cases for more in others if types_of(both := [*case, *more])]
 
 
 def _alternatives(schema: Any) -> list[Case]:
@@ -294,16 +311,16 @@ def _alternatives(schema: Any) -> list[Case]:
     return found
 
 
-def _types(case: Case) -> frozenset[str]:
+def types_of(case: Case) -> frozenset[str]:
     types: frozenset[str] = TYPES
     for schema in case:
         types &= value_types(schema)
     return types
 
 
-def _values(case: Case) -> list[Any] | None:
+def values_of(case: Case) -> list[Any] | None:
     """The values of a case, if its schemas name them."""
-    types = _types(case)
+    types = types_of(case)
     named = [[one["const"]] if "const" in one else one["enum"] for one in case if "const" in one or "enum" in one]
     if not named and types <= {"null", "boolean"}:
         named = [[None] * ("null" in types) + [False, True] * ("boolean" in types)]
@@ -339,11 +356,11 @@ def _is_implied(keyword: str, value: Any, case: Case, types: frozenset[str]) -> 
     if keyword == "type":
         return types <= value_types({"type": value})
     if keyword in ("maxLength", "maxItems", "maxProperties"):
-        more = _lengths(case) if keyword == "maxLength" else []
+        more = [most for _, most in _lengths(case) if most is not None] if keyword == "maxLength" else []
         names = _names(case) if keyword == "maxProperties" else None
         return any(one <= value for one in [*those(keyword), *more, *([len(names)] if names is not None else [])])
     if keyword in ("minLength", "minItems", "minProperties"):
-        more = _lengths(case) if keyword == "minLength" else []
+        more = [least for least, _ in _lengths(case)] if keyword == "minLength" else []
         if keyword == "minLength" and not all(_matches(one, "", unread=True) for one in those("pattern")):
             more.append(1)
         if keyword == "minProperties":
@@ -358,6 +375,8 @@ def _is_implied(keyword: str, value: Any, case: Case, types: frozenset[str]) -> 
         return any(sign * one < sign * value for one in those(inclusive)) or any(
             sign * one <= sign * value for one in those(keyword)
         )
+    if keyword == "pattern":
+        return any(is_included(one, value) for one in those("pattern"))
     if keyword == "multipleOf":
         return (value == 1 and "number" not in types) or any(one % value == 0 for one in those("multipleOf"))
     if keyword == "uniqueItems":
@@ -367,15 +386,10 @@ def _is_implied(keyword: str, value: Any, case: Case, types: frozenset[str]) -> 
     return False
 
 
-def _lengths(case: Case) -> list[int]:
-    """The lengths of texts whose form has a fixed one."""
-    return [36 for one in case if one.get("format") == "uuid"] + [
-        sum(int(part[1] or 1) for part in _FIXED.finditer(body))
-        for one in case
-        if (body := one.get("pattern", "")[1:-1])
-        and (one["pattern"][0], one["pattern"][-1]) == ("^", "$")
-        and re.fullmatch(f"(?:{_FIXED.pattern})+", body)
-    ]
+def _lengths(case: Case) -> list[tuple[int, int | None]]:
+    """The least and greatest lengths of texts of the forms that a case has."""
+    uuids: list[tuple[int, int | None]] = [(36, 36) for one in case if one.get("format") == "uuid"]
+    return uuids + [lengths(one["pattern"]) for one in case if "pattern" in one]
 
 
 def _matches(pattern: str, text: str, *, unread: bool = False) -> bool:

@@ -6,15 +6,15 @@ a request field: of these the edited document's own request says what may be sen
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
 from leyden.server.contract.bind import Handler
 from leyden.server.contract.json_pointer import child, contract_error, descendant, quoted
 from leyden.server.contract.schema_inclusion import Inclusion, Narrower, Schema
-from leyden.server.contract.schemas import LateValidator, Schemas, always_there, parts, properties
+from leyden.server.contract.schemas import Schemas, always_there, parts, properties
+from leyden.server.contract.sent_amounts import Bounds, amount_bounds, amount_texts
 from leyden.server.contract.served import WITH_FIELDS, problem_kinds
 from leyden.server.contract.types import CallbackRule, Contract, LifecycleRow, Operation
 from leyden.server.errors import Problem
@@ -47,8 +47,6 @@ _SHOWN: Mapping[str, Schema] = {"successMessage": {"type": "string", "minLength"
 _PAYMENT = "payment_settled"  # the trigger that sets `confirmedAt`
 _CONDITIONS = frozenset({"if", "then", "else", "dependentSchemas"})
 _AMOUNTS = ("amount", "minAmount", "maxAmount")
-# Amounts that are tried as examples, in millisatoshis
-_TRIED = sorted({500_000_000, 500_000_001, *(10**power + more for power in range(19) for more in (-1, 0, 1))})
 
 
 def check_sent(contract: Contract, packaged: Contract, handlers: Mapping[str, Handler]) -> None:
@@ -111,7 +109,7 @@ class _Check:
         events = rule.delivery.events
         fields = self._fields(known.rule.schema, sources, _TEXTS)
         fields["callbackUrl"] = {"allOf": [fields["callbackUrl"], {"type": "string", "minLength": 1}]}
-        fields["amount"] = self._amounts(sources, as_text=True)
+        fields["amount"] = self._amounts(sources)
         if sources != (_CHARGE,):
             fields["allowedSlots"] = self._field("allowedSlots", sources, known.rule.schema, _STATIC_FIELDS)
         schema = _with(known.rule.schema, fields)
@@ -164,9 +162,9 @@ class _Check:
         sources = (_CHARGES_OF if is_charge else _STATIC_CHARGES_OF)[name]
         fields = self._fields(schema, sources, _TEXTS if is_charge else _STATIC_FIELDS)
         if is_charge:
-            fields["amount"] = self._amounts(sources, as_text=True)
+            fields["amount"] = self._amounts(sources)
         else:
-            fields |= {one: self._amounts(sources, as_text=True, names=(one,)) for one in _AMOUNTS[1:]}
+            fields |= {one: self._amounts(sources, (one,)) for one in _AMOUNTS[1:]}
         table = self._contract.lifecycles.get("Charge" if is_charge else "StaticCharge")
         if table is not None:
             fields["status"] = {"enum": list(table.states)}
@@ -222,18 +220,12 @@ class _Check:
         return {"anyOf": known} if known else packaged
 
     def _is_widened(self, source: str, name: str, request: Schema) -> bool:
-        """Whether a request field allows more than that of the packaged document; not where another `pattern` or
-        `format` has to decide it, which is left to the trial."""
+        """Whether a request field allows more than that of the packaged document, or may do so."""
         packaged = self._packaged.operations[source].body
         if packaged is None or name not in packaged.properties:
             return False
-        left = {"pattern", "format"}
-        own = [key for part in parts(request) for key in part]
-        if left & set(own) and "maxLength" not in own:
-            left |= {"minLength", "maxLength"}
         (field, *_) = properties(packaged.rule.schema)[name]
-        compared = {key: value for key, value in field.items() if key not in left}
-        return self._inclusion.narrower(compared, (request, _STATIC_FIELDS[name]), "") is not None
+        return self._inclusion.narrower(field, (request, _STATIC_FIELDS[name]), "") is not None
 
     def _request(self, operation: Operation, name: str, *, with_absent: bool = False) -> Schema | None:
         """A request field as a schema, and null where it may be left out. None if a branch of the body declares it, or
@@ -250,27 +242,26 @@ class _Check:
             return {"anyOf": [schema, {"const": body.defaults[name]}]}
         return schema if is_given else {"anyOf": [schema, _NULL]}
 
-    def _amounts(self, sources: Sequence[str], *, as_text: bool, names: Sequence[str] = _AMOUNTS) -> Schema:
-        """The amounts among `_TRIED` and the bounds of the document that requests allow."""
-        key = (sources, as_text, names)
+    def _amounts(self, sources: Sequence[str], names: Sequence[str] = _AMOUNTS) -> Schema:
+        """The texts of the amounts that requests allow, and of those that payers may choose between the bounds of a
+        Static Charge."""
+        key = (sources, names)
         if key not in self._known_amounts:
-            self._known_amounts[key] = self._find_amounts(sources, as_text=as_text, names=names)
+            known = [amount_texts(one) for one in self._amount_fields(sources, names)]
+            if sources != (_CHARGE,) and names == _AMOUNTS:
+                bounds = self._amount_bounds(names[1:])
+                known += [] if bounds is None else [bounds.to_schema(as_text=True)]
+            self._known_amounts[key] = {"anyOf": known}
         return self._known_amounts[key]
 
-    def _find_amounts(self, sources: Sequence[str], *, as_text: bool, names: Sequence[str]) -> Schema:
-        sent: dict[int, None] = {}
-        for source in sources:
-            operation = self._contract.operations.get(source)
-            for name in names if operation is not None and operation.body is not None else ():
-                assert operation is not None
-                request = self._request(operation, name)
-                if request is None:
-                    continue
-                validator = LateValidator({**request})
-                for one in (*_TRIED, *_bounds(request)):
-                    if validator.is_valid(str(one)) or validator.is_valid(one):
-                        sent[one] = None
-        return {"enum": [str(one) if as_text else one for one in sent]}
+    def _amount_bounds(self, names: Sequence[str]) -> Bounds | None:
+        """The bounds of the amounts that requests allow for Static Charges."""
+        return amount_bounds(self._amount_fields(_ALL[1:], names))
+
+    def _amount_fields(self, sources: Sequence[str], names: Sequence[str]) -> list[Schema]:
+        operations = [self._contract.operations[one] for one in sources if one in self._contract.operations]
+        fields = [self._request(one, name) for one in operations if one.body is not None for name in names]
+        return [one for one in fields if one is not None]
 
     def _most_rows(self, operation: Operation) -> int | None:
         """The largest page that a request may ask for; None without a limit."""
@@ -289,7 +280,7 @@ class _Check:
         """What is known of the answers to a payer's wallet."""
         sources = _ALL[1:]
         bounds = {
-            field: self._amounts(sources, as_text=False, names=(name,))
+            field: _UNDECIDED if (found := self._amount_bounds((name,))) is None else found.to_schema(as_text=False)
             for field, name in (("minSendable", "minAmount"), ("maxSendable", "maxAmount"))
         }
         branches: list[Schema] = []
@@ -337,22 +328,6 @@ def _closed(fields: Mapping[str, Schema]) -> Schema:
 def _kinds_of(kinds: Iterable[type[Problem]]) -> dict[str, Schema]:
     documents = [kind("a text").to_document("req-1") for kind in kinds]
     return {name: {"enum": [one[name] for one in documents]} for name in ("type", "title", "code")}
-
-
-def _bounds(schema: Any) -> Iterator[int]:
-    """The numbers that a schema has as bounds, and the values that it names."""
-    if isinstance(schema, Mapping):
-        for key, value in schema.items():
-            if key in ("minimum", "maximum") and isinstance(value, int):
-                yield value
-            elif key in ("enum", "const"):
-                named = value if isinstance(value, list) else [value]
-                yield from (int(one) for one in named if re.fullmatch("[0-9]{1,20}", str(one)))
-            else:
-                yield from _bounds(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from _bounds(value)
 
 
 def _problem(found: Narrower) -> str:

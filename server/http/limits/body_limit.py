@@ -18,8 +18,8 @@ class BodyLimitMiddleware:
     """Reads the whole body first and answers 413 if it is too long, by its Content-Length or by its counted bytes.
 
     Only the start of a long body from an unauthorised client is kept: its operation refuses the request before it reads
-    the body. `limit` is in bytes; `limits_below` has a function for those of the paths with a prefix. `mend` says what to do about a
-    body that is too long.
+    the body. `limit` is in bytes; `limits_below` has a function for those of the paths with
+    a prefix. `mend` says what to do about a body that is too long.
     """
 
     def __init__(

@@ -21,6 +21,7 @@ import orjson
 from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.contract.json_pointer import contract_error, quoted, split_pointer
 from leyden.server.contract.load import named_overlays
+from leyden.server.contract.read_values import check_texts
 from leyden.server.contract.sent_values import check_sent
 from leyden.server.contract.served import check_served
 from leyden.server.contract.types import IDEMPOTENCY_KEY, CallbackRule, Contract, Operation, Parameter
@@ -110,6 +111,7 @@ def _try_object(given: _SameObject) -> None:
         _LOG.addFilter(_silent)
         check_served(contract, world.service.handlers)
         _Trial(world, contract).run()
+        check_texts(contract, world.service.handlers)
         check_sent(contract, packaged_contract("charges"), world.service.handlers)
     finally:
         _LOG.removeFilter(_silent)

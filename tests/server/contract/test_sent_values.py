@@ -164,6 +164,75 @@ NARROWER: dict[str, tuple[Edit, str]] = {
         f"PayInvoice/additionalProperties: {OTHERS} (additionalProperties False); declare the property 'successAction'",
     ),
     "the largest amount of a link": (field("PayRequest.maxSendable", maximum=10**8), "maxSendable/maximum: "),
+    "an amount that is excluded": (field("Amount", **{"not": {"const": "12345"}}), f"{SCHEMAS}Amount/not: {OTHERS}"),
+    "a format of amounts": (field("Amount", format="regex"), f"{SCHEMAS}Amount/format: {OTHERS}"),
+    "the end of an amount": (
+        field("Charge.amount", **{"not": {"pattern": "7$"}}), f"{SCHEMAS}Charge/properties/amount/not: {OTHERS}",
+    ),
+    "amounts of a list": (
+        field("Charge.amount", enum=["1000"]), f"{SCHEMAS}Charge/properties/amount/enum: {OTHERS}",
+    ),
+    "a bound beside a reference": (
+        field("StaticCharge.minAmount", maxLength=6), f"{SCHEMAS}StaticCharge/properties/minAmount/maxLength: {OTHERS}",
+    ),
+    "a pattern beside a reference": (
+        field("StaticCharge.minAmount", pattern="0$"),
+        f"{SCHEMAS}StaticCharge/properties/minAmount/pattern: {OTHERS} (pattern '0$'); write '^(?:[1-9][0-9]{{3,7}}",
+    ),
+    "values beside a reference": (
+        together(
+            field("RequestedAmount", pattern=None, enum=["1000", "2000"]), field("Amount", pattern="^[0-9]+$"),
+            field("StaticCharge.maxAmount", enum=["1000"]),
+        ),
+        f"{SCHEMAS}StaticCharge/properties/maxAmount/enum: {OTHERS} (enum ['1000']); allow '2000', or leave it out",
+    ),
+    "an amount of a callback": (
+        field("ChargeUpdate.amount", **{"not": {"const": "12345"}}), f"{SCHEMAS}ChargeUpdate/properties/amount/not: ",
+    ),
+    "an amount of a payment": (
+        field("StaticChargeUpdate.amount", pattern="[0-68-9]$"), f"{SCHEMAS}StaticChargeUpdate/properties/amount/patt",
+    ),
+    "an amount that a payer may choose": (
+        together(field("RequestedAmount", pattern="^[1-9]000$"), field("Amount", pattern="^[1-9]000$")),
+        f"{SCHEMAS}Amount/pattern: {OTHERS} (pattern '^[1-9]000$'); write '^(?:",
+    ),
+    "the least amount of a link": (
+        field("PayRequest.minSendable", **{"not": {"const": 12_345}}), f"{SCHEMAS}PayRequest/properties/minSendable/no",
+    ),
+    "a gap of amounts": (
+        field("PayRequest.maxSendable", anyOf=[{"maximum": 20_000}, {"minimum": 30_000}]),
+        f"{SCHEMAS}PayRequest/properties/maxSendable/anyOf/0/maximum: {OTHERS}",
+    ),
+    "one of two branches that are not apart": (
+        field("Charge.description", oneOf=[{"const": "tea"}, {}]),
+        f"{SCHEMAS}Charge/properties/description/oneOf: {OTHERS} (oneOf [{{'const': 'tea'}}, {{}}]); write anyOf in its"
+        " place",
+    ),
+    "amounts that are multiples": (
+        field("PayRequest.maxSendable", multipleOf=1_000), f"{SCHEMAS}PayRequest/properties/maxSendable/multipleOf: ",
+    ),
+    "one larger amount": (
+        field("RequestedAmount", pattern="^(?:[1-9][0-9]{3,7}|600000000)$"), f"{SCHEMAS}Amount/pattern: {OTHERS}",
+    ),
+    "a condition on an amount": (
+        field("Charge", **{
+            "if": {"properties": {"amount": {"pattern": "^[2-4][0-9]{8}$"}}},
+            "then": {"properties": {"internalId": {"type": "string"}}},
+        }),
+        f"{SCHEMAS}Charge/then/properties/internalId/type: {OTHERS}",
+    ),
+    "a pattern without an end": (
+        field("ChargeRequest.internalId", pattern="^(order-[0-9]+)?$", maxLength=None),
+        f"{SCHEMAS}Charge/properties/internalId/maxLength: {OTHERS} (maxLength 255)",
+    ),
+    "a message with a pattern": (
+        field("StaticChargeRequest.successMessage", pattern="^Thanks.*$", maxLength=None),
+        f"{SCHEMAS}StaticCharge/properties/successMessage/maxLength: {OTHERS}",
+    ),
+    "an address without an end": (
+        field("StaticChargeRequest.identifier", pattern="^(?:|[a-z]+@[a-z]+)$"),
+        f"{SCHEMAS}StaticCharge/properties/identifier/maxLength: {OTHERS}",
+    ),
     "an added field": (
         together(
             lambda document: document["components"]["schemas"]["ChargeRequest"]["properties"].update(
@@ -244,7 +313,26 @@ SERVED: dict[str, Edit] = {
     "another pattern of an address": field(
         "StaticChargeRequest.identifier", pattern="^(?:|[a-z0-9+]{1,64}@[a-z0-9.]{1,200})$"
     ),
+    "one of two branches that are apart": together(
+        field("Charge.internalId", type=None, maxLength=None, oneOf=[{"type": "string"}, {"type": "null"}]),
+        field("Charge.unit", oneOf=[{"const": "msats"}, {"const": "sats"}]),
+        lambda document: document["components"]["schemas"]["ChargeInvoice"].update(
+            oneOf=[{}, {"required": ["nothing"]}]
+        ),
+    ),
     "lower amounts": amounts("^[1-9][0-9]{3}$"),
+    "amounts that are integers": together(
+        field("RequestedAmount", pattern=None, type="integer", minimum=5_000, exclusiveMaximum=1_000_001),
+        field("Amount", pattern="^(?:[5-9][0-9]{3}|[1-9][0-9]{4,5}|1000000)$"),
+        field("PayRequest.minSendable", minimum=5_000, maximum=1_000_000),
+    ),
+    "amounts of a list": together(
+        field("RequestedAmount", pattern=None, enum=["1000", "2000"]),
+        field("Amount", pattern="^(?:1[0-9]{3}|2000)$"), field("StaticCharge.minAmount", enum=["2000", "1000"]),
+    ),
+    "a message with a pattern of a length": field(
+        "StaticChargeRequest.successMessage", pattern="^Thanks.{0,138}$", maxLength=None
+    ),
     "looser amounts": together(
         field("RequestedAmount", pattern="^[1-9][0-9]{3}$"), field("Amount", pattern="^[1-9][0-9]*$")
     ),
@@ -398,7 +486,7 @@ SCALARS: list[Any] = ["", "a", "aa", "aaa", "aaaa", 0, 1, 2, 3, 4, 5, 1.5, None,
 VALUES = [*SCALARS, [], *([one] for one in SCALARS), {}, *({"a": one} for one in SCALARS), {"a": "a", "b": 1}, {"b": 1}]
 
 
-@given(schema=TREES, known=TREES)
+@given(schema=TREES | st.lists(TREES, min_size=1, max_size=3).map(lambda parts: {"oneOf": parts}), known=TREES)
 def test_no_value_of_the_known_schemas_is_excluded(schema: Any, known: Any) -> None:
     schemas = Schemas({}, "#", is_checked=True)
     if Inclusion(schemas).narrower(schema, (known,), "#") is None:
