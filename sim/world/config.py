@@ -14,7 +14,7 @@ from leyden.errors import GraphError
 from leyden.extras import require
 from leyden.repr_tables import counted
 from leyden.server.callbacks.signing import check_secret
-from leyden.server.contract.load import default_spec, is_overlay_name, load_contract
+from leyden.server.contract.load import default_spec, is_overlay_name, known_overlays, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
 from leyden.server.one_at_a_time import one_at_a_time
@@ -91,6 +91,47 @@ def packaged_contract(name: str, overlays: tuple[str | Path, ...] = ()) -> Contr
 @lru_cache(maxsize=16)
 def _compiled(name: str, overlays: tuple[str | Path, ...], _: tuple[tuple[int, ...], ...]) -> Contract:
     return load_contract(default_spec(name), overlays=overlays)
+
+
+class SameContract:
+    """A contract as a key: equal to itself alone, because documents have no hash."""
+
+    __slots__ = ("contract",)
+
+    def __init__(self, contract: Contract) -> None:
+        self.contract = contract
+
+    def __hash__(self) -> int:
+        return id(self.contract)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SameContract) and other.contract is self.contract
+
+
+def is_packaged(contract: Contract) -> bool:
+    """Whether the contract is the packaged document with packaged overlays."""
+    if contract.mock_unbound or not set(contract.overlays) <= set(known_overlays()):
+        return False
+    packaged = packaged_contract("charges", contract.overlays)
+    return packaged is contract or packaged.document == contract.document
+
+
+def control_contract(service: Contract) -> Callable[[], Contract]:
+    """What compiles the document of the control plane beside this service, on its first use. Its Charges are those of
+    the service."""
+    return partial(_control, SameContract(service))
+
+
+@one_at_a_time
+@lru_cache(maxsize=8)
+def _control(service: SameContract) -> Contract:
+    packaged = packaged_contract("sandbox")
+    if is_packaged(service.contract):
+        return packaged
+    # Imported here: only an edited service needs it.
+    from leyden.world.control_document import with_charges_of
+
+    return with_charges_of(service.contract, packaged)
 
 
 def _file_version(overlay: str | Path) -> tuple[int, ...]:
@@ -203,7 +244,7 @@ def world_config(
         contract = load_contract(spec, overlays=overlays, mock_unbound=mock_unbound, known_as="charges.openapi.yaml")
     return WorldConfig(
         contract=contract,
-        control=partial(packaged_contract, "sandbox") if control else None,
+        control=control_contract(contract) if control else None,
         seed=seed,
         given_seed=given_seed,
         given_start_ms=given_start_ms,

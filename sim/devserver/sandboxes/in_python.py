@@ -12,7 +12,7 @@ from leyden.devserver.sandboxes.server_control import SandboxSettings
 from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import Egress
 from leyden.server.system.clock import random_id, random_key, system_time_ms
-from leyden.world.snapshots.snapshots import is_packaged
+from leyden.world.config import is_packaged
 from leyden.world.world import World
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leyden.callbacks.transport import ExternalTransport, RecordedNetwork
@@ -16,7 +15,6 @@ from leyden.extras import require
 from leyden.json_files import WRONG_DATA, version_note, warn_of_version
 from leyden.server.callbacks.egress import closed_note
 from leyden.server.contract.load import known_overlays, load_contract
-from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.printable import cut
@@ -24,7 +22,7 @@ from leyden.server.store.store import Store
 from leyden.server.store.tables.row_map import RowMap
 from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.system.http_client.background_transport import BackgroundTransport
-from leyden.world.config import WorldConfig, chosen_network, packaged_contract
+from leyden.world.config import WorldConfig, chosen_network, control_contract, is_packaged, packaged_contract
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.move_guard import check_not_waiting
 from leyden.world.persistence.directory_checks import OWN_TABLES
@@ -352,7 +350,7 @@ def _load_config(saved: Mapping[str, Any], where: str) -> WorldConfig:
     return WorldConfig(
         contract=contract,
         network=chosen_network(saved, None),
-        control=partial(packaged_contract, "sandbox") if saved["control"] else None,
+        control=control_contract(contract) if saved["control"] else None,
         seed=saved["seed"],
         given_seed=saved["given_seed"],
         start_ms=saved["start_ms"],
@@ -362,11 +360,3 @@ def _load_config(saved: Mapping[str, Any], where: str) -> WorldConfig:
         keep=saved["keep"],
         mock_unbound=saved["mock_unbound"],
     )
-
-
-def is_packaged(contract: Contract) -> bool:
-    """Whether the contract is the packaged document with packaged overlays."""
-    if contract.mock_unbound or not set(contract.overlays) <= set(known_overlays()):
-        return False
-    packaged = packaged_contract("charges", contract.overlays)
-    return packaged is contract or packaged.document == contract.document

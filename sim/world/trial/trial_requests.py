@@ -28,7 +28,7 @@ from leyden.server.contract.types import IDEMPOTENCY_KEY, CallbackRule, Contract
 from leyden.server.errors import ContractError
 from leyden.server.http.validation import read_parameter
 from leyden.server.store.store import Store
-from leyden.world.config import WorldConfig, packaged_contract
+from leyden.world.config import SameContract, WorldConfig, packaged_contract
 from leyden.world.loopback import Header, send_request
 from leyden.world.trial.reserved_paths import check_reserved
 from leyden.world.world import World
@@ -74,7 +74,7 @@ def try_contract(contract: Contract, source: object = None) -> None:
     A contract object that has passed is not tried again in this process: contracts are values and never change.
     """
     try:
-        _try_object(_SameObject(contract))
+        _try_object(SameContract(contract))
     except ContractError as error:
         files = [] if source is None or isinstance(source, Contract) else [f"{source}"]
         overlays = [named_overlays(contract.overlays)] if contract.overlays else []
@@ -86,23 +86,8 @@ def try_contract(contract: Contract, source: object = None) -> None:
         raise ContractError(f"{named}: {text}" if named else text) from None
 
 
-class _SameObject:
-    """A contract as a key: equal to itself alone, because documents have no hash."""
-
-    __slots__ = ("contract",)
-
-    def __init__(self, contract: Contract) -> None:
-        self.contract = contract
-
-    def __hash__(self) -> int:
-        return id(self.contract)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SameObject) and other.contract is self.contract
-
-
 @lru_cache(maxsize=4)
-def _try_object(given: _SameObject) -> None:
+def _try_object(given: SameContract) -> None:
     contract = given.contract
     check_reserved(contract)
     config = WorldConfig(contract, control=None, start_ms=_START_MS, mock_unbound=contract.mock_unbound)
