@@ -1,5 +1,5 @@
-"""A `reorder` has an effect on an attempt that another one, due after it, has overtaken: the order in which the receiver
-got the callbacks says of which attempts that is so, and everything that counts hits agrees with it."""
+"""A `reorder` has an effect on an attempt that another one, due after it, has overtaken: the order in which the
+receiver got the callbacks says of which attempts that is so, and everything that counts hits agrees with it."""
 
 from __future__ import annotations
 

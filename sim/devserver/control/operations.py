@@ -254,7 +254,8 @@ class ControlPlane:
     def _fetch(self, url: str) -> Mapping[str, Any]:
         base = self._world.public_url
         if not url.startswith(base + "/"):
-            raise PayerError(f"the URL in this LNURL does not begin with {base}: pay one that GET shows; with another --public-url or port it is another one")
+            mend = "pay one that GET shows: with another --public-url or port it is another one"
+            raise PayerError(f"the URL in this LNURL does not begin with {base}; {mend}")
         answer: Mapping[str, Any] = orjson.loads(self._world.request("GET", url.removeprefix(base)).body)
         return answer
 
