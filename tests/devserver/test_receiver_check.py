@@ -512,6 +512,19 @@ def test_the_example_of_a_failure_is_the_answer_that_failed() -> None:
     assert finding.example is finding.exchanges[2]
 
 
+@pytest.mark.parametrize(("status", "only"), [(200, None), (307, None), (500, None), (404, ["completed"])])
+def test_an_answer_stands_below_the_check_that_it_belongs_to(status: int, only: list[str] | None) -> None:
+    """A receiver that verifies nothing accepts every message."""
+    report = checked(status) if only is None else checked(status, only=only)
+    lines = report_text(report).splitlines()
+    answers = [number for number, line in enumerate(lines) if line.startswith("  Answer: ")]
+    named = {f"For example {finding.case.name}: {finding.case.title}" for finding in report.findings}
+    assert answers
+    for number in answers:
+        before = [line for line in lines[:number] if not line.startswith("  | ")]
+        assert before[-1] in named
+
+
 @pytest.mark.parametrize("status", [302, 401, 404, 429, 500, 503])
 def test_three_equal_refusals_at_the_start_end_the_run(status: int) -> None:
     report = checked(status)

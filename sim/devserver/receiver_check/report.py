@@ -91,7 +91,7 @@ def report_text(
     for cause in common:
         if cause.found not in report.why:
             lines += ["", *_wrapped(f"{_explained(report, cause)}: {_plain(cause.found)}", "  ")]
-        lines += ["", *_wrapped(f"How to fix it: {_plain(cause.fix)}", "  "), *_answer(cause.findings)]
+        lines += ["", *_wrapped(f"How to fix it: {_plain(cause.fix)}", "  "), *_answer(cause.findings, is_named=True)]
     for number, cause in enumerate(others, 1):
         lines += ["", *_cause_text(cause, f"{number}. " if len(others) > 1 else "")]
     if others and not common:
@@ -144,12 +144,16 @@ def _request(finding: Finding) -> Iterator[str]:
     yield from _answer([finding])
 
 
-def _answer(findings: Sequence[Finding]) -> Iterator[str]:
-    """The first answer that shows what was found: its status, its time and the beginning of its body."""
+def _answer(findings: Sequence[Finding], *, is_named: bool = False) -> Iterator[str]:
+    """The first answer that shows what was found: its status, its time and the beginning of its body. With `is_named`,
+    the check that it belongs to comes first."""
     examples = [one for finding in findings if (one := finding.example) is not None]
     exchange = next((one for one in examples if one.answer.status is not None), None)
     if exchange is None:
         return
+    if is_named:
+        case = next(finding.case for finding in findings if finding.example is exchange)
+        yield f"For example {case.name}: {case.title}"
     yield f"  Answer: {exchange.summary} in {exchange.answer.latency_ms} ms"
     body = exchange.answer.body.decode("utf-8", "replace").strip()
     if body:
