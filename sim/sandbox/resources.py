@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leyden.arguments import methods_with_hints
@@ -58,7 +59,42 @@ class Invoice:
         return self.decode()._repr_html_()
 
 
-class Resource:
+class Shown:
+    """What a sandbox shows of one of its rows. It may be closed, or may not have the row any more."""
+
+    _session: Session
+    id: str
+
+    _table = ""  # the one with its row
+
+    def __repr__(self) -> str:
+        return self._shown(self._text, str)
+
+    def _repr_html_(self) -> str:
+        return self._shown(self._html, escape)
+
+    def _shown(self, show: Callable[[], str], encode: Callable[[str], str]) -> str:
+        """What `show` returns, or else why there is nothing to show."""
+        why = "of a closed sandbox"
+        if not self._session.is_closed:
+            try:
+                return show()
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+            why = f"which the sandbox does not have{self._session.world.removed.unknown(self._table)}"
+        return encode(f"{type(self).__name__}({self.id}, {why})")
+
+    def _text(self) -> str:
+        """The repr."""
+        raise NotImplementedError
+
+    def _html(self) -> str:
+        """The table in a notebook."""
+        raise NotImplementedError
+
+
+class Resource(Shown):
     """A resource of the service. Reading it changes and records nothing."""
 
     _details = ""
@@ -105,7 +141,7 @@ class Resource:
         with self._session.world.exclusive():
             return lifecycle(self._session.world, type(self).__name__, self.id)
 
-    def _repr_html_(self) -> str:
+    def _html(self) -> str:
         data = self.data
         rows = [(name, value) for name, value in data.items() if name != "invoice"]
         note = self._block(data)
@@ -153,6 +189,7 @@ class Charge(Resource):
     """A Charge: one amount, one invoice, one outcome."""
 
     _details = "getChargeDetails"
+    _table = "charges"
 
     @property
     def amount_msat(self) -> int:
@@ -188,9 +225,7 @@ class Charge(Resource):
         with self._session.world.exclusive():
             return sequence(self._session.world, self.id)
 
-    def __repr__(self) -> str:
-        if self._session.is_closed:
-            return f"Charge({self.id}, of a closed sandbox)"
+    def _text(self) -> str:
         data = self.data
         table, status, time = self._session.world.config.contract.lifecycle("Charge"), data["status"], ""
         if status == table.initial:
@@ -207,6 +242,7 @@ class StaticCharge(Resource):
     """A Static Charge: one LNURL code that many payers can use."""
 
     _details = "getStaticChargeDetails"
+    _table = "static_charges"
 
     @property
     def slots(self) -> int:
@@ -232,9 +268,7 @@ class StaticCharge(Resource):
     def _without(self) -> str:
         return self._session.world.removed.without("charges", " Charges of all kinds")
 
-    def __repr__(self) -> str:
-        if self._session.is_closed:
-            return f"StaticCharge({self.id}, of a closed sandbox)"
+    def _text(self) -> str:
         data = self.data
         allowed = "" if data["allowedSlots"] is None else f" of {data['allowedSlots']}"
         words = plain(data["description"])
@@ -244,8 +278,10 @@ class StaticCharge(Resource):
         return f"StaticCharge({paid}, {data['status']}, {words!r}, {self.id}{more})"
 
 
-class Payment:
+class Payment(Shown):
     """One payment of a wallet. It is only scheduled until time moves."""
+
+    _table = "payments"
 
     def __init__(self, session: Session, payment_id: str) -> None:
         self._session = session
@@ -291,15 +327,13 @@ class Payment:
         self._session.ask("POST", f"/sandbox/v1/payments/{self.id}/cancel")
         return self
 
-    def __repr__(self) -> str:
-        if self._session.is_closed:
-            return f"Payment({self.id}, of a closed sandbox)"
+    def _text(self) -> str:
         row, waits = self.row, self._waits()
         why = f", {row['outcome']}: {row['reason']}" if row["reason"] else waits and f": {waits}"
         amount = "amount unknown," if row["amount_msat"] is None else f"{row['amount_msat']} msat"
         return f"Payment({amount} from {plain(row['payer'])}, {row['status']}{why})"
 
-    def _repr_html_(self) -> str:
+    def _html(self) -> str:
         row: Mapping[str, Any] = self.row
         shown = ("id", "payer", "amount_msat", "received_msat", "status", "outcome", "reason", "request")
         waits = self._waits()

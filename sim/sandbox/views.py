@@ -55,6 +55,12 @@ class Views:
         """The simulation behind the sandbox, for code that needs more than the sandbox offers."""
         return self.session.world
 
+    @property
+    def seed(self) -> int:
+        """The seed of the present run. A reset can change it."""
+        with self.session.world.exclusive():
+            return self.session.world.config.seed
+
     # Tables and figures: every DataFrame is new; `leyden.lab.tables` describes the columns. They need pandas.
 
     @property
@@ -95,11 +101,14 @@ class Views:
     @property
     def journal(self) -> DataFrame:
         """All events, in order, since this sandbox was made or its directory `data` was opened: it keeps no journal.
-        A copy of a sandbox has the same. It lacks those that `run(spill=)` wrote to files or that a bound removed."""
+        A copy of a sandbox has the same. It lacks those that a bound removed.
+
+        Of a run with `spill`, the files have all events, and this one the last of them only: take those of the files
+        (`leyden.read(directory)`), and do not add these."""
         return self.table("journal")
 
     def facts(self, kind: str) -> DataFrame:
-        """The events of one kind, `sb.facts("payment_settled")`, with a column for each of their facts.
+        """The events of one kind in `journal`, `sb.facts("payment_settled")`, with a column for each of their facts.
 
         Raises `ValueError`, with the kinds that the journal has, for any other.
         """

@@ -8,10 +8,12 @@ import re
 import warnings
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import leyden
 from leyden import Sandbox
 from leyden.errors import ApiError
 from leyden.sandbox.resources import Payment
@@ -158,6 +160,44 @@ def test_a_closed_sandbox_shows_that(busy: Sandbox) -> None:
     for each in objects:
         assert "closed sandbox" in unescape(each._repr_html_())
         assert "closed sandbox" in repr(each)
+
+
+def test_what_a_sandbox_no_longer_has_is_shown_as_such(tmp_path: Path) -> None:
+    sandbox = Sandbox(seed=1)
+    charge = sandbox.charges.create(amount="5000", description="x")
+    static = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="tips", expiresIn=60)
+    payment = sandbox.wallet("ana").pay(charge)
+    sandbox.run("2m", spill=tmp_path / "<b>")
+    later = sandbox.charges.create(amount="5000", description="y")
+    gone = [charge, payment, *([] if static in list(sandbox.static_charges) else [static])]
+    sandbox_before = len(sandbox.journal)
+    for each in gone:
+        assert repr(each).startswith(f"{type(each).__name__}({each.id}, which the sandbox does not have; 1 that ended")
+        assert "<b>" in repr(each)
+        assert "<b>" not in each._repr_html_()
+        assert unescape(each._repr_html_()) == repr(each)
+    assert len(sandbox.journal) == sandbox_before
+    sandbox.ask("POST", "/sandbox/v1/reset", {"seed": 5})
+    assert repr(later) == f"Charge({later.id}, which the sandbox does not have)"
+    sandbox.close()
+    for each in (charge, static, payment):
+        assert repr(each) == each._repr_html_() == f"{type(each).__name__}({each.id}, of a closed sandbox)"
+
+
+def test_the_seed_is_that_of_the_present_run() -> None:
+    with Sandbox(seed=7) as sandbox, sandbox.fork() as fork:
+        assert (sandbox.seed, fork.seed) == (7, sandbox.ask("GET", "/sandbox/v1")["seed"])
+        sandbox.ask("POST", "/sandbox/v1/reset", {"seed": 5})
+        assert (sandbox.seed, fork.seed) == (5, 7)
+
+
+def test_the_files_of_a_run_have_every_event_and_the_journal_the_last_of_them(tmp_path: Path) -> None:
+    sandbox = Sandbox(seed=1)
+    sandbox.charges.create(amount="5000", description="x")
+    sandbox.run("2h", spill=tmp_path)
+    files, here = set(leyden.read(tmp_path).journal["sequence"]), set(sandbox.journal["sequence"])
+    assert here <= files
+    assert sorted(files) == [*range(1, max(files) + 1)]
 
 
 # Help and completion
