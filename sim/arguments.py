@@ -42,6 +42,7 @@ NETWORK_FORMS = (
 )
 _MAX_LABEL, _MAX_HOST = 63, 253
 FIRST_MS, LAST_MS = 31_536_000_000, 32_503_679_999_000  # of a sandbox's clock: the years 1971 to 2999
+NOW = "now"  # the real time, as a start
 _SECONDS = range(10**9, 10**10)  # from 2001 to 2286 as seconds, the first four months of 1970 as milliseconds
 
 
@@ -311,6 +312,13 @@ def check_milliseconds(value: object, now_ms: int) -> None:
     """Raise `ArgumentError` for an instant that was given in seconds since the epoch."""
     if isinstance(value, int) and value in _SECONDS and now_ms > _SECONDS[-1]:
         raise ArgumentError(f"{value} is an instant in January to April 1970: give milliseconds, {value}000")
+
+
+def checked_start(start_ms: int, given: object) -> int:
+    """An instant at which a clock may start. Raises `ValueError`, with the value that the user gave, for another."""
+    if not FIRST_MS <= start_ms <= LAST_MS:
+        raise ArgumentError(f"{quoted(given)} is not a start: the clock has times from 1971 to the end of 2999")
+    return start_ms
 
 
 def refuse_copy(value: object, _protocol: object = None) -> Any:

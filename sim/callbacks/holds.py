@@ -124,7 +124,7 @@ class Holds:
                 self._held.put({**row, "overtaken_by": [*row.get("overtaken_by", ()), started]})
 
     def end_of_attempt(self, post: CallbackRequest) -> None:
-        """Release the attempts that were held when this one started, and drop those whose delivery has ended since."""
+        """Release the attempts that were held when this one started, and drop those whose delivery has ended."""
         ended = attempt_id(post.delivery_id, post.attempt)
         for row in list(self._held):
             if self._status(row["id"]) != PENDING:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 
-from leyden.arguments import seed_from_text, span_of_option
+from leyden.arguments import checked_start, seed_from_text, span_of_option
 from leyden.server.callbacks.url_parts import UrlParts, address_fault, url_parts
 from leyden.server.errors import ArgumentError
 from leyden.server.http.hosts import is_host_name
@@ -68,8 +68,6 @@ def seed(text: str) -> int:
 
 def instant(text: str) -> int:
     """An ISO 8601 instant at which a clock may start, in milliseconds since the epoch."""
-    from leyden.world.time.process_clock import checked_start  # not all commands need the clock
-
     try:
         return checked_start(parse_iso(text, clamp=True), text)
     except ValueError as error:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, Self
 
-from leyden.arguments import FIRST_MS, LAST_MS, checked_flag, checked_text, shortened, span_from
+from leyden.arguments import FIRST_MS, LAST_MS, NOW, checked_flag, checked_start, checked_text, shortened, span_from
 from leyden.errors import ArgumentError
 from leyden.http_sandbox.requests import OverHttp, segment
 from leyden.server.printable import quoted
 from leyden.server.timestamps import MAX_INSTANT_MS, parse_iso, to_iso
-from leyden.world.time.process_clock import NOW, checked_start
 
 Span = str | float | timedelta
 Instant = str | int | datetime

@@ -63,7 +63,7 @@ def create_sandbox(server: str, *, admin_token: str | None = None, **order: Any)
     `seed`, `start` (an instant, or `now`), `rate`, `overlays`, `network`, `webhookSecret`, `ttl`.
 
     Raises `ValueError` for a start that is no instant, `LeydenError` if no server answers, or another program than
-    Leyden, `ApiError` if it refuses, with 401 without the token that it needs.
+    Leyden, and `ApiError` if it refuses, with 401 without the token that it needs.
     """
     server = checked_text("server", server).rstrip("/")
     created = ask(server, "POST", _SANDBOXES, with_start(order), bearer(admin_token))

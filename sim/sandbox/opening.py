@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import NETWORK_FORMS, check_milliseconds, checked_list, checked_path, checked_seed, checked_text
+from leyden.arguments import (
+    NETWORK_FORMS,
+    check_milliseconds,
+    checked_list,
+    checked_path,
+    checked_seed,
+    checked_start,
+    checked_text,
+)
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ArgumentError, StoreError
 from leyden.extras import require
@@ -25,7 +33,7 @@ from leyden.server.timestamps import to_iso
 from leyden.world.config import WorldConfig, chosen_network, created_network, read_network, world_config
 from leyden.world.persistence.directory_checks import errors_of_directory
 from leyden.world.time.clock import LAST_MS
-from leyden.world.time.process_clock import checked_start, first_instant, process_clock, sync_to_process
+from leyden.world.time.process_clock import first_instant, process_clock, sync_to_process
 from leyden.world.trial.trial_requests import try_contract
 from leyden.world.world import World
 

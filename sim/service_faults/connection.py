@@ -55,8 +55,9 @@ class InProcessConnection:
     async def wait(self, seconds: float) -> None:
         """Raises `ResponseLost` when the client would have given up."""
         if self._read_timeout_s is not None and seconds > self._read_timeout_s:
-            text = f"the next byte of the response did not come within {self._read_timeout_s:g} s"
-            raise ResponseLost("timeout", text)
+            raise ResponseLost(
+                "timeout", f"the next byte of the response did not come within {self._read_timeout_s:g} s"
+            )
 
     def reset(self) -> None:
         """Raises `ResponseLost`."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from leyden.arguments import checked_start
 from leyden.server.timestamps import parse_iso
-from leyden.world.time.process_clock import checked_start
 
 
 def _accepts(read: Callable[[str], object], text: str) -> bool:

@@ -30,7 +30,7 @@ from leyden.world.time.clock import LAST_MS, VirtualClock
 
 FIRST_MS = arguments.FIRST_MS  # 1971-01-01T00:00:00Z, the earliest start of a clock
 MAX_RATE = 100_000  # sandbox seconds per real second that a user may choose
-NOW = "now"  # the real time, as a start
+NOW = arguments.NOW
 DEFAULT_START = "2030-01-01T00:00:00Z"
 
 RealClock = Callable[[], int]
@@ -74,13 +74,6 @@ def requested_start(text: str | None, now_ms: int | None) -> int | None:
             f"a sandbox in Python has no system clock, so that it can be repeated: give a time, such as {DEFAULT_START}"
         )
     return min(max(now_ms, FIRST_MS), LAST_MS)
-
-
-def checked_start(start_ms: int, given: object) -> int:
-    """An instant at which a clock may start. Raises `ValueError`, with the value that the user gave, for another."""
-    if not FIRST_MS <= start_ms <= LAST_MS:
-        raise ArgumentError(f"{quoted(given)} is not a start: the clock has times from 1971 to the end of 2999")
-    return start_ms
 
 
 def first_instant(saved_start_ms: int | None, real_clock: RealClock | None) -> int:
