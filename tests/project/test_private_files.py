@@ -115,7 +115,7 @@ OTHER_WRITES = {
     "sim/harness/adapter_command.py": 1,  # a template
     "sim/harness/control/store_checks.py": 3,  # files of a store that exist, damaged
     "sim/harness/targets/hosted.py": 1,
-    "sim/harness/targets/target.py": 4,
+    "sim/harness/targets/target.py": 5,
     "sim/lab/lab_command.py": 1,  # the notebooks of the package
     "sim/lab/parquet/manifest.py": 1,
     "sim/lab/sweeps/store.py": 1,  # the user's metrics
