@@ -156,9 +156,12 @@ class ChargeService:
         self._apply(self.charges.existing(charge_id), "expiry_reached", self._clock.now())
 
     def resume(self) -> None:
-        """Set the timers of all pending Charges, oldest first, for a store that was just opened."""
-        for row in self.charges.find("status", self.lifecycle.table.initial):
-            self._clock.call_at(row["expires_at"], EXPIRY, TIMER, row["id"])
+        """Set the timers of all Charges that can expire, oldest first, for a store that was just opened."""
+        table, now = self.lifecycle.table, self._clock.now()
+        for state in [state for state in table.states if state not in table.terminal]:
+            for row in self.charges.find("status", state):
+                if self.lifecycle.awaits_expiry(row, now):
+                    self._clock.call_at(row["expires_at"], EXPIRY, TIMER, row["id"])
 
     # Used by the other services
 

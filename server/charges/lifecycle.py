@@ -14,11 +14,23 @@ from leyden.server.contract.lifecycle_rows import check_functions, check_trigger
 from leyden.server.contract.types import LifecycleRow, LifecycleTable
 from leyden.server.ports import EventJournal
 
-CREATION = "(creation)"
+CREATION, EXPIRY_REACHED = "(creation)", "expiry_reached"
 
 R = TypeVar("R")
 Guard = Callable[[Any, int], bool]
 Effect = Callable[[Any, int], None]
+
+
+def states_after_expiry(table: LifecycleTable) -> frozenset[str]:
+    """The states in which a resource can be after its expiry was reached, which is reported once."""
+    found: set[str] = set()
+    for state in table.states:
+        if state not in table.terminal:
+            rows = [row for row in table.rows if (row.source, row.trigger) == (state, EXPIRY_REACHED)]
+            found.update(state if row.to is None else row.to for row in rows)
+    while more := {row.to for row in table.rows if row.source in found and row.to is not None} - found:
+        found |= more
+    return frozenset(found)
 
 
 class TransitionResult(NamedTuple, Generic[R]):
@@ -59,9 +71,18 @@ class Lifecycle(Generic[R]):
         self._journal = journal
         self._rules: dict[tuple[str, str], list[tuple[Guard | None, LifecycleRow]]] = {}
         self._effects = effects
+        self._final = frozenset(table.terminal)
+        self._after_expiry = states_after_expiry(table)
         for row in table.rows:
             guard = None if row.when is None else guards[row.when]
             self._rules.setdefault((row.source, row.trigger), []).append((guard, row))
+
+    def awaits_expiry(self, row: Mapping[str, Any], now: int) -> bool:
+        """Whether the expiry of a stored row, in milliseconds, is still to be reported at the instant `now`."""
+        status, expires_at = row["status"], row["expires_at"]
+        if expires_at is None or status in self._final:
+            return False
+        return status not in self._after_expiry or expires_at > now
 
     def decide(self, row: Mapping[str, Any], trigger: str, at: int) -> LifecycleRow:
         """The row of the table that applies to `trigger` at instant `at`. Changes nothing."""

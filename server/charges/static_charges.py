@@ -210,8 +210,9 @@ class StaticChargeService:
 
     def resume(self) -> None:
         """Set the timers of all Static Charges that can expire, for a store that was just opened."""
+        now = self._clock.now()
         for row in self.static_charges:
-            if row["expires_at"] is not None and row["status"] not in self.lifecycle.table.terminal:
+            if row["expires_at"] is not None and self.lifecycle.awaits_expiry(row, now):
                 self._clock.call_at(row["expires_at"], EXPIRY, TIMER, row["id"])
 
     # Used by the other services

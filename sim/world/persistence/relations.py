@@ -51,7 +51,9 @@ class Related:
         self.failed = _states(self.charge_lifecycle, lambda row: row.trigger == "invoice_failed")
         self.canceled = _states(self.charge_lifecycle, lambda row: "cancel_invoice" in row.effects)
         self.closable = _target(self.charge_lifecycle, "invoice_failed") is not None
-        self.full = _target(self.static_lifecycle, "slots_filled")
+        self.full = _full(self.static_lifecycle)
+        self.is_left_full = _is_left_full(self.static_lifecycle, self.full)
+        self.is_entered_full = _is_entered_full(self.static_lifecycle, self.full)
         self.counts_payments = self.static_lifecycle is not None and all(
             "take_slot" not in row.effects or row.trigger == "payment_settled" for row in self.static_lifecycle.rows
         )
@@ -131,6 +133,33 @@ def _target(lifecycle: LifecycleTable | None, trigger: str) -> str | None:
         row for row in lifecycle.rows if (row.source, row.trigger) == (lifecycle.initial, trigger)
     ]  # fmt: skip
     return rows[0].to if rows and rows[0].when is None else None
+
+
+def _full(lifecycle: LifecycleTable | None) -> str | None:
+    """The state in which a Static Charge always is once its slots are filled; None if there is none."""
+    target = _target(lifecycle, "slots_filled")
+    return None if lifecycle is None or target == lifecycle.initial else target
+
+
+def _entering(lifecycle: LifecycleTable, state: str) -> list[LifecycleRow]:
+    return [row for row in lifecycle.rows if row.to == state and row.source not in (state, "(creation)")]
+
+
+def _is_left_full(lifecycle: LifecycleTable | None, full: str | None) -> bool:
+    """Whether no Static Charge with filled slots is in the first state."""
+    if lifecycle is None or full is None:
+        return False
+    rows = _entering(lifecycle, lifecycle.initial)
+    return all(row.trigger == "slots_reopened" and "take_slot" not in row.effects for row in rows)
+
+
+def _is_entered_full(lifecycle: LifecycleTable | None, full: str | None) -> bool:
+    """Whether each Static Charge in the state `full` has filled slots."""
+    if lifecycle is None or full is None:
+        return False
+    again = next(row for row in lifecycle.rows if (row.source, row.trigger) == (full, "slots_reopened"))
+    is_left = again.to not in (None, full) and again.when in (None, "slot_free")
+    return is_left and all(row.trigger == "slots_filled" for row in _entering(lifecycle, full))
 
 
 # What the relations of each kind are about: a row of the table, and the arguments of `holds`.

@@ -114,7 +114,8 @@ SERVICE_RELATIONS: Mapping[str, tuple[Relation, ...]] = {
         ),
         Relation(
             lambda static, paid, rows: (
-                rows.full is None
+                not rows.is_left_full
+                or not rows.counts_payments
                 or static["status"] != rows.static_lifecycle.initial
                 or static["allowed_slots"] is None
                 or static["slots"] < static["allowed_slots"]
@@ -123,7 +124,8 @@ SERVICE_RELATIONS: Mapping[str, tuple[Relation, ...]] = {
         ),
         Relation(
             lambda static, paid, rows: (
-                static["status"] != rows.full
+                not rows.is_entered_full
+                or static["status"] != rows.full
                 or (static["allowed_slots"] is not None and static["slots"] >= static["allowed_slots"])
             ),
             "status is {status}, slots {slots} and allowed_slots {allowed_slots}",

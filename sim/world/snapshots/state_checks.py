@@ -4,6 +4,7 @@ table."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from leyden.callbacks import faults, receivers
@@ -12,11 +13,12 @@ from leyden.lightning.payer.network_rows import BACKGROUND_TIMER, NETWORK_TIMER
 from leyden.lightning.receiver import invoices
 from leyden.server.callbacks import outbox
 from leyden.server.charges import charges, static_charges
+from leyden.server.charges.lifecycle import states_after_expiry
 from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
 from leyden.server.printable import cut
 from leyden.server.store.store import Store
-from leyden.world.config import WorldConfig
+from leyden.world.config import SameContract, WorldConfig
 from leyden.world.traffic import generator as traffic
 from leyden.world.world import World
 
@@ -51,10 +53,15 @@ _DUE: Mapping[str, Callable[[Any, Contract], int | None]] = {
 
 
 def _end_of(row: Any, contract: Contract, resource: str) -> int | None:
-    """The expiry of a Charge or Static Charge that is in no final state; None without one."""
-    lifecycle = contract.lifecycles.get(resource)
-    is_final = lifecycle is None or row["status"] in lifecycle.terminal
-    return None if is_final else row["expires_at"]
+    """The expiry of a Charge or Static Charge, if it was not reached in any way to the state; None without one."""
+    return row["expires_at"] if row["status"] in _awaiting(SameContract(contract), resource) else None
+
+
+@lru_cache(maxsize=8)
+def _awaiting(given: SameContract, resource: str) -> frozenset[str]:
+    """The states in which a Charge or Static Charge has a timer of its expiry."""
+    table = given.contract.lifecycles.get(resource)
+    return frozenset() if table is None else frozenset(table.states) - {*table.terminal, *states_after_expiry(table)}
 
 
 def check_project(config: WorldConfig, store: Store) -> None:

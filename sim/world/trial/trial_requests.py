@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 import orjson
 
 from leyden.server.callbacks.deliveries import delivery_resource
+from leyden.server.charges.lifecycle_checks import check_lifecycles
 from leyden.server.contract.json_pointer import contract_error, quoted, split_pointer
 from leyden.server.contract.load import named_overlays
 from leyden.server.contract.read_values import check_texts
@@ -90,6 +91,7 @@ def try_contract(contract: Contract, source: object = None) -> None:
 def _try_object(given: SameContract) -> None:
     contract = given.contract
     check_reserved(contract)
+    check_lifecycles(contract)
     config = WorldConfig(contract, control=None, start_ms=_START_MS, mock_unbound=contract.mock_unbound)
     world = World(config, Store.memory())
     try:
