@@ -10,7 +10,7 @@ from urllib.parse import quote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leyden.devserver.request_log.recording import LoggedApp
-from leyden.errors import ClosedError, ResponseLost
+from leyden.errors import ClosedError, ListenError, ResponseLost
 from leyden.lab.actions.action_log import NO_RESPONSE
 from leyden.sandbox.session import Session
 from leyden.server.errors import SandboxClosed
@@ -172,6 +172,7 @@ class HttpAccess:
             from leyden.server.system.http_server.listening import ServerThread, base_url, open_listener
 
             _ = self._session.world  # raises for a closed sandbox, before a port is taken
+            self._check_key(host)
             listener = open_listener(host, port)
             app = self.served_at(base_url(listener))
             try:
@@ -181,6 +182,20 @@ class HttpAccess:
                 raise
         assert self._url is not None
         return self._url
+
+    def _check_key(self, host: str) -> None:
+        """Raise `ListenError` where other machines would reach a sandbox whose key everybody knows."""
+        from leyden.devserver.addresses import default_key_refusal
+        from leyden.server.callbacks.ip_addresses import parse_host_address
+
+        address, world = parse_host_address(host), self._session.world
+        is_local = host == "localhost" if address is None else address.is_loopback
+        for key in world.service.projects.keys(world.config.project):
+            if default_key_refusal(key, is_local=is_local) is not None:
+                raise ListenError(
+                    f"the key {key!r} is known to everybody, and other machines reach a server at {host}: give Sandbox"
+                    " another api_key, or serve at 127.0.0.1"
+                )
 
     def close(self) -> None:
         """Stop the server thread, if one runs."""

@@ -249,7 +249,8 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         the next request or for `run()`. From now on callbacks also go to the receivers of this machine, unless `egress`
         or `set_egress` said otherwise, or the sandbox is a fork, was loaded, or comes from a script: these send nothing
         before `set_egress`. The server also creates further sandboxes (`POST /sandbox/v1/sandboxes`, `fork`), which end
-        with this one, follow its egress policy and are not in its script. Raises `ListenError` when the port is in use.
+        with this one, follow its egress policy and are not in its script. Raises `ListenError` when the port is in use,
+        and at an address that other machines reach for a sandbox with the default key.
         """
         checked_text("host", host)
         return self._http.serve(host, whole_number("port", port))

@@ -488,3 +488,13 @@ def test_a_number_of_events_ends_a_run_until_idle_and_no_other(sandbox: Sandbox,
     with pytest.raises(ValueError, match="has two ends"):
         sandbox.run(until, events=2)
     assert len(sandbox.run("idle", events=2)) == 2
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "shop.example"])
+def test_a_sandbox_with_the_default_key_is_not_served_to_other_machines(host: str) -> None:
+    """It is refused before anything listens; with a key of its own the address decides."""
+    with Sandbox(seed=1) as sandbox, pytest.raises(ListenError, match="give Sandbox another api_key"):
+        sandbox.serve(host=host)
+    if host == "192.0.2.1":  # which is no address of this machine
+        with Sandbox(seed=1, api_key="mine") as sandbox, pytest.raises(ListenError, match="cannot listen on"):
+            sandbox.serve(host=host)
