@@ -170,7 +170,8 @@ class _Automaton:
                 start = self._add(part, start)
             return start
         if kind == "repeat":
-            return self._repeat(*node[1:], start)
+            _, repeated, least, most = node
+            return self._repeat(repeated, least, most, start)
         end = self._new()
         if kind == "any":
             for part in node[1]:

@@ -57,6 +57,8 @@ class Related:
         self.counts_payments = self.static_lifecycle is not None and all(
             "take_slot" not in row.effects or row.trigger == "payment_settled" for row in self.static_lifecycle.rows
         )
+        operations = () if contract is None else contract.operations.values()
+        self._events = {rule.name: rule.delivery.events for one in operations for rule in one.callbacks}
         self.charges = {row["id"]: row for row in self.rows("charges")}
         self.invoices = {row["payment_hash"]: row for row in self.rows("invoices")}
         self.payments = {row["id"]: row for row in self.rows("payments")}
@@ -78,6 +80,14 @@ class Related:
             data = self._store.tables.get(table)
             self._rows[table] = [] if data is None else [*data.rows.values()]
         return self._rows[table]
+
+    def reports(self, rule: str, state: str) -> bool:
+        """Whether each Charge that comes to a state has a callback of this rule about it."""
+        table = self.charge_lifecycle
+        if table is None:
+            return True
+        entering = [row for row in table.rows if row.to == state]
+        return state in self._events.get(rule, ()) and all("notify" in row.effects for row in entering)
 
     def _has_removed(self, table: str) -> bool:
         """Whether the table may have had rows that it has no more."""

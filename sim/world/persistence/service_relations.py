@@ -154,7 +154,13 @@ SERVICE_RELATIONS: Mapping[str, tuple[Relation, ...]] = {
         ),
         Relation(
             lambda delivery, charge, data, rows: (
-                charge is None or _is_told(charge, data, with_status=charge.get("sequence") == delivery["sequence"])
+                charge is None
+                or _is_told(
+                    charge,
+                    data,
+                    with_status=charge.get("sequence") == delivery["sequence"]
+                    and rows.reports(delivery["rule"], charge["status"]),
+                )
             ),
             "body differs from the Charge {resource_id}",
         ),
