@@ -34,8 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # SIGINT then, whatever its exit status. Another `exec` clears the note.
         exec("")
     if is_process:
+        from leyden.files.standard_streams import discard_output
         from leyden.server.system.stop_signals import ignore_stop_signals
-        from leyden.standard_streams import discard_output
 
         ignore_stop_signals()
         discard_output()
@@ -60,9 +60,9 @@ def _run(given: list[str], *, is_process: bool) -> int:
             import orjson  # noqa: F401
     from leyden.commands.catalogue import COMMANDS, build_parser
     from leyden.errors import MissingExtra
+    from leyden.files.standard_streams import all_written, discard_output, guard_streams
     from leyden.server.errors import LeydenError
     from leyden.server.printable import printable_lines
-    from leyden.standard_streams import all_written, discard_output, guard_streams
 
     if is_process:
         guard_streams()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 
-from leyden.standard_streams import print_document
+from leyden.files.standard_streams import print_document
 
 SHELLS = ("bash", "zsh", "fish")
 _FILE, _DIRECTORY = "FILE", "DIR"  # the metavars of options for paths

@@ -7,9 +7,9 @@ import sys
 
 from leyden.devserver.argument_types import port
 from leyden.devserver.serve_options import OVERLAY
+from leyden.files.standard_streams import print_document
+from leyden.files.written_files import write_document
 from leyden.server.version import VERSION
-from leyden.standard_streams import print_document
-from leyden.written_files import write_document
 
 
 def describe_table(table: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def _lab(options: argparse.Namespace) -> int:
 def _table(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from leyden.json_files import InputError, read_text
+    from leyden.files.json_files import InputError, read_text
     from leyden.server.contract.load import load_contract
     from leyden.server.docs.tables import (
         MarkerError,

@@ -16,8 +16,8 @@ from leyden.commands.served.client import Client, responses_of
 from leyden.commands.served.output import utc
 from leyden.commands.served.sandbox_output import OWN_PATH, PATH
 from leyden.errors import ForkError
+from leyden.files.json_files import InputError, VersionWarning, shown
 from leyden.harness.options import DESCRIBE
-from leyden.json_files import InputError, VersionWarning, shown
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 

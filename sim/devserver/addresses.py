@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leyden.devserver.console.console import DEFAULT_KEY
-from leyden.json_files import InputError, read_text
+from leyden.files.json_files import InputError, read_text
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.callbacks.url_parts import url_parts
 from leyden.server.http.projects import check_key

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 
-from leyden.json_files import InputError
-from leyden.json_files import shown as shown_path
-from leyden.standard_streams import print_document
-from leyden.written_files import check_file, write_private
+from leyden.files.json_files import InputError
+from leyden.files.json_files import shown as shown_path
+from leyden.files.standard_streams import print_document
+from leyden.files.written_files import check_file, write_private
 
 _STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 

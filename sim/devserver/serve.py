@@ -30,7 +30,7 @@ from leyden.devserver.sandboxes.routing import ID_PREFIX
 from leyden.devserver.sandboxes.server_control import SandboxSettings
 from leyden.devserver.state_files import state_files
 from leyden.extras import require
-from leyden.json_files import InputError
+from leyden.files.json_files import InputError
 from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import Egress
 from leyden.server.errors import StorageUnavailable, StoreError

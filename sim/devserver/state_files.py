@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from leyden.json_files import InputError
+from leyden.files.json_files import InputError
 
 _PID = re.compile(rb"[0-9]{1,20}\n?")
 _URL = re.compile(rb"https?://[!-~]{1,1000}\n?")

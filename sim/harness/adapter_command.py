@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from leyden.files.json_files import InputError
 from leyden.harness.command import HarnessError
 from leyden.harness.constants import NO_KEY
 from leyden.harness.session.session import encoded
@@ -21,7 +22,6 @@ from leyden.harness.targets.adapter import (
     why,
 )
 from leyden.harness.targets.served import ExternalService
-from leyden.json_files import InputError
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 

@@ -15,6 +15,9 @@ from pathlib import Path
 
 from leyden.errors import MissingExtra
 from leyden.extras import require
+from leyden.files.json_files import VersionWarning, read_text, shown
+from leyden.files.standard_streams import print_document
+from leyden.files.written_files import check_directory, check_file, write_document, write_private
 from leyden.harness.constants import DEFAULT_SECONDS, EXPORT_FORMATS, PACKAGED_SPEC, REPORT_FORMATS
 from leyden.harness.engines.campaign import run_campaign, split
 from leyden.harness.engines.processes import available_cores, run_in_processes
@@ -28,13 +31,10 @@ from leyden.harness.runs.specification import document_hash
 from leyden.harness.targets.adapter import NO_ADAPTER, adapter_from, load_adapter
 from leyden.harness.targets.served import ExternalService, ServedLeyden, public_url, target_at
 from leyden.harness.targets.target import SERVED, InProcess, Target
-from leyden.json_files import VersionWarning, read_text, shown
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.system.clock import system_time_ms
-from leyden.standard_streams import print_document
-from leyden.written_files import check_directory, check_file, write_document, write_private
 
 _FINITE = frozenset({"conformance", "obligations"})  # engines that end by themselves
 _MOST_NAMES = 100  # of obligations that were not tested, in the output

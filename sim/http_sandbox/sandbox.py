@@ -24,6 +24,8 @@ from urllib.parse import urlencode
 from leyden.arguments import FIRST_MS, LAST_MS, check_milliseconds, checked_path, checked_text, payer_name, whole_number
 from leyden.delivery_replays import DeliveryReplays
 from leyden.errors import ApiError, ArgumentError, ForkError
+from leyden.files.json_files import shown
+from leyden.files.written_files import write_private
 from leyden.http_sandbox.receivers import HttpReceiver
 from leyden.http_sandbox.requests import OverHttp, ask, bearer, not_of_leyden, segment
 from leyden.http_sandbox.resources import (
@@ -42,12 +44,10 @@ from leyden.http_sandbox.resources import (
     wire_value,
     with_start,
 )
-from leyden.json_files import shown
 from leyden.key_header import KEY_HEADER
 from leyden.server.printable import quoted
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
-from leyden.written_files import write_private
 
 _PAGE = 1_000
 _SANDBOXES = "/sandbox/v1/sandboxes"

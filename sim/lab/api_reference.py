@@ -13,9 +13,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from leyden.files.written_files import write_document
 from leyden.lab.packaged_notebooks import notebooks_folder
 from leyden.lab.table_columns import markdown
-from leyden.written_files import write_document
 
 REFRESH = "python -m leyden.lab.api_reference --refresh"
 # The sections: a title and the public objects in it, by module. `Class.member` is one member without its class.

@@ -12,7 +12,7 @@ from typing import Any
 
 from leyden.errors import LabError
 from leyden.extras import require
-from leyden.json_files import InputError
+from leyden.files.json_files import InputError
 from leyden.lab.packaged_notebooks import notebook_files
 from leyden.server.system.stop_signals import STOP_SIGNALS
 

@@ -26,9 +26,9 @@ from typing import Any
 
 import leyden.notebooks
 from leyden.errors import NotebookError
+from leyden.files.written_files import write_document
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
 from leyden.server.printable import quoted
-from leyden.written_files import write_document
 
 REFRESH = "python -m leyden.lab.packaged_notebooks --refresh"
 _MARKER = re.compile(r"# %%(?: \[(markdown)\])?(?: tags=(\[.*\]))?")

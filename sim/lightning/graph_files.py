@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from leyden.errors import GraphError
-from leyden.json_files import shown
+from leyden.files.json_files import shown
 from leyden.lightning.engine.condition_texts import check_for_graph, network_conditions
 from leyden.lightning.topology.graph import Graph
 from leyden.lightning.topology.import_cloth import CHANNELS, EDGES, import_cloth

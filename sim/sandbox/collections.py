@@ -28,7 +28,7 @@ from leyden.callbacks.receiver import Receiver
 from leyden.callbacks.replies import Reply, reply_resource, stored_reply
 from leyden.errors import ArgumentError
 from leyden.extras import is_installed
-from leyden.json_files import MAX_DEPTH
+from leyden.files.json_files import MAX_DEPTH
 from leyden.lab.actions.action_log import as_json
 from leyden.lab.table_rows import TABLES
 from leyden.repr_tables import counted, html_resources

@@ -23,11 +23,12 @@ from leyden.delivery_replays import DeliveryReplays
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ForkError, NotebookError
 from leyden.extras import require
-from leyden.json_files import shown
+from leyden.files.json_files import shown
+from leyden.files.written_files import write_private
 from leyden.lab.actions.action_log import ActionLog
 from leyden.lab.progress import Progress
 from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, recorded_network
-from leyden.sandbox.http_access import HttpAccess
+from leyden.sandbox.http.http_access import HttpAccess
 from leyden.sandbox.opening import open_session
 from leyden.sandbox.payer_list import PayerList
 from leyden.sandbox.request_bytes import Headers
@@ -48,7 +49,6 @@ from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
 from leyden.world.snapshots.snapshots import dump_world, fork_world, restore_world, savable
 from leyden.world.stored_snapshots import position_of
 from leyden.world.world import World
-from leyden.written_files import write_private
 
 if TYPE_CHECKING:
     import httpx2

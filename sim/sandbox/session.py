@@ -27,7 +27,7 @@ from leyden.server.system.http_client.background_transport import BackgroundTran
 from leyden.world.components import CONTROL_PATH, key_header
 from leyden.world.interrupts import interrupts
 from leyden.world.loopback import Header, LoopbackResponse, send_request
-from leyden.world.move_guard import check_not_waiting, take_refusal
+from leyden.world.moves.move_guard import check_not_waiting, take_refusal
 from leyden.world.time.clock import VirtualClock
 from leyden.world.world import World
 

@@ -34,9 +34,9 @@ from leyden.world.config import WorldConfig, where_is
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.persistence.directory_checks import MEND
-from leyden.world.persistence.removed_rows import RemovedHeader, RemovedRows
 from leyden.world.persistence.world_state import WorldState
-from leyden.world.retention import Retention
+from leyden.world.removal.removed_rows import RemovedHeader, RemovedRows
+from leyden.world.removal.retention import Retention
 from leyden.world.time.clock import VirtualClock
 from leyden.world.time.timers import Hold
 from leyden.world.traffic.generator import TrafficGenerator

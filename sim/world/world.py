@@ -17,13 +17,13 @@ from leyden.server.store.rows import Snapshot
 from leyden.server.store.store import Store
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
+from leyden.world.moves.thread_moves import ThreadMoves
 from leyden.world.persistence.directory_checks import check_directory, errors_of_directory
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
 from leyden.world.request_log import RequestLog
 from leyden.world.stored_snapshots import StoredSnapshots
-from leyden.world.thread_moves import ThreadMoves
 from leyden.world.time.clock import Fired, VirtualClock
 from leyden.world.transaction import PresentTransaction
 

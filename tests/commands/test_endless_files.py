@@ -31,7 +31,7 @@ ENDLESS = "/dev/zero"
 def test_an_endless_file_is_refused(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("leyden.json_files.MAX_FILE_BYTES", 5_000)
+    monkeypatch.setattr("leyden.files.json_files.MAX_FILE_BYTES", 5_000)
     monkeypatch.setattr("leyden.server.contract.load._MAX_BYTES", 2_000_000)
     assert main(command) == 2
     [line] = capsys.readouterr().err.splitlines()

@@ -18,12 +18,12 @@ import pytest
 from leyden import Sandbox
 from leyden.__main__ import main
 from leyden.commands.served import sandbox_copies
+from leyden.files.json_files import InputError, read_bytes
+from leyden.files.written_files import check_file, write_document, write_private
 from leyden.harness import command
 from leyden.harness.reports.results import CampaignReport
-from leyden.json_files import InputError, read_bytes
 from leyden.server import pipes
 from leyden.server.contract.load import default_spec
-from leyden.written_files import check_file, write_document, write_private
 from tests.commands.test_odd_paths import OPTIONS, PathOption
 from tests.commands.test_urls_and_files import CASE
 
@@ -173,6 +173,6 @@ def test_the_pipes_of_a_shell_are_used_without_a_word() -> None:
         done = subprocess.run([sys.executable, "-m", "leyden", *words], input=saved, capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0 if words[0] == "replay" else 3, b""), done.stderr
         assert b"the same" in done.stdout or b"</html>" in done.stdout
-    program = "from leyden.written_files import write_private; write_private('/dev/stdout', 'text')"
+    program = "from leyden.files.written_files import write_private; write_private('/dev/stdout', 'text')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (done.stdout, done.stderr) == (b"text", b"")

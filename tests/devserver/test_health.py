@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from leyden.devserver.state_files import state_files
-from leyden.json_files import InputError
+from leyden.files.json_files import InputError
 from leyden.server.errors import StorageUnavailable
 from leyden.server.system.stop_signals import STOP_SIGNALS
 from tests.support.hosted import Hosted, in_server

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.devserver.request_log.masking import Mask
 from leyden.errors import ResponseLost
-from leyden.sandbox.http_access import _respond_closed
+from leyden.sandbox.http.http_access import _respond_closed
 from leyden.server.ports import ADDED_HEADERS
 from leyden.server.system.http_server import listening
 from leyden.server.system.http_server.connection import ConnectedH11Protocol

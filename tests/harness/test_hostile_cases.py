@@ -18,9 +18,9 @@ import pytest
 
 from leyden.__main__ import main
 from leyden.errors import LeydenError
+from leyden.files.json_files import VersionWarning
 from leyden.harness.reports.exports import EXPORTS, PRINTED, as_curl, as_notebook, as_pytest
 from leyden.harness.runs.cases import Case, play, read_case, replay, with_result
-from leyden.json_files import VersionWarning
 from leyden.lab.actions.source_text import shell_word
 from leyden.server.version import VERSION
 from tests.support.deep import deep_except, deep_or
@@ -206,7 +206,7 @@ def test_a_field_with_a_command_is_refused_by_the_command(
             assert str(path) in output.err
 
 
-@pytest.mark.filterwarnings("ignore::leyden.json_files.VersionWarning")
+@pytest.mark.filterwarnings("ignore::leyden.files.json_files.VersionWarning")
 def test_a_mutated_case_is_read_or_refused_in_one_line_with_its_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,7 +43,7 @@ def changed(pointer: str, text: str, found_on: str) -> dict[str, Any]:
     return document  # type: ignore[no-any-return]
 
 
-@pytest.mark.filterwarnings("ignore::leyden.json_files.VersionWarning")
+@pytest.mark.filterwarnings("ignore::leyden.files.json_files.VersionWarning")
 @pytest.mark.parametrize("payload", PAYLOADS)
 @pytest.mark.parametrize("pointer", TEXTS)
 @pytest.mark.parametrize("found_on", FOUND_ON)

@@ -23,7 +23,7 @@ from leyden.server.http import idempotency, pipeline
 from leyden.server.http.ignored_fields import IgnoredField
 from leyden.server.http.projects import Projects
 from leyden.server.store.compaction import Compaction
-from leyden.world import retention
+from leyden.world.removal import retention
 from tests.support.deep import deep
 
 

@@ -20,8 +20,8 @@ from leyden.harness.obligations.machine.together import GROUPS, pending_groups
 from leyden.harness.runs.cases import Case, play
 from leyden.rng import RandomStreams
 from leyden.server.http.idempotency import Idempotency
-from leyden.world.persistence import removed_rows
-from leyden.world.persistence.removed_rows import RemovedRows
+from leyden.world.removal import removed_rows
+from leyden.world.removal.removed_rows import RemovedRows
 from leyden.world.snapshots import snapshots
 from leyden.world.time.clock import VirtualClock
 from leyden.world.transaction import Transaction

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis.errors import FlakyStrategyDefinition
 
+from leyden.files.json_files import InputError
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.conformance.scenario import advance, charge, pay
 from leyden.harness.engines import state_machine
@@ -17,7 +18,6 @@ from leyden.harness.runs.cases import Case, play
 from leyden.harness.steps import Step
 from leyden.harness.targets.adapter import TargetError
 from leyden.harness.targets.served import ExternalService
-from leyden.json_files import InputError
 from tests.foreign_service.service import Service, foreign_service
 
 HOLD = pay("c1", outcome="hold")

@@ -17,8 +17,8 @@ from leyden.harness.obligations.machine.pending import pending_table
 from leyden.harness.runs.cases import play, read_case
 from leyden.harness.runs.describe import describe_step
 from leyden.server.callbacks.outbox import Outbox
-from leyden.world import retention
-from leyden.world.persistence.removed_rows import RemovedRows
+from leyden.world.removal import retention
+from leyden.world.removal.removed_rows import RemovedRows
 from leyden.world.world import World
 
 OBLIGATIONS = tuple(one for one in all_obligations() if one.kind in {"apart", "aged", "pending"})

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from leyden import Sandbox
+from leyden.files.json_files import VersionWarning
 from leyden.harness.runs.cases import play, read_case
 from leyden.harness.targets.target import InProcess
-from leyden.json_files import VersionWarning
 from tests.support.deep import deep_or
 
 ARCHIVE = Path(__file__).parents[1] / "vectors" / "format-1.zip"

@@ -13,7 +13,7 @@ import pytest
 
 import leyden
 from leyden import Sandbox, grid, sweep
-from leyden.json_files import InputError
+from leyden.files.json_files import InputError
 from leyden.sandbox.time import spilled_runs
 from leyden.server.errors import StoreError
 from tests.support.store_helpers import files_no_longer_than

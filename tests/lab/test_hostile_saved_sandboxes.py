@@ -17,7 +17,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import ForkError
-from leyden.json_files import VersionWarning
+from leyden.files.json_files import VersionWarning
 from leyden.server.version import VERSION
 from tests.support.deep import deep, deep_except, deep_or
 from tests.support.mutations import HOSTILE, mutated, places, refusal
@@ -138,7 +138,7 @@ def test_a_wallet_with_quotation_marks_in_its_name_is_in_the_script() -> None:
     assert names["sb"].journal_hash == sandbox.journal_hash
 
 
-@pytest.mark.filterwarnings("ignore::leyden.json_files.VersionWarning")
+@pytest.mark.filterwarnings("ignore::leyden.files.json_files.VersionWarning")
 @pytest.mark.parametrize("network", ["direct", "line:4"])
 def test_a_mutated_file_is_loaded_or_refused_in_one_line_with_its_name(network: str, tmp_path: Path) -> None:
     path = tmp_path / "case.json"
@@ -220,7 +220,7 @@ def test_a_part_that_no_sandbox_writes_is_refused_when_it_is_loaded(part: str, c
         Sandbox.from_snapshot({**rich(), part: {**rich()[part], **changed}})
 
 
-@pytest.mark.filterwarnings("ignore::leyden.json_files.VersionWarning")
+@pytest.mark.filterwarnings("ignore::leyden.files.json_files.VersionWarning")
 def test_a_sandbox_that_is_loaded_from_changed_rows_can_be_used() -> None:
     """Of texts that name nothing a request may say so, with an error that callers catch."""
     rng = random.Random(5)

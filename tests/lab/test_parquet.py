@@ -19,7 +19,7 @@ import pytest
 import leyden
 from leyden import Sandbox
 from leyden.errors import ApiError, ArgumentError, LeydenError
-from leyden.json_files import InputError
+from leyden.files.json_files import InputError
 from leyden.lab.parquet.manifest import write_manifest
 from leyden.lab.parquet.writer import RunWriter
 from leyden.sandbox.time import spilled_runs

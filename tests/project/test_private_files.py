@@ -17,12 +17,12 @@ import pytest
 from leyden import Sandbox, grid, sweep
 from leyden.commands.served import sandbox_copies
 from leyden.devserver.report_page import write_report
+from leyden.files.written_files import write_private
 from leyden.harness import command
 from leyden.harness.runs.cases import Case
 from leyden.http_sandbox.sandbox import HttpSandbox
 from leyden.server.errors import LeydenError
 from leyden.server.store.store import Store
-from leyden.written_files import write_private
 from tests.project.test_architecture import ROOT, SOURCES
 from tests.support.store_helpers import files_no_longer_than
 
@@ -120,7 +120,7 @@ OTHER_WRITES = {
     "sim/lab/parquet/manifest.py": 1,
     "sim/lab/sweeps/store.py": 1,  # the user's metrics
     "sim/qa/command.py": 1,  # files of the package
-    "sim/written_files.py": 2,  # a new file of the given mode, and its descriptor
+    "sim/files/written_files.py": 2,  # a new file of the given mode, and its descriptor
     "server/contract/document/parse_cache.py": 1,  # the contract
     "server/pipes.py": 1,  # a terminal or a pipe
     "server/store/journal.py": 1,  # an fsync of files that exist

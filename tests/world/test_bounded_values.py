@@ -74,7 +74,7 @@ def opened(path: Path_, other: Any) -> Sandbox | None:
     return None
 
 
-@pytest.mark.filterwarnings("ignore::leyden.json_files.VersionWarning")
+@pytest.mark.filterwarnings("ignore::leyden.files.json_files.VersionWarning")
 @pytest.mark.parametrize("part", sampled(PARTS, 3))
 def test_a_value_that_no_sandbox_writes_is_refused_with_its_place_or_can_be_used(part: str, tmp_path: Path) -> None:
     rng = random.Random(part)

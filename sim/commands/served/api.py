@@ -8,7 +8,7 @@ import sys
 
 from leyden.commands.served.client import Client, add_connection
 from leyden.commands.served.output import print_raw
-from leyden.json_files import STANDARD_INPUT, read_bytes
+from leyden.files.json_files import STANDARD_INPUT, read_bytes
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 

@@ -15,7 +15,7 @@ import orjson
 from leyden.commands.environment import ADMIN_TOKEN, API_KEY, URL, from_environment
 from leyden.devserver.argument_types import base_url
 from leyden.errors import how_to_start, key_refusal
-from leyden.json_files import shown
+from leyden.files.json_files import shown
 from leyden.key_header import KEY_HEADER, header_asked_for
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable

@@ -25,8 +25,8 @@ from leyden.commands.served.sandbox_output import (
     sandbox_named,
     sandbox_path,
 )
-from leyden.json_files import STANDARD_INPUT, InputError, read_bytes, shown
-from leyden.written_files import check_file, write_private
+from leyden.files.json_files import STANDARD_INPUT, InputError, read_bytes, shown
+from leyden.files.written_files import check_file, write_private
 
 _SNAPSHOTS = (
     Column("id", lambda row: row["id"]),

@@ -13,7 +13,7 @@ from leyden.devserver.client_check.judgements import FAIL, SKIPPED, VERDICTS, Ju
 from leyden.devserver.client_check.mistakes import CRITICAL, MINOR, SERIOUS, SEVERITIES, Mistake
 from leyden.devserver.client_check.runs import RequestRecorder, Run, run_command
 from leyden.devserver.multi_tenant import MultiTenantApp
-from leyden.json_files import InputError
+from leyden.files.json_files import InputError
 from leyden.lightning.payer.payer_rules import PayerSpec
 from leyden.server.printable import cut
 from leyden.server.spelling import closest

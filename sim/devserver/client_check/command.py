@@ -45,7 +45,7 @@ def client_check(options: argparse.Namespace) -> int:
     from leyden.devserver.client_check.report import report_resource, report_text
     from leyden.devserver.client_check.report_html import report_html
     from leyden.devserver.report_page import check_report, write_report
-    from leyden.json_files import InputError
+    from leyden.files.json_files import InputError
 
     command = options.command_line[1:] if options.command_line[:1] == ["--"] else options.command_line
     if not command:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leyden.devserver.secret_texts import Secrets
-from leyden.json_files import InputError
+from leyden.files.json_files import InputError
 from leyden.server.system.clock import stopwatch, system_time_ms
 from leyden.service_faults.connection import connection_of
 from leyden.service_faults.responses import HEADER as FAULT_HEADER

@@ -16,7 +16,7 @@ from leyden.server.http.request import EncodedJson, Request
 from leyden.server.store.tables.former_content import FormerContent
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
-from leyden.world.move_guard import refused_by_move
+from leyden.world.moves.move_guard import refused_by_move
 from leyden.world.persistence.encoded_state import BATCH
 from leyden.world.ports import Slices
 from leyden.world.snapshots.frozen_state import FrozenState

@@ -23,7 +23,7 @@ from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.concurrency.async_moves import advance_to, run_until_idle, run_until_next_event
-from leyden.world.move_guard import check_not_waiting, refused_by_move
+from leyden.world.moves.move_guard import check_not_waiting, refused_by_move
 from leyden.world.time.clock import Fired
 from leyden.world.time.process_clock import requested_start
 from leyden.world.world import World

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from leyden.harness.conformance.scenario import Scenarios
+from leyden.harness.obligations.control.callbacks.replays import replay_obligations
 from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.lists import DIRECT, SMALL, control_list_obligations
-from leyden.harness.obligations.control.replays import replay_obligations
 from leyden.harness.obligations.control.setups import charge, host, rows, send
 from leyden.harness.obligations.machine.pending import pending_obligations
 from leyden.harness.obligations.obligation import Obligation

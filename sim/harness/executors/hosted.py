@@ -8,20 +8,20 @@ from typing import Any
 import orjson
 
 from leyden.errors import MissingExtra
+from leyden.harness.control.callbacks.inbox_checks import check_inbox_rules
+from leyden.harness.control.callbacks.replay_checks import check_replay, check_unsent
+from leyden.harness.control.callbacks.secret_checks import check_secrets
+from leyden.harness.control.callbacks.wait_checks import check_wait
 from leyden.harness.control.clock_checks import check_clock
 from leyden.harness.control.field_checks import check_field
 from leyden.harness.control.host import Host
-from leyden.harness.control.inbox_checks import check_inbox_rules
 from leyden.harness.control.link_checks import check_links
 from leyden.harness.control.list_checks import check_list
 from leyden.harness.control.payment_checks import check_payments
 from leyden.harness.control.pending_checks import check_pending
 from leyden.harness.control.refusal_checks import check_refused
-from leyden.harness.control.replay_checks import check_replay, check_unsent
 from leyden.harness.control.search_checks import check_counts, check_search
-from leyden.harness.control.secret_checks import check_secrets
 from leyden.harness.control.state_checks import check_kept
-from leyden.harness.control.wait_checks import check_wait
 from leyden.harness.control.whole.aged_checks import check_aged
 from leyden.harness.control.whole.apart_checks import check_apart
 from leyden.harness.control.whole.copy_checks import check_copies
@@ -81,13 +81,13 @@ def control_replay(session: Session, step: Step) -> None:
 
 def control_inbox(session: Session, step: Step) -> None:
     """{"do": "control_inbox", "rules": [{"say", "event"?, "attempt"?, "charge"?, "count"}, ...]}: callbacks of three
-    Charges to an inbox with these rules (`leyden.harness.control.inbox_checks`)."""
+    Charges to an inbox with these rules (`leyden.harness.control.callbacks.inbox_checks`)."""
     check_inbox_rules(hosted(session), step)
 
 
 def control_wait(session: Session, step: Step) -> None:
     """{"do": "control_wait", "status": "any", "event"?, "is_of_charge"?}: wait for the deliveries of the hosted server
-    for which these conditions hold (`leyden.harness.control.wait_checks`)."""
+    for which these conditions hold (`leyden.harness.control.callbacks.wait_checks`)."""
     check_wait(hosted(session), step)
 
 
@@ -210,7 +210,7 @@ def control_refused(session: Session, step: Step) -> None:
 
 def control_secrets(session: Session, step: Step) -> None:
     """{"do": "control_secrets", "options"?, "disk"?, "steps": [step, ...]}: host a server with these options, and check
-    after each step which secrets sign and which API keys are valid (`leyden.harness.control.secret_checks`)."""
+    after each step which secrets sign and which keys are valid (`leyden.harness.control.callbacks.secret_checks`)."""
     check_secrets(new_host(session, step), step)
 
 

@@ -9,21 +9,21 @@ from itertools import chain
 
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.obligations.changes import change_obligations
-from leyden.harness.obligations.control.blocked import blocked_obligations
 from leyden.harness.obligations.control.bounds import keep_obligations, removed_obligations
+from leyden.harness.obligations.control.callbacks.blocked import blocked_obligations
+from leyden.harness.obligations.control.callbacks.inbox_rules import inbox_rule_obligations
+from leyden.harness.obligations.control.callbacks.replays import replay_obligations
+from leyden.harness.obligations.control.callbacks.secrets import secret_obligations
+from leyden.harness.obligations.control.callbacks.waits import link_obligations, wait_obligations
 from leyden.harness.obligations.control.clock import clock_obligations
 from leyden.harness.obligations.control.hosts import host_obligations
-from leyden.harness.obligations.control.inbox_rules import inbox_rule_obligations
 from leyden.harness.obligations.control.kept import kept_obligations, reseeded_obligations
 from leyden.harness.obligations.control.lists import control_list_obligations
 from leyden.harness.obligations.control.options import option_obligations
 from leyden.harness.obligations.control.payers import payer_obligations, payment_obligations
 from leyden.harness.obligations.control.refusals import control_refusal_obligations
 from leyden.harness.obligations.control.repeated import repeated_obligations
-from leyden.harness.obligations.control.replays import replay_obligations
-from leyden.harness.obligations.control.secrets import secret_obligations
 from leyden.harness.obligations.control.service_faults import service_fault_obligations
-from leyden.harness.obligations.control.waits import link_obligations, wait_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, setup_obligation
 from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from leyden.files.json_files import WRONG_DATA, DocumentKind, shown, warn_of_version
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.rules import iso
@@ -21,7 +22,6 @@ from leyden.harness.session.exchanges import Exchange, Request
 from leyden.harness.steps import Step
 from leyden.harness.targets.served import ExternalService, HttpTarget, public_url
 from leyden.harness.targets.target import IN_PROCESS, SERVED, InProcess, Response, Target
-from leyden.json_files import WRONG_DATA, DocumentKind, shown, warn_of_version
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError, LeydenError
 from leyden.server.printable import cut, printable

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import walk_tb
 
+from leyden.files.json_files import WRONG_DATA
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.executors import hosted, lnurl, machine, requests, service, whole, world
 from leyden.harness.model.records import Charge
@@ -15,7 +16,6 @@ from leyden.harness.session.observe import check_deliveries, check_everything, c
 from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible, public_functions
 from leyden.harness.targets.adapter import TargetError
-from leyden.json_files import WRONG_DATA
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 

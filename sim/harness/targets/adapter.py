@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-from leyden.json_files import InputError
+from leyden.files.json_files import InputError
 from leyden.server.errors import LeydenError
 from leyden.server.pipes import read_file
 from leyden.server.printable import printable

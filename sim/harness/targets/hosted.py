@@ -17,9 +17,9 @@ from leyden.devserver.addresses import ServerAddresses
 from leyden.devserver.serve import keep_time, open_server
 from leyden.devserver.serve_options import describe_serve
 from leyden.errors import GraphError
+from leyden.files.json_files import InputError
 from leyden.harness.constants import API_KEY
 from leyden.harness.targets.target import Headers, Response
-from leyden.json_files import InputError
 from leyden.server.contract.load import known_overlays
 from leyden.server.printable import printable
 from leyden.server.store.journal import JOURNAL_NAME

@@ -16,12 +16,12 @@ import httpx2
 from leyden.devserver.argument_types import base_url
 from leyden.devserver.secret_texts import Secrets
 from leyden.errors import key_refusal
+from leyden.files.json_files import InputError
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
 from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call, hold_limit_of, load_adapter
 from leyden.harness.targets.control_answers import control_answer
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
-from leyden.json_files import InputError
 from leyden.server.printable import printable
 from leyden.server.system.clock import random_seed
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from leyden.arguments import real_number
 from leyden.callbacks.mutations import SIGNATURE, STAMP
 from leyden.errors import ActionLogError, ArgumentError
-from leyden.json_files import MAX_DEPTH, WRONG_DATA
+from leyden.files.json_files import MAX_DEPTH, WRONG_DATA
 from leyden.lab.actions.action_schema import SAVED_ACTION_LOG
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.errors import StorageUnavailable

@@ -12,7 +12,7 @@ from leyden.callbacks.fault_kinds import FaultSpec
 from leyden.callbacks.mutations import SIGNATURE, STAMP
 from leyden.callbacks.replies import REPLY_SCHEMA, WORDS
 from leyden.errors import ForkError
-from leyden.json_files import DocumentKind
+from leyden.files.json_files import DocumentKind
 from leyden.lightning.payer.payer_rules import PayerSpec
 from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.service_faults.kinds import ServiceFaultSpec

@@ -15,7 +15,7 @@ import orjson
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.replies import Reply, parse_reply, stored_reply
 from leyden.errors import ActionLogError
-from leyden.json_files import WRONG_DATA
+from leyden.files.json_files import WRONG_DATA
 from leyden.lab.actions.action_log import Action, ActionLog
 from leyden.lab.actions.action_schema import NETWORK_METHODS, NODE_METHODS
 from leyden.lab.actions.source_text import Expression, call_text, comment, literal

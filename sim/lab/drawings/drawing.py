@@ -8,8 +8,8 @@ from typing import Any
 
 from leyden.arguments import checked_path
 from leyden.errors import DrawingError
+from leyden.files.written_files import write_document
 from leyden.server.html import Html, tag
-from leyden.written_files import write_document
 
 _TEXT_COLOUR, _BACKGROUND = "#1d1f24", "#ffffff"
 

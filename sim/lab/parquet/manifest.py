@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from jsonschema_rs import Draft202012Validator
 
-from leyden.json_files import InputError, check_regular_file, shown
+from leyden.files.json_files import InputError, check_regular_file, shown
 from leyden.lab.parquet.layout import FORMAT, JOURNAL, MANIFEST, PORTIONED, part_name
 from leyden.lab.table_rows import TABLES
 from leyden.server.printable import quoted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from leyden.arguments import Spelled, checked_path, hint
 from leyden.errors import ArgumentError
 from leyden.extras import require
-from leyden.json_files import InputError, check_regular_file, shown
+from leyden.files.json_files import InputError, check_regular_file, shown
 from leyden.lab.parquet.layout import AT_THE_END, FORMER_NAMES, JOURNAL, ORDER, PORTIONED, REST, part_name
 from leyden.lab.parquet.manifest import check_file, read_manifest
 from leyden.lab.table_columns import columns

@@ -9,7 +9,7 @@ from typing import Any
 
 from leyden.arguments import checked_path
 from leyden.extras import require
-from leyden.json_files import InputError, shown
+from leyden.files.json_files import InputError, shown
 from leyden.lab.parquet.layout import AT_THE_END, FORMAT, JOURNAL, MANIFEST, ORDER, PORTIONED, REST, part_name
 from leyden.lab.parquet.manifest import checksum_of, portion_names, read_manifest, write_manifest
 from leyden.lab.table_rows import TABLES, Row, states_of

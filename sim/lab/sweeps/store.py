@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 
 from jsonschema_rs import Draft202012Validator
 
-from leyden.json_files import DocumentKind, shown
+from leyden.files.json_files import DocumentKind, shown
 from leyden.lab.sweeps.runs import COLUMNS, FAILED, MAX_SEED, OK, SweepRow, SweepRun, as_json
 from leyden.repr_tables import counted
 from leyden.server.errors import StoreError

@@ -12,7 +12,7 @@ from jsonschema_rs import Draft4Validator
 
 from leyden.arguments import ALL_MSAT
 from leyden.errors import GraphError
-from leyden.json_files import DocumentKind
+from leyden.files.json_files import DocumentKind
 from leyden.repr_tables import counted
 from leyden.server.printable import quoted
 

@@ -19,7 +19,7 @@ from jsonschema_rs import Draft202012Validator
 
 from leyden.arguments import ALL_MSAT
 from leyden.errors import GraphError
-from leyden.json_files import DocumentKind
+from leyden.files.json_files import DocumentKind
 from leyden.lightning.topology.graph import MAX_FEE, Graph, assemble
 from leyden.lightning.topology.import_graph import connected, shop_number
 

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components  # type: ignore[import-unt
 
 from leyden.arguments import ALL_MSAT
 from leyden.errors import GraphError
-from leyden.json_files import DocumentKind
+from leyden.files.json_files import DocumentKind
 from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, assemble
 from leyden.lightning.topology.liquidity import LND_SCALE_SAT, UNIFORM, balances
 

@@ -13,7 +13,7 @@ from functools import cache
 import orjson
 from jsonschema_rs import Draft4Validator
 
-from leyden.json_files import WRONG_DATA
+from leyden.files.json_files import WRONG_DATA
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.printable import printable

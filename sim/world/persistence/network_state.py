@@ -15,7 +15,7 @@ from typing import Any
 
 from jsonschema_rs import Draft4Validator
 
-from leyden.json_files import DocumentKind
+from leyden.files.json_files import DocumentKind
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.payer.network_rows import NetworkRow
 from leyden.lightning.payer.network_snapshot import engine_row, events_row, session_row, shard_row

@@ -19,9 +19,9 @@ from leyden.server.contract.types import Contract, LifecycleRow, LifecycleTable
 from leyden.server.printable import cut
 from leyden.server.store.store import Store
 from leyden.world.persistence.payment_relations import PAYMENT_RELATIONS, Relation
-from leyden.world.persistence.removed_rows import TABLE as LAST_IDS
 from leyden.world.persistence.service_relations import SERVICE_RELATIONS
 from leyden.world.persistence.table_rows import RowError
+from leyden.world.removal.removed_rows import TABLE as LAST_IDS
 
 Row = Mapping[str, Any]
 

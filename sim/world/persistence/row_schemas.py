@@ -21,11 +21,11 @@ from leyden.server.http.idempotency import IdempotencyRow
 from leyden.server.http.projects import KeyRow, ProjectRow
 from leyden.service_faults.kinds import ServiceFaultRow
 from leyden.service_faults.service_faults import AnswerRow
-from leyden.world.end_order import TABLE as ENDED
-from leyden.world.end_order import EndedRow
 from leyden.world.persistence.field_schemas import FIELDS, FIELDS_TOGETHER, integer_schema, or_null
-from leyden.world.persistence.removed_rows import DIRECTORIES, DirectoryRow, LastIdRow
-from leyden.world.persistence.removed_rows import TABLE as LAST_IDS
+from leyden.world.removal.end_order import TABLE as ENDED
+from leyden.world.removal.end_order import EndedRow
+from leyden.world.removal.removed_rows import DIRECTORIES, DirectoryRow, LastIdRow
+from leyden.world.removal.removed_rows import TABLE as LAST_IDS
 from leyden.world.traffic.rows import ReturnRow, TrafficRow, ValuesRow
 
 # Former versions wrote more fields in these rows. A field that is not named here is neither read nor written again.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 from jsonschema_rs import Draft4Validator
 
-from leyden.json_files import DocumentKind
+from leyden.files.json_files import DocumentKind
 from leyden.rng import RandomStreams
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
 from leyden.server.errors import LeydenError, StoreError

@@ -10,7 +10,7 @@ from jsonschema_rs import Draft4Validator
 
 from leyden.arguments import MAX_COUNT
 from leyden.errors import ForkError
-from leyden.json_files import DocumentKind
+from leyden.files.json_files import DocumentKind
 from leyden.lightning.payer.network_rows import NetworkRow
 from leyden.server.callbacks.in_flight import FORMER_KEYS
 from leyden.world.persistence.field_schemas import COUNTER, INSTANT, or_null

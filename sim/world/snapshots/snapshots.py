@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from leyden.callbacks.transport import ExternalTransport, RecordedNetwork
 from leyden.errors import ForkError, MissingExtra
 from leyden.extras import require
-from leyden.json_files import WRONG_DATA, version_note, warn_of_version
+from leyden.files.json_files import WRONG_DATA, version_note, warn_of_version
 from leyden.server.callbacks.egress import closed_note
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.errors import LeydenError, StoreError
@@ -24,7 +24,7 @@ from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.system.http_client.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, control_contract, is_packaged, packaged_contract
 from leyden.world.event_journal import HashedEventJournal
-from leyden.world.move_guard import check_not_waiting
+from leyden.world.moves.move_guard import check_not_waiting
 from leyden.world.persistence.directory_checks import OWN_TABLES
 from leyden.world.persistence.former_formats import upgraded_snapshot
 from leyden.world.persistence.number_checks import check_journal, check_next_ids, check_timer_numbers

@@ -22,10 +22,10 @@ from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.charges.lifecycle_checks import check_lifecycles
 from leyden.server.contract.json_pointer import contract_error, quoted, split_pointer
 from leyden.server.contract.load import named_overlays
-from leyden.server.contract.read_values import check_texts
-from leyden.server.contract.sent_values import check_sent
 from leyden.server.contract.served import check_served
 from leyden.server.contract.types import IDEMPOTENCY_KEY, CallbackRule, Contract, Operation, Parameter
+from leyden.server.contract.value_checks.read_values import check_texts
+from leyden.server.contract.value_checks.sent_values import check_sent
 from leyden.server.errors import ContractError
 from leyden.server.http.validation import read_parameter
 from leyden.server.store.store import Store

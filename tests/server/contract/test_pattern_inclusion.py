@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leyden.server.contract.pattern_inclusion import (
+from leyden.server.contract.value_checks.pattern_inclusion import (
     UnreadPattern,
     is_included,
     lengths,

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
-from leyden.server.contract.schema_inclusion import Inclusion
 from leyden.server.contract.schemas import Schemas
-from leyden.server.contract.sent_values import check_sent
 from leyden.server.contract.served import check_served
+from leyden.server.contract.value_checks.schema_inclusion import Inclusion
+from leyden.server.contract.value_checks.sent_values import check_sent
 from leyden.server.errors import ContractError
 from leyden.server.store.store import Store
 from leyden.world.config import packaged_contract, world_config

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import settings
 
 from leyden.server.contract.load import load_contract
-from leyden.server.contract.read_values import check_texts
-from leyden.server.contract.sent_values import check_sent
 from leyden.server.contract.types import Contract
+from leyden.server.contract.value_checks.read_values import check_texts
+from leyden.server.contract.value_checks.sent_values import check_sent
 from leyden.server.errors import ContractError
 from leyden.server.store.store import Store
 from leyden.world.config import packaged_contract, world_config

@@ -15,7 +15,7 @@ from leyden.server.errors import StorageUnavailable
 from leyden.server.store.store import Store
 from leyden.server.system.http_client.background_transport import BackgroundTransport, in_event_loop
 from leyden.world.interrupts import interrupts
-from leyden.world.move_guard import MoveGuard
+from leyden.world.moves.move_guard import MoveGuard
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.ports import HostServer
 from leyden.world.time.clock import VirtualClock

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, cast
 
 from leyden.server.contract.document.keywords import TYPES
 from leyden.server.contract.json_pointer import child, quoted
-from leyden.server.contract.pattern_inclusion import is_included, lengths
 from leyden.server.contract.schemas import LateValidator, Schemas, always_there, parts, properties, value_types
+from leyden.server.contract.value_checks.pattern_inclusion import is_included, lengths
 
 Schema = Mapping[str, Any]
 Case = list[Schema]  # schemas that all hold for a value, without the branches that it does not take

@@ -12,8 +12,8 @@ from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.server.store.table import RowTable
-from leyden.world.end_order import EndOrder
-from leyden.world.persistence.removed_rows import RemovedRows
+from leyden.world.removal.end_order import EndOrder
+from leyden.world.removal.removed_rows import RemovedRows
 
 _REMOVED_PER_COMMIT = 8
 

@@ -138,7 +138,7 @@ class HttpAccess:
         """The client whose requests stay in the process, with the newest API key."""
         import httpx2
 
-        from leyden.sandbox.http_client import LoopbackTransport
+        from leyden.sandbox.http.http_client import LoopbackTransport
 
         if self._client is None:
             self._client = httpx2.Client(transport=LoopbackTransport(self.app), base_url="http://localhost")

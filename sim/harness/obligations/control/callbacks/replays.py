@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
+from leyden.harness.control.callbacks.replay_checks import DELIVERIES
 from leyden.harness.control.documents import control_document, resolved
 from leyden.harness.control.filters import meaning_of
 from leyden.harness.control.host import list_named
 from leyden.harness.control.list_checks import EVERY, PLACES
-from leyden.harness.control.replay_checks import DELIVERIES
 from leyden.harness.obligations.obligation import Obligation
 
 SETUP = "control-deliveries"

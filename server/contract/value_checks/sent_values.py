@@ -12,11 +12,11 @@ from typing import Any
 
 from leyden.server.contract.bind import Handler
 from leyden.server.contract.json_pointer import child, contract_error, descendant, quoted
-from leyden.server.contract.schema_inclusion import Inclusion, Narrower, Schema
 from leyden.server.contract.schemas import Schemas, always_there, parts, properties
-from leyden.server.contract.sent_amounts import Bounds, amount_bounds, amount_texts
 from leyden.server.contract.served import WITH_FIELDS, problem_kinds
 from leyden.server.contract.types import CallbackRule, Contract, LifecycleRow, Operation
+from leyden.server.contract.value_checks.schema_inclusion import Inclusion, Narrower, Schema
+from leyden.server.contract.value_checks.sent_amounts import Bounds, amount_bounds, amount_texts
 from leyden.server.errors import Problem
 
 _CHARGE, _STATIC, _CHANGE = "createCharge", "createStaticCharge", "updateStaticCharge"

@@ -1,0 +1,1 @@
+"""Checks of the control plane about callbacks: waits, inboxes, replays and secrets."""
