@@ -35,7 +35,7 @@ from leyden.sandbox.request_bytes import Headers
 from leyden.sandbox.resources import Charge, StaticCharge
 from leyden.sandbox.service_fault_list import ServiceFaultList
 from leyden.sandbox.session import Session
-from leyden.sandbox.time.guarded import refused_while_moved, while_standing
+from leyden.sandbox.time.guarded import refused_while_moved, without_moves
 from leyden.sandbox.time.methods import TimeMethods
 from leyden.sandbox.time.scheduled_actions import ScheduledActions
 from leyden.sandbox.time.spans import Instant, Span
@@ -317,7 +317,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         world = restore_world(snapshot, control_handlers=control_handlers, label=label, where=where)
         return cls._of(world, ActionLog.from_snapshot(snapshot, where))
 
-    @while_standing
+    @without_moves
     def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
         """Return this sandbox to the state of a snapshot; objects created after it are not found any more. The actions
         of `at` and `every` that were ahead at a snapshot of this sandbox are ahead again, unless they were cancelled.

@@ -236,14 +236,14 @@ class Session:
             guard.end()
 
     @contextmanager
-    def standing(self) -> Iterator[None]:
-        """The context of a change that needs time to stand: no move starts inside. Raises `ClockError` while time is
-        moved, except in an action, which the move itself calls."""
-        self.check_standing()  # before the lock: a move without receivers holds it
-        with self.lock(), self.world.guard.standing(self.world):
+    def no_moves(self) -> Iterator[None]:
+        """The context of a change beside which no move of time may run: none starts inside. Raises `ClockError` while
+        time is moved, except in an action, which the move itself calls."""
+        self.check_not_moved()  # before the lock: a move without receivers holds it
+        with self.lock(), self.world.guard.no_moves(self.world):
             yield
 
-    def check_standing(self) -> None:
+    def check_not_moved(self) -> None:
         """Raise `ClockError` while another thread moves time, or within an event."""
         self.world.guard.check(self.world)
 

@@ -14,24 +14,15 @@ from leyden.callbacks.fault_kinds import KINDS, RATE_LIMIT, UNUSED
 from leyden.callbacks.replies import Reply
 from leyden.errors import ApiError
 from leyden.server.timestamps import parse_iso
+from tests.support.due_callbacks import START, pay
 from tests.support.lists import listed
 
-START = "2030-01-01T00:00:00Z"
-SHOP = "http://shop.localhost/paid"
 DELAY_S = 60
 
 
 @pytest.fixture
 def sandbox() -> Sandbox:
     return Sandbox(seed=7, start=START)
-
-
-def pay(sandbox: Sandbox) -> str:
-    """Pay a Charge; its callback is due now. Returns its id."""
-    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=SHOP)
-    sandbox.wallet("ana").pay(charge)
-    sandbox.advance("0s")
-    return str(charge.id)
 
 
 def first_attempts(sandbox: Sandbox, charges: list[str]) -> list[dict[str, Any]]:

@@ -10,10 +10,9 @@ import pytest
 
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
+from tests.support.due_callbacks import START, pay
 from tests.support.lists import listed
 
-START = "2030-01-01T00:00:00Z"
-SHOP = "http://shop.localhost/paid"
 UNMET = "held by the fault reorder: nothing has overtaken it"
 
 Attempt = tuple[str, int]  # the Charge, and the number of the attempt
@@ -22,14 +21,6 @@ Attempt = tuple[str, int]  # the Charge, and the number of the attempt
 @pytest.fixture
 def sandbox() -> Sandbox:
     return Sandbox(seed=7, start=START)
-
-
-def pay(sandbox: Sandbox) -> str:
-    """Pay a Charge; its callback is due now. Returns its id."""
-    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=SHOP)
-    sandbox.wallet("ana").pay(charge)
-    sandbox.advance("0s")
-    return str(charge.id)
 
 
 def attempts(sandbox: Sandbox) -> dict[Attempt, dict[str, Any]]:

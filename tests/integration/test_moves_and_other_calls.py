@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -20,6 +18,7 @@ from leyden import Sandbox
 from leyden.errors import ApiError, ClockError, ClosedError
 from leyden.sandbox.time import methods as time_methods
 from tests.support.receivers import Got, threaded
+from tests.support.requests import post
 
 START = "2030-01-01T09:00:00Z"
 MOVE = "/sandbox/v1/clock/advance"
@@ -237,16 +236,6 @@ def test_an_interrupt_comes_at_once_in_an_action_and_frees_the_sandbox(sandbox: 
 
 
 # Moves by requests, within an action
-
-
-def post(url: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    headers = {"apikey": "leyden", "content-type": "application/json"}
-    try:
-        with urlopen(Request(f"{url}{path}", json.dumps(body).encode(), headers), timeout=20) as answer:
-            return answer.status, json.load(answer)
-    except HTTPError as refused:
-        with refused:
-            return refused.code, json.load(refused)
 
 
 @pytest.mark.parametrize("way", ["ask", "HTTP"])

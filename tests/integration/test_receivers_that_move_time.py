@@ -4,14 +4,11 @@ attempt says why it timed out. None waits in silence."""
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -21,6 +18,7 @@ from leyden.pytest_plugin import LiveServer
 from leyden.server.timestamps import parse_iso
 from tests.support.lists import listed
 from tests.support.receivers import Got, threaded
+from tests.support.requests import post
 from tests.support.served import served_leyden
 
 MOVE = "/sandbox/v1/clock/advance"
@@ -29,16 +27,6 @@ MOVERS: dict[str, Callable[[Sandbox, str], Any]] = {
     "request in process": lambda sandbox, url: sandbox.ask("POST", MOVE, {"by": "10s"}),
     "request over HTTP": lambda sandbox, url: post(url, MOVE, {"by": "10s"}),
 }
-
-
-def post(url: str, path: str, body: dict[str, Any], key: str = "leyden") -> tuple[int, dict[str, Any]]:
-    headers = {"apikey": key, "content-type": "application/json"}
-    try:
-        with urlopen(Request(f"{url}{path}", json.dumps(body).encode(), headers), timeout=20) as answer:
-            return answer.status, json.load(answer)
-    except HTTPError as refused:
-        with refused:
-            return refused.code, json.load(refused)
 
 
 def expiring(sandbox: Sandbox, url: str) -> None:

@@ -30,23 +30,23 @@ def moves_time(method: Method[S, P, R]) -> Method[S, P, R]:
     return moving
 
 
-def while_standing(method: Method[S, P, R]) -> Method[S, P, R]:
-    """The method while no other thread moves time, and none starts: see `Session.standing`."""
+def without_moves(method: Method[S, P, R]) -> Method[S, P, R]:
+    """The method while no other thread moves time, and none starts: see `Session.no_moves`."""
 
     @wraps(method)
-    def standing(self: S, /, *args: P.args, **named: P.kwargs) -> R:
-        with self.session.standing():
+    def guarded(self: S, /, *args: P.args, **named: P.kwargs) -> R:
+        with self.session.no_moves():
             return method(self, *args, **named)
 
-    return standing
+    return guarded
 
 
 def refused_while_moved(method: Method[S, P, R]) -> Method[S, P, R]:
-    """The method, unless another thread moves time when it is called: see `Session.check_standing`."""
+    """The method, unless another thread moves time when it is called: see `Session.check_not_moved`."""
 
     @wraps(method)
     def checked(self: S, /, *args: P.args, **named: P.kwargs) -> R:
-        self.session.check_standing()
+        self.session.check_not_moved()
         return method(self, *args, **named)
 
     return checked

@@ -8,7 +8,7 @@ from pathlib import Path
 from leyden.arguments import methods_with_hints
 from leyden.errors import ArgumentError, ClockError
 from leyden.sandbox.session import Session
-from leyden.sandbox.time.guarded import moves_time, while_standing
+from leyden.sandbox.time.guarded import moves_time, without_moves
 from leyden.sandbox.time.scheduled_actions import Action, Scheduled, ScheduledActions, due_ms, period_ms
 from leyden.sandbox.time.spans import FiredEvents, Instant, Span, advance, advance_to, event_count, run, target_ms
 from leyden.server.printable import quoted
@@ -101,7 +101,7 @@ class TimeMethods:
 
     # Actions
 
-    @while_standing
+    @without_moves
     def at(self, when: Instant, action: Action) -> Scheduled:
         """Call `action(sandbox)` when time reaches an instant, or the next time of the day (`"12:00"`, UTC), after all
         that is due at it: `sb.at("12:00", lambda sb: sb.network.close_channel(3))`.
@@ -118,7 +118,7 @@ class TimeMethods:
         now_ms = self._clock.now()
         return self._actions.add(action, due_ms(when, now_ms))
 
-    @while_standing
+    @without_moves
     def every(self, period: Span, action: Action, *, start: Instant | None = None) -> Scheduled:
         """Call `action(sandbox)` every `period` (`"1d"`), first at `start` (default: a period from now), as `at` does.
 
@@ -135,7 +135,7 @@ class TimeMethods:
         _ = self.session.world  # raises for a closed sandbox
         return self._actions.ahead()
 
-    @while_standing
+    @without_moves
     def cancel(self, scheduled: Scheduled) -> bool:
         """Remove an action that `at` or `every` has returned; whether it was still ahead. Raises `TypeError`, and
         `ClockError` while time is moved, except in an action."""

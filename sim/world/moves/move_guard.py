@@ -82,7 +82,7 @@ class MoveGuard:
         self.refuses = False
 
     @contextmanager
-    def standing(self, world: MovedWorld) -> Iterator[None]:
+    def no_moves(self, world: MovedWorld) -> Iterator[None]:
         """Inside, no other thread starts a move. Enter it with the lock of the world held. Raises as `check`."""
         with self._lock:
             self.check(world)
