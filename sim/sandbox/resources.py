@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from html import escape
@@ -59,7 +60,7 @@ class Invoice:
         return self.decode()._repr_html_()
 
 
-class Shown:
+class Shown(ABC):
     """What a sandbox shows of one of its rows. It may be closed, or may not have the row any more."""
 
     _session: Session
@@ -85,13 +86,13 @@ class Shown:
             why = f"which the sandbox does not have{self._session.world.removed.unknown(self._table)}"
         return encode(f"{type(self).__name__}({self.id}, {why})")
 
+    @abstractmethod
     def _text(self) -> str:
         """The repr."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _html(self) -> str:
         """The table in a notebook."""
-        raise NotImplementedError
 
 
 class Resource(Shown):
