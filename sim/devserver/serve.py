@@ -219,6 +219,8 @@ def _world_for_key(
         # Without a directory it would begin another sandbox; a server that was started with it gives no such advice.
         world.can_start_now = store.is_durable and options.start != NOW
         if saved is not None:
+            if (former := world.moved_to(addresses.public_url)) is not None:
+                note(world, _moved_text(former, addresses.public_url))
             if options.start == NOW:
                 with errors_of_directory(store):
                     texts = [start_now(world, clock.now())]
@@ -313,6 +315,14 @@ def _other_seed_text(seed: int, given: int) -> str:
     return (
         f"the present run has the seed {seed}, which a reset or a restore gave it, and not {given}, that of --seed: its"
         f' ids are others; POST /sandbox/v1/reset with {{"seed": {given}}} begins a run with that seed'
+    )
+
+
+def _moved_text(former: str, public_url: str) -> str:
+    """That the LNURLs of Static Charges are others than before."""
+    return (
+        f"the LNURLs of this sandbox now lead to {public_url}, and those given before lead to {former}: get the Static"
+        " Charges again, or start with the same --port and --public-url"
     )
 
 

@@ -235,7 +235,7 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
         node=node,
         payments=payments,
         payers=payers,
-        state=WorldState(store, config, clock, streams, network),
+        state=WorldState(store, config, clock, streams, network, environment.public_url),
         receivers=receivers,
         transport=transport,
         faults=faults,

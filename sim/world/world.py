@@ -103,6 +103,14 @@ class World(ThreadMoves):
         """The stored state of the world, as `WorldState.saved` returns it; None when there was no world."""
         return WorldState.saved(store)
 
+    def moved_to(self, public_url: str) -> str | None:
+        """From now on the URLs given to wallets begin with this one. Returns the former one if a Static Charge has an
+        LNURL with it, else None."""
+        self.public_url = public_url
+        with self.lock:
+            former = self.state.keep_public_url()
+            return former if former is not None and len(self.store.table_data("static_charges").rows) else None
+
     def _install(self, components: Components) -> None:
         self._components = components
         self.config = components.config

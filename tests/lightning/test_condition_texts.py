@@ -236,7 +236,10 @@ def test_a_smaller_amount_is_advised_only_for_a_lack_of_liquidity() -> None:
     sandbox = Sandbox(seed=7, network=from_edges([("ana", "hub", 10**6), ("hub", "shop", 10**6)]), conditions="ideal")
     sandbox.network.intercept("fail", node="hub", code=FailureCode.UNKNOWN_NEXT_PEER)
     reason = paid(sandbox, 250_000).row["reason"]
-    assert reason.startswith("the payer knows no other route: pay later, when what failed is over; at last ")
+    assert reason.startswith(
+        "the payer knows no other route: pay later, when what failed is over and the payer's node has forgotten"
+        " it; at last "
+    )
 
 
 def test_an_outage_of_the_conditions_does_not_stop_the_payers_own_payments() -> None:

@@ -328,7 +328,10 @@ def test_less_is_advised_only_where_liquidity_lacked() -> None:
     with Sandbox(network=graph, conditions="ideal,offline_code=temporary_channel_failure") as sandbox:
         sandbox.network["shop"].offline("10m")
         reason = str(paid(sandbox, 2_000_000).reason)
-        assert reason.startswith("the payer knows no other route: pay later, when what failed is over; at last shop")
+        assert reason.startswith(
+            "the payer knows no other route: pay later, when what failed is over and the payer's node has forgotten"
+            " it; at last shop"
+        )
         sandbox.advance("1d")
         sandbox.network["hub"].drain(outbound=0.9999)
         assert str(paid(sandbox, 90_000_000).reason).startswith(

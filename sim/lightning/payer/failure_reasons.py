@@ -224,7 +224,7 @@ class FailureReasons:
         parts = self._parts(session, amount_msat)
         amounts = [session.amount_msat] if parts == 1 else [amount_msat] * parts
         if self._arrives_later(session, amounts, all_online=True):
-            return "pay later, when what failed is over"
+            return "pay later, when what failed is over and the payer's node has forgotten it"
         return self._trials.other_amount(session, amount_msat, parts) or _open(session, amount_msat)
 
     def _some_come_back(self, session: PayingSession) -> bool:

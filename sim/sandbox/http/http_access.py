@@ -162,7 +162,8 @@ class HttpAccess:
         session = self._session
         sandboxes = sandboxes_beside(session.world, url, lambda: session.egress(url))
         app = self.server_app = MultiTenantApp({session.api_key: session.world}, sandboxes=sandboxes)
-        self._url = session.world.public_url = url
+        self._url = url
+        session.world.moved_to(url)
         session.serve_network(url)
         return RecordingApp(app, session, is_for_others=app.is_for_others)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
@@ -34,8 +34,8 @@ TimerOrder = tuple[int, int]  # how many Charges existed when the timer was set,
 
 
 class ConfigRow(TypedDict):
-    """Row `config`: written once. `run` is absent in older directories, `network` and `map_fingerprint` where payments
-    are direct.
+    """Row `config`: written once, except `public_url`, the base of the URLs given to wallets. It and `run` are absent
+    in older directories, `network` and `map_fingerprint` where payments are direct.
     """
 
     id: str
@@ -45,6 +45,7 @@ class ConfigRow(TypedDict):
     start_ms: int
     given_start_ms: int
     run: NotRequired[int]
+    public_url: NotRequired[str]
     network: NotRequired[Any]
     map_fingerprint: NotRequired[str]
 
@@ -93,12 +94,14 @@ class WorldState:
         clock: VirtualClock,
         streams: RandomStreams,
         network: NetworkState | None,
+        public_url: Callable[[], str],
     ) -> None:
         self._store = store
         self._config = config
         self._clock = clock
         self._streams = streams
         self._network = network
+        self._public_url = public_url
         self._rows = cast(TypedTable[Any], store.table(TABLE))
         self._charges = store.table_data("charges")
 
@@ -141,6 +144,18 @@ class WorldState:
             "streams": self._streams.snapshot(),
         }
         self._rows.put(state)
+
+    def keep_public_url(self) -> str | None:
+        """Write the present base of the URLs given to wallets. Returns the one that was written before if it was
+        another, else None."""
+        row = self._rows.row(_CONFIG)
+        url = self._public_url()
+        if row is None or row.get("public_url") == url:
+            return None
+        with self._store.commit():
+            self._rows.put({**row, "public_url": url})
+        former: str | None = row.get("public_url")
+        return former
 
     def write_restored(self) -> None:
         """After the clock and the network were returned to a snapshot: write the rows of all timers, and the network.
@@ -236,6 +251,7 @@ class WorldState:
             "start_ms": config.start_ms,
             "given_start_ms": config.start_ms if config.given_start_ms is None else config.given_start_ms,
             "run": config.run,
+            "public_url": self._public_url(),
         }
         if self._network is not None:
             row["network"] = config.network_json()
