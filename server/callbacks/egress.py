@@ -244,7 +244,8 @@ def before_attempt(note: str) -> str:
 
 def closed_note(url: str) -> str:
     """The note of an attempt to send to `url` from a sandbox in process that sends nothing to the network."""
-    return Egress("none", in_python=True).explain(EGRESS_NONE, host_of(url), 0)
+    policy = Egress("none", in_python=True)
+    return policy.blocked_note(url) or policy.explain(EGRESS_NONE, host_of(url), 0)
 
 
 def _spelled(host: str) -> IPv4Address | IPv6Address | None:

@@ -165,5 +165,7 @@ def _expiry_s(static: StaticChargeRow, now: int) -> int:
     # The timestamp of an invoice is in whole seconds, so the last second of a Static Charge can be too short for one.
     left_s = (expires_at - now // 1_000 * 1_000) // 1_000
     if left_s < 1:
-        raise Conflict("this payment request is about to expire: ask for a new one")
+        raise Conflict(
+            "this payment request expires within a second, and an invoice lasts one at least: it takes no more payments"
+        )
     return min(INVOICE_EXPIRY_S, left_s)

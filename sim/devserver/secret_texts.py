@@ -41,6 +41,7 @@ _PADDING = re.compile(rb"={0,6}")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _SPACES = bytes.maketrans(b"+", b" ")  # in a query `+` may be a space or itself, so both are one character
 _CUT = "..."
+_UNREADABLE = "\N{REPLACEMENT CHARACTER}".encode()  # bytes that are no UTF-8 are shown so, whatever they were
 
 
 class _Base(NamedTuple):
@@ -206,7 +207,7 @@ class _Haystack:
             tail = self._of[form.kind][start:length]
             at = tail.find(form.data[:least]) if len(form.data) > least else -1
             while at >= 0:
-                if form.data.startswith(tail[at:]):
+                if form.data.startswith(tail[at:]) and len(tail[at:].replace(_UNREADABLE, b"")) >= least:
                     yield self._hit(form, start + at, length)
                     break
                 at = tail.find(form.data[:least], at + 1)
@@ -332,7 +333,7 @@ def _plain_forms(raw: bytes) -> set[bytes]:
     return {
         one.translate(_SPACES)
         for one in found
-        if len(one.replace("\N{REPLACEMENT CHARACTER}".encode(), b"")) >= _MIN_LENGTH // 2
+        if len(one.replace(_UNREADABLE, b"")) >= _MIN_LENGTH // 2
     }
 
 

@@ -124,6 +124,8 @@ def check_charges(lists: Lists, wanted: dict[str, Any], note: str) -> None:
         assert not lists.pending_charges, note
     if found := re.search(r"and (\d+) Charges? (?:is|are) pending", note):
         assert int(found[1]) == len(lists.pending_charges), note
+    if ", none with a callbackUrl" in note:
+        assert [lists.url_of[one.id] for one in lists.pending_charges] == [None] * len(lists.pending_charges), note
     if found := re.search(r"and (no|\d+) payments? of it (?:is|are) open", note):
         children = [one for one in lists.pending_charges if lists.static_of.get(one.id) == wanted["chargeId"]]
         assert found[1] == str(len(children) or "no"), note
@@ -151,3 +153,28 @@ def test_what_the_notes_of_a_wait_claim_is_what_the_lists_say(seed: int) -> None
                 check_deliveries(lists, wanted, waited["note"])
                 check_attempts(lists, waited["note"])
                 check_charges(lists, wanted, waited["note"])
+
+
+FORBIDDEN = ["http://10.0.0.9/x", "http://127.0.0.1:2/x"]
+
+
+@pytest.mark.parametrize("url", [*FORBIDDEN, *HOOKS[:1]])
+@pytest.mark.parametrize("kind", [None, "delay", "drop", "reorder", "burst"])
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_way_that_a_wait_for_any_charge_names_brings_a_match_or_says_what_hinders(
+    url: str, kind: str | None, status: str
+) -> None:
+    """Also where the callback is blocked: the wait for any state counts it, and a fault may hold it as pending."""
+    with Sandbox(seed=1, start="2030-01-01T09:00Z") as sandbox:
+        charge = sandbox.charges.create(amount="21000", description="tea", callbackUrl=url)
+        if kind is not None:
+            sandbox.ask("POST", "/sandbox/v1/faults", {"kind": kind, "count": 2})
+        note = sandbox.ask("POST", WAIT, {"status": status, "timeout": 0})["note"]
+        assert f"1 Charge is pending: pay Charge {charge.id}" in note
+        is_hindered = url in FORBIDDEN and status not in ("any", "blocked")
+        assert ("its address is not allowed, which ends each callback as blocked" in note) == is_hindered
+        sandbox.wallet("ana").pay(charge)
+        sandbox.advance(0)
+        waited = sandbox.ask("POST", WAIT, {"status": status, "timeout": 0})
+        if status == "any":
+            assert (waited["reached"], waited["count"]) == (True, 1)

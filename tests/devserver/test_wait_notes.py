@@ -281,7 +281,7 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     "a payment's expiry": (requested, {"event": "charge.expired"}, "Charge of a Static Charge sends no callback with"),
     "any retry": (lambda it: paid(it, 500) and None, {}, "is due at .* paused: advance the clock"),
     "only Charges without a callbackUrl": (
-        lambda it: charge(it, callbackUrl=None) and None, {}, "1 Charge is pending, of which none may .*: create one"
+        lambda it: charge(it, callbackUrl=None) and None, {}, "1 Charge is pending, none with a callbackUrl: create one"
     ),
     "a Static Charge without a callbackUrl": (
         lambda it: tips(it, callbackUrl=None), {}, r"no callback is sent: give it one .* \(PATCH /v0/s\S+\)$"

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leyden import Sandbox
 from leyden.__main__ import main
 from leyden.devserver.secret_texts import Secrets
 from leyden.harness.constants import ENGINES, REPORT_FORMATS
@@ -188,3 +189,25 @@ def test_what_is_no_secret_stays() -> None:
     for text in ("the second project's API key", "leyden replay", "http://a:b@c/ {'amount': '1000'}", "lnurl1"):
         assert secrets.text(text) == text
     assert secrets.text("{'key': 'second'}") == "{'key': '(6 characters)'}"
+
+
+@pytest.mark.parametrize("seed", [8, 9, 100])
+def test_an_lnurl_without_a_secret_stays(seed: int) -> None:
+    """Its checksum is no UTF-8, like the first bytes of the webhook secrets of these seeds."""
+    with Sandbox(seed=seed) as sandbox:
+        hidden = Secrets(["leyden"], webhook_secrets=[sandbox.ask("GET", "/sandbox/v1/webhook-secret")["current"]])
+        body = {"minAmount": "1000", "maxAmount": "2000", "description": "tea"}
+        links = [sandbox.ask("POST", "/v0/static-charges", body)["data"]["invoice"]["request"] for _ in range(40)]
+    assert [hidden.text(link) for link in links] == links
+
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("unreadable", range(4))
+def test_characters_for_unreadable_bytes_alone_are_no_secret(unreadable: int) -> None:
+    key = b"\xff" * unreadable + b"a key of sixteen bytes or more"
+    hidden = Secrets(webhook_secrets=["whsec_" + base64.b64encode(key).decode()], show=lambda _: "-")
+    text = f"text {REPLACEMENT * unreadable}"
+    assert hidden.text(text) == text
+    assert hidden.text(f"{text}a ke") == "text -"

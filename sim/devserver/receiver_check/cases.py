@@ -243,7 +243,7 @@ CASES: tuple[Case, ...] = (
     Case("duplicate", REPEATED, "The same message twice", SERIOUS, ACCEPTED, _duplicate,
          f"Deliveries are made at least once. {ONCE} The key is webhook-id.", good=_ACTS_ONCE),
     Case("a-day-later", REPEATED, "The same message again a day later", SERIOUS, ACCEPTED, _day_later,
-         f"Keep the webhook-ids you have acted on for longer than deliveries are tried, which is three days. {ONCE}",
+         f"Keep the webhook-ids you have acted on for longer than deliveries are tried, by default three days. {ONCE}",
          good=_ACTS_ONCE),
     Case("another-id", REPEATED, "The same event under another webhook-id", SERIOUS, ACCEPTED, _other_id,
          f"A Charge is paid once, however often you hear of it. {ONCE} The key is the Charge's id.", good=_ACTS_ONCE),

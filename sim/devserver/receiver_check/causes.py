@@ -40,7 +40,7 @@ from leyden.server.system.http_client.session import NO_ROUTES
 
 _ANSWER_FIRST = (
     "Answer first, work later: store the message, answer 200, and do the work afterwards. A callback that is not "
-    "answered in time is sent again."
+    "answered in time is sent again while attempts remain."
 )
 _OTHER_SECRET = (
     "Most likely it verifies with another secret than the one shown above: give the endpoint's own with --secret "
@@ -60,13 +60,13 @@ _KNOWN = (
 _DECLINED = {
     429: (
         "it limits the number of requests",
-        "Callbacks of many Charges come at the same time, and each one that is refused is sent again. Raise the limit "
-        "for the callbacks' path, or take the path out of it.",
+        "Callbacks of many Charges come at the same time, and each one that is refused is a failed attempt. Raise "
+        "the limit for the callbacks' path, or take the path out of it.",
     ),
     503: (
         "it was not available",
         "Look in the log of the endpoint, and of the proxy in front of it, for what was not available. A callback that "
-        "is answered so is sent again.",
+        "is answered so is a failed attempt.",
     ),
 }
 

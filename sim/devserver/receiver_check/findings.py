@@ -39,6 +39,8 @@ SAME_KEY = "the endpoint's own secret signs the same: its bytes are all zero, wh
 DECLINING = (429, 503)
 
 _SLOW_MS = 3_000
+# A document of the user's own may have another schedule, or one attempt only.
+_SENT_AGAIN = "sent again while attempts remain, by default for three days"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +194,8 @@ def what_follows(statuses: Iterable[int | None]) -> str:
     again = [str(status) for status in refusals if status != GONE]
     ends = f"{GONE} ends all callbacks about the Charge to this URL"
     if GONE not in refusals:
-        return "refused messages are sent again for three days"
-    return f"{ends}; those refused with {' or '.join(again)} are sent again for three days" if again else ends
+        return f"refused messages are {_SENT_AGAIN}"
+    return f"{ends}; those refused with {' or '.join(again)} are {_SENT_AGAIN}" if again else ends
 
 
 def seconds(span_ms: int) -> str:

@@ -37,7 +37,7 @@ _EXPLAINED: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
 
 
 _REFUSES_RIGHTLY = (
-    "It is right not to act on this message. Answer 200 all the same, and log it: what is refused is sent again."
+    "It is right not to act on this message. Answer 200 all the same, and log it: a refusal is a failed attempt."
 )
 
 

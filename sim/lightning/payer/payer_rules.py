@@ -56,7 +56,8 @@ _DEFAULT_FAILURE = "NO_ROUTE"
 class PayerSpec:
     """A payer for every Charge that is created from now on and matches all of
 
-    `amount` (msat), `description` and `internal_id` (`*` is any text) and `static_charge` (an id).
+    `amount` (msat; one that no Charge can have matches none), `description` and `internal_id` (`*` is any text) and
+    `static_charge` (an id).
 
     The payer pays `delay` after the creation (at once without one), or at a time `before_expiry` or `after_expiry`.
     `outcome` is that of `leyden.lightning.payer.payments.Payments.pay`, with `failure` for `fail`; or `twice` (a second

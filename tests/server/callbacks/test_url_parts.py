@@ -72,7 +72,7 @@ def test_every_text_is_a_url_or_gets_an_error_with_the_mend(url: str) -> None:
     assert (": write " in fault or ": leave out " in fault) if fault else fault == ""
     is_built_in(url)
     Egress("loopback").blocked_note(url)
-    closed_note(url)
+    assert closed_note(url).startswith(("egress-none: ", "port: "))
 
 
 @given(URLS.filter(accepted))
@@ -110,3 +110,11 @@ def test_a_number_that_is_no_address_names_its_mend(host: str, mend: str) -> Non
 def test_leading_zeros_make_no_number_large() -> None:
     assert str(parse_host_address(f"0x{'0' * 5_000}7f.1")) == "127.0.0.1"
     assert str(parse_host_address(f"{'0' * 5_000}177.1")) == "127.0.0.1"
+
+
+@pytest.mark.parametrize("port", [1, 22, 1_023])
+def test_a_port_that_no_mode_allows_is_named_where_nothing_may_be_sent(port: int) -> None:
+    """Another mode alone would not help."""
+    note = closed_note(f"http://127.0.0.1:{port}/a")
+    assert note == Egress("loopback").blocked_note(f"http://127.0.0.1:{port}/a")
+    assert note.startswith(f"port: {port} is not an allowed port")

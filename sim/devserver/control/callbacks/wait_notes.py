@@ -219,16 +219,22 @@ def _of_any(world: World, wanted: Mapping[str, Any]) -> str:
     unpaid = charges.counts("status").get((initial,), 0)
     are = f"{unpaid} Charges are" if unpaid > 1 else f"{unpaid or 'no'} Charge is"
     facts = f"{_pending_text(world, event)}, and {are} pending"
+    hindered, with_url = "", 0
     for row in charges.page_up({"status": initial}, limit=_READ_AT_ONCE):
         charge = cast(ChargeRow, row)
-        name = f"Charge {charge['id']}"
-        ways = "" if charge["callback_url"] is None else _ways(world, charge, event, name)
-        if ways and not _of_url(world, charge, wanted):
-            return f"{facts}: {ways}"
-    if unpaid:
-        facts += (
-            f", of which none{f' of the oldest {_READ_AT_ONCE}' if unpaid > _READ_AT_ONCE else ''} may bring a match"
-        )
+        if charge["callback_url"] is None:
+            continue
+        with_url += 1
+        if ways := _ways(world, charge, event, f"Charge {charge['id']}"):
+            # The wait for any state counts the callback, however its URL makes it end.
+            hindrance = "" if wanted["status"] == ANY else _of_url(world, charge, wanted)
+            if not hindrance:
+                return f"{facts}: {ways}"
+            hindered = hindered or f"{ways}{hindrance}"
+    if hindered:
+        return f"{facts}: {hindered}"
+    if unpaid and not with_url:
+        facts += f", none{f' of the oldest {_READ_AT_ONCE}' if unpaid > _READ_AT_ONCE else ''} with a callbackUrl"
     create = "create one with a callbackUrl"
     fail = f"let its invoice fail {_FAIL.format('{id}')}"
     ways = ways_of(world, "createCharge", event, f"pay it {_PAY}", "advance the clock until it expires", fail)
