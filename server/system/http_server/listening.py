@@ -96,7 +96,8 @@ def _protocol() -> Any:
         from leyden.server.system.http_server.flow import UnreadResponses
 
         return functools.partial(ConnectedH11Protocol, unread=UnreadResponses())
-    from leyden.server.system.http_server.protocol import ConnectionTable, LimitedProtocol, max_connections
+    from leyden.server.system.http_server.connection_table import ConnectionTable
+    from leyden.server.system.http_server.protocol import LimitedProtocol, max_connections
 
     return functools.partial(LimitedProtocol, table=ConnectionTable(max_connections(_open_files())))
 

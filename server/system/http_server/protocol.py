@@ -7,10 +7,7 @@ parts of a header in quadratic time. Here the bytes are counted as they arrive.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
-from collections import Counter, OrderedDict
-from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Literal, cast
@@ -30,11 +27,10 @@ from leyden.server.system.http_server.connection import (
     read_rest,
     respond_stopping,
 )
-from leyden.server.system.http_server.flow import HeldFlow, UnreadResponses
+from leyden.server.system.http_server.connection_table import ConnectionTable
+from leyden.server.system.http_server.flow import HeldFlow
 from leyden.server.system.http_server.framing import expects_continue, framing_problem, origin_form, trim_values
 from leyden.server.system.http_server.request_parser import RequestParser
-
-log = logging.getLogger("leyden")
 
 # Bytes of a request line and its headers, bytes of a URL, number of headers. nginx and Apache allow 8 KiB for a line;
 # Apache allows 100 headers.
@@ -63,27 +59,6 @@ MAX_HELD_BYTES = 16 * 1024 * 1024
 def max_connections(open_files: int) -> int:
     """The number of connections for a process that may open this many files: between 16 and `MAX_CONNECTIONS`."""
     return max(16, min(MAX_CONNECTIONS, open_files - _RESERVED_FILES))
-
-
-@dataclass
-class ConnectionTable:
-    """The shared state of a server's connections: their bound, the order of their activity, what waits on them.
-
-    `by_activity` has the open connections, the one that has been silent for longest first. `held_bytes` is the length
-    of what was received and waits to be parsed.
-    """
-
-    limit: int
-    by_activity: OrderedDict[LimitedProtocol, None] = field(default_factory=OrderedDict)
-    held_bytes: int = 0
-    unread: UnreadResponses = field(default_factory=UnreadResponses)
-    refusals: Counter[str] = field(default_factory=Counter)
-
-    def record(self, problem: Problem) -> None:
-        """Count a refused request by its code. The first of each code is logged, so a flood writes one line."""
-        self.refusals[problem.code] += 1
-        if self.refusals[problem.code] == 1:
-            log.warning("a request was refused with %s: %s (more are counted)", problem.status, problem.detail)
 
 
 def _head_too_long() -> Problem:
@@ -123,16 +98,14 @@ class LimitedProtocol(HttpToolsProtocol):
         """Accept the connection. Closes another one, or refuses this one, when there are too many."""
         super().connection_made(transport)
         self.flow = HeldFlow(transport, lambda: bool(self._held), self._table.unread)
-        self._note_activity()
-        if len(self.connections) > self._table.limit and not self._close_most_silent():
-            detail = f"all {self._table.limit} connections have a request in progress: repeat the request later"
-            return self._refuse(ServerBusy(detail))
-        return self._set_deadline(FIRST_BYTE_TIMEOUT_S)
+        self._set_deadline(FIRST_BYTE_TIMEOUT_S)
+        self._table.note_activity(self)
+        self._table.make_room(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the deadline, and end the request in progress. uvicorn ends only the latest pipelined one."""
         self._clear_deadline()
-        self._table.by_activity.pop(self, None)
+        self._table.remove(self)
         self._connection.lost(exc)
         if self._running is not None:
             self._running.disconnected = True
@@ -143,7 +116,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived, up to the first bound that is exceeded."""
-        self._note_activity()
+        self._table.note_activity(self)
         if self._refusal is not None:
             return self._drain(len(data))
         self._unset_keepalive_if_required()
@@ -219,17 +192,30 @@ class LimitedProtocol(HttpToolsProtocol):
             held = self._take_held()
             self.flow.resume_reading()
             self._parse_up_to_waiting(held)
-        elif self._refusal is not None and not self._has_request_in_progress:
+        elif self._refusal is not None and not self.has_request_in_progress:
             self._unset_keepalive_if_required()
             self._send_refusal(self._refusal)
 
     def shutdown(self) -> None:
         """The server stops: an incomplete request is not waited for."""
         self.is_stopping = True
-        if self._has_request_in_progress:
+        if self.has_request_in_progress:
             super().shutdown()
         else:
             self.transport.close()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it is closed, or is being closed."""
+        return bool(self.transport.is_closing())
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._connection.abort()
+
+    def close(self) -> None:
+        """Close the connection after what was sent."""
+        self.transport.close()
 
     def end_request(self) -> None:
         """The server waits no longer for the request in progress, and starts none of those that were pipelined."""
@@ -244,7 +230,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return "head" if self._uncounted_bytes else None
 
     @property
-    def _has_request_in_progress(self) -> bool:
+    def has_request_in_progress(self) -> bool:
         """Whether a request arrived whole and has no complete response yet."""
         cycle = self._running
         return cycle is not None and not cycle.response_complete and not cycle.more_body
@@ -275,10 +261,6 @@ class LimitedProtocol(HttpToolsProtocol):
         line = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n")
         return line + sum([len(name) + len(value) + len(": \r\n") for name, value in self.headers]) + len("\r\n")
 
-    def _note_activity(self) -> None:
-        self._table.by_activity[self] = None
-        self._table.by_activity.move_to_end(self)
-
     def _drop_waiting(self) -> None:
         self.pipeline.clear()
         self._take_held()
@@ -299,13 +281,13 @@ class LimitedProtocol(HttpToolsProtocol):
             self._uncounted_bytes += len(piece)
             problem = self._parse(piece)
             if problem is not None:
-                return self._refuse(problem)
+                return self.refuse(problem)
             if self.transport.is_closing():
                 return None
         if start < len(data):
             if self._table.held_bytes + len(data) - start > MAX_HELD_BYTES:
                 detail = "too many requests wait for the responses to earlier ones: send each after the response"
-                return self._refuse(ServerBusy(detail))
+                return self.refuse(ServerBusy(detail))
             self._held = data[start:]
             self._table.held_bytes += len(self._held)
             self.flow.pause_reading()
@@ -326,7 +308,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return None
         return _head_too_long()
 
-    def _refuse(self, problem: Problem) -> None:
+    def refuse(self, problem: Problem) -> None:
         """Answer with the problem after the complete requests before it, and close the connection."""
         self._refusal = problem
         self._table.record(problem)
@@ -338,7 +320,7 @@ class LimitedProtocol(HttpToolsProtocol):
             cycle.message_event.set()
             if self.pipeline and self.pipeline[0][0] is cycle:
                 self.pipeline.popleft()
-        if not self._has_request_in_progress:
+        if not self.has_request_in_progress:
             self._send_refusal(problem)
 
     def _send_refusal(self, problem: Problem) -> None:
@@ -359,23 +341,12 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._set_deadline(DRAIN_S)
+        self._table.note_refused(self)
 
     def _drain(self, count: int) -> None:
         self._uncounted_bytes += count
         if self._uncounted_bytes > DRAIN_BYTES:
             self.transport.close()
-
-    def _close_most_silent(self) -> bool:
-        others = (other for other in self._table.by_activity if other is not self)
-        silent = (other for other in others if not other._has_request_in_progress and not other.transport.is_closing())
-        oldest = next(silent, None)
-        if oldest is None:
-            return False
-        oldest._connection.abort()
-        # Its `connection_lost` follows in the event loop; the table must not be full until then.
-        self.connections.discard(oldest)
-        del self._table.by_activity[oldest]
-        return True
 
     def _set_deadline(self, seconds: float) -> None:
         self._clear_deadline()
@@ -390,11 +361,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline = None
         if self._refusal is not None:
             self.transport.close()  # all was sent
-        elif self._has_request_in_progress:
+        elif self.has_request_in_progress:
             # A pipelined request: nothing is read before the response to the earlier one is complete.
             self._set_deadline(HEAD_TIMEOUT_S)
         elif not self._in_message:
             self.transport.close()  # there is no request to answer
         else:
             part, seconds = ("head", HEAD_TIMEOUT_S) if self._in_head else ("body", BODY_TIMEOUT_S)
-            self._refuse(RequestTimeout(f"the {part} of the request was not complete after {seconds:g} seconds"))
+            self.refuse(RequestTimeout(f"the {part} of the request was not complete after {seconds:g} seconds"))

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -429,13 +430,32 @@ def test_silent_connections_shut_nobody_out() -> None:
                 connection.close()
 
 
+@pytest.mark.parametrize("held", [170, 300, 600])
+def test_each_request_beyond_the_limit_gets_a_response(held: int) -> None:
+    """Many requests at once, all in progress for a while, then some one after another: none is reset."""
+    wait = b'{"timeout": 3}'
+    waiting = b"POST /sandbox/v1/deliveries/wait HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    waiting += KEY + b"content-length: %d\r\n\r\n" % len(wait) + wait
+    with process("--rate", "0", open_files=256) as (_, url), ExitStack() as stack:
+        answer(lambda: dial_url(url), CREATE + KEY + b"content-length: %d\r\n\r\n" % len(BODY) + BODY)
+        opened = list[socket.socket]()
+        for _ in range(held):
+            opened.append(stack.enter_context(closing(dial_url(url))))
+            opened[-1].sendall(waiting)
+        later = [answer(lambda: dial_url(url), GET + KEY + b"\r\n")[0] for _ in range(20)]
+        answered = Counter(response(one)[0] for one in opened)
+    assert set(later) <= {200, 503}
+    assert set(answered) == {200, 503}
+    assert answered[200] >= 160
+
+
 def test_a_connection_beyond_the_limit_does_not_look_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[LimitedProtocol] = []
-    in_progress = LimitedProtocol._has_request_in_progress.fget
+    in_progress = LimitedProtocol.has_request_in_progress.fget
     assert in_progress is not None
     monkeypatch.setattr(listening, "_open_files", lambda: 160)
     monkeypatch.setattr(
-        LimitedProtocol, "_has_request_in_progress", property(lambda one: looked.append(one) or in_progress(one))
+        LimitedProtocol, "has_request_in_progress", property(lambda one: looked.append(one) or in_progress(one))
     )
     with Sandbox(seed=7) as sandbox, ExitStack() as stack:
         url = sandbox.serve()
