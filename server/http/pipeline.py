@@ -9,7 +9,7 @@ The pipeline waits only for the bytes of the request and, depending on the store
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
@@ -42,12 +42,14 @@ PROBLEM = "application/problem+json"
 JOURNAL_FACTS = "leyden.journal_facts"
 # Other keys: the body as far as it was read, and the headers by name.
 BODY, HEADERS = "leyden.body", "leyden.headers"
-LONG_PAGE_TURN, _LONG_PAGE = "leyden.long_page_turn", 200  # what is awaited before a page of more rows is read
+WORK_TURN = "leyden.work_turn"  # what is awaited before a long page is read, and before a part of a long body is sent
+_LONG_PAGE = 200  # rows
 _ANY_ORIGIN = (b"access-control-allow-origin", b"*")
 # A longer body is kept only of a client that may use the service, and is parsed by `run_apart`.
 LONG_BODY_BYTES = 64 * 1024
 # Not stored under an Idempotency-Key: requests that did not reach the handler, and failures of the service.
 _NOT_STORED = frozenset({400, 401, 500, 507})
+_PART_BYTES, _MOST_PARTS = 256 * 1024, 50  # of a long response
 _LOGGED_FIELDS, _LOGGED_CHARS = 3, 200  # wrong fields of a response that the log names, and characters of each
 
 Handler = Callable[[Request], Any]
@@ -171,7 +173,8 @@ class PathEndpoint:
         if bound.is_stream:
             return await _send_events(send, status, body, scope, headers, omit_body=method == "HEAD")
         media = bound.media if status == bound.status else PROBLEM
-        return await _send(send, status, body, media, headers, omit_body=method == "HEAD")
+        turn = scope.get(WORK_TURN)
+        return await _send(send, status, body, media, headers, omit_body=method == "HEAD", turn=turn)
 
     def _bind(self, method: str) -> BoundOperation | None:
         found = self._operations.get("GET" if method == "HEAD" else method)
@@ -182,8 +185,8 @@ class PathEndpoint:
     async def _handle(
         self, bound: BoundOperation, scope: Scope, response_headers: list[tuple[bytes, bytes]], request_id: str
     ) -> tuple[int, Any]:
-        """The status and the body of the response: bytes, or the events of a stream. Raises `Problem` for an error
-        response."""
+        """The status and the body of the response: bytes, pieces of them, or the events of a stream. Raises `Problem`
+        for an error response."""
         pipeline, operation, handler, parser = self._pipeline, bound.operation, bound.handler, bound.parser
         headers = scope[HEADERS]
         project = ""
@@ -198,8 +201,8 @@ class PathEndpoint:
         else:
             value = await pipeline.run_apart(lambda: parser.parse_body(body, headers))
         request = parser.parse_request(project, scope, headers, value)
-        if LONG_PAGE_TURN in scope and request.query.get("limit", 0) > _LONG_PAGE:
-            await scope[LONG_PAGE_TURN]()
+        if WORK_TURN in scope and request.query.get("limit", 0) > _LONG_PAGE:
+            await scope[WORK_TURN]()
         if bound.is_stream:
             return bound.status, await handler(request)
         if bound.is_async:
@@ -226,7 +229,7 @@ class PathEndpoint:
             response_headers.append((b"idempotent-replayed", b"true"))
             return stored.status, stored.body
         try:
-            status, body = bound.status, _encode_checked(bound, bound.handler(request))
+            status, body = bound.status, _whole(_encode_checked(bound, bound.handler(request)))
         except Problem as problem:
             # A handler raises before it writes, so this commit has nothing but the stored response.
             if problem.status in _NOT_STORED or problem.status not in operation.responses:
@@ -301,12 +304,26 @@ async def send_problem(
 
 
 async def _send(
-    send: Send, status: int, body: bytes, media: str | None, headers: Headers, *, omit_body: bool = False
+    send: Send,
+    status: int,
+    body: bytes | tuple[bytes, ...],
+    media: str | None,
+    headers: Headers,
+    *,
+    omit_body: bool = False,
+    turn: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    all_headers = [] if media is None else [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body))]
+    is_whole = isinstance(body, bytes)
+    length = len(body) if is_whole else sum(map(len, body))
+    all_headers = [] if media is None else [(b"content-type", media.encode()), (b"content-length", b"%d" % length)]
     all_headers += headers
     await send({"type": "http.response.start", "status": status, "headers": all_headers})
-    await send({"type": "http.response.body", "body": b"" if omit_body else body})
+    if not (is_whole or omit_body):
+        for part in _grouped(body, length):
+            if turn is not None:
+                await turn()
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": body if is_whole and not omit_body else b""})
 
 
 async def _send_events(
@@ -338,11 +355,29 @@ def _subject(scope: Scope) -> str:
     return f"{scope['method']} {scope['path']}"[:200]
 
 
-def _encode_checked(bound: BoundOperation, body: Any) -> bytes:
-    """The bytes of the response body. Raises `InternalError`, a defect of Leyden, when it does not match the spec."""
+def _encode_checked(bound: BoundOperation, body: Any) -> bytes | tuple[bytes, ...]:
+    """The bytes of the response body, a long one in pieces: others are answered while it is sent. Raises
+    `InternalError`, a defect of Leyden, when it does not match the spec."""
     rule = bound.response_rule
     checked = body.outline if isinstance(body, EncodedJson) else body
     if rule is not None and not rule.validator.is_valid(checked):
         detail = f"{bound.operation.operation_id} returned a response that does not match the spec"
         raise InternalError(detail, field_errors=find_errors(rule, checked))
-    return b"".join(body.pieces) if isinstance(body, EncodedJson) else orjson.dumps(body)
+    return body.pieces if isinstance(body, EncodedJson) else orjson.dumps(body)
+
+
+def _whole(body: bytes | tuple[bytes, ...]) -> bytes:
+    return body if isinstance(body, bytes) else b"".join(body)
+
+
+def _grouped(pieces: Sequence[bytes], length: int) -> Iterator[bytes]:
+    """The same `length` bytes in parts that are sent at once: at most `_MOST_PARTS` of them, none of them short."""
+    least = max(_PART_BYTES, length // (_MOST_PARTS - 1))
+    group, size = list[bytes](), 0
+    for piece in pieces:
+        group.append(piece)
+        size += len(piece)
+        if size > least:
+            yield b"".join(group)
+            group, size = [], 0
+    yield b"".join(group)

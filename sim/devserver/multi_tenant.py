@@ -27,7 +27,7 @@ from leyden.server.contract.types import Operation
 from leyden.server.errors import ContractError, InternalError, SemanticConflict, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.limits.request_budget import RequestBudget
-from leyden.server.http.pipeline import LONG_PAGE_TURN, send_problem
+from leyden.server.http.pipeline import WORK_TURN, send_problem
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.system.clock import elapsed_ns
 from leyden.server.system.work_slices import Turns, WorkSlices
@@ -262,7 +262,7 @@ class MultiTenantApp:
         registry, control = self._registry, self._server_control
         if scope["path"] in self._health_paths:  # before the hosts: a probe may send any, and the response names none
             return await health_response(scope["path"], scope["method"], self._not_ready)(scope, receive, send)
-        scope[LONG_PAGE_TURN] = self._turns.take
+        scope[WORK_TURN] = self._turns.take
         scope, sandbox_id = below_url(registry, scope)
         refusal = self._hosts.refusal(scope)
         if refusal is not None:

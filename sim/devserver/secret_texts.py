@@ -330,11 +330,7 @@ def _plain_forms(raw: bytes) -> set[bytes]:
     found = {raw, *(one.encode("utf-8", "surrogateescape") for one in texts), *(one.data for one in readings)}
     # As a program for Windows prints it; the last zero of little-endian text may be cut off.
     found |= {raw.decode("latin-1").encode("utf-16-be"), raw.decode("latin-1").encode("utf-16-le").rstrip(b"\0")}
-    return {
-        one.translate(_SPACES)
-        for one in found
-        if len(one.replace(_UNREADABLE, b"")) >= _MIN_LENGTH // 2
-    }
+    return {one.translate(_SPACES) for one in found if len(one.replace(_UNREADABLE, b"")) >= _MIN_LENGTH // 2}
 
 
 def _encoded(kind: str, raw: bytes, shown: str) -> Iterator[_Form]:

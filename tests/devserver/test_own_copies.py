@@ -11,7 +11,9 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import ApiError, StorageUnavailable
+from leyden.server.http import pipeline
 from leyden.server.store.store import Store
+from leyden.server.system.work_slices import Turns
 from leyden.world.config import world_config
 from leyden.world.snapshots.snapshots import dump_world, return_to
 from leyden.world.time.process_clock import FIRST_MS
@@ -342,3 +344,32 @@ def test_a_restore_over_http_with_a_callback_in_flight() -> None:
             sent.append(inbox.get(timeout=10)[0]["webhook-id"])
             client.ok("POST", "/sandbox/v1/restore", {"snapshot": "snapshot-1"})
         assert sent[0] == sent[1]
+
+
+@pytest.mark.parametrize("part_bytes", [1, 3_000])
+def test_a_long_file_is_sent_in_parts_with_a_turn_of_others_before_each(
+    part_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All parts together are the file, and the request log has it as one response."""
+    taken: list[None] = []
+    take = Turns.take
+
+    async def counted(turns: Turns) -> None:
+        taken.append(None)
+        await take(turns)
+
+    monkeypatch.setattr(Turns, "take", counted)
+    monkeypatch.setattr(pipeline, "_PART_BYTES", part_bytes)
+    with Sandbox(seed=7, start="2030-01-01T00:00Z") as sandbox:
+        for _ in range(100):
+            sandbox.ask("POST", "/v0/charges", CHARGE)
+        expected = sandbox.ask("GET", "/sandbox/v1/export")
+        client = Client(sandbox.serve())
+        status, exported = client("GET", "/sandbox/v1/export")
+        assert (status, exported["tables"]) == (200, expected["tables"])
+        turns = len(taken)
+        assert 1 < turns <= 60
+        [row] = [one for one in client.ok("GET", "/sandbox/v1/requests")["data"] if one["path"].endswith("/export")]
+        response = client.ok("GET", f"/sandbox/v1/requests/{row['id']}")["response"]
+    assert (row["status"], response["complete"]) == (200, True)
+    assert response["size"] == len(json.dumps(exported, separators=(",", ":"), ensure_ascii=False).encode())

@@ -149,9 +149,14 @@ def _in_parts(sent: Sequence[Message]) -> tuple[int | None, Any, bytes, int, boo
     part, or of none."""
     if not sent:
         return None, (), b"", 0, False
-    body = b"".join(message.get("body", b"") for message in sent[1:])
+    start = bytearray()
+    size = 0
+    for message in sent[1:]:
+        part = message.get("body", b"")
+        start += part[: KEPT_BYTES - len(start)]
+        size += len(part)
     is_complete = len(sent) > 1 and not sent[-1].get("more_body")
-    return sent[0]["status"], _headers(sent[0]), body[:KEPT_BYTES], len(body), is_complete
+    return sent[0]["status"], _headers(sent[0]), bytes(start), size, is_complete
 
 
 def _headers(start: Message) -> Any:
