@@ -51,8 +51,9 @@ def _interrupted(given: list[str]) -> int:
 
 def _run(given: list[str], *, is_process: bool) -> int:
     # Imported here, because an interrupt during the imports ends the command as quietly as a later one.
-    from leyden.server.system.stop_signals import interrupt_on_stop_signals, stop_signals_held
+    from leyden.server.system.stop_signals import interrupt_on_stop_signals, is_stopping, stop_signals_held
 
+    was_stopping = is_stopping()
     if is_process or given[:1] == ["serve"]:
         interrupt_on_stop_signals()  # before a port is opened: a client that was accepted may stop the server
     if "orjson" not in sys.modules:
@@ -83,6 +84,8 @@ def _run(given: list[str], *, is_process: bool) -> int:
         print(text if text.startswith(f"{prog} ") else f"{prog}: {text}", file=sys.stderr)
         return 1
     except LeydenError as error:
+        if given[:1] != ["serve"] and is_stopping() and not was_stopping:
+            raise KeyboardInterrupt from None  # a library may have made another error of the interrupt
         print(f"{prog}: {printable_lines(str(error))}", file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:  # the reader of our output closed the pipe (`leyden table | head`)

@@ -110,17 +110,10 @@ def start_now(world: World, now_ms: int) -> str:
     """Set the clock of a stored sandbox to the real time `now_ms`, and say what was done.
 
     Forward, time passes and what is due runs, on a paused clock when the server runs. Back, every row keeps its
-    instants, so nothing that was created after `now_ms` may be open. Raises `StoreError` otherwise, and then nothing
-    has changed.
+    instants: `check_start_now` has found nothing open that was created after `now_ms`.
     """
-    clock = world.clock
-    time_base = clock.time_base
-    assert time_base is not None  # a served world has a real clock
-    base_ms, real_base_ms = time_base
-    shown_ms = max(clock.last_seen, base_ms + int((now_ms - real_base_ms) * clock.rate))
-    by_ms = now_ms - shown_ms
+    clock, by_ms = world.clock, _ahead_by_ms(world, now_ms)
     if by_ms < 0:
-        _check_can_go_back(world, now_ms, -by_ms)
         clock.set_back(now_ms)
         text = (
             f"the clock was set back by {span_text(-by_ms)} to the system clock: what was created later keeps its"
@@ -134,6 +127,23 @@ def start_now(world: World, now_ms: int) -> str:
         text = f"the clock was set forward by {span_text(by_ms)} to the system clock: what fell due runs"
     world.keep_time()
     return text
+
+
+def check_start_now(world: World, now_ms: int) -> None:
+    """Raise `StoreError` if `start_now` would set the clock back, and something is open that was created after that.
+    Nothing changes."""
+    by_ms = _ahead_by_ms(world, now_ms)
+    if by_ms < 0:
+        _check_can_go_back(world, now_ms, -by_ms)
+
+
+def _ahead_by_ms(world: World, now_ms: int) -> int:
+    """By how much the real time is ahead of the sandbox's clock."""
+    clock = world.clock
+    time_base = clock.time_base
+    assert time_base is not None  # a served world has a real clock
+    base_ms, real_base_ms = time_base
+    return now_ms - max(clock.last_seen, base_ms + int((now_ms - real_base_ms) * clock.rate))
 
 
 def mend_ahead(world: World, now_ms: int) -> str:

@@ -19,7 +19,7 @@ from leyden.devserver.addresses import (
     check_saved_keys,
     default_key_refusal,
 )
-from leyden.devserver.clock_changes import mend_ahead, note, opened_texts, shown_notes, start_now
+from leyden.devserver.clock_changes import check_start_now, mend_ahead, note, opened_texts, shown_notes, start_now
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
@@ -33,7 +33,7 @@ from leyden.extras import require
 from leyden.files.json_files import InputError
 from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import Egress
-from leyden.server.errors import StorageUnavailable, StoreError
+from leyden.server.errors import LeydenError, StorageUnavailable, StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.http.limits.request_budget import RequestBudget
 from leyden.server.http.projects import check_key, issued_before
@@ -42,7 +42,7 @@ from leyden.server.store.store import Store
 from leyden.server.system.clock import ServerClock, random_id, random_key, random_seed, stopwatch
 from leyden.server.system.http_client.transport import HttpTransport
 from leyden.server.system.http_server.listening import open_listener, run_server
-from leyden.server.system.stop_signals import ignore_stop_signals
+from leyden.server.system.stop_signals import ignore_stop_signals, is_stopping
 from leyden.server.timestamps import to_iso
 from leyden.world.config import chosen_network, read_network, world_config
 from leyden.world.persistence.directory_checks import errors_of_directory
@@ -85,7 +85,13 @@ def serve(options: argparse.Namespace) -> int:
         keys, is_new = api_keys(options.api_key or [], options.data, is_local=addresses.is_local)
         token, is_new_token = admin_token(options.admin_token, options.data, is_local=addresses.is_local)
         with gc_paused(freeze=True):  # what is loaded until the first request stays
-            app, opened = open_server(options, clock, addresses, keys, token, worlds)
+            try:
+                app, opened = open_server(options, clock, addresses, keys, token, worlds)
+            except LeydenError:
+                if not is_stopping():
+                    raise
+                # A library may have made another error of the interrupt: it says nothing about the directory.
+                raise KeyboardInterrupt from None
         for text in access_notes(options.data):
             for world in worlds.values():
                 if text not in world.notes:
@@ -129,8 +135,19 @@ def open_server(
         own=addresses.own,
     )
     folders = ProjectFolders(options.data, keys)
+    stored: list[tuple[World, Mapping[str, Any], int | None]] = []
     for index, (key, folder) in enumerate(folders.by_key.items()):
-        worlds[key] = _world_for_key(options, clock, key, folder, index, addresses, egress)
+        worlds[key], saved = _world_for_key(options, clock, key, folder, index, addresses, egress)
+        if saved is not None:
+            seed = None if options.seed is None else _seed_for(options.seed, key, index)
+            stored.append((worlds[key], saved, seed))
+    now_ms = clock.now()
+    if options.start == NOW:  # all are checked before one is changed
+        for world, _, _ in stored:
+            with errors_of_directory(world.store):
+                check_start_now(world, now_ms)
+    for world, saved, seed in stored:
+        _note_opening(world, saved, options, now_ms, addresses.public_url, seed)
     opened = folders.describe(worlds)
     if any(world.engine is not None for world in worlds.values()):
         # The first payment needs it. Its import takes a quarter of a second, in which nobody would be answered.
@@ -209,7 +226,9 @@ def _world_for_key(
     index: int,
     addresses: ServerAddresses,
     egress: Egress,
-) -> World:
+) -> tuple[World, Mapping[str, Any] | None]:
+    """The world of a project, and its state as it was stored; None for a new one. Nothing is written to a directory
+    that has one."""
     store = _store(options, folder)
     try:
         saved = World.saved(store)
@@ -218,23 +237,27 @@ def _world_for_key(
         world = _open_world(store, saved, options, clock, key, index, addresses.public_url, egress)
         # Without a directory it would begin another sandbox; a server that was started with it gives no such advice.
         world.can_start_now = store.is_durable and options.start != NOW
-        if saved is not None:
-            if (former := world.moved_to(addresses.public_url)) is not None:
-                note(world, _moved_text(former, addresses.public_url))
-            if options.start == NOW:
-                with errors_of_directory(store):
-                    texts = [start_now(world, clock.now())]
-            else:
-                now_ms = clock.now()
-                texts = opened_texts(saved, world.config.rate, now_ms, lambda: mend_ahead(world, now_ms))
-            for text in texts:
-                note(world, text)
-            if options.seed is not None and world.config.seed != _seed_for(options.seed, key, index):
-                world.run_notes.append(_other_seed_text(world.config.seed, _seed_for(options.seed, key, index)))
-        return world
+        return world, saved
     except BaseException:
         store.close()
         raise
+
+
+def _note_opening(
+    world: World, saved: Mapping[str, Any], options: argparse.Namespace, now_ms: int, public_url: str, seed: int | None
+) -> None:
+    """Set the clock of a stored sandbox if that is asked for, and note what is otherwise than before. `seed` is that of
+    the options, if they have one."""
+    if options.start == NOW:
+        texts = [start_now(world, now_ms)]
+    else:
+        texts = opened_texts(saved, world.config.rate, now_ms, lambda: mend_ahead(world, now_ms))
+    if (former := world.moved_to(public_url)) is not None:
+        texts.append(_moved_text(former, public_url))
+    for text in texts:
+        note(world, text)
+    if seed is not None and world.config.seed != seed:
+        world.run_notes.append(_other_seed_text(world.config.seed, seed))
 
 
 def _open_world(

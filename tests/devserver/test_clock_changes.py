@@ -393,3 +393,22 @@ def test_a_long_stop_is_reported() -> None:
 )
 def test_a_span_has_its_two_largest_units(span_ms: int, text: str) -> None:
     assert span_text(span_ms) == text
+
+
+@pytest.mark.parametrize("projects", [1, 2])
+def test_a_start_now_that_is_refused_changes_no_directory(tmp_path: Path, projects: int) -> None:
+    """The clock of the first of two projects could go back, that of the second could not."""
+    keys = [word for number in range(projects) for word in ("--api-key", f"key-{number}")]
+    with served(tmp_path, 0, *keys) as (client, _, _):
+        last = Client(client.url, f"key-{projects - 1}")
+        last.ok("POST", "/v0/charges", {**BODY, "expiresIn": 86_400})
+    files = sorted(path for path in (tmp_path / "data").rglob("*") if path.suffix in (".journal", ".end"))
+    before = [path.read_bytes() for path in files]
+    assert len(files) == 2 * projects
+    (tmp_path / "offset").write_text(str(-30 * DAY_MS))
+    words = ["serve", "--port", "0", "--data", str(tmp_path / "data"), "--start", "now", *keys]
+    process = forked_leyden(*words, first=wrong_clock_of(tmp_path / "offset"))
+    _, printed = process.communicate(timeout=20)
+    assert process.wait() == 2
+    assert "--start now would set the clock back by" in printed
+    assert [path.read_bytes() for path in files] == before

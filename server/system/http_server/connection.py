@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import socket
 import struct
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,19 @@ class ClientConnection:
     def is_ending(self) -> bool:
         """Whether no part of a response that goes on is of use: the client has left, or the server stops."""
         return self.is_closed or self._protocol.is_stopping
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether the operating system has bytes of the client, or its end, that the server has not read yet."""
+        connected = self._protocol.transport.get_extra_info("socket")
+        number = -1 if connected is None else connected.fileno()
+        if number < 0:
+            return False
+        if hasattr(select, "poll"):
+            poll = select.poll()
+            poll.register(number, select.POLLIN)
+            return bool(poll.poll(0))
+        return bool(select.select([number], [], [], 0)[0])
 
     async def wait(self, seconds: float) -> None:
         """Let real time pass, while the client is there."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
 from leyden.server.errors import Problem, ServerBusy
@@ -13,10 +14,10 @@ from leyden.server.system.http_server.flow import UnreadResponses
 
 log = logging.getLogger("leyden")
 
-# A connection that has been silent for a shorter time may have sent a request that the server has not read yet.
-_UNREAD_S = 0.05
-# So many connections more than the limit may be open for this time.
-_MOST_BEYOND = 24
+# So many silent connections are looked at, whether they have sent a request that the server has not read yet.
+_MOST_LOOKED_AT = 8
+# So many connections more than the limit may be open for this time, until such requests have been read.
+_MOST_BEYOND, _UNREAD_S = 24, 0.05
 # So many that were refused may wait until their clients have read the refusal.
 _MOST_REFUSED = 32
 
@@ -32,6 +33,10 @@ class TabledConnection(Protocol):
     def is_closing(self) -> bool:
         """Whether it is closed, or is being closed."""
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether the client has sent bytes that the server has not read yet."""
+
     def refuse(self, problem: Problem) -> None:
         """Send the problem, and close the connection when the client has had time to read it."""
 
@@ -46,13 +51,13 @@ class TabledConnection(Protocol):
 class ConnectionTable:
     """The shared state of a server's connections: their limit, the order of their activity, what waits on them.
 
-    `by_activity` has the open connections that were not refused with the time of the event loop at which each was
-    active last, the one that has been silent for longest first; `refused` those that were, the oldest first.
+    `by_activity` has the open connections that were not refused, the one that has been silent for longest first;
+    `refused` those that were, the oldest first.
     `held_bytes` is the length of what was received and waits to be parsed.
     """
 
     limit: int
-    by_activity: OrderedDict[TabledConnection, float] = field(default_factory=OrderedDict)
+    by_activity: OrderedDict[TabledConnection, None] = field(default_factory=OrderedDict)
     refused: OrderedDict[TabledConnection, None] = field(default_factory=OrderedDict)
     held_bytes: int = 0
     unread: UnreadResponses = field(default_factory=UnreadResponses)
@@ -67,7 +72,7 @@ class ConnectionTable:
     def note_activity(self, connection: TabledConnection) -> None:
         """The connection is open, and was active now."""
         if connection not in self.refused:
-            self.by_activity[connection] = asyncio.get_running_loop().time()
+            self.by_activity[connection] = None
             self.by_activity.move_to_end(connection)
 
     def note_refused(self, connection: TabledConnection) -> None:
@@ -90,12 +95,15 @@ class ConnectionTable:
         if beyond <= 0 or newest not in self.by_activity or newest.has_request_in_progress:
             return
         others = (other for other in self.by_activity if other is not newest)
-        silent = next((other for other in others if not other.has_request_in_progress and not other.is_closing), None)
-        loop = asyncio.get_running_loop()
-        if silent is not None and loop.time() - self.by_activity[silent] >= _UNREAD_S:
-            del self.by_activity[silent]
-            silent.abort()
-        elif silent is not None and beyond <= _MOST_BEYOND:
-            loop.call_later(_UNREAD_S, self.make_room, newest)
+        silent = (other for other in others if not other.has_request_in_progress and not other.is_closing)
+        has_sent = False  # whether one that was looked at has a request that is not read yet
+        for other in islice(silent, _MOST_LOOKED_AT):
+            if not other.has_unread:
+                del self.by_activity[other]
+                other.abort()
+                return
+            has_sent = True
+        if has_sent and beyond <= _MOST_BEYOND:
+            asyncio.get_running_loop().call_later(_UNREAD_S, self.make_room, newest)
         else:
             newest.refuse(ServerBusy("all connections have a request in progress: repeat the request later"))

@@ -209,6 +209,11 @@ class LimitedProtocol(HttpToolsProtocol):
         """Whether it is closed, or is being closed."""
         return bool(self.transport.is_closing())
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether the client has sent bytes that the server has not read yet."""
+        return self._connection.has_unread
+
     def abort(self) -> None:
         """Close the connection at once."""
         self._connection.abort()

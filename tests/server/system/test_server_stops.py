@@ -21,6 +21,7 @@ from leyden.server.system.http_server.connection import ConnectedH11Protocol
 from leyden.server.system.stop_signals import STOP_SIGNALS
 from tests.server.system.test_http_limits import BODY, CREATE, GET, KEY, dial_url, process, response
 from tests.support.deep import deep_except, sampled
+from tests.support.forked import forked_leyden
 from tests.support.served import ROOT, Client, run_command
 
 # Longer than all bounds of a stop together, on a busy machine.
@@ -207,6 +208,35 @@ print(status, len(calls), "leyden.devserver.serve" in sys.modules)
         check=False,
     )
     assert done.stdout.split() == ["2", "1", "True"], done.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(2, 0), (15, 0), (None, 2)])
+def test_an_error_that_a_library_made_of_a_signal_says_nothing_of_the_directory(
+    number: int | None, status: int, tmp_path: Path
+) -> None:
+    """As jsonschema_rs does: what the handler raises within its code becomes a `ValueError`, and that an error of the
+    directory."""
+    first = f"""
+import os, time
+from leyden.server.errors import StoreError
+from leyden.world.world import World
+
+def saved(store):
+    try:
+        number = {number}
+        if number is not None:
+            os.kill(os.getpid(), number)
+            time.sleep(1)
+    except KeyboardInterrupt:
+        pass
+    raise StoreError("its rows do not fit together")
+
+World.saved = staticmethod(saved)
+"""
+    process = forked_leyden("serve", "--port", "0", "--data", str(tmp_path / "data"), first=first)
+    _, printed = process.communicate(timeout=20)
+    assert (process.wait(), "its rows" in printed) == (status, status == 2), printed
+    assert status == 2 or printed == ""
 
 
 def test_an_empty_path_for_the_data_is_refused() -> None:
