@@ -313,17 +313,19 @@ async def _send(
     omit_body: bool = False,
     turn: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    is_whole = isinstance(body, bytes)
-    length = len(body) if is_whole else sum(map(len, body))
+    length = len(body) if isinstance(body, bytes) else sum(map(len, body))
     all_headers = [] if media is None else [(b"content-type", media.encode()), (b"content-length", b"%d" % length)]
     all_headers += headers
     await send({"type": "http.response.start", "status": status, "headers": all_headers})
-    if not (is_whole or omit_body):
+    if omit_body:
+        body = b""
+    elif not isinstance(body, bytes):
         for part in _grouped(body, length):
             if turn is not None:
                 await turn()
             await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": body if is_whole and not omit_body else b""})
+        body = b""
+    await send({"type": "http.response.body", "body": body})
 
 
 async def _send_events(

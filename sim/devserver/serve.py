@@ -19,10 +19,11 @@ from leyden.devserver.addresses import (
     check_saved_keys,
     default_key_refusal,
 )
-from leyden.devserver.clock_changes import check_start_now, mend_ahead, note, opened_texts, shown_notes, start_now
+from leyden.devserver.clock_changes import check_start_now, shown_notes
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
+from leyden.devserver.opening_notes import note_opening
 from leyden.devserver.project_folders import ProjectFolders
 from leyden.devserver.sandboxes.admin_access import AdminAccess
 from leyden.devserver.sandboxes.factory import READABLE_ENTRIES, SandboxDefaults, SandboxFactory
@@ -109,6 +110,7 @@ def serve(options: argparse.Namespace) -> int:
         with state_files(options.pid_file, options.ready_file) as ready_file:
             run_server(app, listener, ready)
         keep_time(worlds.values())
+        leave_to_the_system(app)
     except KeyboardInterrupt:  # a signal to stop before the server ran
         ignore_stop_signals()
         raise
@@ -147,7 +149,7 @@ def open_server(
             with errors_of_directory(world.store):
                 check_start_now(world, now_ms)
     for world, saved, seed in stored:
-        _note_opening(world, saved, options, now_ms, addresses.public_url, seed)
+        note_opening(world, saved, options, now_ms, addresses.public_url, seed)
     opened = folders.describe(worlds)
     if any(world.engine is not None for world in worlds.values()):
         # The first payment needs it. Its import takes a quarter of a second, in which nobody would be answered.
@@ -165,6 +167,14 @@ def open_server(
         sandboxes=None if options.no_control else _sandboxes(options, clock, addresses, egress, token),
     )
     return app, opened
+
+
+def leave_to_the_system(app: MultiTenantApp) -> None:
+    """Never free the application and its sandboxes: a process that ends gives its memory back at once, and Python would
+    take a millisecond for each sandbox."""
+    cycle: list[object] = [app]
+    cycle.append(cycle)
+    gc.freeze()
 
 
 def keep_time(worlds: Iterable[World]) -> None:
@@ -243,23 +253,6 @@ def _world_for_key(
         raise
 
 
-def _note_opening(
-    world: World, saved: Mapping[str, Any], options: argparse.Namespace, now_ms: int, public_url: str, seed: int | None
-) -> None:
-    """Set the clock of a stored sandbox if that is asked for, and note what is otherwise than before. `seed` is that of
-    the options, if they have one."""
-    if options.start == NOW:
-        texts = [start_now(world, now_ms)]
-    else:
-        texts = opened_texts(saved, world.config.rate, now_ms, lambda: mend_ahead(world, now_ms))
-    if (former := world.moved_to(public_url)) is not None:
-        texts.append(_moved_text(former, public_url))
-    for text in texts:
-        note(world, text)
-    if seed is not None and world.config.seed != seed:
-        world.run_notes.append(_other_seed_text(world.config.seed, seed))
-
-
 def _open_world(
     store: Store,
     saved: Mapping[str, Any] | None,
@@ -330,22 +323,6 @@ def _open_world(
         external_transport=DurableTransport(transport, wait_durable),
         wait_durable=wait_durable,
         public_url=public_url,
-    )
-
-
-def _other_seed_text(seed: int, given: int) -> str:
-    """That a reset or a restore gave the run another seed than that of the option."""
-    return (
-        f"the present run has the seed {seed}, which a reset or a restore gave it, and not {given}, that of --seed: its"
-        f' ids are others; POST /sandbox/v1/reset with {{"seed": {given}}} begins a run with that seed'
-    )
-
-
-def _moved_text(former: str, public_url: str) -> str:
-    """That the LNURLs of Static Charges are others than before."""
-    return (
-        f"the LNURLs of this sandbox now lead to {public_url}, and those given before lead to {former}: get the Static"
-        " Charges again, or start with the same --port and --public-url"
     )
 
 

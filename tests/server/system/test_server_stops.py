@@ -239,6 +239,23 @@ World.saved = staticmethod(saved)
     assert status == 2 or printed == ""
 
 
+def test_a_process_that_ends_frees_no_sandbox() -> None:
+    """Python takes a millisecond for each, and a server may have thousands."""
+    first = """
+import sys
+from leyden.world.world import World
+World.__del__ = lambda world: print("freed", file=sys.stderr)
+"""
+    process = forked_leyden("serve", "--port", "0", first=first)
+    assert process.stdout is not None
+    client = Client(process.stdout.readline().split()[-1])
+    for _ in range(3):
+        client.ok("POST", "/sandbox/v1/sandboxes", {})
+    process.terminate()
+    _, printed = process.communicate(timeout=20)
+    assert (process.wait(), "freed" in printed) == (0, False)
+
+
 def test_an_empty_path_for_the_data_is_refused() -> None:
     done = run_command("serve", "--port", "0", "--data", "")
     assert (done.returncode, done.stderr) == (
