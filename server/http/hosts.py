@@ -51,7 +51,7 @@ class HostPolicy:
     Hosts: `localhost` and the names below it, every IP address, and `names` (without ports, any case). On paths for
     which `is_protected(path)` is true, requests from web pages (`Origin`, `Sec-Fetch-Site`) are answered only if the
     page has the same host and port as the request, or is one of `pages`: a URL, or a name with a default port or that
-    of the request. Another program on a machine may serve pages, too. Links from any page may open a path.
+    of the request. Another program on a machine may serve pages, too. Links and frames of a page are its requests.
     """
 
     def __init__(
@@ -101,8 +101,6 @@ class HostPolicy:
 
     def _foreign(self, scope: Scope) -> Problem | None:
         headers = dict(scope["headers"])
-        if scope["method"] in {"GET", "HEAD"} and headers.get(b"sec-fetch-mode", b"").lower() == b"navigate":
-            return None
         origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin" and value]
         own = _authority(headers.get(b"host", b"").decode("latin-1"))
         foreign = next((text for text in origins if not self._allows_origin(text, own)), None)

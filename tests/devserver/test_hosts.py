@@ -169,6 +169,9 @@ def test_names_can_be_allowed() -> None:
         {"origin": "localhost"},
         {"sec_fetch_site": "cross-site"},
         {"origin": "https://evil.example", "sec_fetch_site": "cross-site", "sec_fetch_mode": "cors"},
+        {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"},
+        {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "iframe"},
+        {"sec_fetch_site": "same-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "iframe"},
     ],
 )
 def test_a_page_of_another_site_may_read_documents_and_no_sandbox(
@@ -176,10 +179,12 @@ def test_a_page_of_another_site_may_read_documents_and_no_sandbox(
 ) -> None:
     sandbox, url = served
     static = sandbox.static_charges.create(minAmount="1000", maxAmount="5000", description="tips")
-    for path in ("/v0/charges", "/sandbox/v1/webhook-secret", "/sandbox/v1/clock"):
+    before = sandbox.journal_hash
+    for path in ("/v0/charges", "/sandbox/v1/webhook-secret", "/sandbox/v1/clock", "/sandbox/v1/sandboxes"):
         status, problem = call(url, "GET", path, apikey="leyden", **headers)
         assert (status, problem["code"]) == (403, "foreign_origin"), path
-    for path in ("/openapi.json", "/docs", "/sandbox/v1/merged.json", f"/lnurlp/{static.id}"):
+    assert sandbox.journal_hash == before
+    for path in ("/openapi.json", "/docs", "/console", "/sandbox/v1/merged.json", f"/lnurlp/{static.id}"):
         assert call(url, "GET", path, **headers)[0] == 200, path
 
 
@@ -192,8 +197,7 @@ def test_a_page_of_another_site_may_read_documents_and_no_sandbox(
         {"host": "[::1]:8402", "origin": "http://[::1]:8402"},
         {"host": "[::1]", "origin": "http://[::1]"},
         {"sec_fetch_site": "none", "sec_fetch_mode": "navigate"},
-        {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"},
-        {"sec_fetch_site": "same-site", "sec_fetch_mode": "navigate"},
+        {"sec_fetch_site": "same-origin", "sec_fetch_mode": "navigate", "sec_fetch_dest": "iframe"},
     ],
 )
 def test_own_pages_and_links_are_answered(served: tuple[Sandbox, str], headers: dict[str, str]) -> None:

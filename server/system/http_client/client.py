@@ -48,6 +48,7 @@ _LONG_LINE = re.compile("Got more than ([0-9]+) bytes when reading")
 # Its message for an answer of another protocol. The parser also reads RTSP and ICE as HTTP, without a message.
 _NOT_HTTP = "the answer is not an HTTP response"
 _SHOWN = 16
+MOST_HEADERS = 128  # that aiohttp reads
 _NO_HTTP = re.compile(r"Bad status line:\s*Expected HTTP/[^\n]*\s*(b['\"].*['\"])?")
 
 
@@ -58,6 +59,8 @@ def parse_error(message: str) -> str:
         other = _NO_HTTP.search(message)
         if other is not None:
             return _NOT_HTTP + (f": it begins with {cut(other[1], 60)}" if other[1] else "")
+        if message.startswith("Too many headers"):
+            return f"it has more than {MOST_HEADERS} headers: send fewer"
         return " ".join(message.split()).removesuffix(" ^")  # the sign is beneath the wrong byte, in a line of its own
     return f"a header, or the reason of the status line, is longer than about {int(found[1]) // 1_000} kB"
 

@@ -21,7 +21,7 @@ from leyden.server.callbacks.deliveries import status_note
 from leyden.server.callbacks.egress import NO_CONNECTION, NO_LOOKUP, NOTHING_WRITTEN, UNRESOLVED
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 from leyden.server.ports import CallbackRequest, CallbackResponse
-from leyden.server.printable import encodable
+from leyden.server.printable import encodable, quoted
 from leyden.server.system.http_client.client import ReceiverClient, parse_error
 from leyden.server.system.http_client.name_lookup import (
     PROGRESS,
@@ -39,6 +39,9 @@ Lookup = Callable[[str], Awaitable[list[str]]]
 
 # OpenSSL, x509_vfy.h: nobody who is trusted has signed the certificate, or nobody is known who has.
 _UNKNOWN_ISSUER = {18, 19, 20, 21}
+# The reasons of OpenSSL for an answer that is no TLS, as one of a receiver that speaks HTTP.
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"})
+_PLAIN_MEND = "it does not answer in TLS: give a callbackUrl that begins with http://, or let the receiver speak TLS"
 
 
 # What the error of the operating system means when no receiver refused the connection.
@@ -185,7 +188,9 @@ def _classify(request: CallbackRequest, error: Exception, progress: AttemptProgr
         case aiohttp.ClientConnectorError() if isinstance(error, aiohttp.ClientSSLError) or (
             is_tls and isinstance(error.os_error, ConnectionResetError | ConnectionAbortedError | BrokenPipeError)
         ):  # a connection that was refused has another error: this one was made, and closed in the handshake
-            return "tls", f"no TLS connection to {_place(error)}: {_plain(error.os_error)}"
+            note = f"no TLS connection to {_place(error)}: {_plain(error.os_error)}"
+            is_plain = isinstance(error.os_error, ssl.SSLError) and error.os_error.reason in _NOT_TLS
+            return "tls", _joined(note, _PLAIN_MEND if is_plain else "")
         case aiohttp.ClientConnectorError():
             note = f"no connection to {_place(error)}: {_plain(error.os_error)}"
             return "refused", _joined(note, NO_ROUTES.get(error.os_error.errno or 0, ""))
@@ -207,8 +212,20 @@ def _certificate_note(error: aiohttp.ClientConnectorCertificateError) -> str:
     cause = error.certificate_error
     note = f"the certificate of {error.host}:{error.port} is refused: {_plain(cause)}"
     if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in _UNKNOWN_ISSUER:
-        return f"{note}; to trust it, start Leyden with the variable SSL_CERT_FILE: a PEM file that has its issuer"
+        return f"{note}; {_issuer_mend()}"
     return note
+
+
+def _issuer_mend() -> str:
+    """How to trust a certificate, where the file that the environment names does not have its issuer."""
+    path = os.environ.get("SSL_CERT_FILE")
+    if not path:
+        return "to trust it, start Leyden with the variable SSL_CERT_FILE: a PEM file that has its issuer"
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as error:  # `ssl.SSLError` is one
+        return f"the file of SSL_CERT_FILE, {quoted(path, 200)}, is not used ({_plain(error)}): give a PEM file"
+    return f"the file of SSL_CERT_FILE, {quoted(path, 200)}, does not have its issuer: give a PEM file that has it"
 
 
 def _lookup_note(request: CallbackRequest, progress: AttemptProgress) -> str:
@@ -251,6 +268,8 @@ def _plain(error: Exception) -> str:
             return error.strerror.lower()
         case OSError() if error.errno is not None and error.errno > 0:
             return os.strerror(error.errno).lower()
+        case ConnectionResetError():
+            return os.strerror(errno.ECONNRESET).lower()
     return str(error) or type(error).__name__
 
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 import trustme
@@ -87,11 +88,32 @@ def test_a_certificate_of_an_own_issuer_is_refused_with_the_mend_and_accepted_wi
     authority: trustme.CA, trusted: dict[str, str]
 ) -> None:
     with https_receiver(authority.issue_cert("127.0.0.1")) as host:
-        status, error, note = attempt(host, {})
+        status, error, note = attempt(host, {"SSL_CERT_FILE": ""})
         assert (status, error) == (None, "tls")
         assert note.startswith(f"the certificate of {host} is refused: ")
         assert note.endswith(MEND)
         assert attempt(host, trusted) == (204, None, "")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "is not used (no such file or directory): give a PEM file"),
+        ("no certificate", "is not used (no certificate or crl found): give a PEM file"),
+        ("another", "does not have its issuer: give a PEM file that has it"),
+    ],
+)
+def test_a_file_of_issuers_that_does_not_help_is_named(
+    authority: trustme.CA, tmp_path: Path, content: str | None, why: str
+) -> None:
+    file = tmp_path / "issuers.pem"
+    if content == "another":
+        trustme.CA().cert_pem.write_to_path(str(file))
+    elif content is not None:
+        file.write_text(content)
+    with https_receiver(authority.issue_cert("127.0.0.1")) as host:
+        note = attempt(host, {"SSL_CERT_FILE": str(file)})[2]
+    assert note.endswith(f"; the file of SSL_CERT_FILE, {str(file)!r}, {why}")
 
 
 def test_a_certificate_of_another_name_is_refused_without_a_mend_that_does_not_help(

@@ -460,6 +460,7 @@ def test_plain_http_on_a_tls_port_is_a_tls_error() -> None:
             assert answer.error == "tls"
             assert answer.note.startswith(f"no TLS connection to 127.0.0.1:{port}: ")
             assert "ssl" not in answer.note
+            assert "give a callbackUrl that begins with http://" in answer.note
 
     asyncio.run(scenario())
 
