@@ -76,8 +76,9 @@ class Cursor:
         if self.run == run:
             return True
         if self.run is not None:
-            print(f"The sandbox was reset or restored{self._loss()}: forwarding what it receives now", flush=True)
-            self.unread, self.is_behind = 0, False
+            print(f"The sandbox was reset or restored, and {self._loss()}: forwarding what it receives now", flush=True)
+            self.unread = 0
+            self.is_behind = False
             self.read.clear()
         self.run = run
         return False
@@ -103,10 +104,11 @@ class Cursor:
         self.is_behind = True
 
     def _loss(self) -> str:
+        """What the reset has taken: it may come between the arrival of a message and its reading."""
         if self.unread:
             count = "a message" if self.unread == 1 else f"{self.unread} messages"
-            return f", and at least {count} that were not forwarded yet are lost"
-        return ", and what it received while your program was answering may be lost" if self.is_behind else ""
+            return f"at least {count} that were not forwarded yet are lost"
+        return "a message of before that has no line here is lost"
 
 
 class ControlClient:

@@ -44,7 +44,31 @@ def pay_many(sandbox: Sandbox, draw: random.Random) -> None:
     sandbox.advance(draw.choice(["0s", "1s"]))
 
 
-MORE = [*ACTIONS, fail_for_now, fail_for_now, add_fault, create_on_network, pay_many]
+def fill_the_last_slot(sandbox: Sandbox, draw: random.Random) -> None:
+    """A payment is held or was only asked for when another one takes the last slot."""
+    static = sandbox.static_charges.create(
+        minAmount="1000", maxAmount="1000", description="tip", callbackUrl=HOOKS[0], allowedSlots=1
+    )
+    if draw.random() < 0.5:
+        sandbox.wallet("ana").scan(static, outcome="hold")
+    else:
+        sandbox.ask("GET", f"/lnurlp/{static.id}/invoice?amount=1000")
+    sandbox.wallet("bob").scan(static)
+    sandbox.advance("1s")
+    if draw.random() < 0.5:
+        static.update(allowedSlots=2)
+
+
+MORE = [
+    *ACTIONS,
+    fill_the_last_slot,
+    fill_the_last_slot,
+    fail_for_now,
+    fail_for_now,
+    add_fault,
+    create_on_network,
+    pay_many,
+]
 
 
 class Lists:
@@ -56,6 +80,7 @@ class Lists:
         self.static_of = {child.id: static.id for static in sandbox.static_charges for child in static.charges}
         service = sandbox.world.service
         rows = (*service.charges.charges, *service.static_charges.static_charges)
+        self.closed = {row["id"] for row in rows if "closed" in row}
         self.url_of = {row["id"]: row["callback_url"] for row in rows}
 
     def of(self, about: str | None, **fields: str | None) -> list[dict[str, Any]]:
@@ -126,9 +151,13 @@ def check_charges(lists: Lists, wanted: dict[str, Any], note: str) -> None:
         assert int(found[1]) == len(lists.pending_charges), note
     if ", none with a callbackUrl" in note:
         assert [lists.url_of[one.id] for one in lists.pending_charges] == [None] * len(lists.pending_charges), note
-    if found := re.search(r"and (no|\d+) payments? of it (?:is|are) open", note):
+    if found := re.search(r"and (no|\d+) Charges? of it (?:is|are) pending", note):
         children = [one for one in lists.pending_charges if lists.static_of.get(one.id) == wanted["chargeId"]]
         assert found[1] == str(len(children) or "no"), note
+        closed = [one for one in children if one.id in lists.closed]
+        said = re.search(r", of which (\d+) can no longer be paid", note)
+        assert (int(said[1]) if said else 0) == len(closed), note
+        assert not ("pay one of them" in note and len(closed) == len(children)), note
 
 
 @pytest.mark.parametrize("seed", range(deep_or(bounded=30, full=400)))

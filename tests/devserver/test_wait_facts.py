@@ -15,7 +15,7 @@ from tests.support.deep import deep_or
 from tests.support.served import served_leyden
 
 HOOKS = ["http://shop.localhost/hook", "http://shop.localhost/other"]
-NETWORK = "http://127.0.0.1:1/hook"  # nothing may be sent there
+NETWORK = "http://127.0.0.1:1080/hook"  # nothing may be sent there
 PAYMENTS = "/sandbox/v1/payments"
 WAIT = "/sandbox/v1/deliveries/wait"
 

@@ -205,8 +205,8 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
         lambda it: paid(it, fault="reorder"), {},
         r"which a fault of the kind reorder delays, is due .*advance the clock"
     ),
-    "an unpaid Static Charge": (tips, {}, r"active, and no payment of it is open: pay it by its LNURL \(POST \S+\)$"),
-    "a paid Static Charge": (tipped, {"count": 2}, r"no payment of it is open: pay it by its LNURL"),
+    "an unpaid Static Charge": (tips, {}, r"active, and no Charge of it is pending: pay it by its LNURL \(POST \S+\)$"),
+    "a paid Static Charge": (tipped, {"count": 2}, r"no Charge of it is pending: pay it by its LNURL"),
     "a full Static Charge": (
         lambda it: tipped(it, slots=1), {"count": 2},
         r"disabled, and no .*; it takes no payment: raise its allowedSlots, .* \(PATCH \S+\), then pay it by its LNURL"
@@ -226,7 +226,8 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
         r"shop.localhost/hook has answered 410, so that only .*: give .*\(PATCH /v0/s\S+\), or replay"
     ),
     "an open payment of a Static Charge whose endpoint answered 410": (
-        lambda it: requested(it, of=tipped(it, 410)), {}, r"has answered 410, so that only replays"
+        lambda it: requested(it, of=tipped(it, 410)), {},
+        r"has answered 410, so that only replays are sent there: replay its callback when it has ended as stopped"
     ),
     "a Static Charge whose endpoint answered 410, stopped": (
         lambda it: tipped(it, 410), {"status": "stopped", "count": 2},
@@ -246,14 +247,14 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     ),
     "a Static Charge whose open payment has no callbackUrl": (
         requested_before, {},
-        r"^the Static Charge is active, and 1 payment of it is open: pay it by its LNURL \(POST \S+\); the next event"
+        r"^the Static Charge is active, and 1 Charge of it is pending: pay it by its LNURL \(POST \S+\); the next event"
     ),
     "a Static Charge whose callbacks are blocked": (
-        lambda it: tips(it, callbackUrl="http://127.0.0.1:1/a"), {},
+        lambda it: tips(it, callbackUrl="http://127.0.0.1:1080/a"), {},
         r"; its address is not allowed, which ends each callback as blocked: egress-none"
     ),
     "an unpaid Charge whose callbacks are blocked": (
-        lambda it: charge(it, callbackUrl="http://127.0.0.1:1/a"), {},
+        lambda it: charge(it, callbackUrl="http://127.0.0.1:1080/a"), {},
         r"; its address is not allowed, which ends each callback as blocked: egress-none"
     ),
     "any failure, after a payment request of a Static Charge": (
@@ -262,7 +263,7 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     ),
     "a Static Charge's open payment": (
         lambda it: tipped(it, delay="4m"), {},
-        r"1 payment of it is open: pay it by its LNURL .*; the next"
+        r"1 Charge of it is pending: pay it by its LNURL .*; the next"
     ),
     "a closed invoice": (
         lambda it: requested(it, full=True), {},
@@ -288,7 +289,8 @@ STATES: dict[str, tuple[Callable[[Sandbox], str | None], dict, str]] = {
     ),
     "any, stopped": (lambda it: paid(it, 410) and None, {}, r"^delivery \S+ ended as stopped .*; no delivery is"),
     "any, blocked": (
-        lambda it: paid(it, to="http://127.0.0.1:1/a") and None, {}, r"^delivery \S+ ended as blocked .*egress.*; no d"
+        lambda it: paid(it, to="http://127.0.0.1:1080/a") and None, {},
+        r"^delivery \S+ ended as blocked .*egress.*; no d"
     ),
     "an expired Static Charge without a callbackUrl": (
         lambda it: ended(it, tips(it, callbackUrl=None, expiresIn=60)), {}, "more callbacks: wait for those of another"
@@ -516,7 +518,7 @@ def test_what_is_due_after_the_end_of_the_clock_is_no_way_to_a_callback() -> Non
 
 
 def test_a_callback_that_was_not_attempted_yet_needs_no_replay(sandbox: Sandbox) -> None:
-    other = "http://127.0.0.1:9/hook"
+    other = "http://127.0.0.1:1080/hook"
     unpaid = sandbox.charges[charge(sandbox, callbackUrl=other)]
     waiting = charge(sandbox, callbackUrl=other)
     sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "delay", "delay": "5s"})

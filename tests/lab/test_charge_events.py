@@ -40,7 +40,7 @@ def test_after_a_restart_a_charge_of_a_full_static_charge_has_expired_at_its_own
 
 def test_a_replay_that_is_blocked_is_not_said_to_be_sent() -> None:
     sandbox = Sandbox(seed=7, start=START)
-    charge = sandbox.charges.create(amount="1000", description="x", callbackUrl="http://127.0.0.1:1/paid")
+    charge = sandbox.charges.create(amount="1000", description="x", callbackUrl="http://127.0.0.1:1080/paid")
     sandbox.wallet("ana").pay(charge)
     sandbox.run("1s")
     sandbox.replay_delivery(sandbox.deliveries.id[0])

@@ -384,7 +384,7 @@ def test_an_attempt_that_was_never_sent_is_no_arrow() -> None:
     sandbox.advance("15s")
     assert "callback 1: timeout  after 15 s" in timeline(sandbox.world, charge.id).text
     assert [line for line in arrows(sandbox, charge.id) if "callback 1" in line] == []
-    blocked = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://127.0.0.1:1/paid")
+    blocked = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://127.0.0.1:1080/paid")
     sandbox.wallet("ana").pay(blocked)
     sandbox.run()
     assert arrows(sandbox, blocked.id) == []
@@ -394,7 +394,7 @@ def test_an_attempt_that_was_never_sent_is_no_arrow() -> None:
 def test_a_blocked_message_has_no_copy_and_a_later_copy_is_scheduled() -> None:
     sandbox = Sandbox(seed=7, start=START)
     sandbox.faults.add("simultaneous")
-    blocked = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://127.0.0.1:1/paid")
+    blocked = sandbox.charges.create(amount="250000", description="Tea", callbackUrl="http://127.0.0.1:1080/paid")
     sandbox.wallet("ana").pay(blocked)
     sandbox.run()
     assert arrows(sandbox, blocked.id) == []
@@ -596,7 +596,7 @@ def test_a_reopened_world_draws_from_its_rows(tmp_path: Path) -> None:
         assert "no longer has the transitions of 1 of them" in lifecycle(again.world, "StaticCharge").text
 
 
-@pytest.mark.parametrize("url", ["http://shop.localhost/paid", "http://127.0.0.1:1/paid"])
+@pytest.mark.parametrize("url", ["http://shop.localhost/paid", "http://127.0.0.1:1080/paid"])
 def test_the_faults_the_copies_and_the_replays_are_in_the_timeline_of_a_reopened_world(
     tmp_path: Path, url: str
 ) -> None:

@@ -275,7 +275,7 @@ def test_the_meanings_of_callbacks_do_not_say_sent_of_those_that_were_not() -> N
     """They have an instant and a duration all the same: when the attempt began, and how long it took to end."""
     with Sandbox(seed=1) as sandbox:
         sandbox.faults.add("drop", count=1)
-        for url in ("http://shop.localhost/paid", "http://127.0.0.1:1/paid"):
+        for url in ("http://shop.localhost/paid", "http://127.0.0.1:1080/paid"):
             sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000", description="x", callbackUrl=url))
             sandbox.run("1m")
         unsent = sandbox.callbacks[sandbox.callbacks["error"].notna()]

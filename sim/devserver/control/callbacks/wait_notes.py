@@ -152,7 +152,10 @@ def _payments(world: World, charge: ChargeRow) -> list[str]:
     """The payments of the Charge's invoice that have not ended: their states, and when their next parts start."""
     rows = _unresolved(world, charge)
     named = [_payment(row) for row in rows[:_NAMED]]
-    return named if len(rows) <= _NAMED else [*named, f"{len(rows) - _NAMED} more payments of it have not ended"]
+    more = len(rows) - _NAMED
+    return (
+        named if more <= 0 else [*named, f"{more} more payment{'s of it have' if more > 1 else ' of it has'} not ended"]
+    )
 
 
 def _payment(row: PaymentRow) -> str:
@@ -167,17 +170,15 @@ def _unresolved(world: World, charge: ChargeRow) -> Sequence[PaymentRow]:
 
 
 def _of_static(world: World, static: StaticChargeRow, event: str | None) -> str:
-    service, static_id = world.service, static["id"]
-    initial = service.charges.lifecycle.table.initial
-    count = service.charges.charges.count_with({"static_charge_id": static_id, "status": initial})
-    are = f"{count or 'no'} payment{'s of it are' if count > 1 else ' of it is'} open"
+    static_id = static["id"]
+    count, are = _pending_children(world, static_id)
     start = f"the Static Charge is {static['status']}, and {are}"
     create = "wait for those of another one"
     fail = f"let the invoice of one of them fail {_FAIL.format('{id}')}" if count else ""
-    if has_ended(world, static):  # its open payments may still be paid
+    if has_ended(world, static):  # its pending Charges may still be paid
         return f"{start}: {ways_of(world, 'createStaticCharge', event, f'pay one of them {_PAY}', '', fail) or create}"
     if static["callback_url"] is None:
-        which = f"; its {count} open payments may have one from before" if count else ""
+        which = "; those of its Charges that are pending may have one from before" if count else ""
         return without_url(world, static_id) + which
     pay = f"pay it by its LNURL {_PAY}"
     if not takes_payment(world, static):
@@ -185,6 +186,19 @@ def _of_static(world: World, static: StaticChargeRow, event: str | None) -> str:
         start += "; it takes no payment"
     fail = fail or f"request an invoice of it and let that fail {_FAIL.format('{id}')}"
     return f"{start}: {ways_of(world, 'createStaticCharge', event, pay, '', fail) or create}"
+
+
+def _pending_children(world: World, static_id: str) -> tuple[int, str]:
+    """How many pending Charges of a Static Charge can still be paid, as far as `_READ_AT_ONCE` of them are read, and
+    how many are pending."""
+    charges, initial = world.service.charges.charges, world.service.charges.lifecycle.table.initial
+    of_it = {"static_charge_id": static_id, "status": initial}
+    count = charges.count_with(of_it)
+    closed = sum("closed" in row for row in charges.page_up(of_it, limit=_READ_AT_ONCE))
+    text = f"{count or 'no'} Charge{'s of it are' if count > 1 else ' of it is'} pending"
+    if closed:
+        text += f", of which {closed}{' or more' if count > _READ_AT_ONCE else ''} can no longer be paid"
+    return count - closed, text
 
 
 def _of_url(world: World, resource: ChargeRow | StaticChargeRow, wanted: Mapping[str, Any]) -> str:
@@ -196,7 +210,10 @@ def _of_url(world: World, resource: ChargeRow | StaticChargeRow, wanted: Mapping
     if wanted["status"] != STOPPED and (static_id, url) in world.service.outbox.in_flight.disabled:
         about = wanted.get("chargeId") or resource["id"]
         count = rows.count_with({"endpoint_id" if about == static_id else "resource_id": about, "status": STOPPED})
-        mend = _other_url(world, static_id) + (", or replay those that were stopped" if count else "")
+        if "static_charge_id" in resource:  # a Charge keeps its URL
+            mend = "replay its callback when it has ended as stopped"
+        else:
+            mend = _other_url(world, static_id) + (", or replay those that were stopped" if count else "")
         return f"; {url[:200]} has answered 410, so that only replays are sent there: {mend}"
     forbidden = "" if wanted["status"] == BLOCKED else world.transport.forbidden_note(url)
     return f"; its address is not allowed, which ends each callback as blocked: {forbidden}" if forbidden else ""
