@@ -66,9 +66,9 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     number from 0 to 9007199254740991; default 0), `start` and the actions on the sandbox determine everything: the same
     lines give the same ids, invoices and journal on every machine. `ValueError` is raised for another seed.
 
-    `data` is a directory to keep everything in (default: memory only), except the event journal, the action log and
-    the actions of `at` and `every`, which start anew each time it is opened. A directory that a sandbox was kept in before continues at its last
-    instant, with its own seed, start and network; `StoreError` is raised when others are given.
+    `data` is a directory to keep everything in (default: memory only), except the event journal, the action log and the
+    actions of `at` and `every`, which start anew each time it is opened. A directory that a sandbox was kept in before
+    continues at its last instant, with its own seed, start and network; `StoreError` is raised when others are given.
     `spec` is a path to another `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths. `network`
     is the depth of the Lightning network: `direct` (the default) puts every payer one hop from the node;
     `scale-free:400`, `hub:50`, `line:4`, `star:12`, a file that LND or Core Lightning printed (`graph.json,shop=ACINQ`)

@@ -110,9 +110,9 @@ class TimeMethods:
         actions: those that it passed are done by the next of these methods, later than their instants; an action of
         `every` is done once then, whatever number of its instants was passed. An action cannot move time: the methods
         raise `ClockError`, and requests get 409. Its changes are in the action log, so that `script` has them; a fork
-        has the actions that are ahead, and they get the fork. A saved sandbox and a directory that is opened again have none. Raises `ValueError` for an
-        instant that has passed, `ClockError` for a sandbox that follows the real time, and while time is moved, except
-        in an action.
+        has the actions that are ahead, and they get the fork. A saved sandbox and a directory that is opened again have
+        none. Raises `ValueError` for an instant that has passed, `ClockError` for a sandbox that follows the real time,
+        and while time is moved, except in an action.
         """
         self._check_frozen()
         now_ms = self._clock.now()
