@@ -23,12 +23,14 @@ from leyden.server.errors import (
 )
 from leyden.server.http.corrections import malformed_id, received, shown
 from leyden.server.http.ignored_fields import IGNORED, USUAL_HEADERS, IgnoredField, ignored_fields, misspelt_keys
+from leyden.server.http.number_range import WHOLE, with_range_errors
 from leyden.server.http.request import Request
 from leyden.server.http.strict_json import parse
 from leyden.server.http.validation import (
     body_with_defaults,
     find_errors,
     integers_with_point,
+    is_whole_number,
     plain_name,
     read_parameter,
     undeclared_fields,
@@ -132,8 +134,8 @@ class RequestParser:
         """The request for the handler, with all parameters parsed and everything checked against the spec.
 
         The names that the operation does not know are `scope[IGNORED]`, of a request that is refused too.
-        Raises `NotFound` for a malformed path parameter, `InvalidRequest` for another violation of the schema, and
-        `SemanticConflict` for an integer with a decimal point.
+        Raises `NotFound` for a malformed path parameter, `InvalidRequest` for another violation of the schema and for
+        a number that the service cannot keep, and `SemanticConflict` for an integer with a decimal point.
         """
         errors: list[FieldError] = []
         path: Mapping[str, str] = scope["path_params"]
@@ -167,9 +169,10 @@ class RequestParser:
         if ignored:
             scope[IGNORED] = ignored  # for the response, even if the request is refused
         if rule is not None:
-            errors = errors or find_errors(rule.rule, raw_body)
+            read = raw_body if known is None else known
+            errors = errors or with_range_errors(find_errors(rule.rule, raw_body), read)
             if not errors:
-                body = body_with_defaults(rule, raw_body if known is None else known)
+                body = body_with_defaults(rule, read)
         if errors:
             raise InvalidRequest(_summary(errors), field_errors=errors)
         if rule is not None and rule.rule.integers and (not_whole := integers_with_point(rule.rule, raw_body)):
@@ -222,7 +225,11 @@ def _parse_parameter(parameter: Parameter, text: str | None, values: dict[str, A
             values[parameter.key] = parameter.default
         return
     value = read_parameter(parameter, text)
-    errors.extend(find_errors(parameter.rule, value, pointer))
+    found = find_errors(parameter.rule, value, pointer)
+    is_unread = isinstance(value, str) and is_whole_number(parameter, text)
+    if found and is_unread and "x-expect" not in parameter.rule.schema:
+        found = [FieldError(pointer, WHOLE)]
+    errors.extend(found)
     values[parameter.key] = value
 
 

@@ -12,11 +12,13 @@ from leyden.server.contract.types import Body, Parameter, Path, Rule
 from leyden.server.errors import FieldError
 from leyden.server.http.corrections import correction, received, shown, without_passwords
 from leyden.server.http.field_names import meant_field
+from leyden.server.http.number_range import GREATEST, LEAST, WHOLE
 
 _MAX_LENGTH = 300
 _MAX_ERRORS = 20
 
 _DIGITS = frozenset("0123456789")
+_MAX_DIGITS = 640  # of a text that is read as a number
 
 
 def find_errors(rule: Rule, value: Any, root: str = "") -> list[FieldError]:
@@ -57,7 +59,9 @@ def integers_with_point(rule: Rule, value: Any) -> list[FieldError]:
         values = [(f"/{path[0]}", value.get(path[0]))] if len(path) == 1 else _values_at(value, path)
         for pointer, number in values:
             if isinstance(number, float):
-                found.append(FieldError(pointer, f"write {number:.0f} without a decimal point or an exponent"))
+                is_kept = LEAST <= number <= GREATEST
+                mend = f"write {number:.0f} without a decimal point or an exponent" if is_kept else WHOLE
+                found.append(FieldError(pointer, mend))
     return found[:_MAX_ERRORS]
 
 
@@ -77,12 +81,18 @@ def _means_absent(value: Any, absent: tuple[Any, ...]) -> bool:
 
 def read_parameter(parameter: Parameter, text: str) -> Any:
     """The JSON value of a parameter's text. A text that is not of the parameter's type stays a text, which is then
-    invalid."""
-    if parameter.kind == "integer" and 0 < len(text) <= 18 and _DIGITS.issuperset(text.removeprefix("-")):
-        return int(text) if text != "-" else text
+    invalid, and so does a whole number beyond 64 bits."""
+    if len(text) <= _MAX_DIGITS and is_whole_number(parameter, text) and LEAST <= int(text) <= GREATEST:
+        return int(text)
     if parameter.kind == "boolean" and text in {"true", "false"}:
         return text == "true"
     return text
+
+
+def is_whole_number(parameter: Parameter, text: str) -> bool:
+    """Whether the parameter is an integer and the text is one, of any length."""
+    digits = text.removeprefix("-")
+    return parameter.kind == "integer" and digits != "" and _DIGITS.issuperset(digits)
 
 
 def _values_at(value: Any, path: Path, pointer: str = "") -> Iterator[tuple[str, Any]]:

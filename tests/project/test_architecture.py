@@ -40,7 +40,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.http.strict_json", "server.callbacks.ip_addresses", "server.callbacks.signing"),
     ("server.contract",),
     ("server.store",),
-    ("server.http.written_numbers", "server.http.url_corrections"),
+    ("server.http.written_numbers", "server.http.url_corrections", "server.http.number_range"),
     ("server.http.field_names",),
     ("server.http.ignored_fields", "server.http.corrections"),
     ("server.http.request",),

@@ -27,6 +27,7 @@ from leyden.server.contract.types import IDEMPOTENCY_KEY, CallbackRule, Contract
 from leyden.server.contract.value_checks.read_values import check_texts
 from leyden.server.contract.value_checks.sent_values import check_sent
 from leyden.server.errors import ContractError
+from leyden.server.http.number_range import GREATEST, LEAST
 from leyden.server.http.validation import read_parameter
 from leyden.server.store.store import Store
 from leyden.world.config import SameContract, WorldConfig, packaged_contract
@@ -41,7 +42,7 @@ _VALUES: tuple[Any, ...] = (None, True, 7, -1, 10**18, 1.5, "", "7", "a text", [
 # Texts and numbers about the bounds that the document has somewhere, and about these: a request may allow what its
 # answer does not.
 _LENGTHS = (1, 256, 640, 1_001, 5_001)
-_NUMBERS = (0, 2**31 - 1, 2**31, 10**11, 2**53)
+_NUMBERS = (0, 2**31 - 1, 2**31, 10**11, 2**53, LEAST, GREATEST)
 _DIGITS = ("1", "9", "1" + "0" * 9, "500000001", "9" * 19, "1" + "0" * 20)
 _AMOUNTS = (*("1" + "0" * zeros for zeros in range(3, 9)), "500000000")  # of the bounds of the packaged document
 _BODIES: Mapping[str, dict[str, Any]] = {
@@ -62,8 +63,8 @@ _QUERIES = {"requestInvoice": {"amount": "1000"}}
 _PARTS = {"callbackUrl": ("http://trial.localhost/", ""), "identifier": ("", "@trial.example")}  # of a long value
 # Of a query or header parameter
 _TEXTS = (
-    "1000", "-1", "0", "1", "2", "1001", "100000", "1.5", "9" * 20, "", "x", "a b", "\0", "true",
-    "2030-01-01T00:00:00.000Z", "2030-01-01", "00000000-0000-4000-8000-000000000000",
+    "1000", "-1", "0", "1", "2", "1001", "100000", "1.5", "9" * 20, f"{GREATEST}", f"{LEAST}", "", "x", "a b", "\0",
+    "true", "2030-01-01T00:00:00.000Z", "2030-01-01", "00000000-0000-4000-8000-000000000000",
 )  # fmt: skip
 _LOG = logging.getLogger("leyden")  # of a failed request, which the error of the trial describes
 
@@ -172,7 +173,8 @@ class _Trial:
         lengths = set(_bounds(self.contract.document, ("minLength", "maxLength")))
         yield from _DIGITS
         yield from _AMOUNTS if name.lower().endswith("amount") else ()
-        yield from sorted({*_NUMBERS, *numbers, *(bound + 1 for bound in numbers)})
+        beyond = (bound + 1 for bound in numbers if bound < GREATEST)
+        yield from sorted({*_NUMBERS, *numbers, *beyond})
         start, end = _PARTS.get(name, ("", ""))
         for length in sorted({*_LENGTHS, *lengths, *(bound + 1 for bound in lengths)}):
             yield start + "x" * (length - len(start) - len(end)) + end
