@@ -8,7 +8,14 @@ from typing import Any, cast
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.lifecycle import Lifecycle, TransitionResult
 from leyden.server.charges.lists import CHARGE, RemovedHint, by_keep, page, removed_from
-from leyden.server.charges.request_values import CHARGE_READS, ID_READS, PAGE_READS, amount_field, whole_field
+from leyden.server.charges.request_values import (
+    CHARGE_READS,
+    ID_READS,
+    MOST_CHARGE_S,
+    PAGE_READS,
+    amount_field,
+    whole_field,
+)
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow, charge_summary
 from leyden.server.charges.wire_model import (
     CHARGE_NAMES,
@@ -104,7 +111,7 @@ class ChargeService:
             project=request.project,
             amount_msat=amount_field(body, "amount"),
             description=body["description"],
-            expiry_s=whole_field(body, "expiresIn", least=1),
+            expiry_s=whole_field(body, "expiresIn", least=1, most=MOST_CHARGE_S),
             internal_id=body.get("internalId"),
             callback_url=body.get("callbackUrl"),
             extra=echo(self._echoed, body),

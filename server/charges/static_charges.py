@@ -12,6 +12,7 @@ from leyden.server.charges.lnurl import encode_lnurl, pay_metadata
 from leyden.server.charges.request_values import (
     CHANGES_READS,
     ID_READS,
+    MOST_STATIC_CHARGE_S,
     PAGE_READS,
     STATIC_CHARGE_READS,
     amount_field,
@@ -126,7 +127,7 @@ class StaticChargeService:
             )
             raise Conflict(detail, field_errors=[FieldError("/identifier", detail)])
         now = self._clock.now()
-        expires_in_s = whole_field(body, "expiresIn")
+        expires_in_s = whole_field(body, "expiresIn", most=MOST_STATIC_CHARGE_S)
         row: dict[str, Any] = {
             "id": self._new_id(),
             "project": request.project,

@@ -155,8 +155,11 @@ class Schemas:
             if form is None or type(value) is bool:
                 continue
             if form[0] == "{":
-                # true and false are schemas too, with nothing in them to write out.
-                changed[key] = {name: item if type(item) is bool else self.inline(item) for name, item in value.items()}
+                # true is the schema {}; false says that there is no such property.
+                changed[key] = {
+                    name: self.inline({} if item is True else item) if item is not False else False
+                    for name, item in value.items()
+                }
             elif form[0] == "[":
                 changed[key] = [self.inline(item) for item in value]
             else:

@@ -28,6 +28,7 @@ from leyden.server.http.request import Request
 from leyden.server.http.strict_json import parse
 from leyden.server.http.validation import (
     body_with_defaults,
+    declared_fields,
     find_errors,
     integers_with_point,
     is_whole_number,
@@ -35,7 +36,6 @@ from leyden.server.http.validation import (
     read_parameter,
     undeclared_fields,
     unknown_parameter,
-    with_properties,
 )
 
 JSON = "application/json"
@@ -65,7 +65,7 @@ class RequestParser:
         self._body = operation.body
         self._body_properties: Mapping[str, Any] = {}
         if operation.body is not None:
-            schemas = with_properties(operation.body.rule.schema).get("properties", {})
+            schemas = declared_fields(operation.body.rule.schema)
             self._body_properties = {name: schemas.get(name, {}) for name in operation.body.properties}
         self._body_names = frozenset(self._body_properties)
         self._ignores_fields = (

@@ -135,7 +135,7 @@ def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldEr
     names = [str(step) for step in path]
     pointer = descendant(root, names)
     kind = error.kind.name
-    known = with_properties(_schema_at(rule.schema, names)).get("properties", {})
+    known = declared_fields(_schema_at(rule.schema, names))
     if kind == "required":
         name = error.kind.property
         expect = _schema_at(rule.schema, [*names, name]).get("x-expect")
@@ -207,6 +207,12 @@ def _schema_at(schema: Mapping[str, Any], names: list[str]) -> Mapping[str, Any]
             return {}
         schema = beneath
     return schema
+
+
+def declared_fields(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The fields of an object of this schema, schemas by name. One whose schema is `false` is none."""
+    declared = with_properties(schema).get("properties", {})
+    return {name: one for name, one in declared.items() if isinstance(one, Mapping)}
 
 
 def with_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -44,6 +44,7 @@ _FORMS: Mapping[str, _Form] = {
 _CHARGES, _STATIC_CHARGES = (_Form("a cursor of this list", f"^000[0{kind}][0-9a-f]{{12}}$") for kind in (1, 2))
 _OF_OPERATIONS: Mapping[str, Mapping[str, _Form]] = {
     "createCharge": {"body.expiresIn": _SECONDS},
+    "createStaticCharge": {"body.expiresIn": _Form("a whole number", "^[0-9]{0,11}$")},
     "listCharges": {"query.after": _CHARGES},
     "listStaticCharges": {"query.after": _STATIC_CHARGES},
     "listStaticChargeCharges": {"query.after": _CHARGES},

@@ -126,6 +126,29 @@ def test_a_limit_without_a_maximum_is_served(limit):
         assert len(sandbox.ask("GET", f"/v0/charges?limit={limit}")["data"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("schema", "most", "name"),
+    [
+        ("ChargeRequest", 34_359_738_367, "create_charge"),
+        ("StaticChargeRequest", 220_898_620_799, "create_static_charge"),
+    ],
+)
+def test_the_greatest_expiry_is_served_and_a_greater_one_names_it(schema, most, name):
+    body = TEA if schema == "ChargeRequest" else TIPS
+    place = ("components", "schemas", schema, "properties", "expiresIn", "anyOf", 0)
+    with opened(edited(*place, "maximum", put=most)) as sandbox:
+        sandbox.advance_to("2999-12-31T23:59:00Z")
+        path = "/v0/charges" if schema == "ChargeRequest" else "/v0/static-charges"
+        assert sandbox.ask("POST", path, {**body, "expiresIn": most})["success"]
+    for document in (edited(*place, "maximum", put=most + 1), edited(*place, "maximum", take=True)):
+        text = refusal(document)
+        assert f" to {most}; received the number " in text, text
+        assert "its code does not expect it" not in text
+    texts = edited(*place[:-1], put=[{"type": ["integer", "null"], "minimum": 0, "maximum": 600}, {"type": "string"}])
+    texts["components"]["schemas"][schema]["properties"]["expiresIn"]["anyOf"][1]["pattern"] = "^(?:|[1-9][0-9]{0,11})$"
+    assert f"{name} reads expiresIn as a whole number" in refusal(texts)
+
+
 def test_a_limit_without_a_minimum_is_refused():
     text = refusal(parameter("Limit", type="integer", maximum=100, default=20))
     assert text.startswith("paths./v0/charges.get: a request with ?limit=-1 is valid, but cannot be served")
