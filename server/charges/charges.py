@@ -19,6 +19,7 @@ from leyden.server.charges.request_values import (
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow, charge_summary
 from leyden.server.charges.wire_model import (
     CHARGE_NAMES,
+    CHARGE_UPDATE_NAMES,
     charge_callback,
     charge_resource,
     echo,
@@ -103,6 +104,7 @@ class ChargeService:
         needs=("key", "body.amount", "body.description", "body.expiresIn"),
         reads=CHARGE_READS,
         computes=CHARGE_NAMES,
+        sends=CHARGE_UPDATE_NAMES,
     )
     def create_charge(self, request: Request) -> dict[str, Any]:
         """Issue an invoice and store a pending Charge."""

@@ -21,6 +21,7 @@ from leyden.server.charges.request_values import (
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.charges.wire_model import (
     STATIC_CHARGE_NAMES,
+    STATIC_CHARGE_UPDATE_NAMES,
     charge_resource,
     echo,
     echoed_names,
@@ -114,6 +115,7 @@ class StaticChargeService:
         needs=("key", "body.minAmount", "body.maxAmount", "body.description"),
         reads=STATIC_CHARGE_READS,
         computes=STATIC_CHARGE_NAMES,
+        sends=STATIC_CHARGE_UPDATE_NAMES,
     )
     def create_static_charge(self, request: Request) -> dict[str, Any]:
         """Store an active Static Charge and return its LNURL."""

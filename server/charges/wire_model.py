@@ -24,6 +24,9 @@ STATIC_CHARGE_NAMES = frozenset({
     "id", "unit", "slots", "minAmount", "maxAmount", "createdAt", "expiresAt", "internalId", "description",
     "callbackUrl", "allowedSlots", "successMessage", "identifier", "status", "invoice",
 })  # fmt: skip
+# The fields of the bodies of the callbacks
+CHARGE_UPDATE_NAMES = CHARGE_NAMES - {"staticChargeId"}
+STATIC_CHARGE_UPDATE_NAMES = CHARGE_NAMES | {"slots", "allowedSlots"}
 
 
 def _instant(value: int | None) -> str | None:

@@ -41,6 +41,7 @@ def handles(
     needs: tuple[str, ...] = (),
     reads: Mapping[str, str] | None = None,
     computes: frozenset[str] = frozenset(),
+    sends: frozenset[str] = frozenset(),
     is_partial: bool = False,
     recorded: bool = True,
 ) -> Callable[[_F], _F]:
@@ -51,8 +52,8 @@ def handles(
     project; the operation must declare each as required or with a default. `reads` are all values that it reads with
     the JSON types that it expects, `{"query.limit": "integer"}`; without it an edited document is not held to them
     (`leyden.server.contract.served`). `computes` are the properties of the answered resource that no request sets by
-    itself. A change `is_partial` if a field that a request leaves out keeps its value. The event journal gets an entry
-    of each request if they are `recorded`.
+    itself, and `sends` the fields of the body of its callback. A change `is_partial` if a field that a request leaves
+    out keeps its value. The event journal gets an entry of each request if they are `recorded`.
     """
 
     def mark(handler: _F) -> _F:
@@ -60,6 +61,7 @@ def handles(
         handler.needs = needs  # type: ignore[attr-defined]
         handler.recorded = recorded  # type: ignore[attr-defined]
         handler.computes = computes  # type: ignore[attr-defined]
+        handler.sends = sends  # type: ignore[attr-defined]
         handler.is_partial = is_partial  # type: ignore[attr-defined]
         if reads is not None:
             handler.reads = reads  # type: ignore[attr-defined]

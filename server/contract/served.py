@@ -13,12 +13,14 @@ from typing import Any
 
 from leyden.server.contract.bind import Handler, problems_before_handler
 from leyden.server.contract.json_pointer import contract_error, descendant, quoted
-from leyden.server.contract.schemas import Schemas, value_types
+from leyden.server.contract.schemas import Schemas, properties, value_types
 from leyden.server.contract.types import EVENT_STREAM, IDEMPOTENCY_KEY, TOKEN, WALLET_STATUSES, Contract, Operation
+from leyden.server.contract.value_checks.applied_rows import never_applied
 from leyden.server.errors import ContractError, FieldError, Problem, StorageUnavailable, TooManyRequests
 
 _VALUES = frozenset({"const", "enum", "default", "examples"})  # keywords that hold values, and no schemas
 WITH_FIELDS = frozenset({400, 409, 500})  # the statuses of errors that name places of the request
+ENVELOPE = frozenset({"type", "timestamp", "sequence", "data"})  # the fields of a callback of this form
 _TEXTS = ("a text", "a text " * 140)  # of errors, whose length is at most about 1,000 characters
 _VISIBLE = re.compile(r"[!-~]+(?:[ \t]+[!-~]+)*")
 # Headers that the HTTP server writes itself, or that OpenAPI says to ignore.
@@ -98,10 +100,12 @@ def check_reads(operation: Operation, handler: Handler) -> None:
 
 
 def unread(contract: Contract, handlers: Mapping[str, Handler]) -> list[str]:
-    """A text about each parameter and request field that is validated and has no other effect."""
-    texts = []
+    """A text about each part of the document without effect: parameters and request fields that are validated only,
+    fields of callbacks that are not sent, and rows of the lifecycles that never apply."""
+    texts = never_applied(contract)
     for name, operation in contract.operations.items():
         handler = handlers[name]
+        texts += _unsent(operation, handler)
         if not hasattr(handler, "reads"):
             continue
         reads = _reads(handler)
@@ -115,6 +119,22 @@ def unread(contract: Contract, handlers: Mapping[str, Handler]) -> list[str]:
                 f"paths.{operation.path}.{operation.method}: no code reads {', '.join(found)}: requests are validated"
                 " with it, and it has no other effect"
             )
+    return texts
+
+
+def _unsent(operation: Operation, handler: Handler) -> list[str]:
+    """A text about each callback whose body has fields that no code sends."""
+    texts = []
+    sent = getattr(handler, "sends", frozenset())
+    for rule in operation.callbacks if sent else ():
+        declared = properties(rule.rule.schema)
+        found = [name for name in declared if name not in sent]
+        if rule.delivery.form == "envelope":
+            found = [name for name in declared if name not in ENVELOPE]
+            data = (properties(schema) for schema in declared.get("data", ()))
+            found += dict.fromkeys(f"data.{name}" for names in data for name in names if name not in sent)
+        if found:
+            texts.append(f"{rule.location}/post: no code sends {', '.join(found)} in the body: a receiver gets none")
     return texts
 
 

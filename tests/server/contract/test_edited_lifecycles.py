@@ -16,6 +16,7 @@ from leyden.server.charges.lifecycle_checks import check_lifecycles
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, known_overlays, load_contract
 from leyden.server.contract.types import Contract
+from leyden.server.contract.value_checks.applied_rows import charge_rows, never_applied, static_charge_rows
 from leyden.server.errors import ContractError
 from leyden.world.config import packaged_contract
 from tests.support.deep import deep_or
@@ -100,6 +101,91 @@ def test_a_row_that_code_does_not_follow_is_refused_with_its_place(
     assert PLACE.format(resource) in str(refused.value)
     assert problem in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+NEVER = [
+    ("Charge", "expired", "payment_settled", "completed", "in this state each invoice is paid, cancelled or expired"),
+    ("Charge", "completed", "payment_settled", "completed", "in this state each invoice is paid, cancelled or expired"),
+    ("Charge", "error", "payment_settled", "completed", "in this state each invoice is paid, cancelled or expired"),
+    ("Charge", "completed", "invoice_failed", "error", "in this state the invoice is paid or cancelled"),
+    ("Charge", "expired", "invoice_failed", "error", "in this state the invoice is paid or cancelled"),
+    ("Charge", "expired", "expiry_reached", "expired", "the expiry, which is reached once, leads to this state"),
+    ("StaticCharge", "expired", "payment_settled", "expired", "in this state each invoice is paid, cancelled or"),
+    ("StaticCharge", "expired", "expiry_reached", "expired", "the expiry, which is reached once, leads to this state"),
+    ("StaticCharge", "expired", "invoice_requested", "expired", "the expiry leads to this state, and no invoice is"),
+]
+
+
+@pytest.mark.parametrize(("resource", "source", "trigger", "state", "why"), NEVER)
+def test_a_row_that_never_applies_is_named(resource: str, source: str, trigger: str, state: str, why: str) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    one = row(document, resource, source, trigger)
+    to(one, state, *["issue_invoice"] * (trigger == "invoice_requested"))
+    [text] = never_applied(loaded(document))
+    index = rows(document, resource).index(one)
+    assert text.startswith(f"charges.openapi.yaml#{PLACE.format(resource)}{index} can never apply: {why}")
+
+
+@pytest.mark.parametrize("overlays", [(), *((name,) for name in known_overlays())])
+def test_no_packaged_row_is_named(overlays: tuple[str, ...]) -> None:
+    assert never_applied(packaged_contract("charges", overlays)) == []
+
+
+def test_a_row_that_follows_only_such_a_row_is_named_with_it() -> None:
+    document = copy.deepcopy(DOCUMENT)
+    document["components"]["schemas"]["Charge"]["properties"]["status"]["enum"].append("late")
+    to(row(document, "Charge", "expired", "payment_settled"), "late")
+    late = {"from": "late", "basis": "specification"}
+    rows(document, "Charge").append({**late, "trigger": "expiry_reached", "to": "late"})
+    refused = {**late, "refuse": "no", "because": "it is late"}
+    rows(document, "Charge").extend({**refused, "trigger": one} for one in ("payment_settled", "invoice_failed"))
+    _, text = never_applied(loaded(document))
+    assert text.endswith("can never apply: nothing leads to late")
+
+
+def test_a_row_after_the_expiry_applies_where_the_invoice_is_open() -> None:
+    document = copy.deepcopy(DOCUMENT)
+    to(row(document, "Charge", "expired", "invoice_failed"), "error", "notify")
+    to(row(document, "Charge", "pending", "expiry_reached"), "expired", "notify")
+    contract = loaded(document)
+    assert never_applied(contract) == []
+    with Sandbox(spec=contract) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="x", expiresIn=60)
+        sandbox.advance("2m")
+        assert charge.status == "expired"
+        charge.fail()
+        assert charge.status == "error"
+
+
+def applied(sandbox: Sandbox, resource: str) -> set[tuple[str, str, str]]:
+    """The transitions that the event journal has: the trigger, and the states before and after."""
+    before: dict[str, str] = {}
+    found = set()
+    for entry in sandbox.world.journal.entries():
+        facts = entry.facts
+        if facts.get("resource") == resource:
+            found.add((before.get(entry.subject, "(creation)"), entry.kind, facts["status"]))
+            before[entry.subject] = facts["status"]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(deep_or(bounded=6, full=60)))
+def test_no_row_that_applies_is_named(seed: int) -> None:
+    rng, document = random.Random(seed), copy.deepcopy(DOCUMENT)
+    text = changed(rng, document)
+    try:
+        contract = loaded(document)
+        sandbox = Sandbox(spec=contract)
+    except ContractError:
+        return
+    with sandbox:
+        run_all(sandbox)
+        for name, find in (("Charge", charge_rows), ("StaticCharge", static_charge_rows)):
+            table = contract.lifecycle(name)
+            known = {(one.source, one.trigger, one.to) for one in (table.rows[index] for index in find(table))}
+            found = applied(sandbox, name)
+            assert found, text
+            assert found <= known, text
 
 
 @pytest.mark.parametrize("overlays", [(), *((name,) for name in known_overlays())])

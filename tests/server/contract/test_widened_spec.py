@@ -12,9 +12,14 @@ import orjson
 import pytest
 
 from leyden import Sandbox
-from leyden.server.charges.wire_model import CHARGE_NAMES, STATIC_CHARGE_NAMES
+from leyden.server.charges.wire_model import (
+    CHARGE_NAMES,
+    CHARGE_UPDATE_NAMES,
+    STATIC_CHARGE_NAMES,
+    STATIC_CHARGE_UPDATE_NAMES,
+)
 from leyden.server.contract.document.yaml_loader import read_yaml
-from leyden.server.contract.load import default_spec, load_contract
+from leyden.server.contract.load import default_spec, known_overlays, load_contract
 from leyden.server.contract.schemas import value_types
 from leyden.server.contract.served import unread
 from leyden.server.errors import ContractError
@@ -290,6 +295,35 @@ def test_what_no_code_reads_is_validated_and_named():
         ]
 
 
+def test_a_field_of_a_callback_that_is_not_sent_is_named():
+    document = edited("components", "schemas", "ChargeUpdate", "properties", "table", put=WIDE)
+    schemas = document["components"]["schemas"]
+    schemas["StaticChargeUpdate"]["allOf"] = [{"properties": {"shop": WIDE, "closed": False}}]
+    for name in ("ChargeRequest", "Charge"):
+        schemas[name]["properties"]["table"] = {"type": ["string", "null"]}
+    places = [
+        f"charges.openapi.yaml#/paths/~1v0~1{path}/post/callbacks/{callback}/{{$request.body#~1callbackUrl}}/post"
+        for path, callback in (("charges", "chargeUpdated"), ("static-charges", "chargePaid"))
+    ]
+    for overlays, data in (([], ""), (["callback-envelope"], "data.")):
+        contract = load_contract(document, overlays=overlays, known_as="charges.openapi.yaml")
+        with Sandbox(spec=contract) as sandbox:
+            assert unread(contract, sandbox.world.service.handlers) == [
+                f"{place}: no code sends {data}{name} in the body: a receiver gets none"
+                for place, name in zip(places, ("table", "shop"), strict=True)
+            ]
+
+
+def test_the_fields_of_the_callbacks_are_those_that_are_sent():
+    with Sandbox() as sandbox:
+        sandbox.wallet("ana").pay(sandbox.charges.create(**TEA, callbackUrl="http://shop.localhost/x"))
+        link = sandbox.static_charges.create(**TIPS, callbackUrl="http://shop.localhost/y")
+        sandbox.wallet("ana").scan(link, amount="2000")
+        sandbox.advance("1s")
+        first, second = sandbox.receiver("shop").inbox
+    assert (set(first.json), set(second.json)) == (CHARGE_UPDATE_NAMES, STATIC_CHARGE_UPDATE_NAMES)
+
+
 @pytest.mark.parametrize(
     ("schema", "name", "target", "body"),
     [
@@ -380,8 +414,9 @@ def test_a_callback_to_a_text_that_is_no_url_is_not_delivered(url):
         assert charge.status == "completed"
 
 
-def test_nothing_in_the_packaged_document_is_unread():
-    with Sandbox() as sandbox:
+@pytest.mark.parametrize("overlays", [[], *([name] for name in known_overlays())])
+def test_nothing_in_the_packaged_document_is_unread(overlays):
+    with Sandbox(overlays=overlays) as sandbox:
         assert unread(sandbox.world.config.contract, sandbox.world.service.handlers) == []
 
 
