@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
 from leyden.server.errors import ContractError
 from leyden.server.spelling import closest
+
+_MOST_WRITTEN = 400  # characters of a value that is to be copied
 
 
 def child(location: str, key: str | int) -> str:
@@ -39,6 +42,16 @@ def quoted(value: Any) -> str:
     """A value in an error's text, cut short."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def instead(verb: str, value: Any) -> str:
+    """What to do with a keyword that allows too little: `write 50, or leave it out`, with a value that can be copied
+    into a YAML document as it is; of a value of more than 400 characters only `leave it out`."""
+    if isinstance(value, str) and value.isprintable():
+        text = "'" + value.replace("'", "''") + "'"
+    else:
+        text = json.dumps(value, ensure_ascii=False)
+    return f"{verb} {text}, or leave it out" if len(text) <= _MOST_WRITTEN else "leave it out"
 
 
 def contract_error(location: str, problem: str) -> ContractError:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from leyden.server.contract.document.keywords import TYPES
-from leyden.server.contract.json_pointer import child, quoted
+from leyden.server.contract.json_pointer import child, instead
 from leyden.server.contract.schemas import LateValidator, Schemas, always_there, parts, properties, value_types
 from leyden.server.contract.value_checks.pattern_inclusion import is_included, lengths
 
@@ -118,7 +118,7 @@ class Inclusion:
             else:
                 found = _is_implied(keyword, value, case, types) or any(one.get(keyword) == value for one in case)
             if found is False:
-                known = [f"write {quoted(one[keyword])}, or leave it out" for one in case if keyword in one]
+                known = [instead("write", one[keyword]) for one in case if keyword in one]
                 return Narrower(child(location, keyword), keyword, value, *known[:1])
             if isinstance(found, Narrower):
                 return found
@@ -133,7 +133,7 @@ class Inclusion:
                 own = {key: one for key, one in schema.items() if key != "$ref"}
                 if "$ref" in schema and self._schemas.validator(own, location).is_valid(value):
                     at, below = self._schemas.place(schema, location), self._schemas.resolve(schema)
-                mend = f"allow {quoted(value)}, or leave it out"
+                mend = instead("allow", value)
                 if keyword in below:
                     return Narrower(child(at, keyword), keyword, below[keyword], mend)
                 return Narrower(at, "", None, mend)

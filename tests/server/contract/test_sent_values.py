@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.server.contract.document.yaml_loader import read_yaml
+from leyden.server.contract.json_pointer import split_pointer
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.schemas import Schemas
 from leyden.server.contract.served import check_served
@@ -263,6 +264,53 @@ def test_a_schema_that_excludes_what_may_be_sent_is_refused(name: str, handlers:
     assert text in str(refusal.value)
     assert "#/" in str(refusal.value).split(": ")[0]
     assert "\n" not in str(refusal.value)
+
+
+def schema_node(document: Document, location: str) -> Any:
+    node: Any = document
+    for key in split_pointer(location[1:]):
+        node = node[int(key) if isinstance(node, list) else key]
+    return node
+
+
+WHOLE_SATOSHIS = "^(?:[1-9][0-9]{0,4}000|[1-4][0-9]{5}000|500000000)$"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        together(field("RequestedAmount", pattern=WHOLE_SATOSHIS), field("Amount", pattern=WHOLE_SATOSHIS)),
+        field("ChargeUpdate.internalId", maxLength=50),
+        together(
+            field("ChargeRequest", properties={**BARE["components"]["schemas"]["ChargeRequest"]["properties"],
+                                               "shop": {"type": "string", "pattern": "^(?:it's|\\\\d|\\.)$"}}),
+            field("Charge", properties={**BARE["components"]["schemas"]["Charge"]["properties"],
+                                        "shop": {"type": ["string", "null"], "pattern": "^it's$"}}),
+        ),
+    ],
+)  # fmt: skip
+def test_the_keyword_of_a_mend_can_be_copied(edit: Edit, handlers: Mapping[str, Any]) -> None:
+    with pytest.raises(ContractError) as refusal:
+        checked(edit, handlers)
+    location, _, rest = str(refusal.value).partition(": ")
+    text = rest.rpartition("; write ")[2].removesuffix(", or leave it out")
+    value = read_yaml(text.encode(), "mend.yaml")
+
+    def mended(document: Document) -> None:
+        edit(document)
+        holder, _, keyword = location.rpartition("/")
+        schema_node(document, holder)[keyword] = value
+
+    checked(mended, handlers)
+
+
+def test_a_keyword_that_is_too_long_to_copy_is_to_be_left_out() -> None:
+    known = {"type": "string", "pattern": f"^(?:{'|'.join(str(number) for number in range(1_000, 1_100))})$"}
+    found = Inclusion(Schemas({}, "#", is_checked=True)).narrower({"type": "string", "pattern": "^1"}, (known,), "#")
+    assert found is None
+    found = Inclusion(Schemas({}, "#", is_checked=True)).narrower({"type": "string", "pattern": "^10+$"}, (known,), "#")
+    assert found is not None
+    assert found.mend == "leave it out"
 
 
 def test_such_a_document_does_not_start() -> None:
