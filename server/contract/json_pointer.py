@@ -29,13 +29,16 @@ def split_pointer(pointer: str) -> list[str]:
     return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'maxLength'?`, or `; known: ...` when nothing is close and the choice is small."""
+def suggestion(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """`; did you mean 'maxLength'?`, or `; known here: ...` when nothing is close and the choice is small, and with
+    another choice `; ` and the mend `otherwise`, if there is one."""
     names = sorted(known)
     close = closest(word, names)
     if close is not None:
         return f"; did you mean {close!r}?"
-    return f"; known here: {', '.join(names)}" if 0 < len(names) <= 24 else ""
+    if 0 < len(names) <= 24:
+        return f"; known here: {', '.join(names)}"
+    return f"; {otherwise}" if otherwise else ""
 
 
 def quoted(value: Any) -> str:

@@ -43,7 +43,8 @@ def check_row_shapes(rows: Any, location: str) -> None:
             raise contract_error(at, f"the refusal {row['refuse']!r} has no `because`; say why in a sentence")
         for key in row:
             if key not in (_TRANSITION if "to" in row else _REFUSAL):
-                raise contract_error(at, f"{key!r} does not belong on a {'transition' if 'to' in row else 'refusal'}")
+                kind = "transition" if "to" in row else "refusal"
+                raise contract_error(at, f"{key!r} does not belong on a {kind}; leave it out")
         for key in ("from", "trigger", "basis"):
             if key not in row:
                 raise contract_error(at, f"{key} is missing; every row has one")

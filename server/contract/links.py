@@ -65,7 +65,9 @@ def _check_expression(expression: Any, operation: Operation, status: int, locati
         where, name = matched.groups()
         key = name.lower() if where == "header" else name
         if not any((parameter.location, parameter.key) == (where, key) for parameter in operation.parameters):
-            raise contract_error(location, f"{operation.operation_id} has no {matched[1]} parameter {matched[2]!r}")
+            raise contract_error(
+                location, f"{operation.operation_id} has no {matched[1]} parameter {matched[2]!r}; name one that it has"
+            )
         return
     held = _BODY.fullmatch(expression)
     if held is None:

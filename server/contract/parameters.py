@@ -79,7 +79,9 @@ def compile_parameters(
             parameter = compile_parameter(schemas.resolve(reference), schemas, at)
             key = (parameter.location, parameter.key)
             if key in own:
-                raise contract_error(location, f"declares the {parameter.location} parameter {parameter.name!r} twice")
+                raise contract_error(
+                    location, f"declares the {parameter.location} parameter {parameter.name!r} twice; leave one out"
+                )
             own.add(key)
             key_at = f"{level_location}/parameters/{index}" if parameter.key == IDEMPOTENCY_KEY else key_at
             found[key] = parameter
@@ -90,7 +92,11 @@ def compile_parameters(
             location, f"the path's {{{name}}} is not declared; add a parameter {{name: {name}, in: path}}"
         )
     for name in sorted(declared - named):
-        raise contract_error(location, f"declares the path parameter {name!r}, but the path has no {{{name}}}")
+        raise contract_error(
+            location,
+            f"declares the path parameter {name!r}, but the path has no {{{name}}}; leave it out, or add {{{name}}} to"
+            " the path",
+        )
     if ("header", IDEMPOTENCY_KEY) in found and ("requestBody" not in node or len(found) > 1):
         _check_key_alone(found, key_at, has_body="requestBody" in node)
     return tuple(found.values())

@@ -9,7 +9,7 @@ from typing import Any
 from jsonschema_rs import Draft202012Validator, ValidationError
 
 from leyden.server.contract.document.keywords import TYPES, fields
-from leyden.server.contract.json_pointer import child, contract_error, descendant, quoted, split_pointer
+from leyden.server.contract.json_pointer import child, contract_error, descendant, split_pointer
 from leyden.server.contract.types import Path, Rule, Validator
 
 _BELOW = {key: form for key, form in fields("schema").items() if "schema" in form}
@@ -100,8 +100,10 @@ class Schemas:
             try:
                 validator = Draft202012Validator(inlined, validate_formats=True)
             except ValidationError as error:
+                is_repeated = error.kind.name == "uniqueItems"
+                mend = "list each one once" if is_repeated else "correct it, or leave it out"
                 raise contract_error(
-                    descendant(location, error.instance_path), f"not a usable schema: {error.message}"
+                    descendant(location, error.instance_path), f"not a usable schema: {error.message}; {mend}"
                 ) from None
             self._validators[id(inlined)] = validator
         return validator
@@ -112,10 +114,13 @@ class Schemas:
         if validator.is_valid(value):
             return
         error = next(iter(validator.iter_errors(value)))
-        problem = error.message if len(error.message) <= 200 else f"{quoted(error.instance)} does not fit"
+        # The value is at the beginning of the message, and what is wrong with it at the end.
+        problem = error.message if len(error.message) <= 200 else f"{error.message[:60]}...{error.message[-120:]}"
         inside = descendant("", error.instance_path)
         raise contract_error(
-            location, f"the {noun} breaks its own schema{' at ' + inside if inside else ''}: {problem}"
+            location,
+            f"the {noun} breaks its own schema{' at ' + inside if inside else ''}: {problem}; correct one of them, or"
+            f" leave the {noun} out",
         )
 
     def excluded_at(self, schema: Any, path: tuple[str, ...], value: str, location: str) -> str | None:

@@ -21,6 +21,7 @@ from leyden.server.errors import ContractError, FieldError, Problem, StorageUnav
 _VALUES = frozenset({"const", "enum", "default", "examples"})  # keywords that hold values, and no schemas
 WITH_FIELDS = frozenset({400, 409, 500})  # the statuses of errors that name places of the request
 ENVELOPE = frozenset({"type", "timestamp", "sequence", "data"})  # the fields of a callback of this form
+_JSON = "application/json"
 _TEXTS = ("a text", "a text " * 140)  # of errors, whose length is at most about 1,000 characters
 _VISIBLE = re.compile(r"[!-~]+(?:[ \t]+[!-~]+)*")
 # Headers that the HTTP server writes itself, or that OpenAPI says to ignore.
@@ -185,7 +186,8 @@ def _check_statuses(operation: Operation) -> None:
         raise contract_error(f"{at}/{success.status}", "has no content, but the answer has a body; declare its content")
     if success.media_type == EVENT_STREAM:
         raise contract_error(
-            f"{at}/{success.status}/content", f"{operation.handler_name} answers JSON, and no {EVENT_STREAM}"
+            f"{at}/{success.status}/content",
+            f"{operation.handler_name} answers JSON, and no {EVENT_STREAM}; declare {_JSON}",
         )
     errors = [{"status": "ERROR", "reason": text} for text in _TEXTS]
     if operation.errors_as == "lnurl" and not all(map(success.rule.validator.is_valid, errors)):

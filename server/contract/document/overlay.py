@@ -16,6 +16,14 @@ from leyden.server.contract.json_pointer import contract_error, quoted, suggesti
 _FIELDS = {"overlay": str, "info": dict, "extends": str, "actions": list}
 _INFO = ("title", "version", "description")
 _ACTION = {"target": str, "description": str, "update": object, "remove": bool}
+_MISSING = {
+    "overlay": "write overlay: 1.0.0",
+    "info": "write info: {title: ..., version: ...}",
+    "actions": "write actions, a list of {target: ..., update: ...} and {target: ..., remove: true}",
+    "title": "write what the overlay is called",
+    "version": "write the version of the overlay",
+    "target": "write the JSONPath of what the action changes",
+}
 _VERSION = re.compile(r"1\.0\.[0-9]+")
 
 
@@ -48,7 +56,8 @@ def read_overlay(document: Any, source: str) -> Overlay:
         location = f"{source}#/actions/{index}"
         _check_keys(action, _ACTION, ("target",), location)
         if ("update" in action) == bool(action.get("remove")):
-            raise contract_error(location, "must have either update or remove: true")
+            mend = "leave one of them out" if "update" in action else "write update with what changes, or remove: true"
+            raise contract_error(location, f"must have either update or remove: true; {mend}")
     return Overlay(source, document.get("extends"), tuple(document["actions"]))
 
 
@@ -81,7 +90,7 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
         for _, node in sorted(by_location.items(), reverse=True):
             if "update" not in action:
                 if node.parent is None:
-                    raise contract_error(location, "the whole document cannot be removed")
+                    raise contract_error(location, "the whole document cannot be removed; name a part of it")
                 holder: Any = node.parent.value
                 del holder[node.location[-1]]
             elif isinstance(node.value, list):
@@ -126,11 +135,11 @@ def _check_keys(value: Any, fields: Mapping[str, Any], needed: tuple[str, ...], 
         raise contract_error(location, f"must be a mapping, not {quoted(value)}")
     for key, item in value.items():
         if key not in fields:
-            raise contract_error(location, f"unknown key {key!r}" + suggestion(str(key), fields))
+            raise contract_error(location, f"unknown key {key!r}" + suggestion(str(key), fields, "leave it out"))
         if not isinstance(item, fields[key]):
             raise contract_error(
                 f"{location}, {key}", f"{quoted(item)} does not fit; see the Overlay Specification 1.0.0"
             )
     for key in needed:
         if key not in value:
-            raise contract_error(location, f"{key} is missing")
+            raise contract_error(location, f"{key} is missing; {_MISSING[key]}")

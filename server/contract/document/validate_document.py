@@ -14,6 +14,7 @@ from leyden.server.contract.document.keywords import FORMATS, OBJECTS, SECTIONS,
 from leyden.server.contract.json_pointer import child, contract_error, quoted, suggestion
 from leyden.server.errors import ContractError
 
+_LEFT_OUT = "leave it out"
 _KINDS = {kind: (fields(kind), required(kind)) for kind in OBJECTS}
 
 
@@ -150,7 +151,11 @@ class _DocumentWalker:
                 if its_kind == kind and other.startswith(self.found_objects.root + prefix[1:])
             ]
             raise contract_error(
-                location, f"$ref {quoted(target)} leads nowhere" + suggestion(target, [f"#{name}" for name in names])
+                location,
+                f"$ref {quoted(target)} leads nowhere"
+                + suggestion(
+                    target, [f"#{name}" for name in names], f"name a {kind} below '{prefix}', or add it there"
+                ),
             )
 
     def _unknown(self, kind: str, key: str, location: str) -> ContractError:
@@ -164,8 +169,8 @@ class _DocumentWalker:
                     location, f"{key!r} does not belong on a {kind}; it stands on: {', '.join(locations)}"
                 )
             keys = {name for table, _ in _KINDS.values() for name in table if name.startswith("x-")}
-            return contract_error(location, f"unknown key {key!r}" + suggestion(key, keys))
-        return contract_error(location, f"unknown key {key!r}" + suggestion(key, _KINDS[kind][0]))
+            return contract_error(location, f"unknown key {key!r}" + suggestion(key, keys, _LEFT_OUT))
+        return contract_error(location, f"unknown key {key!r}" + suggestion(key, _KINDS[kind][0], _LEFT_OUT))
 
     def _mapping(self, value: Any, location: str) -> dict[str, Any]:
         if type(value) is not dict:
