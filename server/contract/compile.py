@@ -189,7 +189,9 @@ class _Compiler:
         if method in ("get", "delete"):
             raise contract_error(location, f"a {method.upper()} has no body; use parameters")
         node = self._schemas.resolve(reference)
-        rule = self._schemas.rule(json_schema(node["content"], location), f"{location}/content")
+        media_type = next(iter(node["content"]), "")
+        at = f"{child(f'{location}/content', media_type)}/schema"
+        rule = self._schemas.rule(json_schema(node["content"], location), at)
         declared = properties(rule.schema)
         defaults: dict[str, Any] = {}
         absent: dict[str, tuple[Any, ...]] = {}
@@ -244,7 +246,7 @@ class _Compiler:
             )
         schema = content[EVENT_STREAM]["schema"] if EVENT_STREAM in content else json_schema(content, location)
         media_type, media = next(iter(content.items()))
-        rule = self._schemas.rule(schema, child(f"{location}/content", media_type))
+        rule = self._schemas.rule(schema, f"{child(f'{location}/content', media_type)}/schema")
         examples = media_examples(media, self._schemas) or tuple(rule.schema.get("examples", ()))
         return ResponseRule(status, media_type, rule, tuple(headers), examples, tuple(constants))
 

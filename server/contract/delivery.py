@@ -37,7 +37,7 @@ def compile_callback(
         )
     content = schemas.resolve(post["requestBody"])["content"]
     schema = json_schema(content, f"{location}/post/requestBody")
-    rule = schemas.rule(schema, f"{location}/post/requestBody/content")
+    rule = schemas.rule(schema, f"{child(f'{location}/post/requestBody/content', next(iter(content)))}/schema")
     received = _received(post["responses"], f"{location}/post/responses")
     delivery = _delivery(item["x-delivery"], received, f"{location}/x-delivery")
     _check_events(delivery, states, post, schemas, location)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from leyden.server.errors import ContractError
 from leyden.server.spelling import closest
 
+# The location at the start of an error: the name of a file and a pointer. A space ends it: `... (a field): ...`.
+_LOCATION = re.compile(r"([^\s#]*#)(/[^\s]*?)(?=: | \()")
 _MOST_WRITTEN = 400  # characters of a value that is to be copied
 
 
@@ -60,3 +63,46 @@ def instead(verb: str, value: Any) -> str:
 def contract_error(location: str, problem: str) -> ContractError:
     """The error for `problem` at `location`."""
     return ContractError(f"{location}: {problem}")
+
+
+def as_written(text: str, document: Any) -> str:
+    """The text of an error whose location leads through a `$ref`, with the place where that part is written, and the
+    place of the reference at its end; any other text as it is."""
+    found = _LOCATION.match(text)
+    if found is None:
+        return text
+    place, reference = _written_place(document, found[2])
+    if reference is None:
+        return text
+    return f"{found[1]}{place}{text[found.end() :]}; {found[1]}{reference} refers to it"
+
+
+def _written_place(document: Any, pointer: str) -> tuple[str, str | None]:
+    """The pointer without a step through a `$ref`, and the pointer to the last one that it led through, or None."""
+    node, place, reference = document, "", None
+    tokens, seen = split_pointer(pointer), set[str]()
+    while tokens:
+        token = tokens[0]
+        target = node.get("$ref") if isinstance(node, dict) else None
+        if isinstance(target, str) and token not in node and target.startswith("#/") and place not in seen:
+            seen.add(place)
+            if token == "allOf" and tokens[1:2] == ["0"]:  # the target is the first part of what is written out
+                tokens = tokens[2:]
+            node, place, reference = _at(document, split_pointer(target)), target[1:], place
+            continue
+        node = _at(node, [token])
+        place = child(place, token)
+        tokens = tokens[1:]
+    return place, reference
+
+
+def _at(node: Any, tokens: Iterable[str]) -> Any:
+    """What stands below a node; None for nothing."""
+    for token in tokens:
+        if isinstance(node, dict):
+            node = node.get(token)
+        elif isinstance(node, list) and token.isdigit() and int(token) < len(node):
+            node = node[int(token)]
+        else:
+            return None
+    return node

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import leyden.specs
 from leyden.server.contract.compile import compile_contract
 from leyden.server.contract.document.parse_cache import PackagedDocument, checker_hash
-from leyden.server.contract.json_pointer import suggestion
+from leyden.server.contract.json_pointer import as_written, suggestion
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
 from leyden.server.pipes import read_file
@@ -97,7 +97,7 @@ def load_contract(
             overlays=[overlay.source for overlay in applied],
         )
     except ContractError as error:
-        problem = _with_path(str(error), spec)
+        problem = _with_path(as_written(str(error), document), spec)
         if applied:
             problem += f"; this is the document after {named_overlays([overlay.source for overlay in applied])}"
         raise ContractError(problem) from None

@@ -20,7 +20,7 @@ import orjson
 
 from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.charges.lifecycle_checks import check_lifecycles
-from leyden.server.contract.json_pointer import contract_error, quoted, split_pointer
+from leyden.server.contract.json_pointer import as_written, contract_error, quoted, split_pointer
 from leyden.server.contract.load import named_overlays
 from leyden.server.contract.served import check_served
 from leyden.server.contract.types import IDEMPOTENCY_KEY, CallbackRule, Contract, Operation, Parameter
@@ -80,7 +80,7 @@ def try_contract(contract: Contract, source: object = None) -> None:
     except ContractError as error:
         files = [] if source is None or isinstance(source, Contract) else [f"{source}"]
         overlays = [named_overlays(contract.overlays)] if contract.overlays else []
-        text = str(error)
+        text = as_written(str(error), contract.document)
         if _LOCATED.match(text):  # with the file's name
             text = "".join([*files, text[text.index("#") :]]) if files else text
             raise ContractError("; this is the document after ".join([text, *overlays])) from None
