@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from leyden.server.store.end_mark import Mark
-from leyden.server.store.journal import encode_body, encode_line, header_line
+from leyden.server.store.journal import COMPACTED, encode_body, encode_line, header_line
 from leyden.server.store.lock import NOFOLLOW, lock_journal
 from leyden.server.store.tables.table_data import TableData
 
@@ -72,6 +72,7 @@ class Compaction:
         """
         for body, records in self._tail:
             self._add(body, records)
+        self._add(COMPACTED, 0)
         os.fsync(self._fd)
         announce(self.end)
         os.replace(self.path, target)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Container
 from contextlib import closing
@@ -30,6 +31,9 @@ from leyden.server.store.tables.row_map import Row
 
 JOURNAL_NAME = "charges.journal"
 FORMAT, VERSION = "leyden-journal", 1
+# The body of the line that ends the compacted state: before it, the lines are a state only together.
+COMPACTED = b"{}"
+_COMPACTED_LINE = re.compile(rb'\["[0-9a-f]{8}",\{\}\]\n')
 _EXACT = b',"exact"'
 _ASIDE = ".journal.damaged-"
 # Without these, a date or a dataclass would be written as something else, without an error.
@@ -37,9 +41,19 @@ _STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 class DamagedJournal(StoreError):
-    """The journal differs from what was written. `line` is the first bad line, `good_bytes` the length before it."""
+    """The journal differs from what was written. `line` is the first bad line, `good_bytes` the length before it;
+    `in_compacted` is whether the compacted state ends after it."""
 
-    def __init__(self, path: Path, line: int, good_bytes: int, what: str) -> None:
+    def __init__(self, path: Path, line: int, good_bytes: int, what: str, *, in_compacted: bool = False) -> None:
+        self.line = line
+        self.good_bytes = good_bytes
+        self.in_compacted = in_compacted
+        if in_compacted:
+            super().__init__(
+                f"{path}, line {line}: {what}. It belongs to the compacted state, of which no part is of use without"
+                " the others: restore the directory from a copy, or use a new one"
+            )
+            return
         by_hand = (
             f"keep a copy, cut the file to its first {line - 1} lines ({good_bytes} bytes), and delete"
             f" {path.with_name(END_NAME)}"
@@ -51,8 +65,6 @@ class DamagedJournal(StoreError):
             f" them, in Python: from leyden.server.store.journal import recover; recover({str(path.parent)!r}) (it"
             f" moves the damaged file aside); or by hand: {by_hand}"
         )
-        self.line = line
-        self.good_bytes = good_bytes
 
 
 @dataclass(slots=True)
@@ -119,7 +131,8 @@ def load(path: Path, chains_at: Container[int] = ()) -> LoadedJournal:
                 else:
                     _replay(body, loaded)
             except _Damage as damage:
-                raise DamagedJournal(path, number, loaded.size, str(damage)) from None
+                in_compacted = number > 1 and any(map(_COMPACTED_LINE.fullmatch, lines))
+                raise DamagedJournal(path, number, loaded.size, str(damage), in_compacted=in_compacted) from None
             loaded.chain = chain
             loaded.size += len(line)
             if loaded.size in chains_at:
@@ -143,13 +156,16 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
     """Keep the part of a directory's journal before the damage, and move the damaged file aside.
 
     Returns the new path of the damaged file and the number of commits that were kept. When the damage is in the first
-    line, that line is written again and the rest is checked. Raises `StoreError` when the journal is sound or in use.
+    line, that line is written again and the rest is checked. Raises `StoreError` when the journal is sound or in use,
+    and when the damage is in the compacted state.
     """
     path = Path(directory) / JOURNAL_NAME
     with closing(Lock(Path(directory))), os.fdopen(open_journal(path), "rb"):  # the journal is locked as well
         try:
             load(path)
         except DamagedJournal as damage:
+            if damage.in_compacted:
+                raise
             first = damage
         else:
             raise StoreError(
@@ -169,6 +185,9 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
         try:
             sound = load(draft)
         except DamagedJournal as second:
+            if second.in_compacted:
+                draft.unlink()
+                raise
             os.truncate(draft, second.good_bytes)
             sound = load(draft)
         aside = next(name for n in range(1, 10_000) if not (name := path.with_suffix(f"{_ASIDE}{n}")).exists())

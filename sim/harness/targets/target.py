@@ -19,7 +19,7 @@ from leyden.harness.constants import API_KEY
 from leyden.sandbox import Sandbox
 from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
-from leyden.server.store.journal import JOURNAL_NAME, recover
+from leyden.server.store.journal import JOURNAL_NAME, DamagedJournal, recover
 from leyden.world.config import world_config
 from leyden.world.loopback import send_request
 
@@ -282,13 +282,17 @@ class InProcess:
         return False
 
     def _is_recovered(self, data: Path) -> bool:
-        """Whether a journal that is damaged in its middle is opened after `recover`."""
+        """Whether a journal that is damaged in its middle is opened after `recover`, or has its damage in the compacted
+        state, of which no part is of use."""
         path = data / JOURNAL_NAME
         damaged = DAMAGES["with another byte in its middle"](path.read_bytes())
         assert damaged is not None
         path.write_bytes(damaged)
         try:
             recover(data)
+        except DamagedJournal as damage:
+            return damage.in_compacted
+        try:
             self._start(data).close()
         except StoreError:
             return False
