@@ -18,7 +18,7 @@ _MAX_LENGTH = 300
 _MAX_ERRORS = 20
 
 _DIGITS = frozenset("0123456789")
-_MAX_DIGITS = 640  # of a text that is read as a number
+_MAX_DIGITS, _PADDED = 640, 18  # of a text that is read as a number, and of one with leading zeros
 
 
 def find_errors(rule: Rule, value: Any, root: str = "") -> list[FieldError]:
@@ -90,9 +90,11 @@ def read_parameter(parameter: Parameter, text: str) -> Any:
 
 
 def is_whole_number(parameter: Parameter, text: str) -> bool:
-    """Whether the parameter is an integer and the text is one, of any length."""
+    """Whether the parameter is an integer and the text is one, of any length; one of more than `_PADDED` characters has
+    no leading zeros."""
     digits = text.removeprefix("-")
-    return parameter.kind == "integer" and digits != "" and _DIGITS.issuperset(digits)
+    is_padded = digits[:1] == "0" and len(text) > _PADDED
+    return parameter.kind == "integer" and digits != "" and not is_padded and _DIGITS.issuperset(digits)
 
 
 def _values_at(value: Any, path: Path, pointer: str = "") -> Iterator[tuple[str, Any]]:
