@@ -22,6 +22,7 @@ from leyden.harness.constants import DEFAULT_SECONDS, EXPORT_FORMATS, PACKAGED_S
 from leyden.harness.engines.campaign import run_campaign, split
 from leyden.harness.engines.processes import available_cores, run_in_processes
 from leyden.harness.engines.results import CampaignConfig
+from leyden.harness.reports.at_target import runs_at_target
 from leyden.harness.reports.coverage import TITLES, item_name
 from leyden.harness.reports.exports import EXPORTS, PRINTED, ExportError
 from leyden.harness.reports.formats import FORMATS
@@ -124,7 +125,10 @@ def replay_case(options: argparse.Namespace) -> int:
 
 
 def _exported(case: Case, options: argparse.Namespace) -> str:
-    """The case in another format. Raises `ExportError` with the file."""
+    """The case in another format; one that runs an adapter has that of the options. Raises `ExportError` with the
+    file, and `HarnessError` as `_adapter_of`."""
+    if options.export in EXPORTS and runs_at_target(case):
+        case = replace(case, adapter=_adapter_of(case, options))
     try:
         return PRINTED[options.export](case)
     except MissingExtra:
@@ -160,20 +164,23 @@ def _shown_url(url: str) -> str:
 
 
 def _target_of(case: Case, url: str, options: argparse.Namespace) -> Target:
-    """The target at a URL: the kind of target that the case was found on, with the adapter of the options.
+    """The target at a URL: the kind of target that the case was found on, with the adapter of the options."""
+    keys = {"api_key": options.api_key, "second_api_key": options.second_api_key}
+    target = target_at(case.found_on, url, **keys, adapter=_adapter_of(case, options))
+    print(f"leyden replay: at {_shown_url(url)}", file=sys.stderr)
+    return target
 
-    The adapter that a case names is not loaded by itself: it is a program, and a case may come from anybody.
-    """
+
+def _adapter_of(case: Case, options: argparse.Namespace) -> str:
+    """The adapter of the options. Raises `HarnessError` if the case names one and the options do not: an adapter is a
+    program, and a case may come from anybody."""
     if options.adapter is None and case.adapter not in ("", NO_ADAPTER):
         name = printable(case.adapter)
         raise HarnessError(
             f"{options.case} was found with the adapter {name}, a program that is run: add --adapter"
             f" {shlex.quote(name)}, or --adapter {NO_ADAPTER} to replay what needs none"
         )
-    keys = {"api_key": options.api_key, "second_api_key": options.second_api_key}
-    target = target_at(case.found_on, url, **keys, adapter=options.adapter or case.adapter)
-    print(f"leyden replay: at {_shown_url(url)}", file=sys.stderr)
-    return target
+    return str(options.adapter or case.adapter)
 
 
 def _without_violation(case: Case, target: Target, url: str | None) -> str:

@@ -62,7 +62,8 @@ def _describe_replay(again: argparse.ArgumentParser) -> None:
     again.add_argument("case", metavar="FILE", help="a case, as written by `leyden fuzz --cases`, or a saved sandbox")
     again.add_argument(
         "--export", choices=(*EXPORT_FORMATS, "spec"),
-        help="print the case in this format and do not run it; spec: its specification as JSON",
+        help="print the case in this format and do not run it; spec: its specification as JSON; a file that runs an"
+        " adapter needs --adapter",
     )  # fmt: skip
     _add_service(again, "where the case was found; a sandbox in this process for one that happens there, too")
     again.add_argument(
@@ -100,7 +101,7 @@ def _add_service(command: argparse.ArgumentParser, default: str = "a sandbox in 
         "--second-api-key", default=NO_KEY, metavar="KEY", help="another project's API key, for the isolation checks"
     )
     command.add_argument(
-        "--adapter", metavar="FILE",
+        "--adapter", type=_adapter_name, metavar="FILE",
         help="URL is another implementation; this object controls it with the methods pay, advance and inbox, as far as"
         " it has them: FILE.py, FILE.py:NAME or MODULE:NAME; `none` if it has none of them",
     )  # fmt: skip
@@ -160,6 +161,12 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 10**9):
         raise argparse.ArgumentTypeError(f"{text!r} is not a count: give a whole number from 1")
     return int(text)
+
+
+def _adapter_name(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty: give FILE.py, FILE.py:NAME, MODULE:NAME or none")
+    return text
 
 
 def _format(text: str) -> str:

@@ -128,6 +128,27 @@ def test_an_adapter_that_a_case_names_is_not_run_by_itself(
     assert (tmp_path / "PWNED").exists()
 
 
+@pytest.mark.parametrize("form", ["pytest", "curl", "notebook"])
+def test_an_export_runs_the_adapter_that_a_case_names_only_where_an_option_names_it(
+    form: str, found: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = os.fspath(tmp_path / "shop adapter.py")
+    found.write_text(json.dumps({**json.loads(found.read_text()), "adapter": name}))
+    words = ["replay", str(found), "--export", form]
+    assert main(words) == 2
+    printed, said = capsys.readouterr()
+    assert (printed, said.count("\n")) == ("", 1)
+    assert f"add --adapter '{name}', or --adapter none" in said
+    with pytest.raises(SystemExit, match="2"):  # as with a variable that is not set
+        main([*words, "--adapter", ""])
+    capsys.readouterr()
+    assert main([*words, "--adapter", name]) == 0
+    assert f"# This runs the adapter {name}, a program." in capsys.readouterr().out
+    assert main([*words, "--adapter", "none"]) == 0
+    assert name not in capsys.readouterr().out
+    assert main([*words[:-1], "spec"]) == 0  # runs nothing
+
+
 def test_the_command_of_a_found_case_has_its_adapter(
     strict: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leyden.harness.model.records import Charge
+from leyden.harness.reports.at_target import head
 from leyden.harness.runs.cases import Case, refusing
 from leyden.harness.runs.describe import describe_step
 from leyden.harness.runs.external import NEVER_DONE
@@ -72,7 +73,7 @@ class _Recording(InProcess):
 def shell_at_target(case: Case, title: str) -> str:
     """The script."""
     address = "http://r1.inbox.localhost/hook"
-    lines = ["#!/bin/sh", comment(title), "#", comment(case.describe()), "#"]
+    lines = ["#!/bin/sh", comment(title), "#", comment(case.describe()), "#", head(case)]
     lines += [comment(f"Written by Leyden {VERSION}."), ""]
     lines += [f"LEYDEN_TARGET=${{LEYDEN_TARGET:-{shell_word(case.target)}}}"]
     folder = '"$(dirname "$0")"/' if is_relative(case.adapter) else ""  # a relative path is from that of the script
