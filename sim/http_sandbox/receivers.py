@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 from urllib.parse import quote
 
 from leyden.errors import ApiError, ArgumentError
-from leyden.http_sandbox.requests import OverHttp
+from leyden.http_sandbox.requests import OverHttp, is_missing
 from leyden.server.printable import quoted
 
 ReplyOver = int | str | Mapping[str, Any] | Any  # a status, a word, the fields of a reply, or a `Reply`
@@ -94,7 +94,7 @@ class HttpReceiver(OverHttp):
         try:
             data: dict[str, Any] = self._sandbox.ask("GET", f"{self._path}?limit=1")
         except ApiError as refused:
-            if refused.status != 404:
+            if not is_missing(refused):
                 raise
             return {}
         return data

@@ -16,8 +16,9 @@ from leyden.arguments import checked_text
 from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost, how_to_start, problem_document
 from leyden.http_sandbox.instead import INSTEAD
 from leyden.key_header import KEY_HEADER, header_asked_for
+from leyden.response_forms import wrong_response
 from leyden.server.callbacks.url_parts import url_parts
-from leyden.server.printable import printable, quoted, without_user
+from leyden.server.printable import cut, printable, quoted, without_user
 from leyden.server.spelling import closest
 
 _METHOD, _TARGET, _TOKEN = re.compile("[A-Za-z]{1,20}"), re.compile("/[!-~]*"), re.compile("[ -~]*")
@@ -39,7 +40,7 @@ def ask(
     A key in `headers` is sent again under the name that the service asks for, if it has another one. If it `warns`,
     there is a `UserWarning` about what the service ignored of the request.
     Raises `ArgumentError` for what no request can have, `LeydenError` if `base` is no URL, no connection is made or the
-    response is not JSON, `ResponseLost` if no complete response comes, and `ApiError` for any status but 2xx.
+    response is not one of Leyden's, `ResponseLost` if no complete response comes, and `ApiError` for any status but 2xx.
     """
     if not isinstance(method, str) or not _METHOD.fullmatch(method):
         raise ArgumentError(f"method={quoted(method, 60)} is no method of HTTP: give one such as GET")
@@ -89,9 +90,19 @@ def ask(
             stacklevel=5,
         )
     try:
-        return json.loads(answer) if answer else {}
+        value = json.loads(answer) if answer else {}
     except (ValueError, RecursionError) as error:
         raise not_of_leyden(base, error) from None
+    wrong = wrong_response(method, target, value)
+    if wrong is not None:
+        raise not_of_leyden(base, printable(cut(wrong, 200)))
+    return value
+
+
+def is_missing(refused: ApiError) -> bool:
+    """Whether a server says that the resource of a path does not exist: its own 404, and not that of another program,
+    which knows no such path."""
+    return refused.status == 404 and refused.problem.get("status") == 404
 
 
 def segment(name: str, value: Any) -> str:

@@ -27,7 +27,7 @@ from leyden.errors import ApiError, ArgumentError, ForkError
 from leyden.files.json_files import shown
 from leyden.files.written_files import write_private
 from leyden.http_sandbox.receivers import HttpReceiver
-from leyden.http_sandbox.requests import OverHttp, ask, bearer, not_of_leyden, segment
+from leyden.http_sandbox.requests import OverHttp, ask, bearer, is_missing, not_of_leyden, segment
 from leyden.http_sandbox.resources import (
     HttpCharge,
     HttpCollection,
@@ -76,7 +76,11 @@ def create_sandbox(server: str, *, admin_token: str | None = None, **order: Any)
 def delete_sandboxes(server: str, *, admin_token: str | None = None) -> None:
     """Delete every sandbox that was created on the server. Raises as `create_sandbox`."""
     server, headers = checked_text("server", server).rstrip("/"), bearer(admin_token)
+    former: list[Any] = []
     while listed := ask(server, "GET", f"{_SANDBOXES}?limit={_PAGE}", None, headers)["data"]:
+        if [one["id"] for one in listed] == former:
+            raise not_of_leyden(server, "what was deleted is listed again")
+        former = [one["id"] for one in listed]
         for sandbox in listed:
             ask(server, "DELETE", f"{_SANDBOXES}/{sandbox['id']}", None, headers)
 
@@ -259,10 +263,12 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         """The posts that the built-in receiver `http://<name>.localhost/` got, oldest first; none before the first."""
         posts: list[dict[str, Any]] = []
         try:
-            while found := self.ask("GET", self._inbox(name, posts[-1]["number"] if posts else 0))["posts"]:
+            last = 0
+            while found := self.ask("GET", self._inbox(name, last))["posts"]:
+                last = self._later(last, found[-1]["number"])
                 posts += found
         except ApiError as refused:
-            if refused.status != 404:
+            if not is_missing(refused):
                 raise
         return posts
 
@@ -283,8 +289,15 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         last = 0
         while found := self.ask("GET", f"/sandbox/v1/journal?limit={_PAGE}&after={last}"):
             entries += found
-            last = found[-1]["sequence"]
+            last = self._later(last, found[-1]["sequence"])
         return entries
+
+    def _later(self, last: int, number: int) -> int:
+        """The number of the last row of a page after the row `last`. Raises `LeydenError` for an earlier one: such
+        pages have no end."""
+        if number <= last:
+            raise not_of_leyden(self.url, f"the page after row {last} ends with row {number}")
+        return number
 
     @property
     def journal_hash(self) -> str:
@@ -357,7 +370,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         try:
             ask(self.server_url, "DELETE", f"{_SANDBOXES}/{self.id}", None, bearer(self._admin_token))
         except ApiError as refused:
-            if refused.status != 404:
+            if not is_missing(refused):
                 raise
 
     def __enter__(self) -> Self:

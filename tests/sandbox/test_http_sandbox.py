@@ -11,6 +11,7 @@ from datetime import timedelta
 from decimal import Decimal
 from inspect import getmembers_static, signature
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -18,7 +19,7 @@ import pytest
 
 import leyden
 from leyden import Sandbox, conformance
-from leyden.errors import ArgumentError, LeydenError
+from leyden.errors import ApiError, ArgumentError, LeydenError
 from leyden.http_sandbox import HttpSandbox, create_sandbox, delete_sandboxes
 from leyden.http_sandbox.resources import HttpCharge
 from leyden.server.printable import quoted
@@ -36,6 +37,87 @@ def test_a_response_that_leyden_does_not_send_is_an_error_with_the_mend(body: by
     with handling(answering(body)) as url, pytest.raises(LeydenError, match="did not answer as Leyden does") as raised:
         create_sandbox(url)
     assert "give the URL of `leyden serve`" in str(raised.value)
+
+
+CALLS: dict[str, Callable[[HttpSandbox], object]] = {
+    "charges.create": lambda box: box.charges.create(amount="1000", description="x"),
+    "charges": lambda box: list(box.charges),
+    "charges[]": lambda box: box.charges["a"],
+    "static_charges.create": lambda box: box.static_charges.create(minAmount="1", maxAmount="2", description="x"),
+    "static_charges[]": lambda box: box.static_charges["a"].charges,
+    "fail": lambda box: HttpCharge(box, "/v0/charges", "a").fail(),
+    "pay": lambda box: box.wallet("a").pay("lnbc1"),
+    "payments": lambda box: box.payments(),
+    "deliveries": lambda box: box.deliveries(),
+    "replay_delivery": lambda box: box.replay_delivery("a"),
+    "replay_deliveries": lambda box: box.replay_deliveries(["a"]),
+    "now": lambda box: box.now,
+    "seed": lambda box: box.seed,
+    "webhook_secret": lambda box: box.webhook_secret,
+    "advance": lambda box: box.advance("1s"),
+    "run": lambda box: box.run(),
+    "run events": lambda box: box.run(events=2),
+    "journal": lambda box: box.journal(),
+    "journal_hash": lambda box: box.journal_hash,
+    "inbox": lambda box: box.inbox("shop"),
+    "script": lambda box: box.receiver("shop").script,
+    "always": lambda box: box.receiver("shop").always(500),
+    "faults": lambda box: list(box.faults),
+    "faults.add": lambda box: box.faults.add("drop"),
+    "service_faults.clear": lambda box: box.service_faults.clear(),
+    "payers.add": lambda box: box.payers.add(),
+    "reset": lambda box: box.reset(),
+    "snapshot": lambda box: box.snapshot(),
+    "restore": lambda box: box.restore("a"),
+    "fork": lambda box: box.fork(),
+    "diff": lambda box: box.diff("a"),
+    "export": lambda box: box.export(),
+    "save": lambda box: box.save("saved.json"),
+    "path": lambda box: box.path("createCharge"),
+    "ask": lambda box: box.ask("POST", "/sandbox/v1/api-keys", {}),
+    "delete": lambda box: box.delete(),
+    "delete_sandboxes": lambda box: delete_sandboxes(box.server_url),
+}
+
+
+@pytest.mark.parametrize("body", [b"<html></html>", b"", b"null", b"{}", b"[]", b'{"data": [1, null, {}], "next": 1}'])
+def test_every_method_refuses_a_success_of_another_program(
+    body: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with handling(answering(body)) as url:
+        sandbox = HttpSandbox({**_CREATED, "url": url, "serverUrl": url})
+        for name, call in CALLS.items():
+            if (name, body) == ("journal", b"[]"):
+                continue  # as of an empty journal
+            with pytest.raises(LeydenError, match="did not answer as Leyden does"):
+                print(name, call(sandbox))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("status", [401, 404, 409, 500])
+def test_a_refusal_of_another_program_is_no_end_of_a_sandbox_and_no_empty_inbox(status: int) -> None:
+    with handling(answering(b"<html></html>", status)) as url:
+        sandbox = HttpSandbox({**_CREATED, "url": url, "serverUrl": url})
+        for call in (sandbox.delete, lambda: sandbox.inbox("shop"), lambda: sandbox.receiver("shop").script):
+            with pytest.raises(ApiError, match=str(status)):
+                call()
+
+
+@pytest.mark.parametrize(
+    ("body", "call"),
+    [
+        (b'[{"sequence": 1, "at": "2030-01-01T09:00:00Z", "kind": "a", "facts": {}}]', HttpSandbox.journal),
+        (
+            b'{"name": "shop", "received": 1, "objections": 0, "posts": [{"number": 1}],'
+            b' "script": {"rules": [], "answers": [], "always": {}}}',
+            lambda sandbox: sandbox.inbox("shop"),
+        ),
+    ],
+)
+def test_a_page_that_is_answered_again_and_again_is_an_error(body: bytes, call: Callable[[HttpSandbox], Any]) -> None:
+    with handling(answering(body)) as url, pytest.raises(LeydenError, match="the page after row 1 ends with row 1"):
+        call(HttpSandbox({**_CREATED, "url": url}))
 
 
 @pytest.mark.parametrize("url", ["localhost:8402", "file:///etc/passwd", "ftp://127.0.0.1", "data:,{}", "http://[::1"])

@@ -37,7 +37,7 @@ def answering(body: bytes, status: int = 200) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_POST = do_PATCH = do_DELETE = do_GET
+        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
         def log_message(self, *_: Any) -> None:
             """Log nothing."""

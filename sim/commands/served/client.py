@@ -17,6 +17,7 @@ from leyden.devserver.argument_types import base_url
 from leyden.errors import how_to_start, key_refusal
 from leyden.files.json_files import shown
 from leyden.key_header import KEY_HEADER, header_asked_for
+from leyden.response_forms import has_form, wrong_response
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.version import VERSION
@@ -75,10 +76,12 @@ def responses_of(url: str) -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        cause = f"no field {error}" if isinstance(error, KeyError) else str(error)
-        raise RequestFailed(
-            f"{printable(url)} did not answer as Leyden does ({printable(cause)[:200]}): check the URL"
-        ) from error
+        raise not_of_leyden(url, f"no field {error}" if isinstance(error, KeyError) else str(error)) from error
+
+
+def not_of_leyden(url: str, cause: str) -> RequestFailed:
+    """The error for a response that Leyden does not send."""
+    return RequestFailed(f"{printable(url)} did not answer as Leyden does ({printable(cause)[:200]}): check the URL")
 
 
 def _named(variable: tuple[str, str]) -> str:
@@ -115,7 +118,7 @@ class Client:
         """Send a request and return the body of the response. A query parameter that is None is left out.
 
         `what` is the thing that the path names and the command that lists such things, `source` the file that has the
-        body. Raises `RequestFailed`.
+        body. Raises `RequestFailed`, also for a success that Leyden does not answer with.
         """
         response = self._open(method, path, body, query=query, headers=headers, timeout_s=timeout_s)
         try:
@@ -128,6 +131,12 @@ class Client:
             if source is not None and is_of_body and not _is_about_query(raw):
                 raise WrongArgument(f"{shown(source)}: {refusal}")
             raise refusal
+        try:
+            wrong = wrong_response(method, path, orjson.loads(raw)) if has_form(method, path) else None
+        except orjson.JSONDecodeError as error:
+            wrong = str(error)
+        if wrong is not None:
+            raise not_of_leyden(self.url, wrong)
         return raw
 
     def find(self, path: str) -> bytes | None:
