@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from leyden.devserver.argument_types import port
+from leyden.devserver.argument_types import directory, port, text_or_file
 from leyden.devserver.serve_options import OVERLAY
 from leyden.files.standard_streams import print_document
 from leyden.files.written_files import write_document
@@ -15,7 +15,7 @@ from leyden.server.version import VERSION
 def describe_table(table: argparse.ArgumentParser) -> None:
     """Add the options of `table`."""
     table.add_argument("--spec", metavar="FILE", help="read this document instead of the packaged one")
-    table.add_argument("--overlay", action="append", default=[], metavar="NAME", help=OVERLAY)
+    table.add_argument("--overlay", action="append", default=[], type=text_or_file, metavar="NAME", help=OVERLAY)
     table.add_argument("--into", metavar="FILE", help="write the tables between their markers in this Markdown file")
     table.set_defaults(run=_table)
 
@@ -26,6 +26,7 @@ def describe_lab(lab: argparse.ArgumentParser) -> None:
         "folder",
         nargs="?",
         default="leyden-lab",
+        type=directory,
         metavar="DIR",
         help="the directory; files that you have changed there are kept (default: %(default)s)",
     )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 _EXAMPLES = "Examples:\n"
 _NAME_WIDTH = 17
+_ANY_BYTES = frozenset({"FILE", "DIR", "COMMAND"})  # metavars of paths, and of other programs
 _SIGNED = re.compile(r"-[0-9.]+(?:ms|s|m|h|d|w)")
 
 
@@ -101,6 +102,23 @@ class CommandParser(argparse.ArgumentParser):
 
         near = closest(word, known)
         return f"; see {self.prog} --help" if near is None else f"; did you mean {near}?"
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """As that of argparse, but a text that cannot be sent or written is refused here, with the name of its option.
+        The paths of files, and the command lines of other programs, may have any bytes."""
+        if not arg_string.isascii() and action.metavar not in _ANY_BYTES and action.nargs != argparse.PARSER:
+            self._check_utf8(action, arg_string)
+        return super()._get_value(action, arg_string)
+
+    @staticmethod
+    def _check_utf8(action: argparse.Action, text: str) -> None:
+        from leyden.arguments import is_utf8  # only such a text needs them
+        from leyden.devserver.argument_types import text_or_file
+
+        if action.type is not text_or_file and not is_utf8(text):
+            raise argparse.ArgumentError(
+                action, f"{_shown(text)} has bytes that are not UTF-8: write the text in UTF-8"
+            )
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:

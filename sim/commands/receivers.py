@@ -7,10 +7,12 @@ import argparse
 from leyden.commands.environment import API_KEY, URL, from_environment
 from leyden.devserver.argument_types import (
     amount,
+    api_key,
     base_url,
     charge_id,
     endpoint,
     ip_range,
+    text_or_file,
     time_limit_s,
     webhook_secret,
 )
@@ -58,7 +60,7 @@ def describe_check(check: argparse.ArgumentParser) -> None:
     )
     check.add_argument("--html", metavar="FILE", help="write the report as an HTML page; - prints it")
     check.add_argument("--json", metavar="FILE", help="write the report as JSON; - prints it")
-    check.add_argument("--overlay", action="append", default=[], metavar="NAME", help=OVERLAY)
+    check.add_argument("--overlay", action="append", default=[], type=text_or_file, metavar="NAME", help=OVERLAY)
     _add_egress(check)
     check.set_defaults(run=_receiver_check)
 
@@ -81,6 +83,7 @@ def describe_listen(listen: argparse.ArgumentParser) -> None:
     )
     listen.add_argument(
         "--api-key",
+        type=api_key,
         default=from_environment(API_KEY),
         metavar="KEY",
         help=f"the project's API key (default: {API_KEY[0]}, or {API_KEY[1]})",

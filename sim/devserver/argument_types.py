@@ -13,7 +13,7 @@ from leyden.server.callbacks.url_parts import UrlParts, address_fault, url_parts
 from leyden.server.errors import ArgumentError
 from leyden.server.http.hosts import is_host_name
 from leyden.server.http.url_corrections import intended_url
-from leyden.server.printable import cut, without_user
+from leyden.server.printable import cut, printable, without_user
 from leyden.server.timestamps import duration_near, parse_iso
 from leyden.world.time.process_clock import MAX_RATE, NOW
 
@@ -29,6 +29,49 @@ def port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
     return int(text)
+
+
+def text_or_file(text: str) -> str:
+    """A text that may also be the path of a file: it may have any bytes."""
+    return text
+
+
+def api_key(text: str) -> str:
+    """An API key for the header of a request: printable ASCII characters."""
+    if not (text and text.isascii() and text.isprintable()):
+        raise argparse.ArgumentTypeError(
+            "this is no API key, which has one or more printable ASCII characters: check it"
+        )
+    return text
+
+
+def header_value(text: str) -> str:
+    """The value of a header of a request: characters of Latin-1 without control characters."""
+    if not all(" " <= one <= "\xff" and one != "\x7f" for one in text):
+        raise argparse.ArgumentTypeError(
+            f"{printable(cut(text, 80))!r} has characters that no header can have: give printable ones of ASCII"
+        )
+    return text
+
+
+def listen_host(text: str) -> str:
+    """The address or the name of this machine to listen on."""
+    try:
+        is_possible = text.isprintable() and " " not in text and text.encode("idna") != b""
+    except UnicodeError:
+        is_possible = False
+    if not is_possible:
+        raise argparse.ArgumentTypeError(
+            f"{cut(text, 80)!r} is no address to listen on: give one such as 127.0.0.1, or 0.0.0.0 for all addresses"
+        )
+    return text
+
+
+def directory(text: str) -> str:
+    """The path of a directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("'' is not a directory: give its path, such as . for this one")
+    return text
 
 
 def data_folder(text: str) -> str:

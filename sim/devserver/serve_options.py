@@ -13,11 +13,13 @@ from leyden.devserver.argument_types import (
     data_folder,
     host_name,
     ip_range,
+    listen_host,
     port,
     rate,
     request_count,
     seed,
     start_instant,
+    text_or_file,
     webhook_secret,
 )
 from leyden.server.callbacks.egress import MODES
@@ -28,7 +30,9 @@ OVERLAY = "an overlay for the spec: strict, lenient, ... (an unknown name lists 
 
 def describe_serve(serve: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve.add_argument(
+        "--host", default="127.0.0.1", type=listen_host, help="address to listen on (default: %(default)s)"
+    )
     serve.add_argument(
         "--port", default=8402, type=port, help="port to listen on; 0 picks a free one (default: %(default)s)"
     )
@@ -76,7 +80,7 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
         " before the last 100,000, and posts before the last 10,000)",
     )
     serve.add_argument("--spec", metavar="FILE", help="serve this document instead of the packaged one")
-    serve.add_argument("--overlay", action="append", default=[], metavar="NAME", help=OVERLAY)
+    serve.add_argument("--overlay", action="append", default=[], type=text_or_file, metavar="NAME", help=OVERLAY)
     serve.add_argument(
         "--egress",
         choices=MODES,
@@ -148,6 +152,7 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
     )
     serve.add_argument(
         "--network",
+        type=text_or_file,
         metavar="WHAT",
         help="how payments are made: direct, or over a simulated network such as scale-free:400, hub:50, line:4 or"
         " star:12, or over that of a file that LND or Core Lightning printed, such as graph.json,shop=ACINQ, or of"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from leyden.arguments import option_span_ms
-from leyden.devserver.argument_types import seed
+from leyden.devserver.argument_types import api_key, directory, seed
 from leyden.harness.constants import (
     API_KEY,
     DEFAULT_ENGINES,
@@ -88,7 +88,10 @@ def _describe_adapter(command: argparse.ArgumentParser) -> None:
         help="call one method of an adapter with these texts and print its answer, for scripts",
     )
     command.add_argument("words", nargs="*", metavar="URL | METHOD ...", help="the URL to check, or the method to call")
-    command.add_argument("--api-key", default=API_KEY, metavar="KEY", help="a project's API key (default: %(default)s)")
+    command.add_argument(
+        "--api-key", type=api_key, default=API_KEY, metavar="KEY",
+        help="a project's API key (default: %(default)s)",
+    )  # fmt: skip
     command.set_defaults(run=lambda options: int(import_module("leyden.harness.adapter_command").adapter(options)))
 
 
@@ -96,10 +99,14 @@ def _add_service(command: argparse.ArgumentParser, default: str = "a sandbox in 
     command.add_argument(
         "target", nargs="?", metavar="URL", help=f"the base URL of a served Leyden (default: {default})"
     )
-    command.add_argument("--api-key", default=API_KEY, metavar="KEY", help="a project's API key (default: %(default)s)")
     command.add_argument(
-        "--second-api-key", default=NO_KEY, metavar="KEY", help="another project's API key, for the isolation checks"
-    )
+        "--api-key", type=api_key, default=API_KEY, metavar="KEY",
+        help="a project's API key (default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument(
+        "--second-api-key", type=api_key, default=NO_KEY, metavar="KEY",
+        help="another project's API key, for the isolation checks",
+    )  # fmt: skip
     command.add_argument(
         "--adapter", type=_adapter_name, metavar="FILE",
         help="URL is another implementation; this object controls it with the methods pay, advance and inbox, as far as"
@@ -137,8 +144,9 @@ def _add_target(command: argparse.ArgumentParser) -> None:
         help="exit with 1 also when a declared coverage item was not reached (default: 0, if there is no violation)",
     )
     command.add_argument(
-        "--cases", metavar="DIR", help="write each violation to DIR as a case, a pytest file, a script and a notebook"
-    )
+        "--cases", type=directory, metavar="DIR",
+        help="write each violation to DIR as a case, a pytest file, a script and a notebook",
+    )  # fmt: skip
 
 
 def _run(name: str) -> Callable[[argparse.Namespace], int]:

@@ -40,7 +40,8 @@ def ask(
     A key in `headers` is sent again under the name that the service asks for, if it has another one. If it `warns`,
     there is a `UserWarning` about what the service ignored of the request.
     Raises `ArgumentError` for what no request can have, `LeydenError` if `base` is no URL, no connection is made or the
-    response is not one of Leyden's, `ResponseLost` if no complete response comes, and `ApiError` for any status but 2xx.
+    response is not one of Leyden's, `ResponseLost` if no complete response comes, and `ApiError` for any status but
+    2xx.
     """
     if not isinstance(method, str) or not _METHOD.fullmatch(method):
         raise ArgumentError(f"method={quoted(method, 60)} is no method of HTTP: give one such as GET")

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from leyden.commands.parser import Command, add_commands
+from leyden.devserver.argument_types import directory
 from leyden.server.errors import LeydenError
 
 _EXAMPLES = ("leyden qa init", "leyden qa init contract-tests")
@@ -35,7 +36,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def _describe_init(init: argparse.ArgumentParser) -> None:
-    init.add_argument("folder", nargs="?", default=".", metavar="DIR", help="the directory (default: this one)")
+    init.add_argument(
+        "folder", nargs="?", default=".", type=directory, metavar="DIR", help="the directory (default: this one)"
+    )
     init.set_defaults(run=_init)
 
 

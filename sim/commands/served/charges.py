@@ -13,6 +13,7 @@ from leyden.commands.served.client import Client, add_connection, segment
 from leyden.commands.served.fields import add_filters, amount, filters, whole_seconds, without_none
 from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, Table, msat, print_fields, print_raw, utc
+from leyden.devserver.argument_types import header_value
 
 _PATH = "/sandbox/v1/charges"  # its reads are no events of the journal, unlike those of the service
 LISTING = "leyden charges list"
@@ -48,7 +49,7 @@ def _describe_create(parser: argparse.ArgumentParser) -> None:
         metavar="SPAN",
         help="how long it can be paid, such as 10m, or seconds (default: 600)",
     )
-    parser.add_argument("--idempotency-key", metavar="KEY", help="create it once only for this key")
+    parser.add_argument("--idempotency-key", type=header_value, metavar="KEY", help="create it once only for this key")
     add_connection(parser, _create)
 
 

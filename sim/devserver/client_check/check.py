@@ -15,7 +15,7 @@ from leyden.devserver.client_check.runs import RequestRecorder, Run, run_command
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.files.json_files import InputError
 from leyden.lightning.payer.payer_rules import PayerSpec
-from leyden.server.printable import cut
+from leyden.server.printable import cut, encodable
 from leyden.server.spelling import closest
 from leyden.server.store.store import Store
 from leyden.server.system.clock import ServerClock, random_key, random_seed
@@ -98,6 +98,7 @@ def check_client(command: Sequence[str], *, only: Iterable[str] | None = None, l
     unknown name, and for a command that cannot be started.
     """
     cases = _selected(only)
+    shown = [*map(encodable, command)]  # a report has no other bytes than those of UTF-8
     findings: list[Finding] = []
     with _served(cases, limit_s) as (url, worlds, recorder):
         wanted = 1
@@ -107,9 +108,9 @@ def check_client(command: Sequence[str], *, only: Iterable[str] | None = None, l
             if case is _PLAIN:
                 wanted = run.charges
                 if run.exit_status != 0 or not wanted:
-                    return ClientReport(command, [_plain_failure(run)], None, _why_no_grade(run))
+                    return ClientReport(shown, [_plain_failure(run)], None, _why_no_grade(run))
             findings.append(Finding(case, run, case.judgements(run, wanted)))
-    return ClientReport(command, findings, *grade(findings))
+    return ClientReport(shown, findings, *grade(findings))
 
 
 def found_mistakes(findings: Sequence[Finding]) -> list[FoundMistake]:
