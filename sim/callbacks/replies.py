@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypedDict
 
-from leyden.arguments import span_from
+from leyden.arguments import is_utf8, span_from
 from leyden.callbacks.callback_rows import ReplyRow
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, Attempt
@@ -140,6 +140,8 @@ def stored_reply(spec: ReplySpec) -> ReplyRow:
         raise ArgumentError(f"a reply's body is a text and its headers are an object of texts: {_TEXTS}")
     if not all(isinstance(text, str) for pair in reply.headers.items() for text in pair):
         raise ArgumentError(f"the names and values of a reply's headers are texts: {_TEXTS}")
+    if not all(map(is_utf8, (reply.body, *reply.headers, *reply.headers.values()))):
+        raise ArgumentError("a reply's body or headers have half a character, a surrogate: give texts without")
     if not isinstance(reply.delay, str | float | int | timedelta):
         raise ArgumentError(f'{quoted(reply.delay)} is not a delay: give a number of seconds or a text such as "2s"')
     delay_ms = span_from("delay", reply.delay)

@@ -4,6 +4,7 @@ accepted, or refused by one error of Leyden in one line."""
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
 from decimal import Decimal
@@ -183,3 +184,31 @@ def test_numbers_of_other_libraries_are_recorded_as_numbers(tmp_path: Path) -> N
         sb.traffic("5/min", count=1, duration=duration)  # type: ignore[arg-type]
     assert Sandbox.load(sb.save(tmp_path / "saved.json")).journal_hash == sb.journal_hash
     assert "duration=60.0" in sb.script()
+
+
+SURROGATE = "a\udcff"
+SET: dict[str, Callable[[Sandbox], object]] = {
+    "payers.add description": lambda sandbox: sandbox.payers.add(description=SURROGATE),
+    "payers.add internal_id": lambda sandbox: sandbox.payers.add(internal_id=SURROGATE),
+    "payers.add payer": lambda sandbox: sandbox.payers.add(payer=SURROGATE),
+    "PayerSpec static_charge": lambda sandbox: PayerSpec(static_charge=SURROGATE).row("a", 0),
+    "always body": lambda sandbox: sandbox.receiver("shop").always(Reply(body=SURROGATE)),
+    "answers header": lambda sandbox: sandbox.receiver("shop").answers([200, Reply(headers={"x": SURROGATE})]),
+    "when header name": lambda sandbox: sandbox.receiver("shop").when(Reply(headers={SURROGATE: "x"})),
+    "behaves": lambda sandbox: sandbox.receiver("shop").behaves(fails_with=Reply(status=500, body=SURROGATE)),
+    "label": lambda sandbox: sandbox.fork(SURROGATE),
+    "fault value": lambda sandbox: sandbox.faults.add("unknown_status", value=SURROGATE),
+    "service fault path": lambda sandbox: sandbox.service_faults.add("error", path=f"/{SURROGATE}"),
+    "wallet": lambda sandbox: sandbox.wallet(SURROGATE),
+}
+
+
+@pytest.mark.parametrize("name", SET)
+def test_a_text_with_half_a_character_is_refused_where_it_is_set(name: str) -> None:
+    with Sandbox(seed=1) as sandbox:
+        with pytest.raises(ValueError, match=r"give |leave |choose ") as refused:
+            SET[name](sandbox)
+        assert isinstance(refused.value, LeydenError)
+        assert not isinstance(refused.value, UnicodeError)
+        assert str(refused.value).isprintable()
+        assert sandbox.request("GET", "/sandbox/v1/export").status == 200

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
-from leyden.arguments import MAX_TIMES, checked_count, rule_span_ms, seconds, shortened, whole_msat
+from leyden.arguments import MAX_TIMES, checked_count, is_utf8, rule_span_ms, seconds, shortened, whole_msat
 from leyden.errors import PaymentError
 from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
 from leyden.server.charges.rows import ChargeRow
@@ -102,6 +102,12 @@ class PayerSpec:
         for name, pattern in (("description", self.description), ("internal_id", self.internal_id)):
             if pattern is not None and not isinstance(pattern, str):
                 raise PaymentError(f"{name} is {quoted(pattern, 80)}: give a text, in which * is any text")
+        for name in ("description", "internal_id", "static_charge", "payer"):
+            text = getattr(self, name)
+            if isinstance(text, str) and not is_utf8(text):
+                raise PaymentError(
+                    f"{name} is {quoted(text, 80)}, with half a character, a surrogate: give a text without"
+                )
         if not isinstance(self.payer, str) or not 1 <= len(self.payer.strip()) <= _LONGEST_TEXT:
             raise PaymentError(f"{quoted(self.payer, 80)} is not the name of a payer: give a text")
         return {
