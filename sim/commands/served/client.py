@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from leyden.commands.environment import ADMIN_TOKEN, API_KEY, URL, from_environment
+from leyden.commands.served.deadline import Deadline
 from leyden.devserver.argument_types import base_url
 from leyden.errors import how_to_start, key_refusal
 from leyden.files.json_files import shown
@@ -24,6 +25,7 @@ from leyden.server.version import VERSION
 
 CLIENT = "cli"  # the value of the header Leyden-Client
 _TIMEOUT_S = 60
+LONG_TIMEOUT_S = 3_600  # of a request that may move much time or many bytes
 _JSON = "application/json"
 _BODY_REFUSED = frozenset({400, 413, 422})  # the statuses of a body that the service does not take
 
@@ -113,18 +115,32 @@ class Client:
         headers: Mapping[str, str] | None = None,
         what: tuple[str, str] | None = None,
         source: str | None = None,
-        timeout_s: float | None = _TIMEOUT_S,
+        timeout_s: float = _TIMEOUT_S,
     ) -> bytes:
         """Send a request and return the body of the response. A query parameter that is None is left out.
 
         `what` is the thing that the path names and the command that lists such things, `source` the file that has the
-        body. Raises `RequestFailed`, also for a success that Leyden does not answer with.
+        body. The request ends after `timeout_s` real seconds, whatever has arrived. Raises `RequestFailed`,
+        also for a success that Leyden does not answer with.
         """
-        response = self._open(method, path, body, query=query, headers=headers, timeout_s=timeout_s)
+        deadline, response = Deadline(timeout_s), None
         try:
+            response = self._open(method, path, body, query=query, headers=headers, deadline=deadline)
             raw = response.read()
-        except (OSError, HTTPException) as error:
+        except NoConnection:
+            raise
+        except (RequestFailed, OSError, HTTPException) as error:
+            if deadline.is_over:
+                raise self._too_late(timeout_s) from None
+            if isinstance(error, RequestFailed):
+                raise
             raise RequestFailed(f"the response of {self.url} is not complete ({_cause(error)}): {_FAULT}") from None
+        finally:
+            deadline.close()
+            if response is not None:
+                response.close()
+        if deadline.is_over:
+            raise self._too_late(timeout_s)
         if response.status >= 300:
             refusal = self._refusal(response, raw, what)
             is_of_body = response.status in _BODY_REFUSED or str(refusal).startswith("the body ")
@@ -149,7 +165,8 @@ class Client:
     def stream(
         self, path: str, *, query: Mapping[str, object], headers: Mapping[str, str], timeout_s: float
     ) -> HTTPResponse:
-        """Send a GET and return its response, whose body is read as it comes. Raises `RequestFailed`."""
+        """Send a GET and return its response, whose body is read as it comes: `timeout_s` limits the wait for each
+        part. Raises `RequestFailed`."""
         response = self._open("GET", path, query=query, headers=headers, timeout_s=timeout_s)
         if response.status >= 300:
             raise self._refusal(response, response.read(), None)
@@ -163,9 +180,11 @@ class Client:
         *,
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout_s: float | None = _TIMEOUT_S,
+        timeout_s: float | None = None,
+        deadline: Deadline | None = None,
     ) -> HTTPResponse:
-        """Send a request and return its response before its body is read. Raises `RequestFailed`."""
+        """Send a request and return its response before its body is read. Its time is limited by a deadline, or by the
+        seconds that one part may take. Raises `RequestFailed`."""
         base = urlsplit(self.url)
         given = {name: value for name, value in (query or {}).items() if value is not None}
         # Sandboxes are created and listed below the server's URL, and the URL may be that of a sandbox.
@@ -178,27 +197,38 @@ class Client:
             sent["content-type"] = _JSON
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         kind = HTTPSConnection if base.scheme == "https" else HTTPConnection
-        connection = kind(base.hostname or "", base.port, timeout=timeout_s)
+        longest_s = timeout_s if deadline is None else deadline.limit_s
+        connection = kind(base.hostname or "", base.port, timeout=longest_s)
+
+        def send(headers: Mapping[str, str]) -> HTTPResponse:
+            connection.request(method, target, content, headers)
+            if deadline is not None and connection.sock is not None:
+                deadline.watch(connection.sock)  # of the second request, for which it may be another
+            return connection.getresponse()
+
         try:
             connection.connect()
+            if deadline is not None:
+                deadline.watch(connection.sock)
         except (OSError, UnicodeError) as error:
             raise NoConnection(
                 f"no server answers at {self.url} ({_cause(error)}): {how_to_start(self.url)}give its URL with --url or"
                 f" {URL[0]}"
             ) from None
         try:
-            connection.request(method, target, content, {**sent, **(headers or {})})
-            response = connection.getresponse()
+            response = send({**sent, **(headers or {})})
             other = header_asked_for(response.status, response.headers.get("www-authenticate"))
             if other is not None:
                 response.read()
-                connection.request(method, target, content, {**sent, other: self._key, **(headers or {})})
-                response = connection.getresponse()
+                response = send({**sent, other: self._key, **(headers or {})})
             return response
         except TimeoutError:
-            raise RequestFailed(f"{self.url} did not answer within {timeout_s:g} seconds: {_FAULT}") from None
+            raise self._too_late(longest_s) from None
         except (OSError, HTTPException) as error:
             raise RequestFailed(f"{self.url} gave no answer ({_cause(error)}): {_FAULT}") from None
+
+    def _too_late(self, limit_s: float | None) -> RequestFailed:
+        return RequestFailed(f"{self.url} did not answer within {limit_s:g} seconds: {_FAULT}")
 
     def _refusal(self, response: HTTPResponse, raw: bytes, what: tuple[str, str] | None) -> RequestFailed:
         """The error for a response that is no success."""

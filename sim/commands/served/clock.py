@@ -6,7 +6,7 @@ import argparse
 
 import orjson
 
-from leyden.commands.served.client import Client, add_connection
+from leyden.commands.served.client import LONG_TIMEOUT_S, Client, add_connection
 from leyden.commands.served.fields import span_s, without_none
 from leyden.commands.served.output import Column, Table, print_raw, rate, utc
 from leyden.devserver.argument_types import rate as rate_of
@@ -48,7 +48,7 @@ def describe_clock(parser: argparse.ArgumentParser) -> None:
 def _advance(options: argparse.Namespace) -> int:
     by = options.by_option if options.by is None else options.by
     body = without_none({"by": by, "to": options.to, "until": options.until})
-    raw = Client(options)("POST", "/sandbox/v1/clock/advance", body, timeout_s=None)
+    raw = Client(options)("POST", "/sandbox/v1/clock/advance", body, timeout_s=LONG_TIMEOUT_S)
     if options.json:
         print_raw(raw)
         return 0

@@ -11,7 +11,7 @@ from copy import copy
 import orjson
 
 from leyden.commands.parser import Command
-from leyden.commands.served.client import Client, add_connection, segment
+from leyden.commands.served.client import LONG_TIMEOUT_S, Client, add_connection, segment
 from leyden.commands.served.fields import whole, without_none
 from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, Table, print_fields, print_raw, utc
@@ -174,7 +174,7 @@ def _export(options: argparse.Namespace) -> int:
     if options.file != "-":
         with _errors_of(options.file):
             check_file(options.file)
-    raw = client("GET", f"{sandbox_path(options)}/export", what=sandbox_named(options), timeout_s=None)
+    raw = client("GET", f"{sandbox_path(options)}/export", what=sandbox_named(options), timeout_s=LONG_TIMEOUT_S)
     if options.file == "-":
         print_raw(raw)
         return 0
@@ -204,7 +204,7 @@ def _import(options: argparse.Namespace) -> int:
         "ttl": None if options.ttl is None else f"{options.ttl:.3f}s",
         "egress": options.egress,
     }
-    made = Client(options)("POST", f"{PATH}/import", raw, query=query, source=source, timeout_s=None)
+    made = Client(options)("POST", f"{PATH}/import", raw, query=query, source=source, timeout_s=LONG_TIMEOUT_S)
     of_copy = copy(options)
     of_copy.url, of_copy.api_key = (orjson.loads(made)[name] for name in ("url", "apiKey"))
     for note in orjson.loads(Client(of_copy)("GET", OWN_PATH))["notes"]:

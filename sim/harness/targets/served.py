@@ -23,7 +23,9 @@ from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call
 from leyden.harness.targets.control_answers import control_answer
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
 from leyden.server.printable import printable
-from leyden.server.system.clock import random_seed
+from leyden.server.system.clock import random_seed, system_time_ms
+
+RESPONSE_S = 60  # for a whole body, in real time
 
 
 class HttpTarget:
@@ -57,12 +59,24 @@ class HttpTarget:
                 self._certificates = httpx2.create_ssl_context(trust_env=False)
             self._client = httpx2.Client(timeout=30, trust_env=False, verify=self._certificates or False)
         try:
-            response = self._client.request(method, self.url + target, headers=_encoded(headers), content=body)
+            sent = {"headers": _encoded(headers), "content": body}
+            with self._client.stream(method, self.url + target, **sent) as response:
+                content = self._body(response, target)
         except httpx2.HTTPError as error:
             raise self._error(f"{self.base_url}{target} does not respond: {error}") from None
-        self.secrets.learn(response.content)
+        self.secrets.learn(content)
         names_and_values = {name.lower(): value for name, value in response.headers.items()}
-        return Response(response.status_code, names_and_values, response.content)
+        return Response(response.status_code, names_and_values, content)
+
+    def _body(self, response: httpx2.Response, target: str) -> bytes:
+        """The body of a response. Raises `TargetError` for one that arrives for too long: a timeout limits the wait
+        for each part only."""
+        parts, end_ms = [], system_time_ms() + RESPONSE_S * 1_000
+        for part in response.iter_bytes():
+            parts.append(part)
+            if system_time_ms() > end_ms:
+                raise self._error(f"{self.base_url}{target} does not end its response within {RESPONSE_S} seconds")
+        return b"".join(parts)
 
     def check_keys(self) -> None:
         """Raise `TargetError` if the service does not accept an API key that was given; it is asked once."""
