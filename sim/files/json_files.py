@@ -34,6 +34,32 @@ _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 WRONG_DATA = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
+def in_words(error: BaseException) -> str:
+    """What one of `WRONG_DATA` says about the data, in at most 200 characters and without the names of Python."""
+    match error:
+        case LeydenError():
+            words = str(error)
+        case KeyError():
+            words = f"there is no {error}"
+        case IndexError():
+            words = "a list is shorter than is needed"
+        case RecursionError():
+            words = "it is nested too deeply"
+        case UnicodeError():
+            words = "a text has characters that cannot be encoded"
+        case ArithmeticError():
+            words = "a number is too large"
+        case TypeError() if "64-bit" in str(error):
+            words = "a number is too large"
+        case ValueError() if "format code" not in str(error):
+            words = str(error) or "a value is not possible"
+        case TypeError() | AttributeError() | ValueError():
+            words = "a value has another type than its place takes"
+        case _:
+            words = str(error) or "its values contradict each other"
+    return printable(cut(words, 200))
+
+
 class VersionWarning(UserWarning):
     """A file was written by another version of Leyden."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +18,8 @@ import nbformat
 import pytest
 
 from leyden.__main__ import main
-from leyden.errors import LeydenError
-from leyden.files.json_files import VersionWarning
+from leyden.errors import ArgumentError, LeydenError
+from leyden.files.json_files import VersionWarning, in_words
 from leyden.harness.reports.exports import EXPORTS, PRINTED, as_curl, as_notebook, as_pytest
 from leyden.harness.runs.cases import Case, play, read_case, replay, with_result
 from leyden.lab.actions.source_text import shell_word
@@ -53,6 +54,9 @@ TEXTS = [
         "$({})", "`{}`", '"; {}; "', "\\\n{}", "```\n\n{}", "@PWNED{}", "\ud800{}",
     )
 ]  # fmt: skip
+
+
+PYTHON = re.compile(r"[A-Z][a-z]+Error\b|NoneType|object is not|must be \w+, not|64-bit")  # texts of Python about code
 
 
 def assert_only_expected_code(form: str, text: str, folder: Path) -> None:
@@ -189,6 +193,40 @@ def test_the_products_of_a_hostile_case_run_and_create_no_file(tmp_path: Path) -
     assert sorted(os.listdir(tmp_path)) == before
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyError("target"), "there is no 'target'"),
+        (IndexError("list index out of range"), "a list is shorter than is needed"),
+        (TypeError("string indices must be integers, not 'str'"), "a value has another type than its place takes"),
+        (AttributeError("'NoneType' object has no attribute 'x'"), "a value has another type than its place takes"),
+        (ValueError("Unknown format code 'd' for object of type 'float'"), "a value has another type than its place"),
+        (TypeError("Integer exceeds 64-bit range"), "a number is too large"),
+        (OverflowError("int too large to convert to float"), "a number is too large"),
+        (RecursionError("maximum recursion depth exceeded"), "it is nested too deeply"),
+        ("\udcff", "a text has characters that cannot be encoded"),
+        (ArgumentError("by=-1 is negative: give a span"), "by=-1 is negative: give a span"),
+        (AssertionError(), "its values contradict each other"),
+    ],
+    ids=str,
+)
+def test_an_error_about_data_is_in_words_about_data(error: Exception | str, words: str) -> None:
+    if isinstance(error, str):
+        with pytest.raises(UnicodeEncodeError) as raised:
+            error.encode()
+        error = raised.value
+    assert in_words(error).startswith(words)
+    assert not PYTHON.search(in_words(error))
+
+
+def test_a_step_that_cannot_be_done_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps({**CASE.document(), "specHash": "", "specPatch": [{"op": "add", "path": "/x"}]}))
+    why = refusal(lambda: replay(read_case(path)))
+    assert why is not None
+    assert not PYTHON.search(why), why
+
+
 @pytest.mark.parametrize("field", ["seed", "disk", "journalHash", "start", "leyden"])
 def test_a_field_with_a_command_is_refused_by_the_command(
     field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -217,6 +255,7 @@ def test_a_mutated_case_is_read_or_refused_in_one_line_with_its_name(
         why = refusal(lambda: replay(read_case(path)))
         if why is not None:
             assert str(path) in why
+            assert not PYTHON.search(why), why
             refused += 1
         options = [] if number % 4 else ["--export", list(EXPORTS)[number // 4 % len(EXPORTS)]]
         if number % 2 == 0:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from leyden.files.json_files import WRONG_DATA, DocumentKind, shown, warn_of_version
+from leyden.files.json_files import WRONG_DATA, DocumentKind, in_words, shown, warn_of_version
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.rules import iso
@@ -95,8 +95,8 @@ class Case:
         try:
             contract = contract_of(self.overlays, self.spec_patch)
         except (ContractError, *WRONG_DATA) as error:
-            why = printable(f"{type(error).__name__}: {error}"[:200])
-            raise _CASE.refusal(origin, f"its specPatch does not give a specification ({why})") from None
+            why = f"its specPatch does not give a specification ({in_words(error)})"
+            raise _CASE.refusal(origin, why) from None
         here = document_hash(contract.document)
         if self.spec_hash and self.spec_hash != here:
             of_case = printable(cut(self.spec_hash, 64))
@@ -288,8 +288,7 @@ def refusing(case: Case, number: int = 0, step: Step | None = None) -> Iterator[
         if not case.origin or isinstance(error, LeydenError):
             raise
         place = "the start" if step is None else f"step {number} ({step['do']})"
-        why = printable(f"{type(error).__name__}: {error}"[:200])
-        raise _CASE.refusal(case.origin, f"{place} cannot be done ({why})") from error
+        raise _CASE.refusal(case.origin, f"{place} cannot be done ({in_words(error)})") from error
 
 
 def start_run(target: Target, case: Case) -> Run:

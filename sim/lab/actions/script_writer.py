@@ -15,11 +15,11 @@ import orjson
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.replies import Reply, parse_reply, stored_reply
 from leyden.errors import ActionLogError
-from leyden.files.json_files import WRONG_DATA
+from leyden.files.json_files import WRONG_DATA, in_words
 from leyden.lab.actions.action_log import Action, ActionLog
 from leyden.lab.actions.action_schema import NETWORK_METHODS, NODE_METHODS
 from leyden.lab.actions.source_text import Expression, call_text, comment, literal
-from leyden.server.printable import cut, printable, quoted
+from leyden.server.printable import cut, quoted
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.components import key_header
@@ -39,7 +39,7 @@ def script_of(world: World, action_log: ActionLog) -> str:
     try:
         return _Writer(world, actions).program(action_log.arguments)
     except WRONG_DATA as error:
-        why = f"its rows are not those of a sandbox ({type(error).__name__}: {printable(str(error)[:100])})"
+        why = f"its rows are not those of a sandbox ({in_words(error)})"
         raise ActionLogError(f"this sandbox has no script, because {why}: use save() or fork() instead") from error
 
 
@@ -111,7 +111,7 @@ class _Writer:
             try:
                 text = self._write[action.kind](action.facts)
             except WRONG_DATA as error:
-                why = f"{action.kind}, {printable(str(error)[:100])}"
+                why = f"{action.kind}, {in_words(error)}"
                 raise ActionLogError(
                     f"action {number} of this sandbox has no script ({why}): use save() or fork() instead"
                 ) from error

@@ -13,7 +13,7 @@ from functools import cache
 import orjson
 from jsonschema_rs import Draft4Validator
 
-from leyden.files.json_files import WRONG_DATA
+from leyden.files.json_files import WRONG_DATA, in_words
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.printable import printable
@@ -48,7 +48,7 @@ def errors_of_directory(store: Store) -> Iterator[None]:
     except LeydenError:  # of an argument, or of the spec
         raise
     except WRONG_DATA as error:
-        why = f"its rows do not fit together ({type(error).__name__}: {printable(str(error))[:100]})"
+        why = f"its rows do not fit together ({in_words(error)})"
         raise StoreError(f"{store.place_of('', 0)}: {why}; {MEND}") from error
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from leyden.callbacks.transport import ExternalTransport, RecordedNetwork
 from leyden.errors import ForkError, MissingExtra
 from leyden.extras import require
-from leyden.files.json_files import WRONG_DATA, version_note, warn_of_version
+from leyden.files.json_files import WRONG_DATA, in_words, version_note, warn_of_version
 from leyden.server.callbacks.egress import closed_note
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.errors import LeydenError, StoreError
@@ -216,8 +216,7 @@ def restore_world(
     except LeydenError as error:
         raise SAVED_SANDBOX.refusal(where, str(error)) from None
     except WRONG_DATA as error:
-        why = f"its parts do not fit together ({type(error).__name__}: {str(error)[:100]})"
-        raise SAVED_SANDBOX.refusal(where, why) from error
+        raise SAVED_SANDBOX.refusal(where, f"its parts do not fit together ({in_words(error)})") from error
 
 
 def prepared(world: World, read: Callable[[], Mapping[str, Any]]) -> Callable[[], Mapping[str, Any]]:
