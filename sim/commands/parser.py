@@ -50,8 +50,10 @@ class CommandParser(argparse.ArgumentParser):
         return options, unknown
 
     def error(self, message: str) -> NoReturn:
-        """End the process with status 2 and one line."""
-        print(f"{self.prog}: {message}", file=sys.stderr)
+        """End the process with status 2 and one line, of at most about 1,000 characters as that of a `LeydenError`."""
+        from leyden.server.errors import LeydenError  # only an error needs it
+
+        print(f"{self.prog}: {LeydenError(message)}", file=sys.stderr)
         raise SystemExit(2)
 
     def add_command(self, commands: Any, command: Command) -> None:

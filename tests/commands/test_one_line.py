@@ -57,6 +57,24 @@ def test_an_error_that_quotes_a_text_with_line_feeds_is_one_line(
     assert text[:-1].isprintable()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["listen", "http://127.0.0.1:9", "--egress-allow"], ["fuzz", "--engines"], ["clock", "--rate"],
+        ["conformance", "--format"], ["serve", "--port"], ["api"], ["serve", "--overlay", "strict", "--durability"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_error_that_quotes_a_long_argument_keeps_its_start_and_its_end(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([*words, "A" * 100_000])
+    [line] = capsys.readouterr().err.splitlines()
+    assert len(line) < 1_100
+    assert line.startswith(f"leyden {words[0]}: ")
+
+
 def test_an_error_of_the_python_api_that_quotes_a_path_is_one_line(tmp_path: Path) -> None:
     (tmp_path / HOSTILE).write_text("{}")
     for path in (tmp_path / HOSTILE, tmp_path / "no\nother"):
