@@ -91,7 +91,7 @@ def _served_hash(options: argparse.Namespace) -> str:
     with responses_of(options.target):
         made = orjson.loads(server("POST", f"{PATH}/import", saved, query=query, timeout_s=LONG_TIMEOUT_S))
         try:
-            return str(_state(Client(_connection(options, made["url"], made["apiKey"])))["journalHash"])
+            return printable(str(_state(Client(_connection(options, made["url"], made["apiKey"])))["journalHash"]))
         finally:
             server("DELETE", f"{PATH}/{made['id']}")
 

@@ -12,7 +12,7 @@ from leyden.commands.parser import Command, add_commands
 from leyden.commands.served.client import Client, add_connection, segment
 from leyden.commands.served.fields import add_times, span_s, times, without_none
 from leyden.commands.served.lists import add_paging, print_list
-from leyden.commands.served.output import Column, Table, print_fields, print_raw, utc
+from leyden.commands.served.output import Column, Table, print_fields, print_raw, print_text, utc
 
 _PATH = "/sandbox/v1/deliveries"
 _STATUSES = ("pending", "delivered", "exhausted", "stopped", "blocked")
@@ -115,7 +115,7 @@ def _replay(options: argparse.Namespace) -> int:
         result = orjson.loads(raw)
         print(f"replayed: {result['replayed']:,}")
         for delivery_id in result["ids"]:
-            print(f"  {delivery_id}")
+            print_text(f"  {delivery_id}")
         more = result["replayed"] - len(result["ids"])
         if more:
             print(f"  and {more:,} more")

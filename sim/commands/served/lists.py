@@ -11,7 +11,7 @@ import orjson
 
 from leyden.commands.served.client import Client, next_cursor
 from leyden.commands.served.output import Column, Table, print_raw
-from leyden.server.printable import quoted
+from leyden.server.printable import printable, quoted
 
 LONGEST_PAGE = 1_000
 
@@ -55,7 +55,7 @@ def print_list(
     if not found and not options.json:
         print(_nothing(none, {**(query or {}), "after": options.after}), file=sys.stderr)
     if after is not None and not options.all:
-        print(f"more: --after {after}, or --all", file=sys.stderr)
+        print(f"more: --after {printable(str(after))}, or --all", file=sys.stderr)
     return 0
 
 

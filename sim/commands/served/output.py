@@ -86,7 +86,11 @@ def print_fields(pairs: Iterable[tuple[str, object]]) -> None:
 
 
 def print_raw(raw: bytes) -> None:
-    """Print the body of a response as it is, and a line feed."""
+    """Print the body of a response as it is, and a line feed; to a terminal, which obeys control characters, as
+    `print_text` does."""
+    if sys.stdout.isatty():
+        print_text(raw.decode("utf-8", "replace").replace("\r\n", "\n").expandtabs())
+        return
     sys.stdout.flush()
     out = getattr(sys.stdout, "buffer", None)
     if out is None:
@@ -108,7 +112,7 @@ def msat(digits: str | int | None) -> str | None:
 
 def utc(instant: str | None) -> str | None:
     """An instant of the API as `2030-01-01 09:00:00Z`, with milliseconds unless they are zero."""
-    return None if instant is None else instant.replace("T", " ").replace(".000Z", "Z")
+    return None if instant is None else printable(instant).replace("T", " ").replace(".000Z", "Z")
 
 
 def rate(number: float) -> str:

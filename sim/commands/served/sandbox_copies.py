@@ -27,6 +27,7 @@ from leyden.commands.served.sandbox_output import (
 )
 from leyden.files.json_files import STANDARD_INPUT, InputError, read_bytes, shown
 from leyden.files.written_files import check_file, write_private
+from leyden.server.printable import printable
 
 _SNAPSHOTS = (
     Column("id", lambda row: row["id"]),
@@ -208,7 +209,7 @@ def _import(options: argparse.Namespace) -> int:
     of_copy = copy(options)
     of_copy.url, of_copy.api_key = (orjson.loads(made)[name] for name in ("url", "apiKey"))
     for note in orjson.loads(Client(of_copy)("GET", OWN_PATH))["notes"]:
-        print(f"leyden sandbox import: {note}", file=sys.stderr)
+        print(f"leyden sandbox import: {printable(str(note))}", file=sys.stderr)
     return print_new(options, made)
 
 

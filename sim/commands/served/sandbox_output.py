@@ -13,6 +13,7 @@ from leyden.commands.environment import API_KEY, URL
 from leyden.commands.served.client import segment
 from leyden.commands.served.fields import span_s
 from leyden.commands.served.output import msat, print_fields, print_raw, rate, seconds, utc
+from leyden.server.printable import printable
 
 OWN_PATH = "/sandbox/v1"
 PATH = f"{OWN_PATH}/sandboxes"
@@ -51,8 +52,8 @@ def print_new(options: argparse.Namespace, raw: bytes) -> int:
     """Print a sandbox that was made, with its key."""
     if options.env and not options.json:
         sandbox = orjson.loads(raw)
-        print(f"export {URL[0]}={shlex.quote(sandbox['url'])}")
-        print(f"export {API_KEY[0]}={shlex.quote(sandbox['apiKey'])}")
+        print(f"export {URL[0]}={printable(shlex.quote(sandbox['url']))}")
+        print(f"export {API_KEY[0]}={printable(shlex.quote(sandbox['apiKey']))}")
         return 0
     return print_result(options, raw)
 

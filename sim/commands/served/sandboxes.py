@@ -8,7 +8,7 @@ from leyden.commands.parser import Command, add_commands
 from leyden.commands.served.client import Client, add_connection
 from leyden.commands.served.fields import whole, without_none
 from leyden.commands.served.lists import add_paging, print_list
-from leyden.commands.served.output import Column, print_raw, rate, seconds, utc
+from leyden.commands.served.output import Column, print_raw, print_text, rate, seconds, utc
 from leyden.commands.served.sandbox_copies import COPIES
 from leyden.commands.served.sandbox_output import (
     PATH,
@@ -113,7 +113,7 @@ def _delete(options: argparse.Namespace) -> int:
     if options.json:
         print_raw(raw)
     else:
-        print(f"deleted {options.id}")
+        print_text(f"deleted {options.id}")
     return 0
 
 

@@ -63,7 +63,7 @@ class HttpTarget:
             with self._client.stream(method, self.url + target, **sent) as response:
                 content = self._body(response, target)
         except httpx2.HTTPError as error:
-            raise self._error(f"{self.base_url}{target} does not respond: {error}") from None
+            raise self._error(f"{self.base_url}{target} does not respond: {_of_bytes(error)}") from None
         self.secrets.learn(content)
         names_and_values = {name.lower(): value for name, value in response.headers.items()}
         return Response(response.status_code, names_and_values, content)
@@ -106,6 +106,11 @@ class HttpTarget:
         if self._client is not None:
             self._client.close()
             self._client = None
+
+
+def _of_bytes(error: Exception) -> str:
+    """The text of an error without the bytes that it quotes, of a server that does not speak HTTP."""
+    return re.sub(r":? *(?:bytearray\()?\bb['\"].*", "", str(error), flags=re.DOTALL)
 
 
 def _encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
