@@ -16,13 +16,14 @@ _IGNORED_HEADERS = ("accept", "content-type", "authorization")  # OpenAPI 3.1, P
 # Those that clients, browsers, proxies or the control plane give a meaning, and cannot have another one.
 _RESERVED_HEADERS = frozenset(
     {
-        "accept", "accept-charset", "accept-encoding", "accept-language", "connection",
-        "content-encoding", "content-length", "content-type", "cookie", "date", "expect", "forwarded", "host",
-        "keep-alive", "last-event-id", "origin", "proxy-authorization", "range", "referer", "te", "trailer",
-        "transfer-encoding", "upgrade", "user-agent", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
-        "x-real-ip",
+        "accept", "alt-used", "baggage", "cache-control", "connection", "cookie", "date", "dnt", "expect", "forwarded",
+        "from", "host", "keep-alive", "last-event-id", "max-forwards", "origin", "pragma", "priority", "range",
+        "referer", "te", "traceparent", "tracestate", "trailer", "transfer-encoding", "upgrade",
+        "upgrade-insecure-requests", "user-agent", "via", "x-correlation-id", "x-real-ip", "x-request-id",
+        "x-requested-with",
     }
 )  # fmt: skip
+_RESERVED_STARTS = ("accept-", "access-control-", "content-", "if-", "proxy-", "sec-", "x-forwarded-")
 
 
 def compile_key_header(components: Mapping[str, Any], schemas: Schemas, root: str) -> str:
@@ -39,7 +40,8 @@ def compile_key_header(components: Mapping[str, Any], schemas: Schemas, root: st
             raise contract_error(at, "must be {type: apiKey, in: header, name: ...}: no other key is checked")
         header: str = scheme["name"]
         check_header_name(header, f"{at}/name")
-        if header.lower() in {*_RESERVED_HEADERS, IDEMPOTENCY_KEY}:
+        low = header.lower()
+        if low in {*_RESERVED_HEADERS, IDEMPOTENCY_KEY} or low.startswith(_RESERVED_STARTS):
             raise contract_error(f"{at}/name", f"{header!r} has another meaning in each request; choose another header")
     return header
 

@@ -245,7 +245,10 @@ class PathEndpoint:
         omit_body = scope["method"] == "HEAD"
         more = [(HEADER, header_value(scope[IGNORED]))] if IGNORED in scope else []
         if operation.errors_as == "lnurl":
-            more += [(name.encode(), value.encode()) for name, value in operation.success.constants]
+            # An error with a status of its own has no header of a success, and wallets in web pages read it too.
+            is_success = problem.status not in WALLET_STATUSES
+            constants = ((name.encode(), value.encode()) for name, value in operation.success.constants)
+            more += [header for header in constants if is_success or header == _ANY_ORIGIN]
         if operation.errors_as == "lnurl" and problem.status not in WALLET_STATUSES:
             body = {"status": "ERROR", "reason": problem.detail}
             self._record(scope, bound, 200, refused=problem.code)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from leyden.server.contract.json_pointer import child, contract_error
 from leyden.server.contract.types import Contract
 from leyden.world.components import DOCS_PATH, DOCUMENT_PATH
+from leyden.world.config import HEALTH_PATH, READY_PATH
 
 # First segments: the control planes, the URLs of sandboxes, and the console
 RESERVED_SEGMENTS = ("sandbox", "sandboxes", "console")
+# The document, its page, and the health checks of `leyden serve`
+RESERVED_PATHS = (DOCUMENT_PATH, DOCS_PATH, HEALTH_PATH, READY_PATH)
 
 
 def check_reserved(contract: Contract) -> None:
@@ -16,7 +19,7 @@ def check_reserved(contract: Contract) -> None:
         segment = path.split("/")[1]
         if segment in RESERVED_SEGMENTS:
             taken = f"the paths below /{segment}"
-        elif path in (DOCUMENT_PATH, DOCS_PATH):
+        elif path in RESERVED_PATHS:
             taken = f"the path {path}"
         else:
             continue

@@ -10,6 +10,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.devserver.console.console import CONSOLE_PATH
+from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.sandboxes.routing import URL_PREFIX
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
@@ -37,7 +38,19 @@ def sandbox(document: dict[str, Any]) -> Sandbox:
 @pytest.mark.parametrize(
     "path",
     sampled(
-        ["/", "/wallet", "/v0/wallet/", "/v0/wal;let", "/v0/wal*let", "/v0/w(l)et", "/v0/w@l:t~", "/favicon.ico"], 3
+        [
+            "/",
+            "/wallet",
+            "/healthz/",
+            "/v0/healthz",
+            "/v0/wallet/",
+            "/v0/wal;let",
+            "/v0/wal*let",
+            "/v0/w(l)et",
+            "/v0/w@l:t~",
+            "/favicon.ico",
+        ],
+        3,
     ),
 )
 def test_a_path_of_the_characters_of_a_url_is_served(path):
@@ -80,7 +93,8 @@ def test_a_template_in_another_place_is_served(path):
           for name in RESERVED_SEGMENTS for rest in ("", "/v1/wallet")),
         (CHARGE, "/sandbox/{id}", "Leyden answers the paths below /sandbox itself"),
         (WALLET, "/docs", "Leyden answers the path /docs itself; choose another path"),
-        (WALLET, "/openapi.json", "Leyden answers the path /openapi.json itself; choose another path"),
+        *((WALLET, path, f"Leyden answers the path {path} itself; choose another path")
+          for path in ("/openapi.json", *HEALTH_PATHS)),
     ],
 )  # fmt: skip
 def test_a_path_that_no_request_reaches_is_refused_with_its_place(old, path, problem):

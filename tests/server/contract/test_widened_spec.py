@@ -508,6 +508,17 @@ def test_a_header_with_one_value_is_sent():
         assert (b"x-shop", b"shop 7") in sandbox.request("GET", "/v0/wallet").headers
 
 
+def test_a_header_of_a_success_is_not_sent_with_an_error_of_a_wallet():
+    document = copy.deepcopy(DOCUMENT)
+    headers = document["paths"]["/lnurlp/{id}"]["get"]["responses"]["200"]["headers"]
+    headers["X-Shop"] = {"schema": {"type": "string", "const": "7"}}
+    with opened(document) as sandbox:
+        for accept, status, shop in (("*/*", 200, b"7"), ("application/xml", 406, None)):
+            answer = sandbox.request("GET", "/lnurlp/x", None, {"accept": accept})
+            sent = dict(answer.headers)
+            assert (answer.status, sent.get(b"x-shop"), sent[b"access-control-allow-origin"]) == (status, shop, b"*")
+
+
 @pytest.mark.parametrize("status", ["202", "204", "302"])
 def test_another_success_is_refused(status):
     text = refusal(edited(*OPERATIONS["getWallet"], "responses", status, put={"description": "x"}))
@@ -663,7 +674,22 @@ def test_a_parameter_under_another_name_is_missed_by_its_name():
     assert "(query.limit): list_charges reads it, but it is not declared; declare the query parameter limit" in text
 
 
-@pytest.mark.parametrize("name", ["Cookie", "X-Forwarded-For", "Origin", "Accept-Encoding"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Cookie",
+        "X-Forwarded-For",
+        "Origin",
+        "Accept-Encoding",
+        "Sec-Fetch-Site",
+        "If-None-Match",
+        "Access-Control-Request-Method",
+        "Content-MD5",
+        "Cache-Control",
+        "Proxy-Connection",
+        "X-Request-Id",
+    ],
+)
 def test_a_header_with_another_meaning_is_no_key(name):
     scheme = edited("components", "securitySchemes", "apikey", "name", put=name)
     assert f"{name!r} has another meaning in each request; choose another header" in refusal(scheme)
