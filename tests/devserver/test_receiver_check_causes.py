@@ -9,10 +9,11 @@ from itertools import count
 
 import pytest
 
-from leyden.devserver.receiver_check.cases import CASES, FORGED, MALFORMED
+from leyden.devserver.receiver_check.cases import CASES, FORGED, MALFORMED, SERIOUS
+from leyden.devserver.receiver_check.cause import Cause
 from leyden.devserver.receiver_check.check import Report
-from leyden.devserver.receiver_check.findings import FAIL, PASS
-from leyden.devserver.receiver_check.report import report_text
+from leyden.devserver.receiver_check.findings import FAIL, NOTICE, PASS, Finding
+from leyden.devserver.receiver_check.report import _cause_text, report_text
 from leyden.devserver.receiver_check.report_html import report_html
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from tests.devserver.test_receiver_check import Endpoint, checked
@@ -168,3 +169,19 @@ def test_a_group_in_which_nothing_passes_is_named() -> None:
     text = plain_text(checked(200))
     forged, malformed = (sum(case.group == group for case in CASES) for group in (FORGED, MALFORMED))
     assert f"forgeries 0 of {forged}, malformed messages 1 of {malformed}." in text
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "heading"),
+    [
+        ((FAIL, NOTICE), "duplicate (serious); with a remark: at-once"),
+        ((FAIL, FAIL), "duplicate, at-once (serious)"),
+        ((NOTICE, NOTICE), "duplicate, at-once (consider)"),
+    ],
+)
+def test_the_heading_of_a_cause_calls_no_remark_a_failure(verdicts: tuple[str, str], heading: str) -> None:
+    cases = [next(case for case in CASES if case.name == name) for name in ("duplicate", "at-once")]
+    findings = [
+        Finding(case, verdict, SERIOUS, "it answered 409") for case, verdict in zip(cases, verdicts, strict=True)
+    ]
+    assert next(_cause_text(Cause("it answered 409", "Answer 2xx.", findings), "1. ")).strip() == f"1. {heading}"

@@ -125,14 +125,20 @@ def _explained(report: Report, cause: Cause) -> str:
 
 
 def _cause_text(cause: Cause, number: str) -> Iterator[str]:
-    names = ", ".join(cause.checks[:_NAMES])
-    more = f" and {len(cause.checks) - _NAMES} more" if len(cause.checks) > _NAMES else ""
-    yield from _wrapped(f"{number}{names}{more} ({cause.severity})", "    ")
+    failed = [finding.case.name for finding in cause.failures]
+    others = [name for name in cause.checks if name not in failed]
+    also = f"; with a remark: {_names(others)}" if failed and others else ""
+    yield from _wrapped(f"{number}{_names(failed or others)} ({cause.severity}){also}", "    ")
     good = {finding.case.expected_behaviour for finding in cause.findings}
     yield from _paragraph("This receiver", _plain(cause.found).removeprefix("it "))
     if len(good) == 1:
         yield from _paragraph("A good one", good.pop())
     yield from _paragraph("How to fix it", _plain(cause.fix))
+
+
+def _names(checks: Sequence[str]) -> str:
+    more = f" and {len(checks) - _NAMES} more" if len(checks) > _NAMES else ""
+    return ", ".join(checks[:_NAMES]) + more
 
 
 def _request(finding: Finding) -> Iterator[str]:
