@@ -206,4 +206,5 @@ def _wrong(value: Any, form: Form, place: str) -> str | None:
             return None if is_right else f"{name} is {_KINDS[form]}"
         case None:
             return None if value is None else f"{name} is {_KINDS[None]}"
-    return None if form(value) else f"{name} has another form"
+    test: Any = form
+    return None if test(value) else f"{name} has another form"

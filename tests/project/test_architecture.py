@@ -65,6 +65,7 @@ LAYERS: list[tuple[str, ...]] = [
         "files",
         "key_header",
         "repr_tables",
+        "response_forms",
         "rng",
         "text_patterns",
     ),
@@ -107,7 +108,8 @@ SYSTEM_CLOCK_CALLS = {
     "uuid.uuid4",
 }
 # A lock reads no clock: a server thread and a notebook share one world. The thread of a progress bar only reads, and
-# that of a worker waits for the word to stop. The development server awaits the network.
+# that of a worker waits for the word to stop. The development server awaits the network. The client of the commands
+# ends a connection when the time of a request is over.
 ALLOWED = {
     ("server/one_at_a_time.py", "threading"),
     ("sim/world/moves/move_guard.py", "threading"),
@@ -115,6 +117,8 @@ ALLOWED = {
     ("sim/world/interrupts.py", "threading"),
     ("sim/lab/progress.py", "threading"),
     ("sim/harness/engines/workers.py", "threading"),
+    ("sim/commands/served/deadline.py", "threading"),
+    ("sim/commands/served/deadline.py", "socket"),
     ("sim/devserver/multi_tenant.py", "asyncio"),
     ("sim/devserver/request_log/stream.py", "asyncio"),
     ("sim/devserver/sandboxes/event_runner.py", "asyncio"),

@@ -59,8 +59,8 @@ class HttpTarget:
                 self._certificates = httpx2.create_ssl_context(trust_env=False)
             self._client = httpx2.Client(timeout=30, trust_env=False, verify=self._certificates or False)
         try:
-            sent = {"headers": _encoded(headers), "content": body}
-            with self._client.stream(method, self.url + target, **sent) as response:
+            url, encoded = self.url + target, _encoded(headers)
+            with self._client.stream(method, url, headers=encoded, content=body) as response:
                 content = self._body(response, target)
         except httpx2.HTTPError as error:
             raise self._error(f"{self.base_url}{target} does not respond: {_of_bytes(error)}") from None
