@@ -62,7 +62,7 @@ def _describe_replay(again: argparse.ArgumentParser) -> None:
     again.add_argument("case", metavar="FILE", help="a case, as written by `leyden fuzz --cases`, or a saved sandbox")
     again.add_argument(
         "--export", choices=(*EXPORT_FORMATS, "spec"),
-        help="print the case in this format and do not run it; spec: its specification as JSON; a file that runs an"
+        help="print the case in this format and do not run it; spec: its specification as JSON; what runs an"
         " adapter needs --adapter",
     )  # fmt: skip
     _add_service(again, "where the case was found; a sandbox in this process for one that happens there, too")
