@@ -93,6 +93,7 @@ def _written_place(document: Any, pointer: str) -> tuple[str, str | None]:
         node = _at(node, [token])
         place = child(place, token)
         tokens = tokens[1:]
+        seen.clear()  # only references without a step between them can lead in a circle
     return place, reference
 
 
