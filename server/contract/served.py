@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
+from leyden.server.contract.applied_rows import never_applied
 from leyden.server.contract.bind import Handler, problems_before_handler
 from leyden.server.contract.json_pointer import contract_error, descendant, quoted
 from leyden.server.contract.schemas import Schemas, properties, value_types
 from leyden.server.contract.types import EVENT_STREAM, IDEMPOTENCY_KEY, TOKEN, WALLET_STATUSES, Contract, Operation
-from leyden.server.contract.value_checks.applied_rows import never_applied
 from leyden.server.errors import ContractError, FieldError, Problem, StorageUnavailable, TooManyRequests
 
 _VALUES = frozenset({"const", "enum", "default", "examples"})  # keywords that hold values, and no schemas
@@ -126,7 +126,7 @@ def unread(contract: Contract, handlers: Mapping[str, Handler]) -> list[str]:
 def _unsent(operation: Operation, handler: Handler) -> list[str]:
     """A text about each callback whose body has fields that no code sends."""
     texts = []
-    sent = getattr(handler, "sends", frozenset())
+    sent: frozenset[str] = getattr(handler, "sends", frozenset())
     for rule in operation.callbacks if sent else ():
         declared = properties(rule.rule.schema)
         found = [name for name in declared if name not in sent]

@@ -13,10 +13,10 @@ from hypothesis import settings
 
 from leyden import Sandbox
 from leyden.server.charges.lifecycle_checks import check_lifecycles
+from leyden.server.contract.applied_rows import charge_rows, never_applied, static_charge_rows
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, known_overlays, load_contract
 from leyden.server.contract.types import Contract
-from leyden.server.contract.value_checks.applied_rows import charge_rows, never_applied, static_charge_rows
 from leyden.server.errors import ContractError
 from leyden.world.config import packaged_contract
 from tests.support.deep import deep_or

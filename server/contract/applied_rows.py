@@ -96,10 +96,10 @@ def _holding(instant: int) -> Callable[[str], bool]:
 
 
 def _deciding_for_slots(table: LifecycleTable, state: str, trigger: str) -> set[int]:
-    found: set[int] = set()
-    for value in (True, False):
-        found.update(_deciding(table, state, trigger, lambda guard, value=value: _SLOTS.get((trigger, guard), value)))
-    return found
+    def holding(value: bool) -> Callable[[str], bool]:
+        return lambda guard: _SLOTS.get((trigger, guard), value)
+
+    return {index for value in (True, False) for index in _deciding(table, state, trigger, holding(value))}
 
 
 def _deciding(table: LifecycleTable, state: str, trigger: str, holds: Callable[[str], bool]) -> Iterator[int]:
