@@ -124,8 +124,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "answered_at": "when it ended; missing in flight",
         "http_status": "the status of the response; missing without one",
         "error": "why there was no response; missing with one",
-        "latency_ms": "how long it took until the response or the error, in milliseconds, on the network in real time; "
-        "missing in flight and if lost",
+        "latency_ms": "how long it took until the response or the error, in milliseconds, on the network in real time"
+        " unless the fault drop took it; missing in flight and if lost",
         "note": "what is to be known about it, such as the rule that blocked it",
         "answer": "the beginning of the response's body",
         "url": "where it went",

@@ -190,7 +190,7 @@ class ServedInLoop:
             sent.append(message)
 
         await self.app(scope, receive, send)
-        answer = orjson.loads(sent[1]["body"])
+        answer = orjson.loads(b"".join(message["body"] for message in sent[1:]))
         assert sent[0]["status"] == status, answer
         return answer
 

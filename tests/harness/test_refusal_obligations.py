@@ -64,8 +64,8 @@ def _limited_before_the_key(patch: pytest.MonkeyPatch) -> None:
 def _head_without_length(patch: pytest.MonkeyPatch) -> None:
     original = pipeline._send
 
-    async def send(send: Any, status: int, body: bytes, *rest: Any, omit_body: bool = False) -> None:
-        await original(send, status, b"" if omit_body and status >= 400 else body, *rest, omit_body=omit_body)
+    async def send(send: Any, status: int, body: bytes, *rest: Any, omit_body: bool = False, **more: Any) -> None:
+        await original(send, status, b"" if omit_body and status >= 400 else body, *rest, omit_body=omit_body, **more)
 
     patch.setattr(pipeline, "_send", send)
 

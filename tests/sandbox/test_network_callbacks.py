@@ -121,7 +121,7 @@ def test_a_served_sandbox_posts_to_this_machine_and_never_to_itself(hook: Hook) 
         assert notes == ["", "own-listener", "loopback-only"]
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:9", "localhost:9", "shop.example", "10.0.0.1", "localhost.example"])
+@pytest.mark.parametrize("host", ["127.0.0.1:1080", "localhost:1080", "shop.example", "10.0.0.1", "localhost.example"])
 def test_an_in_process_sandbox_sends_nothing_and_says_so(host: str) -> None:
     with Sandbox() as sandbox, sockets_watched() as seen:
         charge = paid(sandbox, f"http://{host}/hook")
