@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from leyden.server.contract.lifecycle_rows import check_functions, check_triggers
+from leyden.server.contract.lifecycle_rows import CREATION, EXPIRY_REACHED, check_functions, check_triggers
 from leyden.server.contract.types import LifecycleRow, LifecycleTable
 from leyden.server.ports import EventJournal
-
-CREATION, EXPIRY_REACHED = "(creation)", "expiry_reached"
 
 R = TypeVar("R")
 Guard = Callable[[Any, int], bool]

@@ -6,23 +6,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from leyden.server.contract.lifecycle_rows import CREATED, CREATION
+from leyden.server.contract.lifecycle_rows import (
+    CANCEL_INVOICE,
+    CANCEL_OUTSTANDING,
+    CREATED,
+    CREATION,
+    EXPIRY_REACHED,
+    INVOICE_FAILED,
+    INVOICE_REQUESTED,
+    ISSUE_INVOICE,
+    PAYMENT_SETTLED,
+    SLOTS_FILLED,
+)
 from leyden.server.contract.types import Contract, LifecycleTable
 
-SETTLED, FAILED, REQUESTED, EXPIRED = "payment_settled", "invoice_failed", "invoice_requested", "expiry_reached"
-_CANCEL, _CANCEL_ALL, _ISSUE = "cancel_invoice", "cancel_outstanding", "issue_invoice"
 # An instant compared with the expiry, and at which of them each guard of a Charge holds
 _BEFORE, _AT, _AFTER = range(3)
 _HOLDS = {"before_expiry": {_BEFORE}, "at_or_before_expiry": {_BEFORE, _AT}}
 # What is known of each guard of a Static Charge when a trigger is applied
-_SLOTS = {("slots_filled", "slot_free"): False, ("slots_filled", "slot_unreserved"): False,
+_SLOTS = {(SLOTS_FILLED, "slot_free"): False, (SLOTS_FILLED, "slot_unreserved"): False,
           ("slots_reopened", "slot_free"): True}  # fmt: skip
 # Why a row of a trigger can never apply
 _WHY = {
-    SETTLED: "in this state each invoice is paid, cancelled or expired",
-    FAILED: "in this state the invoice is paid or cancelled",
-    EXPIRED: "the expiry, which is reached once, leads to this state",
-    REQUESTED: "the expiry leads to this state, and no invoice is issued after it",
+    PAYMENT_SETTLED: "in this state each invoice is paid, cancelled or expired",
+    INVOICE_FAILED: "in this state the invoice is paid or cancelled",
+    EXPIRY_REACHED: "the expiry, which is reached once, leads to this state",
+    INVOICE_REQUESTED: "the expiry leads to this state, and no invoice is issued after it",
 }
 
 
@@ -56,20 +65,22 @@ def never_applied(contract: Contract) -> list[str]:
 def charge_rows(table: LifecycleTable) -> frozenset[int]:
     """The indexes of the rows of `Charge` that can apply; some of them may not. Refusals are among them."""
     # The node accepts a payment at the instant of the expiry where the initial state does.
-    at_expiry = _deciding(table, table.initial, SETTLED, _holding(_AT))
+    at_expiry = _deciding(table, table.initial, PAYMENT_SETTLED, _holding(_AT))
     accepts_late = any(table.rows[index].to is not None for index in at_expiry)
 
     def step(now: _Situation, trigger: str) -> Iterator[tuple[int, _Situation]]:
-        instants = {_AT, _AFTER} if now.is_expired or trigger == EXPIRED else {_BEFORE, _AT}
-        if trigger == SETTLED:
+        instants = {_AT, _AFTER} if now.is_expired or trigger == EXPIRY_REACHED else {_BEFORE, _AT}
+        if trigger == PAYMENT_SETTLED:
             instants = (set() if now.is_expired else {_BEFORE}) | ({_AT} if accepts_late else set())
-        if (trigger == EXPIRED and now.is_expired) or (trigger in {SETTLED, FAILED} and not now.is_payable):
+        if trigger == EXPIRY_REACHED and now.is_expired:
+            return
+        if trigger in {PAYMENT_SETTLED, INVOICE_FAILED} and not now.is_payable:
             return
         for index in {one for instant in instants for one in _deciding(table, now.state, trigger, _holding(instant))}:
             row = table.rows[index]
-            is_closed = trigger in {SETTLED, FAILED} or _CANCEL in row.effects
+            is_closed = trigger in {PAYMENT_SETTLED, INVOICE_FAILED} or CANCEL_INVOICE in row.effects
             is_payable = trigger == CREATED or (now.is_payable and not is_closed)
-            yield index, _Situation(row.to or now.state, is_payable, now.is_expired or trigger == EXPIRED)
+            yield index, _Situation(row.to or now.state, is_payable, now.is_expired or trigger == EXPIRY_REACHED)
 
     return _reached(table, step)
 
@@ -79,14 +90,14 @@ def static_charge_rows(table: LifecycleTable) -> frozenset[int]:
 
     def step(now: _Situation, trigger: str) -> Iterator[tuple[int, _Situation]]:
         # No invoice is issued after the expiry, and none can be paid longer than its Static Charge.
-        if now.is_expired and trigger in {REQUESTED, SETTLED, EXPIRED}:
+        if now.is_expired and trigger in {INVOICE_REQUESTED, PAYMENT_SETTLED, EXPIRY_REACHED}:
             return
-        if trigger == SETTLED and not now.is_payable:
+        if trigger == PAYMENT_SETTLED and not now.is_payable:
             return
         for index in _deciding_for_slots(table, now.state, trigger):
             row = table.rows[index]
-            is_payable = (now.is_payable and _CANCEL_ALL not in row.effects) or _ISSUE in row.effects
-            yield index, _Situation(row.to or now.state, is_payable, now.is_expired or trigger == EXPIRED)
+            is_payable = (now.is_payable and CANCEL_OUTSTANDING not in row.effects) or ISSUE_INVOICE in row.effects
+            yield index, _Situation(row.to or now.state, is_payable, now.is_expired or trigger == EXPIRY_REACHED)
 
     return _reached(table, step)
 

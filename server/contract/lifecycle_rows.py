@@ -12,7 +12,10 @@ from leyden.server.contract.json_pointer import contract_error, quoted, suggesti
 from leyden.server.contract.types import LifecycleRow, LifecycleTable
 
 CREATION = "(creation)"
-CREATED = "created"
+# The triggers and the effects that code names
+CREATED, PAYMENT_SETTLED, EXPIRY_REACHED = "created", "payment_settled", "expiry_reached"
+INVOICE_REQUESTED, INVOICE_FAILED, SLOTS_FILLED = "invoice_requested", "invoice_failed", "slots_filled"
+ISSUE_INVOICE, CANCEL_INVOICE, CANCEL_OUTSTANDING = "issue_invoice", "cancel_invoice", "cancel_outstanding"
 
 _TRANSITION = ("from", "trigger", "when", "to", "effects", "basis", "decision")
 _REFUSAL = ("from", "trigger", "when", "refuse", "because", "basis", "decision")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from leyden.server.charges.lifecycle import CREATION
+from leyden.server.contract.lifecycle_rows import CREATION
 from leyden.server.contract.types import LifecycleTable
 from leyden.server.html import Html, anchor, join, tag
 

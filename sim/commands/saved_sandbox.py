@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from leyden.commands.environment import ADMIN_TOKEN
-from leyden.commands.served.client import LONG_TIMEOUT_S, Client, responses_of
+from leyden.commands.served.connection.client import LONG_TIMEOUT_S, Client, responses_of
 from leyden.commands.served.output import utc
 from leyden.commands.served.sandbox_output import OWN_PATH, PATH
 from leyden.errors import ForkError

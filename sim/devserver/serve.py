@@ -11,7 +11,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from leyden.devserver.addresses import (
+from leyden.devserver.clock_changes import check_start_now, shown_notes
+from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
+from leyden.devserver.control.handlers import control_handlers
+from leyden.devserver.multi_tenant import MultiTenantApp
+from leyden.devserver.sandboxes.admin_access import AdminAccess
+from leyden.devserver.sandboxes.factory import READABLE_ENTRIES, SandboxDefaults, SandboxFactory
+from leyden.devserver.sandboxes.routing import ID_PREFIX
+from leyden.devserver.sandboxes.server_control import SandboxSettings
+from leyden.devserver.startup.addresses import (
     ServerAddresses,
     access_notes,
     admin_token,
@@ -19,17 +27,9 @@ from leyden.devserver.addresses import (
     check_saved_keys,
     default_key_refusal,
 )
-from leyden.devserver.clock_changes import check_start_now, shown_notes
-from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
-from leyden.devserver.control.handlers import control_handlers
-from leyden.devserver.multi_tenant import MultiTenantApp
-from leyden.devserver.opening_notes import note_opening
-from leyden.devserver.project_folders import ProjectFolders
-from leyden.devserver.sandboxes.admin_access import AdminAccess
-from leyden.devserver.sandboxes.factory import READABLE_ENTRIES, SandboxDefaults, SandboxFactory
-from leyden.devserver.sandboxes.routing import ID_PREFIX
-from leyden.devserver.sandboxes.server_control import SandboxSettings
-from leyden.devserver.state_files import state_files
+from leyden.devserver.startup.opening_notes import note_opening
+from leyden.devserver.startup.project_folders import ProjectFolders
+from leyden.devserver.startup.state_files import state_files
 from leyden.extras import require
 from leyden.files.json_files import InputError
 from leyden.rng import derived_seed

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from leyden.server.charges.lifecycle import CREATION
+from leyden.server.contract.lifecycle_rows import CREATION, EXPIRY_REACHED
 from leyden.server.contract.types import LifecycleTable
 from leyden.world.world import World
-
-# Triggers of the tables that figures and drawings know by name.
-PAYMENT_SETTLED, EXPIRY_REACHED, INVOICE_FAILED = "payment_settled", "expiry_reached", "invoice_failed"
 
 
 class Transition(NamedTuple):

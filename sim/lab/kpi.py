@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from leyden.arguments import Spelled, checked_share, methods_with_hints, span_from, whole_number
 from leyden.errors import ArgumentError
 from leyden.extras import require
-from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
+from leyden.lab.charge_states import states_entered
 from leyden.lab.kpi_rows import KpiRows, Selection, amount_bands
 from leyden.lightning.payer.payment_rows import PaymentSummary
 from leyden.repr_tables import html_table
 from leyden.server.callbacks.attempts import DeliverySummary
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
 from leyden.server.charges.rows import ChargeSummary
+from leyden.server.contract.lifecycle_rows import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED
 from leyden.server.contract.types import LifecycleTable
 from leyden.server.gc_pause import gc_paused
 from leyden.server.printable import quoted

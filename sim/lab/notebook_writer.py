@@ -11,10 +11,11 @@ from leyden.extras import require
 from leyden.lab.actions.action_log import ActionLog
 from leyden.lab.actions.script_writer import script_of
 from leyden.lab.actions.source_text import literal
-from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, states_entered
+from leyden.lab.charge_states import states_entered
 from leyden.lab.drawings import timeline
 from leyden.repr_tables import counted
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
+from leyden.server.contract.lifecycle_rows import EXPIRY_REACHED, INVOICE_FAILED
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from leyden.arguments import methods_with_hints
 from leyden.errors import ApiError
-from leyden.lab.charge_states import EXPIRY_REACHED, states_entered
+from leyden.lab.charge_states import states_entered
 from leyden.lightning.bolt11.codec import Bolt11, decode
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.repr_tables import html_table, plain
@@ -19,6 +19,7 @@ from leyden.sandbox.payment_waits import wait_text
 from leyden.sandbox.session import Session
 from leyden.server.callbacks.deliveries import BLOCKED
 from leyden.server.callbacks.egress import THEN_REPLAY, before_attempt
+from leyden.server.contract.lifecycle_rows import EXPIRY_REACHED
 from leyden.server.http.field_names import meant_field
 from leyden.server.printable import printable
 

@@ -40,7 +40,7 @@ def overtaken(received: list[Attempt], due: dict[Attempt, tuple[str, int]]) -> s
 
 
 def check(sandbox: Sandbox, first_due: dict[str, tuple[str, int]], count: int | None) -> int:
-    """Compare what is said of hits with the order of the receiver. Retries are not held. Returns the hits."""
+    """Compare what is reported of hits with the order of the receiver. Retries are not held. Returns the hits."""
     all_attempts = attempts(sandbox)
     due = {key: (one["dueAt"], -1) for key, one in all_attempts.items()}
     due |= {(charge, 1): instant for charge, instant in first_due.items()}

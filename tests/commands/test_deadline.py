@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leyden.commands.catalogue import build_parser
-from leyden.commands.served.client import Client, RequestFailed
+from leyden.commands.served.connection.client import Client, RequestFailed
 from leyden.harness.targets import served
 from leyden.harness.targets.adapter import TargetError
 from tests.support.http_servers import handling

@@ -83,7 +83,7 @@ def test_each_operation_has_a_form_that_its_document_promises() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "value", "said"),
+    ("target", "value", "expected"),
     [
         ("/sandbox/v1/clock", None, "its body is no object"),
         ("/sandbox/v1/clock?x=1", {}, "it has no field now"),
@@ -99,5 +99,5 @@ def test_each_operation_has_a_form_that_its_document_promises() -> None:
         ("/elsewhere", None, None),
     ],
 )
-def test_what_is_wrong_with_a_response_is_one_sentence(target: str, value: Any, said: str | None) -> None:
-    assert wrong_response("GET", target, value) == said
+def test_what_is_wrong_with_a_response_is_one_sentence(target: str, value: Any, expected: str | None) -> None:
+    assert wrong_response("GET", target, value) == expected

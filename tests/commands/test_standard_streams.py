@@ -71,7 +71,7 @@ class Ended(NamedTuple):
 
     status: int
     printed: str
-    said: str
+    stderr: str
 
 
 def run(server: Client, folder: Path, given: list[tuple[list[str], str, str]]) -> Iterator[tuple[list[str], Ended]]:
@@ -129,12 +129,12 @@ def test_output_that_cannot_be_written_is_one_line(
 ) -> None:
     cause = "No space left on device" if output == "full" else "it is closed"
     for words, ended in run(server, tmp_path, [(words, output, "utf-8") for words in printing]):
-        *before, line = ended.said.splitlines() or [""]
+        *before, line = ended.stderr.splitlines() or [""]
         assert (ended.status, ended.printed) == (2, ""), (words, ended)
         assert f": standard output cannot be written ({cause}): send it to another place" in line, (words, ended)
         assert line.startswith("leyden"), (words, ended)
-        # A check has said on standard error how far it is, and a server was ready.
-        assert "Traceback" not in ended.said
+        # A check has printed on standard error how far it is, and a server was ready.
+        assert "Traceback" not in ended.stderr
         assert len(before) < 3, (words, ended)
 
 
@@ -147,7 +147,7 @@ def test_a_character_that_the_output_does_not_have_is_escaped(
     for words, ended in run(server, tmp_path, [(words, "written", encoding) for words in given]):
         assert ended.status in (0, 1, 2, 3), (words, ended)
         assert ended.printed, (words, ended)
-        assert not any(word in ended.said for word in ("Traceback", "codec", "answer as Leyden")), (words, ended)
+        assert not any(word in ended.stderr for word in ("Traceback", "codec", "answer as Leyden")), (words, ended)
         cup += "\\u2615" in ended.printed and "--json" not in words
     assert cup > 5
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leyden.devserver.state_files import state_files
+from leyden.devserver.startup.state_files import state_files
 from leyden.files.json_files import InputError
 from leyden.server.errors import StorageUnavailable
 from leyden.server.system.stop_signals import STOP_SIGNALS
@@ -116,7 +116,7 @@ def test_a_signal_while_a_file_is_written_leaves_nothing(
             real(draft, path)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("leyden.devserver.state_files.os.replace", interrupted)
+    monkeypatch.setattr("leyden.devserver.startup.state_files.os.replace", interrupted)
     with pytest.raises(KeyboardInterrupt), state_files(str(tmp_path / "pid"), None):
         pass
     assert list(tmp_path.iterdir()) == []

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden import Sandbox
-from leyden.devserver.addresses import ServerAddresses, api_keys
 from leyden.devserver.argument_types import host_name
+from leyden.devserver.startup.addresses import ServerAddresses, api_keys
 from leyden.server.errors import ForeignOrigin, LeydenError
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.system.http_server.listening import host_name as host_name_of_machine

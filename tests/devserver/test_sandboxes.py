@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from leyden.devserver.addresses import admin_token
 from leyden.devserver.sandboxes import operations
 from leyden.devserver.sandboxes.admin_access import AdminAccess
+from leyden.devserver.startup.addresses import admin_token
 from leyden.server.errors import Unauthorized
 from leyden.world.world import World
 from tests.support.hosted import Hosted, in_server

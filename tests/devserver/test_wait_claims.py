@@ -45,7 +45,7 @@ def pay_many(sandbox: Sandbox, draw: random.Random) -> None:
 
 
 def fill_the_last_slot(sandbox: Sandbox, draw: random.Random) -> None:
-    """A payment is held or was only asked for when another one takes the last slot."""
+    """A payment is held or was only requested when another one takes the last slot."""
     static = sandbox.static_charges.create(
         minAmount="1000", maxAmount="1000", description="tip", callbackUrl=HOOKS[0], allowedSlots=1
     )
@@ -105,8 +105,8 @@ def check_deliveries(lists: Lists, wanted: dict[str, Any], note: str) -> None:
         assert number == str(len(lists.of(None, status="pending", event=event or None)) or "no"), note
         if event:  # the pending ones with another event are named
             others = [row["event"] for row in lists.of(None, status="pending") if row["event"] != event]
-            said = re.search(r" pending \(([^)]*)\)", note)
-            assert set(re.findall(r"charge\.\w+", said[1] if said else "")) == set(others), note
+            matched = re.search(r" pending \(([^)]*)\)", note)
+            assert set(re.findall(r"charge\.\w+", matched[1] if matched else "")) == set(others), note
     for delivery_id, event in re.findall(r"delivery (\S+) with the event (\S+) is[;)]", note):
         assert [row["id"] for row in lists.of(None, status="pending", event=event)] == [delivery_id], note
     for number, event in re.findall(r"(\d+) deliveries with the event (\S+) are, the oldest", note):
@@ -155,8 +155,8 @@ def check_charges(lists: Lists, wanted: dict[str, Any], note: str) -> None:
         children = [one for one in lists.pending_charges if lists.static_of.get(one.id) == wanted["chargeId"]]
         assert found[1] == str(len(children) or "no"), note
         closed = [one for one in children if one.id in lists.closed]
-        said = re.search(r", of which (\d+) can no longer be paid", note)
-        assert (int(said[1]) if said else 0) == len(closed), note
+        matched = re.search(r", of which (\d+) can no longer be paid", note)
+        assert (int(matched[1]) if matched else 0) == len(closed), note
         assert not ("pay one of them" in note and len(closed) == len(children)), note
 
 

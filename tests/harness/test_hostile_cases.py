@@ -154,11 +154,11 @@ def test_an_export_shows_no_text_that_cannot_be_printed(
         (path := tmp_path / f"{number}.case.json").write_text(json.dumps(document))
         for form in PRINTED:
             status = main(["replay", str(path), "--export", form])
-            printed, said = capsysbinary.readouterr()
+            printed, errors = capsysbinary.readouterr()
             assert status in (0, 1, 2)
             exported += status == 0
             assert (status == 0) == bool(printed)
-            for line in (printed + said).decode("utf-8").replace("\t", "").split("\n"):
+            for line in (printed + errors).decode("utf-8").replace("\t", "").split("\n"):
                 assert line.isprintable(), (form, document, line)
     assert exported > 20
 

@@ -136,9 +136,9 @@ def test_an_export_runs_the_adapter_that_a_case_names_only_where_an_option_names
     found.write_text(json.dumps({**json.loads(found.read_text()), "adapter": name}))
     words = ["replay", str(found), "--export", form]
     assert main(words) == 2
-    printed, said = capsys.readouterr()
-    assert (printed, said.count("\n")) == ("", 1)
-    assert f"add --adapter '{name}', or --adapter none" in said
+    printed, errors = capsys.readouterr()
+    assert (printed, errors.count("\n")) == ("", 1)
+    assert f"add --adapter '{name}', or --adapter none" in errors
     with pytest.raises(SystemExit, match="2"):  # as with a variable that is not set
         main([*words, "--adapter", ""])
     capsys.readouterr()

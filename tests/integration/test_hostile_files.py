@@ -12,7 +12,7 @@ import pytest
 
 from leyden.__main__ import main
 from leyden.commands.receivers import EXAMPLE_SECRET
-from leyden.devserver.addresses import access_notes, admin_token, api_keys
+from leyden.devserver.startup.addresses import access_notes, admin_token, api_keys
 from leyden.errors import LeydenError, StoreError
 from leyden.lab.sweeps.store import SweepStore
 from leyden.lightning.topology.import_graph import import_graph

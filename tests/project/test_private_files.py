@@ -111,7 +111,7 @@ def test_a_table_in_a_document_leaves_its_mode(tmp_path: Path) -> None:
 
 # What is written otherwise: how many calls in which module, and why the file has no secret.
 OTHER_WRITES = {
-    "sim/devserver/state_files.py": 1,  # the process id, the address
+    "sim/devserver/startup/state_files.py": 1,  # the process id, the address
     "sim/harness/adapter_command.py": 1,  # a template
     "sim/harness/control/store_checks.py": 3,  # files of a store that exist, damaged
     "sim/harness/targets/hosted.py": 1,

@@ -12,6 +12,7 @@ from typing import Any
 
 from leyden.server.contract.bind import Handler
 from leyden.server.contract.json_pointer import child, contract_error, descendant, quoted
+from leyden.server.contract.lifecycle_rows import PAYMENT_SETTLED
 from leyden.server.contract.schemas import Schemas, always_there, parts, properties
 from leyden.server.contract.served import WITH_FIELDS, problem_kinds
 from leyden.server.contract.types import CallbackRule, Contract, LifecycleRow, Operation
@@ -132,8 +133,8 @@ class _Check:
         """What is known of a callback about a Charge in one of these states: `confirmedAt` is in it once it is paid."""
         table = self._contract.lifecycle("Charge")
         rows = [row for row in table.rows if row.to is not None]
-        paid = _reached({row.to for row in rows if row.trigger == _PAYMENT}, rows)
-        unpaid = _reached({table.initial}, [row for row in rows if row.trigger != _PAYMENT])
+        paid = _reached({row.to for row in rows if row.trigger == PAYMENT_SETTLED}, rows)
+        unpaid = _reached({table.initial}, [row for row in rows if row.trigger != PAYMENT_SETTLED])
         confirmed = {"properties": {"status": {"enum": sorted(paid & states)}}, "required": ["confirmedAt"]}
         others = {"properties": {"status": {"enum": sorted(unpaid & states)}, "confirmedAt": False}}
         branches = [confirmed] * bool(paid & states) + [others] * bool(unpaid & states)

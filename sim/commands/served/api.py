@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 
-from leyden.commands.served.client import Client, add_connection
+from leyden.commands.served.connection.client import Client, add_connection
 from leyden.commands.served.output import print_raw
 from leyden.files.json_files import STANDARD_INPUT, read_bytes
 

@@ -6,7 +6,7 @@ import argparse
 
 import orjson
 
-from leyden.commands.served.client import LONG_TIMEOUT_S, Client, add_connection
+from leyden.commands.served.connection.client import LONG_TIMEOUT_S, Client, add_connection
 from leyden.commands.served.fields import span_s, without_none
 from leyden.commands.served.output import Column, Table, print_raw, rate, utc
 from leyden.devserver.argument_types import rate as rate_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from leyden.commands.served.client import Client, RequestFailed, next_cursor
+from leyden.commands.served.connection.client import Client, RequestFailed, next_cursor
 from leyden.commands.served.lists import LONGEST_PAGE
 
 REQUESTS, JOURNAL, _EVENTS = "/sandbox/v1/requests", "/sandbox/v1/journal", "/sandbox/v1/events"

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from leyden.commands.served.client import Client, next_cursor
+from leyden.commands.served.connection.client import Client, next_cursor
 from leyden.commands.served.output import Column, Table, print_raw
 from leyden.server.printable import printable, quoted
 

@@ -11,7 +11,7 @@ from copy import copy
 import orjson
 
 from leyden.commands.parser import Command
-from leyden.commands.served.client import LONG_TIMEOUT_S, Client, add_connection, segment
+from leyden.commands.served.connection.client import LONG_TIMEOUT_S, Client, add_connection, segment
 from leyden.commands.served.fields import whole, without_none
 from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, Table, print_fields, print_raw, utc

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from leyden.commands.environment import API_KEY, URL
-from leyden.commands.served.client import segment
+from leyden.commands.served.connection.client import segment
 from leyden.commands.served.fields import span_s
 from leyden.commands.served.output import msat, print_fields, print_raw, rate, seconds, utc
 from leyden.server.printable import printable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from leyden.commands.parser import Command, add_commands
-from leyden.commands.served.client import Client, add_connection
+from leyden.commands.served.connection.client import Client, add_connection
 from leyden.commands.served.fields import whole, without_none
 from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, print_raw, print_text, rate, seconds, utc

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from leyden.commands.parser import Command, add_commands
-from leyden.commands.served.client import Client, add_connection, segment
+from leyden.commands.served.connection.client import Client, add_connection, segment
 from leyden.commands.served.fields import add_filters, amount, filters, whole, whole_seconds, without_none
 from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, msat, print_fields, print_raw, utc

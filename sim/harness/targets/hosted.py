@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 import orjson
 
-from leyden.devserver.addresses import ServerAddresses
 from leyden.devserver.serve import keep_time, open_server
 from leyden.devserver.serve_options import describe_serve
+from leyden.devserver.startup.addresses import ServerAddresses
 from leyden.errors import GraphError
 from leyden.files.json_files import InputError
 from leyden.harness.constants import API_KEY

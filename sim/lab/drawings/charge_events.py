@@ -12,14 +12,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from leyden.errors import DrawingError
-from leyden.lab.charge_states import (
-    EXPIRY_REACHED,
-    INVOICE_FAILED,
-    PAYMENT_SETTLED,
-    lost_history,
-    states_entered,
-    transitions_of,
-)
+from leyden.lab.charge_states import lost_history, states_entered, transitions_of
 from leyden.lab.drawings.events.callback_events import callback_events, callback_waits, host_of, rule_of, until_text
 from leyden.lab.drawings.events.event_order import in_order
 from leyden.lab.drawings.events.payment_events import (
@@ -39,8 +32,8 @@ from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.server.charges.lifecycle import CREATION
 from leyden.server.charges.rows import ChargeRow
+from leyden.server.contract.lifecycle_rows import CREATION, EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED
 from leyden.server.contract.types import LifecycleTable
 from leyden.world.world import World
 

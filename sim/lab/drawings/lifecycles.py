@@ -25,7 +25,7 @@ from leyden.lab.drawings.svg import (
     text_at,
 )
 from leyden.lab.drawings.text_metrics import clean, mermaid_text, text_width
-from leyden.server.charges.lifecycle import CREATION
+from leyden.server.contract.lifecycle_rows import CREATION
 from leyden.server.docs.lifecycle_diagram import TakenTransitions, lifecycle_svg
 from leyden.server.html import Html, text
 from leyden.server.printable import quoted

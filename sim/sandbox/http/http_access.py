@@ -186,7 +186,7 @@ class HttpAccess:
 
     def _check_key(self, host: str) -> None:
         """Raise `ListenError` where other machines would reach a sandbox whose key everybody knows."""
-        from leyden.devserver.addresses import default_key_refusal
+        from leyden.devserver.startup.addresses import default_key_refusal
         from leyden.server.callbacks.ip_addresses import parse_host_address
 
         address, world = parse_host_address(host), self._session.world

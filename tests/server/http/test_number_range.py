@@ -18,7 +18,7 @@ FIELDS: dict[str, Any] = {
     "weight": {"type": ["number", "null"]},
     "items": {"type": ["array", "null"], "items": {"type": "object", "properties": {"n~/": {"type": "integer"}}}},
     "state": {"type": ["string", "null"]},
-    "told": {"type": ["string", "null"], "x-expect": "a text"},
+    "hinted": {"type": ["string", "null"], "x-expect": "a text"},
 }
 RESOURCES = {
     "/v0/charges": ("ChargeRequest", "Charge"),
@@ -43,7 +43,7 @@ GREAT: list[tuple[str, str, dict[str, str]]] = [
     ("items", '[{"n~/": 1}, {"n~/": 18446744073709551616}]', {"/1/n~0~1": WHOLE}),
     ("items", '[{"n~/": 1e400}]', {"/0/n~0~1": DOUBLE}),
     ("state", "1e400", {"": DOUBLE}),
-    ("told", "1e400", {"": "expected a text; received a number that is out of range"}),
+    ("hinted", "1e400", {"": "expected a text; received a number that is out of range"}),
 ]  # fmt: skip
 
 

@@ -479,13 +479,13 @@ def test_the_control_api_is_built_at_its_first_request() -> None:
 
 @pytest.mark.parametrize("limit", [20, 1_000, packaged_contract("sandbox").body_limit, 2_000_000])
 def test_the_control_plane_has_the_body_limit_of_its_document(limit: int) -> None:
-    plan = replace(
+    config = replace(
         world_config(seed=1, start_ms=0), control=lambda: packaged_contract("sandbox")._replace(body_limit=limit)
     )
     headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
     for size, status in ((limit + 1, 413), (limit, 200)):
         with Store.memory() as store:
-            world = World(plan, store, control_handlers=control_handlers)
+            world = World(config, store, control_handlers=control_handlers)
             body = b'{"by": "1s"}'.ljust(size)
             answer = send_request(world.app, "POST", "/sandbox/v1/clock/advance", headers, body)
             assert answer.status == status

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from tinydb import TinyDB, where
 
-from leyden.devserver.project_folders import ProjectFolders
+from leyden.devserver.startup.project_folders import ProjectFolders
 from leyden.server.errors import StoreError
 from leyden.server.store.journal import DamagedJournal, LoadedJournal, encode_line, header_line, load, recover
 from leyden.server.store.storage import JournalStorage

@@ -10,6 +10,7 @@ from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
+from leyden.server.contract.lifecycle_rows import CREATION
 from leyden.world.world import World
 
 ANY = "any"  # the state of a wait for deliveries in any state
@@ -21,7 +22,6 @@ _MEANINGS = {
     STOPPED: "when its URL answers 410, to it or to an earlier callback",
     PENDING: "while attempts remain",
 }
-_CREATION = "(creation)"  # of a lifecycle row
 
 
 def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
@@ -47,7 +47,7 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
         return closed
     table = service.charges.lifecycle.table
     is_open = charge["status"] == table.initial
-    if is_open and any("notify" in row.effects and row.source not in (_CREATION, table.initial) for row in table.rows):
+    if is_open and any("notify" in row.effects and row.source not in (CREATION, table.initial) for row in table.rows):
         return None  # a document of the user's own, in which a Charge sends several
     rows = [row for row in service.outbox.deliveries(charge_id) if event in (None, row["event"])]
     ended = [row for row in rows if status != ANY and row["status"] not in (status, PENDING)]

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from leyden.commands.environment import ADMIN_TOKEN, API_KEY, URL, from_environment
-from leyden.commands.served.deadline import Deadline
+from leyden.commands.served.connection.deadline import Deadline
 from leyden.devserver.argument_types import base_url
 from leyden.errors import how_to_start, key_refusal
 from leyden.files.json_files import shown
