@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Protocol, Self
 from urllib.parse import quote
 
+from leyden.arguments import receiver_name
 from leyden.errors import ApiError, ArgumentError
 from leyden.http_sandbox.requests import OverHttp, is_missing
 from leyden.server.printable import quoted
@@ -31,8 +32,8 @@ class HttpReceiver(OverHttp):
 
     def __init__(self, sandbox: WithInboxes, name: str) -> None:
         self._sandbox = sandbox
-        self._path = f"/sandbox/v1/inboxes/{quote(name, safe='')}"
-        self.name = name
+        self.name = receiver_name(name)
+        self._path = f"/sandbox/v1/inboxes/{quote(self.name, safe='')}"
 
     def answers(self, script: Sequence[ReplyOver]) -> Self:
         """Set the responses to the next callbacks, as `Receiver.answers`. Raises `ValueError` for what is no list, and

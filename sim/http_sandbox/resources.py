@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, Self
 
-from leyden.arguments import FIRST_MS, LAST_MS, NOW, checked_flag, checked_start, checked_text, shortened, span_from
+from leyden.arguments import (
+    FIRST_MS,
+    LAST_MS,
+    NOW,
+    checked_flag,
+    checked_start,
+    checked_text,
+    payer_name,
+    shortened,
+    span_from,
+)
 from leyden.errors import ArgumentError
 from leyden.http_sandbox.requests import OverHttp, segment
 from leyden.server.printable import quoted
@@ -269,7 +279,7 @@ class HttpWallet(OverHttp):
 
     def __init__(self, sandbox: Served, name: str) -> None:
         self._sandbox = sandbox
-        self.name = name
+        self.name = payer_name(name)
 
     def pay(
         self,

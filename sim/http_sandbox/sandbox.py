@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from leyden.arguments import FIRST_MS, LAST_MS, check_milliseconds, checked_path, checked_text, payer_name, whole_number
+from leyden.arguments import FIRST_MS, LAST_MS, check_milliseconds, checked_path, checked_text, whole_number
 from leyden.delivery_replays import DeliveryReplays
 from leyden.errors import ApiError, ArgumentError, ForkError
 from leyden.files.json_files import shown
@@ -202,14 +202,18 @@ class HttpSandbox(DeliveryReplays, OverHttp):
         now: str = self._field("/sandbox/v1/clock", "now", str)
         return now
 
-    def run(self, until: Span = "idle", *, events: int | None = None) -> list[dict[str, Any]]:
+    def run(
+        self, until: Span = "idle", *, events: int | None = None, spill: str | Path | None = None
+    ) -> list[dict[str, Any]]:
         """Run until nothing is scheduled (`idle`), through the next instant (`next_event`), or for a span; returns what
         fired. `events=10` instead runs one instant after another until at least ten events have run or none is left. A
         server runs all events of an instant together, so more than ten may run.
 
-        Raises `ValueError` for a negative number of events, or for `events` with another `until` than `idle`. A server
-        writes no rows to files (`spill`): `leyden serve --keep` bounds its memory.
+        Raises `ValueError` for a negative number of events, for `events` with another `until` than `idle`, and for
+        `spill`: a server writes no rows to files.
         """
+        if spill is not None:
+            raise ArgumentError("a server has no run(spill=...): leyden serve --keep bounds the memory of a server")
         if events is None:
             return self._advance({"until": until}) if until in ("idle", "next_event") else self.advance(until)
         if until != "idle":
@@ -244,12 +248,13 @@ class HttpSandbox(DeliveryReplays, OverHttp):
     # Payers and receivers
 
     def receiver(self, name: str) -> HttpReceiver:
-        """The built-in callback receiver at `http://<name>.localhost/...`."""
-        return HttpReceiver(self, checked_text("name", name))
+        """The built-in callback receiver at `http://<name>.localhost/...`. Raises `ValueError` for a name that no host
+        can have, as `Sandbox.receiver`."""
+        return HttpReceiver(self, name)
 
     def wallet(self, name: str) -> HttpWallet:
         """The wallet of a payer, by name."""
-        return HttpWallet(self, payer_name(name))
+        return HttpWallet(self, name)
 
     def payments(self, **filters: Any) -> list[dict[str, Any]]:
         """The payments, oldest first; `filters` are the query parameters of `GET /sandbox/v1/payments`."""

@@ -6,6 +6,7 @@ alike.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Coroutine, Mapping, MutableMapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -28,6 +29,10 @@ class LoopbackResponse(NamedTuple):
     status: int
     headers: tuple[Header, ...]
     body: bytes
+
+    def json(self) -> Any:
+        """The body, read as JSON. Raises `json.JSONDecodeError` for another body."""
+        return json.loads(self.body)
 
 
 def run_to_completion(coroutine: Coroutine[Any, Any, Any]) -> Any:

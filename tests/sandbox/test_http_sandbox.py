@@ -286,6 +286,35 @@ def test_each_attribute_that_http_does_not_have_is_refused_with_what_to_use_inst
     assert {"network", "table", "kpi", "every", "timeline", "close", "outcome"} <= {*seen}
 
 
+def test_each_parameter_of_a_method_in_process_is_known_over_http(in_process: tuple[Sandbox, str]) -> None:
+    compared, unknown = 0, []
+    for local, remote in pairs(*in_process):
+        for name in sorted({*dir(local)} & {*dir(remote)}):
+            if name.startswith("_") or not callable(getattr(local, name)):
+                continue
+            here, there = (signature(getattr(one, name)).parameters for one in (local, remote))
+            if not any(one.kind is one.VAR_KEYWORD for one in there.values()):
+                compared += len(here)
+                unknown += [f"{type(remote).__name__}.{name}({parameter})" for parameter in here.keys() - there.keys()]
+    assert compared > 40
+    assert not unknown
+
+
+def test_a_run_that_would_write_files_is_refused_with_what_bounds_the_memory() -> None:
+    with pytest.raises(ArgumentError, match=r"leyden serve --keep"):
+        HttpSandbox({**_CREATED, "url": "http://127.0.0.1:1"}).run(spill="rows")
+
+
+@pytest.mark.parametrize("name", ["a b", "", "shop/one", "-shop", "é", 5])
+def test_a_name_that_no_receiver_can_have_is_refused_as_in_process(name: Any, in_process: tuple[Sandbox, str]) -> None:
+    texts = []
+    for one in (in_process[0], HttpSandbox({**_CREATED, "url": "http://127.0.0.1:1"})):
+        with pytest.raises(ArgumentError, match="is not the name of a receiver") as refused:
+            one.receiver(name)
+        texts.append(str(refused.value))
+    assert texts[0] == texts[1]
+
+
 def test_what_looks_at_a_state_works_on_the_copy_that_the_refusal_names(in_process: tuple[Sandbox, str]) -> None:
     sandbox = create_sandbox(in_process[1])
     charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/")

@@ -105,6 +105,19 @@ def test_an_invalid_instant_is_refused(sandbox: Sandbox, when: Any) -> None:
         sandbox.advance_to(when)
 
 
+def test_a_response_reads_its_json(sandbox: Sandbox) -> None:
+    assert sandbox.request("GET", "/v0/charges").json()["success"] is True
+
+
+def test_the_action_log_lists_its_actions_and_shows_how_many_they_are(sandbox: Sandbox) -> None:
+    sandbox.charges.create(amount="1000", description="tea")
+    sandbox.advance("1m")
+    assert [action.kind for action in sandbox.action_log] == ["request", "advance"]
+    assert repr(sandbox.action_log) == "<action log: 2>"
+    sandbox.action_log.discard("it is full")
+    assert repr(sandbox.action_log) == "<action log: it is full>"
+
+
 def test_a_refusal_carries_the_problem(sandbox: Sandbox) -> None:
     with pytest.raises(ApiError) as refused:
         sandbox.charges.create(amount="1", description="tea")

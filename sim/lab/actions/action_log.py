@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -60,6 +60,12 @@ class ActionLog:
 
     def __len__(self) -> int:
         return len(self.actions)
+
+    def __iter__(self) -> Iterator[Action]:
+        return iter(self.actions)
+
+    def __repr__(self) -> str:
+        return f"<action log: {self.gap or len(self.actions)}>"
 
     def add(self, kind: str, facts: dict[str, Any], *, raised: bool = False) -> None:
         """Append one action."""
