@@ -35,6 +35,8 @@ NOTHING_WRITTEN = "the receiver closed the connection at once"
 # A part of the note of a blocked attempt in Python: another policy alone sends nothing again.
 THEN_REPLAY = " and replay this delivery"
 
+_ANY_MODE = "MODE"  # in a note: one of the modes, which the address of the host decides
+
 _LOOPBACK = ip_address("127.0.0.1")
 _MAX_LISTED = 8  # networks that are allowed already, in a note
 
@@ -174,12 +176,28 @@ class Egress:
                 return f"{OWN_LISTENER}: {place} is this server itself: give the address of your receiver"
             own = "has the port of this server, and no callback is sent to it at a loopback address"
             return f"{OWN_LISTENER}: {place} {own}: give your receiver another port"
-        mend = self._mend(target, host, THEN_REPLAY)
         if rule == EGRESS_NONE:
-            return f"{EGRESS_NONE}: nothing may be sent to {host}: {mend}"
+            return f"{EGRESS_NONE}: nothing may be sent to {host}: {self._mend_of_none(target, host, port)}"
+        mend = self._mend(target, host, THEN_REPLAY)
         place = host if target is None or str(target) == host else f"{host} ({target})"
         kind = "a loopback address" if rule == LOOPBACK_ONLY else "a public address"
         return f"{rule}: {place} is not {kind}: {mend}"
+
+    def _mend_of_none(self, target: IPv4Address | IPv6Address | None, host: str, port: int) -> str:
+        """What to change where nothing may be sent. No name is looked up then, so the note says which mode is for which
+        address."""
+        try:
+            parse_host_address(host)
+        except ArgumentError as error:
+            return str(error)
+        if target is not None or _normalise(host) == "localhost":
+            return self._mend(target, host, THEN_REPLAY)
+        kinds = "loopback for a host on this machine, public for one on the public internet"
+        own = "; no address of this machine is reached at the port of this server" * (port in self._own_local_ports)
+        if self._in_python:
+            change = self._python_mend(_ANY_MODE, (), THEN_REPLAY)
+            return f"{change}; {_ANY_MODE} is {kinds}; for another, its network as egress_allow{own}"
+        return f"use --egress {_ANY_MODE}: {kinds}; for another, --egress-allow with its network{own}"
 
     def _mend(self, target: IPv4Address | IPv6Address | None, host: str, then: str = "") -> str:
         mode = "loopback" if _normalise(host) == "localhost" else "public"
@@ -205,7 +223,7 @@ class Egress:
     def _python_mend(self, mode: str, networks: Sequence[Network], then: str) -> str:
         """The ways to another policy: the first is for any sandbox, a fork or a loaded one included. A call replaces
         the networks, so it has those that are allowed now."""
-        named = [f'"{mode}"'] if mode else []
+        named = [] if not mode else [mode] if mode == _ANY_MODE else [f'"{mode}"']
         allow = [f"egress_allow={_listed(networks, len(self._allowed))}"] if networks else []
         call = f"set_egress({', '.join(named + allow)})"
         count = len(self._allowed)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from leyden.devserver.control.handlers import control_handlers
-from leyden.server.callbacks.egress import EGRESS_NONE, Egress
+from leyden.server.callbacks.egress import EGRESS_NONE, Egress, before_attempt
 from leyden.server.contract.load import is_overlay_name, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
@@ -139,7 +139,7 @@ class SandboxFactory:
             where="the body",
             adapt=adapt,
             external_transport=HttpTransport.following(self._egress) if sends else None,
-            note_of=_copy_note,
+            note_of=partial(_copy_note, self._egress),
             public_url=url,
             is_own=is_own,
             warns=False,  # a state of another version is read as well as it can be
@@ -164,10 +164,11 @@ class SandboxFactory:
         )
 
 
-def _copy_note(url: str) -> str:
-    """The note of an attempt to send to the network from a fork or an import."""
+def _copy_note(egress: Callable[[], Egress], url: str) -> str:
+    """The note of an attempt to send to the network from a fork or an import; `egress` is the policy of the server."""
     host = urlsplit(url).hostname or ""
-    return (
-        f"{EGRESS_NONE}: nothing is sent to {host} from a sandbox that a fork or an import made:"
-        ' fork or import it with the egress "server", or give the receiver a name below .localhost'
-    )
+    note = f"{EGRESS_NONE}: nothing is sent to {host} from a sandbox that a fork or an import made: "
+    of_server = before_attempt(egress().blocked_note(url))
+    if of_server:
+        return f"{note}give the receiver a name below .localhost; its server sends nothing there either ({of_server})"
+    return f'{note}fork or import it with the egress "server", or give the receiver a name below .localhost'

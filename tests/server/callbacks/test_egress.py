@@ -313,7 +313,6 @@ def test_the_note_of_a_blocked_attempt_begins_with_its_rule(options: tuple[str, 
         ("none", "127.0.0.1", "nothing may be sent", "--egress loopback", 'egress="loopback"'),
         ("none", "localhost", "nothing may be sent", "--egress loopback", 'egress="loopback"'),
         ("none", "0x7f.1", "nothing may be sent", "--egress loopback", 'egress="loopback"'),
-        ("none", "shop.example", "nothing may be sent", "--egress public", 'egress="public"'),
         ("none", "192.168.1.9", "nothing may be sent", "--egress-allow 192.168.0.0/16", '"192.168.0.0/16"'),
         ("public", "127.0.0.1", "is not a public address", "--egress-allow 127.0.0.0/8", '"127.0.0.0/8"'),
         ("public", "fd00::1", "is not a public address", "--egress-allow fc00::/7", '"fc00::/7"'),
@@ -335,6 +334,31 @@ def test_a_blocked_attempt_says_what_to_change(mode: str, host: str, expected: s
         assert expected in words
         words = words.removesuffix(", which reaches no loopback address")
         assert words.endswith(change) or (change in words and " and replay this delivery; " in words)
+
+
+@pytest.mark.parametrize("in_python", [False, True])
+def test_without_egress_a_name_gets_the_mode_for_each_address_that_it_may_have(in_python: bool) -> None:
+    egress = Egress("none", own=[("127.0.0.1", 8402)], in_python=in_python)
+    note = egress.blocked_note("http://shop.example:8080/hook")
+    assert note.startswith("egress-none: nothing may be sent to shop.example: ")
+    assert ("set_egress(MODE) and replay this delivery" if in_python else "--egress MODE") in note
+    for text, address in (("loopback for a host on this machine", "127.0.0.1"), ("public for one on", "93.184.216.34")):
+        assert text in note
+        assert Egress(text.split()[0]).check_address("shop.example", address, 8080) is None
+    assert ("egress_allow" if in_python else "--egress-allow") in note
+    assert "the port of this server" not in note
+    assert egress.blocked_note("http://shop.example:8402/").endswith(
+        "; no address of this machine is reached at the port of this server"
+    )
+
+
+@pytest.mark.parametrize("host", ["300.1.1.1", "1.2.3.4.5", "0x1.2.3.09"])
+def test_what_is_no_address_is_told_so_without_egress_too(host: str) -> None:
+    for in_python in (False, True):
+        note = Egress("none", in_python=in_python).explain("egress-none", host, 80)
+        assert note.startswith(f"egress-none: nothing may be sent to {host}: '{host}' is not an IP address")
+        assert "MODE" not in note
+        assert "egress " not in note.partition(": ")[2]
 
 
 @given(
