@@ -51,6 +51,11 @@ class Kept:
         self.ask("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
         return str(charge["id"])
 
+    def fail(self, charge_id: str) -> None:
+        """Let the invoice fail; the callback is delivered at once."""
+        self.ask("POST", f"/sandbox/v1/charges/{charge_id}/fail", {})
+        self.ask("POST", "/sandbox/v1/clock/advance", {"by": "1ms"})
+
     def rows(self, name: str) -> int:
         return len(self.world.store.table_data(name).rows)
 
@@ -118,11 +123,12 @@ def test_charges_that_nobody_paid_age_out_however_they_ended(network: str) -> No
     kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "2m"})
     for _ in range(6):
         ended.append(kept.charge()["id"])
-        kept.ask("POST", f"/sandbox/v1/charges/{ended[-1]}/fail", {})
+        kept.fail(ended[-1])
     held = kept.charge()
     payment = kept.ask("POST", "/sandbox/v1/payments", {"request": held["invoice"]["request"], "outcome": "hold"})
     kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
     kept.ask("POST", f"/sandbox/v1/payments/{payment['id']}/cancel")
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1ms"})
     ended.append(held["id"])
     assert [charge["id"] for charge in kept.ask("GET", "/v0/charges")["data"]] == ended[: -KEEP - 1 : -1]
     assert kept.rows("invoices") == KEEP
@@ -130,7 +136,7 @@ def test_charges_that_nobody_paid_age_out_however_they_ended(network: str) -> No
 
 def test_after_a_restart_and_after_a_failed_commit_as_many_are_kept(tmp_path: Path) -> None:
     def fail(kept: Kept, charge_id: str) -> None:
-        kept.ask("POST", f"/sandbox/v1/charges/{charge_id}/fail", {})
+        kept.fail(charge_id)
         final = [charge["id"] for charge in kept.ask("GET", "/v0/charges")["data"] if charge["status"] != "pending"]
         assert len(final) == KEEP
         assert charge_id in final
@@ -176,7 +182,7 @@ def test_rows_are_removed_in_the_order_of_their_ends_whatever_restarts_come_betw
                     refused()
             for kept in (reference, restarted):
                 if number % 2:
-                    kept.ask("POST", f"/sandbox/v1/charges/{charge_id}/fail", {})
+                    kept.fail(charge_id)
         for kept in (reference, restarted):
             kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "61s"})
             kept.ask("POST", "/sandbox/v1/deliveries/replay", {"event": "charge.error"})
@@ -283,10 +289,44 @@ def test_a_held_payment_a_pending_callback_and_an_open_charge_stay() -> None:
     assert {row["status"] for row in kept.world.store.table_data("deliveries").rows.values()} == {"pending"}
     assert kept.rows("deliveries") == 4
     assert kept.rows("payments") == 2
-    kept.ask("GET", f"/v0/charges/{paid[0]}", status=404)
+    assert [charge["id"] for charge in kept.ask("GET", "/v0/charges")["data"]] == [*reversed(paid), held["id"]]
     assert kept.ask("GET", f"/v0/charges/{held['id']}")["data"]["status"] == "pending"
+    kept.ask("PUT", "/sandbox/v1/inboxes/shop/script", {"always": 200})
+    kept.ask("POST", "/sandbox/v1/deliveries/replay", {"chargeId": paid[0]})
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1ms"})
+    kept.ask("GET", f"/v0/charges/{paid[0]}")  # the only one that has ended
     kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "30d"})
-    assert kept.rows("deliveries") == 1
+    assert kept.rows("deliveries") == kept.rows("charges") == 1
+    kept.ask("GET", f"/v0/charges/{paid[0]}", status=404)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_static_charge_and_its_payments_stay_while_a_callback_is_pending(restarts: bool, tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    kept = Kept(store, keep=1)
+    kept.ask("PUT", "/sandbox/v1/inboxes/shop/script", {"always": 500})
+    body = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips", "allowedSlots": 1, "callbackUrl": HOOK,
+            "expiresAt": "2030-01-01T00:10:00Z"}  # fmt: skip
+    static = kept.ask("POST", "/v0/static-charges", body)["data"]
+    payment = {"request": static["lnurl"]["request"], "amount": "1000"} if "lnurl" in static else {}
+    kept.ask("POST", "/sandbox/v1/payments", payment or {"request": static["invoice"]["request"], "amount": "1000"})
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "11m"})
+    plain = [kept.charge(callbackUrl=None, expiresIn=60)["id"] for _ in range(3)]
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "2m"})
+    if restarts:
+        store.close()
+        store = Store.open(tmp_path)
+        kept = Kept(store, keep=1)
+    present = [charge["id"] for charge in kept.ask("GET", "/v0/charges")["data"]]
+    [child] = [one for one in present if one not in plain]
+    assert present == [plain[-1], child]
+    wait = kept.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": child, "timeout": 0})
+    assert not wait["reached"]
+    assert kept.ask("GET", f"/v0/static-charges/{static['id']}")["data"]["id"] == static["id"]
+    kept.ask("PUT", "/sandbox/v1/inboxes/shop/script", {"always": 200})
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "30d"})
+    assert [charge["id"] for charge in kept.ask("GET", "/v0/charges")["data"]] == [child]
+    store.close()
 
 
 def test_after_a_restart_with_a_smaller_bound_the_rest_is_removed(tmp_path: Path) -> None:
@@ -378,7 +418,7 @@ def test_a_bounded_sandbox_that_was_reopened_gives_ids_after_the_highest_and_can
         kept = Kept(store, keep=1)
         first, removed = (kept.charge()["id"] for _ in range(2))
         for charge_id in (removed, first):  # the second removes the charge with the highest document id
-            kept.ask("POST", f"/sandbox/v1/charges/{charge_id}/fail", {})
+            kept.fail(charge_id)
         pending = [kept.charge(expiresIn=90_000)["id"] for _ in range(2)]
     with closing(Store.open(tmp_path)) as store:
         kept = Kept(store, keep=1)
@@ -397,10 +437,10 @@ def test_the_id_of_the_newest_row_is_not_given_again_when_it_was_removed_after_a
     with closing(Store.open(tmp_path)) as store:
         kept = Kept(store, keep=1)
         first, removed = (kept.charge()["id"] for _ in range(2))
-        kept.ask("POST", f"/sandbox/v1/charges/{removed}/fail", {})
+        kept.fail(removed)
     with closing(Store.open(tmp_path)) as store:
         kept = Kept(store, keep=1)
-        kept.ask("POST", f"/sandbox/v1/charges/{first}/fail", {})
+        kept.fail(first)
         created = kept.charge()["id"]
         assert kept.world.store.table_data("charges").keys[created] == 3
         assert kept.ask("GET", "/sandbox/v1")["removed"]["charges"] == 1

@@ -32,8 +32,8 @@ class _Kind(NamedTuple):
 class Retention:
     """Removes Charges and Static Charges in a final state, with their invoices, payments that ended, callbacks that are
     not pending and of which no copy is due, and responses kept for idempotency keys: of each the oldest beyond `keep`,
-    in the order in which they ended. Those that ended before the first start with a bound count in the order of their
-    creation.
+    in the order in which they ended. A Charge has not ended while a callback about it is pending. Those that ended
+    before the first start with a bound count in the order of their creation.
 
     What is pending is never removed. A removed Charge is unknown: its id gets 404, and a payment of its invoice fails
     as one of an unknown invoice does. The event journal has a bound of its own.
@@ -49,8 +49,8 @@ class Retention:
         self._fault_hits = store.table("fault_hits")
         self._posts = store.table("fault_posts"), store.table("late_answers")  # due copies, and answers to copies
         self._kinds = {
-            "charges": self._kind("charges", self._is_final("Charge"), self._remove_charge),
-            "static_charges": self._kind("static_charges", self._is_final("StaticCharge"), self._remove_static_charge),
+            "charges": self._kind("charges", self._charge_ended, self._remove_charge),
+            "static_charges": self._kind("static_charges", self._static_ended, self._remove_static_charge),
             "idempotency": self._kind("idempotency", lambda row: True, self._remove_from("idempotency")),
             "payments": self._kind("payments", _payment_ended, self._remove_from("payments")),
             "deliveries": self._kind("deliveries", _delivery_ended, self._remove_delivery),
@@ -98,6 +98,18 @@ class Retention:
                     kind.ended.discard(doc_id)  # a callback that is sent again, or a row that was deleted
                 elif old is None or not kind.has_ended(old):
                     kind.ended.add(doc_id)
+                if data.name == "deliveries" and row is not None and (old is None or _is_pending(old) != _is_pending(row)):
+                    self._note_charge(row["resource_id"])
+
+    def _note_charge(self, charge_id: str) -> None:
+        """A callback about this Charge became pending, or ended."""
+        data, ended = self._store.table_data("charges"), self._kinds["charges"].ended
+        doc_id = data.keys.get(charge_id)
+        if doc_id is None:
+            return
+        ended.discard(doc_id)
+        if self._charge_ended(data.rows[doc_id]):
+            ended.add(doc_id)
 
     def _read(self) -> None:
         for name, kind in self._kinds.items():
@@ -108,13 +120,18 @@ class Retention:
     def _kind(self, name: str, has_ended: Callable[[Row], bool], remove: Callable[[Row], bool]) -> _Kind:
         return _Kind(self._store.table(name), has_ended, remove, EndOrder(self._store, name))
 
-    def _is_final(self, resource: str) -> Callable[[Row], bool]:
-        final = self._final.get(resource, frozenset())
-        return lambda row: row["status"] in final
+    def _charge_ended(self, row: Row) -> bool:
+        deliveries = self._kinds["deliveries"].table
+        return row["status"] in self._final.get("Charge", ()) and not deliveries.count_with(
+            {"resource_id": row["id"], "status": PENDING}
+        )
+
+    def _static_ended(self, row: Row) -> bool:
+        return row["status"] in self._final.get("StaticCharge", ())
 
     def _remove_static_charge(self, row: Row) -> bool:
         children = self._kinds["charges"].table.find("static_charge_id", row["id"])
-        if any(charge["status"] not in self._final["Charge"] for charge in children):
+        if not all(map(self._charge_ended, children)):
             return False
         return self._kinds["static_charges"].table.delete(row["id"])
 
@@ -148,6 +165,10 @@ def _payment_ended(row: Row) -> bool:
     return row["resolved_at"] is not None and all(attempt["resolved_at"] is not None for attempt in row["attempts"])
 
 
+def _is_pending(row: Row) -> bool:
+    return bool(row["status"] == PENDING)
+
+
 def _delivery_ended(row: Row) -> bool:
     # A 410 disables the endpoint for as long as its row is kept.
-    return row["status"] != PENDING and not row.get("refused")
+    return not _is_pending(row) and not row.get("refused")

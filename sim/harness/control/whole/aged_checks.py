@@ -12,7 +12,7 @@ from leyden.harness.control.filters import Row
 from leyden.harness.control.host import Host, list_named, violation, with_query
 from leyden.harness.control.search_checks import COUNTS
 from leyden.harness.control.state_checks import compare_values, do, kept_state
-from leyden.harness.control.whole.keep_checks import KINDS, SAME, commit
+from leyden.harness.control.whole.keep_checks import KINDS, SAME, commit, with_pending_callbacks
 from leyden.harness.targets.hosted import ENDS
 
 _MASK = ENDS[0]
@@ -62,14 +62,14 @@ def _compare(whole: Host, kept: Host, where: str) -> None:
     removed, numbers = state["removed"], COUNTS["charges"](kept)
     if state["charges"] != numbers:
         raise violation(f"GET /sandbox/v1: charges {where}", numbers, state["charges"])
-    gone: set[str] = set()
+    gone, needed = set[str](), with_pending_callbacks(whole)
     for name, (shown, pending, _) in KINDS.items():
         rows = {row["id"]: {**row, **SAME} for row in whole.rows(name)}
         found = [{**row, **SAME} for row in kept.rows(name)]
         present = {row["id"] for row in found}
         missing = [row for key, row in rows.items() if key not in present]
         compare_values([rows[key] for key in rows if key in present], found, _MASK, f"{name} {where}")
-        lost = [row for row in missing if row["status"] in pending]
+        lost = [row for row in missing if row["status"] in pending or row["id"] in needed]
         if lost:
             raise violation(f"{name} {where}", "everything that is pending", f"without {lost[0]}")
         if removed[shown] != len(missing):
