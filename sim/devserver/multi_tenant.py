@@ -22,9 +22,9 @@ from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
 from leyden.devserver.sandboxes.routing import below_url, route
 from leyden.devserver.sandboxes.server_control import FORK_PATH, SandboxSettings, ServerControl
 from leyden.devserver.server_responses import respond_lnurl_error
+from leyden.errors import ClosedError
 from leyden.server.app import PublicPage
-from leyden.server.contract.types import Operation
-from leyden.server.errors import ContractError, InternalError, SemanticConflict, StorageUnavailable
+from leyden.server.errors import ContractError, InternalError, NotFound, SemanticConflict, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.limits.request_budget import RequestBudget
 from leyden.server.http.pipeline import WORK_TURN, send_problem
@@ -89,7 +89,7 @@ class MultiTenantApp:
         self._server_control = None if sandboxes is None else ServerControl(sandboxes, registry, self, self._time_s)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lnurl_budget = lnurl_budget
-        lnurl = [operation for operation in self._first.config.contract.operations.values() if _is_lnurl(operation)]
+        lnurl = [one for one in self._first.config.contract.operations.values() if one.errors_as == "lnurl"]
         self._lnurl_prefixes = tuple({operation.path.partition("{")[0] for operation in lnurl})
         self._lnurl_headers = [] if not lnurl else [*lnurl[0].success.constants]
         self._sync_clock = sync_clock
@@ -287,6 +287,10 @@ class MultiTenantApp:
         sandbox.requests_in_progress += 1
         try:
             await self._respond_from(world, scope, receive, send)
+        except ClosedError as error:  # it ended while the request arrived
+            refusal = route(registry, scope, sandbox_id, key_header(self._first.service, path)).refusal
+            refusal = NotFound(str(error)) if refusal is None else refusal
+            await send_problem(send, refusal, self._first.service.pipeline.next_request_id())
         finally:
             sandbox.requests_in_progress -= 1
             sandbox.used_at_s = self._time_s()
@@ -394,7 +398,3 @@ class MultiTenantApp:
                     if reported != refusal.detail:
                         log.error("the latest responses may be lost in a power failure: %s", refusal.detail)
                     reported = refusal.detail
-
-
-def _is_lnurl(operation: Operation) -> bool:
-    return operation.errors_as == "lnurl"

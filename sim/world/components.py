@@ -144,11 +144,12 @@ class Components(NamedTuple):
             self.transport,
         )
 
-    def end(self) -> None:
-        """The run has ended: from now on no event happens in it, and no response or request is recorded."""
+    def end(self, *, is_last: bool = False) -> None:
+        """The run has ended: from now on no event happens in it, and no response or request is recorded. `is_last` says
+        that no other one follows."""
         self.clock.cancel_all()
         self.transport.discard()
-        self.transaction.end()
+        self.transaction.end(is_last=is_last)
 
     def request(
         self, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b""

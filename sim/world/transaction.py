@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Protocol
 
+from leyden.errors import ClosedError
 from leyden.server.errors import Problem, ServiceReplaced, StorageUnavailable
 from leyden.server.store.store import Store
 from leyden.world.interrupts import interrupts
@@ -27,11 +28,11 @@ class Transaction:
 
     It has no state of its own: one object serves every transaction of a world, and one inside another joins it.
     `catch_up(clock)` runs what is due, or a part: the caller's instant is then the one that the clock has reached.
-    After `end` it cannot be entered: it raises `ServiceReplaced`. While `outlives_refusals` is set, a commit around
+    After `end` it cannot be entered: it raises `ServiceReplaced`, or `ClosedError` where no other run follows. While `outlives_refusals` is set, a commit around
     this one goes on after a request that was refused (a `Problem` below 500): a handler raises before it writes.
     """
 
-    __slots__ = ("_catch_up", "_clock", "_commit", "_has_ended", "_lock", "_store", "outlives_refusals")
+    __slots__ = ("_catch_up", "_clock", "_commit", "_has_ended", "_is_last", "_lock", "_store", "outlives_refusals")
 
     def __init__(
         self, lock: Lock, clock: VirtualClock, store: Store, catch_up: Callable[[VirtualClock], object]
@@ -41,18 +42,21 @@ class Transaction:
         self._store = store
         self._catch_up = catch_up
         self._commit = store.commit()
-        self._has_ended = False
+        self._has_ended = self._is_last = False
         self.outlives_refusals = False
 
-    def end(self) -> None:
-        """The run of this transaction has ended: what was written from now on would be in the next one."""
-        self._has_ended = True
+    def end(self, *, is_last: bool = False) -> None:
+        """The run of this transaction has ended: what was written from now on would be in the next one, or nowhere
+        after the last one."""
+        self._has_ended, self._is_last = True, is_last
 
     def __enter__(self) -> None:
         live = self._clock.rate > 0
         interrupts.enter(live)  # it may end between the events that are due before
         self._lock.acquire()
         try:
+            if self._is_last:
+                raise ClosedError("this sandbox has ended: create another one")
             if self._has_ended:
                 raise ServiceReplaced("a reset or a restore ended this run: use the sandbox's present one")
             # Not inside another transaction: an event is a commit of its own, whatever becomes of the caller's.

@@ -185,6 +185,13 @@ class World(ThreadMoves):
             self._register()
             self.store.pre_commit_hook = self._components.before_commit
 
+    def end(self) -> None:
+        """From now on nothing happens here: no event, and no response to a callback is recorded. A move of time ends
+        with `ClockError`, and a request that would read or change something with `ClosedError`."""
+        with self.lock:
+            self.has_ended = True
+            self._components.end(is_last=True)
+
     # The server around it
 
     def attach(self, server: HostServer) -> None:

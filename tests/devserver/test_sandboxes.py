@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import gc
+import json
+import queue
 import re
 import stat
+import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from leyden.devserver.startup.addresses import admin_token
 from leyden.server.errors import Unauthorized
 from leyden.world.world import World
 from tests.support.hosted import Hosted, in_server
-from tests.support.served import Client, served_leyden, started_server
+from tests.support.served import Client, listening_receiver, served_leyden, started_server
 
 BOXES = "/sandbox/v1/sandboxes"
 CHARGE = {"amount": "1000", "description": "tea", "expiresIn": 60, "callbackUrl": "http://shop.inbox.localhost"}
@@ -302,6 +305,56 @@ def test_the_deletion_of_a_sandbox_ends_its_waits() -> None:
             waited = await waiting
         note = "the end of the sandbox ended this wait: create another one"
         assert waited == {"reached": False, "count": 0, "note": note}
+
+    in_server(scenario)
+
+
+@pytest.mark.parametrize("move", [{"by": "1h"}, {"to": "2030-01-01T02:00:00Z"}, {"until": "idle"}, {"until": "next_event"}])
+@pytest.mark.parametrize("expiry_s", [60, 86_000])
+def test_the_deletion_of_a_sandbox_ends_its_moves_of_time_with_a_refusal(move: dict[str, str], expiry_s: int) -> None:
+    """The move waits for the answer of a receiver, which is out before it begins or is posted within it."""
+
+    async def scenario(server: Hosted, hook: str, posts: queue.Queue[Any], answers: threading.Event) -> None:
+        box = await server.create()
+        charge = {"amount": "1000", "description": "tea"}
+        paid = {**charge, "callbackUrl": hook, "expiresIn": expiry_s}
+        made = await server.ok("POST", "/v0/charges", paid, key=box["apiKey"])
+        await server.ok("POST", "/v0/charges", {**charge, "expiresIn": 120}, key=box["apiKey"])
+        if expiry_s > 120:
+            pay = {"request": made["data"]["invoice"]["request"]}
+            await server.ok("POST", "/sandbox/v1/payments", pay, key=box["apiKey"])
+        moving = asyncio.create_task(server.ask("POST", "/sandbox/v1/clock/advance", move, key=box["apiKey"]))
+        await asyncio.to_thread(posts.get, timeout=30)
+        await server.ok("DELETE", f"{BOXES}/{box['id']}")
+        async with asyncio.timeout(60):
+            refused = await moving
+        ended = r"the end of the sandbox ended this move of time, after \d of its events: create another one"
+        assert (refused.status, bool(re.fullmatch(ended, refused.body["detail"]))) == (409, True)
+        answers.set()
+
+    answers = threading.Event()
+    with listening_receiver(answers=answers) as (hook, posts):
+        in_server(lambda server: scenario(server, hook, posts, answers), egress="loopback")
+
+
+def test_a_request_whose_sandbox_ends_while_it_arrives_is_refused_as_the_next_one() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create()
+        answers = []
+        for target, body in (("/v0/charges", {"amount": "1000", "description": "tea"}), ("/sandbox/v1/reset", {})):
+            other = await server.create()
+            text = json.dumps(body).encode()
+
+            async def parts(other: Any = other, text: bytes = text) -> AsyncIterator[bytes]:
+                yield text[:1]
+                await server.ok("DELETE", f"{BOXES}/{other['id']}")
+                yield text[1:]
+
+            answers.append(await server.ask("POST", target, parts(), key=other["apiKey"]))
+        for answer in answers:
+            assert answer.status == 401
+            assert "was deleted" in answer.body["detail"]
+        await server.ok("GET", "/v0/charges", key=box["apiKey"])
 
     in_server(scenario)
 

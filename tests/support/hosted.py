@@ -76,15 +76,17 @@ class Hosted:
         key: str | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Answer:
-        """Send one request. A URL of this server is a path, too. The client leaves a stream after its first part."""
+        """Send one request. A URL of this server is a path, too; a body of bytes that come in parts is sent as they
+        come. The client leaves a stream after its first part."""
         path, _, query = target.removeprefix(URL).partition("?")
         sent_headers = {"host": "localhost", **headers}
         if key is not None:
             sent_headers["apikey"] = key
+        parts = body if isinstance(body, AsyncIterator) else None
         raw = b""
         if body is not None:
             sent_headers["content-type"] = "application/json"
-            raw = orjson.dumps(body)
+            raw = b"" if parts is not None else orjson.dumps(body)
         scope = {
             "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode(),
             "headers": [(name.encode(), value.encode()) for name, value in sent_headers.items()],
@@ -93,7 +95,8 @@ class Hosted:
         sent: list[Any] = []
 
         async def receive() -> Any:
-            return {"type": "http.request", "body": raw, "more_body": False}
+            part = None if parts is None else await anext(parts, None)
+            return {"type": "http.request", "body": raw if part is None else part, "more_body": part is not None}
 
         async def send(message: Any) -> None:
             sent.append(message)

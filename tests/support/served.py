@@ -6,6 +6,7 @@ import http.client
 import json
 import queue
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -80,14 +81,19 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def listening_receiver(status: int = 200) -> Iterator[tuple[str, queue.Queue[tuple[dict[str, str], dict[str, Any]]]]]:
-    """A callback receiver on this machine: its URL, and what it is sent as (headers, body), in order."""
+def listening_receiver(
+    status: int = 200, answers: threading.Event | None = None
+) -> Iterator[tuple[str, queue.Queue[tuple[dict[str, str], dict[str, Any]]]]]:
+    """A callback receiver on this machine: its URL, and what it is sent as (headers, body), in order. It answers nothing
+    before the event `answers`, if one is given."""
     inbox: queue.Queue[tuple[dict[str, str], dict[str, Any]]] = queue.Queue()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             inbox.put(({name.lower(): value for name, value in self.headers.items()}, json.loads(body)))
+            if answers is not None:
+                answers.wait(timeout=60)
             self.send_response(status)
             self.send_header("content-length", "0")
             self.end_headers()

@@ -40,6 +40,7 @@ class ThreadMoves:
         self.lock = threading.RLock()
         self.guard = MoveGuard()
         self.is_closed = False
+        self.has_ended = False
         self._responded = threading.Condition(self.lock)  # notified when a response from the network was recorded
         self._movers: dict[int, Sequence[Callable[[], None]]] = {}  # what each calls before it waits
 
@@ -66,7 +67,7 @@ class ThreadMoves:
     def check_same_run(self, moved: VirtualClock, event_count: int | None = None) -> None:
         """Raise `ClosedError` when the world was closed, and as `leyden.world.time.refused_moves.check_same_run`."""
         self.check_open()
-        check_same_run(self.clock, moved, event_count)
+        check_same_run(None if self.has_ended else self.clock, moved, event_count)
 
     # What holds the clock (`leyden.world.time.timers.Hold`): time does not pass a callback that is in flight
 
@@ -126,12 +127,6 @@ class ThreadMoves:
             if (saved := WorldState.saved(self.store)) is not None and not self.clock.rate:
                 self.clock.set_back(saved["now"])
             raise
-
-    def end(self) -> None:
-        """From now on nothing happens here: no event, and no response to a callback is recorded."""
-        with self.lock:
-            self.clock.cancel_all()
-            self.transport.discard()
 
     def close(self) -> None:
         """Close the store. A move of time that runs, and a copy that waits for the network, end with `ClosedError`;

@@ -29,11 +29,13 @@ def with_reached_instant(clock: VirtualClock) -> Iterator[None]:
         ) from refusal
 
 
-def check_same_run(present: VirtualClock, moved: VirtualClock, event_count: int | None = None) -> None:
-    """Raise `ClockError` when the moved clock is no longer the clock of its world: a reset or a restore ended its run.
-    `event_count` is the number of events that the move ran."""
+def check_same_run(present: VirtualClock | None, moved: VirtualClock, event_count: int | None = None) -> None:
+    """Raise `ClockError` when the moved clock is no longer the clock of its world: a reset or a restore ended its run,
+    or the world has ended (None). `event_count` is the number of events that the move ran."""
+    ran = "" if event_count is None else f", after {event_count} of its events"
+    if present is None:
+        raise ClockError(f"the end of the sandbox ended this move of time{ran}: create another one")
     if moved is not present:
-        ran = "" if event_count is None else f", after {event_count} of its events"
         raise ClockError(
             f"a reset or a restore ended this move of time{ran}: it was of the former run, so move time again"
         )
