@@ -7,6 +7,7 @@ import contextlib
 import gc
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -219,13 +220,15 @@ def _announce(
 def _payers_text(options: argparse.Namespace, worlds: Mapping[str, World]) -> list[str]:
     """A line with the number of active payers; no line if there is none."""
     rows = [row for world in worlds.values() for row in world.payers.active]
-    if not rows:
+    of_document = sum(len(world.payers.active_of_document) for world in worlds.values())
+    if not rows and not of_document:
         return []
     of_option = sum(row.get("from_option", False) for row in rows)
-    kinds = f"{of_option} of --autopay, {len(rows) - of_option} added by requests"
+    document = f", {of_document} of the document" if of_document else ""
+    kinds = f"{of_option} of --autopay{document}, {len(rows) - of_option} added by requests"
     where = "" if len(worlds) == 1 else f" in {len(worlds)} projects"
     listed = "" if options.no_control else "; GET /sandbox/v1/payers lists them"
-    return [f"active payers{where}: {len(rows)} ({kinds}){listed}"]
+    return [f"active payers{where}: {len(rows) + of_document} ({kinds}){listed}"]
 
 
 def _world_for_key(
@@ -307,6 +310,9 @@ def _open_world(
         from leyden.world.trial.trial_requests import try_contract
 
         try_contract(config.contract, options.spec)
+        if saved is None and options.start in (None, NOW):  # the trial takes seconds
+            start_ms = _present(clock)
+            config = replace(config, start_ms=start_ms, given_start_ms=start_ms)
     transport = HttpTransport.within(egress)
     if options.durability != "always" or not store.is_durable:
         return World(

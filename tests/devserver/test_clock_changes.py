@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
+from leyden.commands.catalogue import build_parser
 from leyden.devserver.clock_changes import change_text, note, opened_texts, span_text
+from leyden.devserver.serve import open_server
+from leyden.devserver.startup.addresses import ServerAddresses
 from leyden.errors import ApiError
 from leyden.server.store.store import Store
 from leyden.server.system import clock as system_clock
@@ -412,3 +415,31 @@ def test_a_start_now_that_is_refused_changes_no_directory(tmp_path: Path, projec
     assert process.wait() == 2
     assert "--start now would set the clock back by" in printed
     assert [path.read_bytes() for path in files] == before
+
+
+@pytest.mark.parametrize("start", [(), ("--start", "now"), ("--start", "2030-01-01T00:00:00Z")])
+@pytest.mark.parametrize("overlay", [(), ("--overlay", "strict")])
+def test_a_new_sandbox_starts_at_the_real_time_after_its_document_was_tried(
+    start: tuple[str, ...], overlay: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class TestClock:
+        ms = parse_iso("2026-01-01T00:00:00Z")
+
+        def now(self) -> int:
+            return self.ms
+
+        def change_ms(self) -> int:
+            return 0
+
+    clock = TestClock()
+
+    def tried(*_: object) -> None:
+        clock.ms += 10_000
+
+    monkeypatch.setattr("leyden.world.trial.trial_requests.try_contract", tried)
+    options = build_parser("serve").parse_args(["serve", *overlay, *start])
+    worlds: dict[str, World] = {}
+    open_server(options, clock, ServerAddresses.of("127.0.0.1", 8402, None), ["leyden"], "token", worlds)
+    expected_ms = parse_iso(start[1]) if "2030" in "".join(start) else clock.ms
+    assert clock.ms == TestClock.ms + 10_000 * bool(overlay)
+    assert worlds["leyden"].clock.now() == worlds["leyden"].config.given_start_ms == expected_ms

@@ -369,6 +369,17 @@ def test_the_rules_of_the_option_are_those_of_the_present_start(tmp_path: Path) 
     assert "active payers" not in empty()
 
 
+def test_the_payers_of_the_document_are_counted_at_the_start_as_they_are_listed() -> None:
+    overlay = ("--rate", "0", "--overlay", "magic-amounts")
+    for options, kinds in ((overlay, "0 of --autopay"), ((*overlay, "--autopay", "after=2s"), "1 of --autopay")):
+        with started_server(*options) as (client, printed):
+            listed = client.ok("GET", "/sandbox/v1/payers")["data"]
+        of_document = sum(payer["id"].startswith("spec-") for payer in listed)
+        assert of_document > 5
+        line = f"active payers: {len(listed)} ({kinds}, {of_document} of the document, 0 added by requests)"
+        assert line in printed()
+
+
 def test_a_sandbox_in_python_and_its_copies_keep_the_rules_of_the_option(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with served_leyden("--data", str(data), "--rate", "0", "--autopay", "after=2s"):

@@ -118,7 +118,12 @@ class AutomaticPayments:
     @property
     def active(self) -> list[PayerRow]:
         """The rules among them that have not ended by their `count`."""
-        return [row for row in self._rules if row["count"] is None or row["hits"] < row["count"]]
+        return [row for row in self._rules if _is_active(row)]
+
+    @property
+    def active_of_document(self) -> list[PayerRow]:
+        """The rules of the document that have not ended by their `count`."""
+        return [row for row in self.document_rows if _is_active(row)]
 
     @property
     def document_rows(self) -> list[PayerRow]:
@@ -201,6 +206,10 @@ class AutomaticPayments:
             delay_ms=delay_ms,
             scheduled=True,
         )
+
+
+def _is_active(row: PayerRow) -> bool:
+    return row["count"] is None or row["hits"] < row["count"]
 
 
 def _rule(row: PayerRow) -> dict[str, Any]:
