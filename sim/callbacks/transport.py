@@ -11,7 +11,7 @@ from typing import Protocol
 from leyden.callbacks.callback_rows import request_id
 from leyden.callbacks.receivers import Receivers, Responded, is_built_in
 from leyden.server.callbacks.deliveries import BLOCKED
-from leyden.server.callbacks.egress import before_attempt, closed_note
+from leyden.server.callbacks.egress import NO_CONNECTION, NO_LOOKUP, before_attempt, closed_note
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse, CallbackTransport
 
@@ -40,6 +40,7 @@ class ExternalTransport(CallbackTransport, Protocol):
 RECORDED_AT_ONCE = 100
 
 # The cause may be the receiver itself, and the server cannot know who moves time or copies the sandbox.
+_NOT_SENT = (*NO_LOOKUP, *NO_CONNECTION)  # the receiver got nothing, so it cannot have asked for anything
 _WAITED = "{} waited for this answer meanwhile: if the receiver asked for {}, it must answer first"
 MOVE_WAITED = _WAITED.format("a move of time", "that move")
 COPY_WAITED = _WAITED.format("a copy or a script of the sandbox", "it")
@@ -344,7 +345,7 @@ class TransportRouter:
             if self._discarded:
                 return
             waited = self._awaited.pop(number, None)
-            if waited is not None and response.error == "timeout":
+            if waited is not None and response.error == "timeout" and not response.note.startswith(_NOT_SENT):
                 response = response._replace(note=f"{response.note}; {waited}")
             self._arrived(number, (post, response, responded))
             if not self._collecting:

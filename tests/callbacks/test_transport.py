@@ -14,6 +14,9 @@ from leyden.server.ports import CallbackRequest, CallbackResponse
 from tests.support.outbox_helpers import OutboxFixture
 
 
+_OK = CallbackResponse(status=200)
+
+
 class ManualTransport:
     """A transport that keeps requests until the test answers some of them at once."""
 
@@ -32,11 +35,11 @@ class ManualTransport:
     def blocked_note(self, url: str) -> str:
         return ""
 
-    def answer(self, *indexes: int) -> None:
+    def answer(self, *indexes: int, response: CallbackResponse = _OK) -> None:
         with self.around():
             for index in indexes:
                 post, answered = self.sent[index]
-                answered(post, CallbackResponse(status=200))
+                answered(post, response)
 
 
 class RouterFixture:
@@ -46,6 +49,7 @@ class RouterFixture:
         self.transactions: list[list[int]] = []
         self.committed: list[int] = []
         self.failing: set[int] = set()
+        self.notes: dict[int, str] = {}
         self.error: Exception = StorageUnavailable("the disk is full")
         self.transport = ManualTransport()
         self.router = TransportRouter(OutboxFixture().receivers, self.transport, self.transaction)
@@ -63,6 +67,7 @@ class RouterFixture:
 
     def answered(self, post: CallbackRequest, answer: CallbackResponse) -> None:
         self.transactions[-1].append(int(post.delivery_id))
+        self.notes[int(post.delivery_id)] = answer.note
 
 
 def test_responses_that_arrive_together_are_recorded_in_one_transaction() -> None:
@@ -71,6 +76,15 @@ def test_responses_that_arrive_together_are_recorded_in_one_transaction() -> Non
     fixture.transport.answer(4)
     assert fixture.transactions == [[3, 0, 1], [4]]
     assert not fixture.router.has_pending_responses
+
+
+def test_only_a_receiver_that_got_a_request_may_have_asked_for_the_wait() -> None:
+    fixture = RouterFixture()
+    fixture.router.wait_begins(is_copy=True, stops_loop=False)
+    for index, note in enumerate(("no complete answer within 1 s", "no connection within 1 s", "the name x has no")):
+        fixture.transport.answer(index, response=CallbackResponse(error="timeout", note=note))
+    asked = "if the receiver asked for it, it must answer first"
+    assert [fixture.notes[index].endswith(asked) for index in range(3)] == [True, False, False]
 
 
 def test_responses_of_a_failed_commit_are_kept_in_order() -> None:

@@ -162,7 +162,7 @@ def test_a_refused_payment_shows_its_reason(console: ConsolePage) -> None:
     console.click("Pay a request")
     console.fill("pay-request", request="bend@shop.example")
     console.click("Pay", "document.getElementById('pay-request')")
-    console.says("Payment failed: no static charge has this lightning address")
+    console.says("Payment failed: no static charge of this project has this lightning address")
 
 
 @deep("test_a_charge_is_created_and_paid_and_its_callback_is_shown")

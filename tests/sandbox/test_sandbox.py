@@ -419,7 +419,7 @@ def test_a_lightning_address_that_nobody_has_is_refused(sandbox: Sandbox) -> Non
     sandbox.static_charges.create(
         minAmount="1000", maxAmount="1000", description="Tips", identifier="band@shop.example"
     )
-    with pytest.raises(PayerError, match="no static charge has this lightning address"):
+    with pytest.raises(PayerError, match="no static charge of this project has this lightning address"):
         sandbox.wallet("ana").pay("bend@shop.example")
     with pytest.raises(PayerError, match=r"band@elsewhere\.example: did you mean band@shop\.example"):
         sandbox.wallet("ana").pay("band@elsewhere.example")

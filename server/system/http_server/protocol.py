@@ -308,6 +308,9 @@ class LimitedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(piece)
         except httptools.HttpParserError:
+            if self._part == "body":
+                detail = "the chunks or the trailers of this body are not HTTP/1.1: send it with Content-Length"
+                return self._refusal or InvalidHttp(detail)
             return self._refusal or InvalidHttp("this is not an HTTP/1.1 request")
         if self._uncounted_bytes <= MAX_HEAD_BYTES:
             return None

@@ -48,9 +48,9 @@ _SHOWN_VALUE = 40  # characters of an unknown value
 class Report:
     """The findings, their causes, and the grade with its reason.
 
-    `grade` is None when nothing was sent. `not_checked` names the checks that were not sent, and those that were sent
-    and not judged; `to_check` says what makes them judgeable, if the receiver can do something. `secret` is masked,
-    as in all that the endpoint answered.
+    `grade` is None when nothing was sent, or when the time ended before a check had passed or failed. `not_checked`
+    names the checks that were not sent, and those that were sent and not judged; `to_check` says what makes them
+    judgeable, if the receiver can do something. `secret` is masked, as in all that the endpoint answered.
     """
 
     url: str
@@ -156,6 +156,8 @@ async def check_receiver(
     not_checked, because, to_check = _not_checked(sent)
     if is_out_of_time:
         not_checked += [check.name for check in checks[len(sent) :]]
+        if grade == "A" and not any(finding.verdict == PASS for finding in sent):
+            grade, why = None, f"no check passed, and {len(sent)} of {len(findings)} were sent"
         why = f"{why}; {unsent} checks not sent, because no check begins after {run_s:g} s"
         limit = "`leyden receiver-check` has no limit of the whole run; `--only` (only) selects checks."
         to_check = f"{limit} {to_check}".rstrip()

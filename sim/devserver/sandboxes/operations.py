@@ -177,7 +177,8 @@ class SandboxOperations:
         sandbox = self._registry.of_id(call.path["id"])
         if sandbox is None:
             why = self._registry.ended(call.path["id"])
-            raise NotFound(why or "this server has no sandbox with this id: list the sandboxes")
+            gone = why and f"{why}: create another one"
+            raise NotFound(gone or "this server has no sandbox with this id: list the sandboxes")
         return sandbox
 
     def of_id(self, sandbox_id: str) -> ServedSandbox | None:

@@ -38,7 +38,8 @@ def of_delivery(world: World, row: DeliveryRow, status: str) -> str:
         fault, due_ms = postponing
         what = f"{what}, which {_postpones(fault, row)},"
         latest = "" if fault["kind"] == _DELAY else " at the latest"
-    return due_text(world, f"{what} is due", due_ms, latest)
+    mend = ": replay it to try again now" if never_comes(due_ms) and held is None and postponing is None else ""
+    return due_text(world, f"{what} is due", due_ms, latest) + mend
 
 
 def _postpones(fault: FaultRow, row: DeliveryRow) -> str:
