@@ -7,6 +7,8 @@ from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT
 
+SECOND_CLOCK = "steps of a second project: its clock may be another one, as that of a served Leyden is"
+
 
 def project_of(session: Session, step: Step, *, only_reads: bool = False) -> str:
     """The project whose API key the step uses, at any depth of a case. Raises `StepImpossible` for a second project
@@ -15,7 +17,7 @@ def project_of(session: Session, step: Step, *, only_reads: bool = False) -> str
     if step.get("by") != "second":
         return PROJECT
     if not session.target.shared and not only_reads:
-        session.unchecked["steps of a second project: a served Leyden has a sandbox for each API key"] = None
+        session.unchecked[SECOND_CLOCK] = None
         raise StepImpossible("the target has one project")
     if session.target.keys[SECOND_PROJECT] == NO_KEY:
         session.unchecked["isolation of projects: give --second-api-key"] = None

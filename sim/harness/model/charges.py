@@ -68,7 +68,7 @@ class ModelLedger:
         self._changed(charge)
         self._row("Charge", "(creation)", "created", "", "pending")
         self._event(charge, "created")
-        self._timeline.schedule(charge.expires_at, EXPIRY, lambda: self._expire(charge))
+        self.schedule_expiry(charge)
 
     def open_static(self, static: StaticCharge) -> None:
         """A new Static Charge: active, with an LNURL."""
@@ -76,8 +76,23 @@ class ModelLedger:
         self._changed(static)
         self._row("StaticCharge", "(creation)", "created", "", "active")
         self._event(static, "created")
-        if static.expires_at is not None:
-            self._timeline.schedule(static.expires_at, EXPIRY, lambda: self._expire_static(static))
+        self.schedule_expiry(static)
+
+    def schedule_expiry(self, resource: Charge | StaticCharge) -> None:
+        """The resource expires at its `expires_at`, and at no time that was scheduled for it before."""
+        at = resource.expires_at
+        if at is None:
+            return
+
+        def expire() -> None:
+            if resource.expires_at != at:
+                return
+            if isinstance(resource, Charge):
+                self._expire(resource)
+            else:
+                self._expire_static(resource)
+
+        self._timeline.schedule(at, EXPIRY, expire)
 
     def _expire(self, charge: Charge) -> None:
         if charge.status == "pending":

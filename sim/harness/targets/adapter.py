@@ -80,7 +80,7 @@ ADAPTER_METHODS: Mapping[str, str] = {
     "pay": "payments",
     "advance": "expiry and the end of retention",
     "inbox": "callbacks",
-    "now": "the seconds about an expiry, and times of creation",
+    "now": "the seconds about an expiry and the end of retention, and times of creation",
     "secret": "signatures of callbacks",
     "fail": "the state error",
     "hold": "held payments",

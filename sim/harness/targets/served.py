@@ -6,8 +6,6 @@ import argparse
 import re
 import ssl
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -165,8 +163,7 @@ class ServedLeyden(HttpTarget):
 class ExternalService(HttpTarget):
     """Another implementation, by its base URL. The report lists what is not checked because it cannot be controlled.
 
-    `adapter` is an object with any of the methods of `Adapter`. Without its
-    `now` the service's time is read from the `Date` header, which may be of another clock.
+    `adapter` is an object with any of the methods of `Adapter`.
     """
 
     kind = EXTERNAL
@@ -188,8 +185,6 @@ class ExternalService(HttpTarget):
         self.restarts = adapter_call(adapter, "restart") is not None
         self._now = adapter_call(adapter, "now")
         self.hold_limit_s = hold_limit_of(adapter)
-        self._date_ms: int | None = None
-        self._offset_ms = 0
         self._nonce = f"{random_seed():x}"
         self._runs = 0
 
@@ -219,14 +214,6 @@ class ExternalService(HttpTarget):
             " nothing was written: check the URL"
         )
 
-    def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
-        """Send a request over HTTP, and read the time of the service."""
-        response = super().send(method, target, headers, body)
-        if "date" in response.headers:
-            with suppress(ValueError):
-                self._date_ms = round(parsedate_to_datetime(response.headers["date"]).timestamp() * 1_000)
-        return response
-
     @property
     def tells_time(self) -> bool:
         """Whether the adapter has `now()`."""
@@ -234,16 +221,11 @@ class ExternalService(HttpTarget):
 
     @property
     def now_ms(self) -> int | None:
-        """The time of the service: that of the adapter, or else of the last Date header on the service's clock."""
-        if self._now is not None:
-            seconds: float = self._now()
-            return round(seconds * 1_000)
-        return None if self._date_ms is None else self._date_ms + self._offset_ms
-
-    def set_time(self, at_ms: int) -> None:
-        """The service has shown this as the present time: later Date headers are read on its clock."""
-        if self._date_ms is not None:
-            self._offset_ms = at_ms - self._date_ms
+        """The time of the service by the adapter; None if it has no `now()`."""
+        if self._now is None:
+            return None
+        seconds: float = self._now()
+        return round(seconds * 1_000)
 
     def restart(self, how: str = RESTARTS[0]) -> Sequence[str]:
         """Restart the service with the adapter, in its way."""
