@@ -22,7 +22,7 @@ import pytest
 from leyden.__main__ import main
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.command import _write_cases
-from leyden.harness.conformance.scenario import charge
+from leyden.harness.conformance.scenario import advance, charge, pay, to
 from leyden.harness.reports.exports import ExportError, as_curl, as_notebook, as_pytest
 from leyden.harness.reports.results import CampaignReport, FoundViolation
 from leyden.harness.runs.cases import Case, play, read_case, with_result
@@ -358,6 +358,58 @@ def test_a_script_that_does_not_compare_what_the_case_found_says_so(
         done = script_of(case, tmp_path / "shop.py", service.url)
     assert done.returncode == (3 if words else 0), done.stdout + done.stderr
     assert f"not checked: {words}" in done.stdout if words else done.stdout.endswith("\nno violation\n")
+
+
+MONTH: Step = charge("c1", expiresIn=2_592_000)
+DAY: Step = advance(86_400_000)
+PENDING, EXPIRED = finding("{'status': 'pending'}", "{'status': 'x'}"), finding("{'status': 'expired'}", "{'x': 1}")
+
+
+@pytest.mark.parametrize(
+    ("steps", "expectation", "is_compared"),
+    [
+        ((charge("c1"), to("expiry", "c1")), PENDING, False),  # a sandbox in process expects another state
+        ((charge("c1"), to("expiry", "c1")), EXPIRED, False),  # as the target may at this instant
+        ((charge("c1"), to("expiry", "c1", 10_000)), EXPIRED, True),
+        ((charge("c1"), to("expiry", "c1", 10_000)), PENDING, False),
+        ((charge("c1"), charge("c2", expiresIn=600), to("expiry", "c1", 10_000)), PENDING, False),
+        ((MONTH, DAY), PENDING, True),  # compared at the end only
+        ((MONTH, DAY), finding("{'amount': '1001'}", "{'amount': '1000'}"), False),
+        ((MONTH, DAY), finding("404", "200 {}", "c1: status"), False),
+        ((MONTH, DAY), finding("200", "404 {}", "c1: status"), True),
+    ],
+)
+def test_a_script_compares_what_the_case_expected_or_says_that_it_does_not(
+    steps: tuple[Step, ...], expectation: dict[str, str], *, is_compared: bool, found: Path
+) -> None:
+    script = as_curl(replace(read_case(found), steps=steps, expectation=expectation))
+    assert script.endswith("echo 'no violation'\n" if is_compared else "exit 3\n")
+    assert ("not checked: c1" in script) != is_compared
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="install curl to run the scripts that call it")
+def test_a_script_finds_nothing_about_an_expiry_at_a_service_without_a_defect(tmp_path: Path, found: Path) -> None:
+    """The steps of the script are at other instants than those of a replay, by less than a second."""
+    adapter = tmp_path / "shop.py"
+    steps = (charge("c1"), to("expiry", "c1", -1), pay("c1"), to("expiry", "c1"), advance(10_000))
+    with served_leyden("--rate", "0", "--api-key", "key-1", "--start", "2030-01-01T00:00:00.999Z") as client:
+        adapter.write_text(
+            "import json, urllib.request\n\n\ndef post(path, body):\n"
+            "    headers = {'apikey': 'key-1', 'content-type': 'application/json'}\n"
+            f"    url = {client.url!r} + '/sandbox/v1/' + path\n"
+            "    urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers))\n\n\n"
+            "class Adapter:\n"
+            "    def advance(self, seconds): post('clock/advance', {'by': f'{round(seconds * 1_000)}ms'})\n"
+            "    def pay(self, request): post('payments', {'request': request})\n"
+        )
+        script = as_curl(replace(read_case(found), steps=steps, expectation=PENDING))
+        environment = {**os.environ, "LEYDEN_API_KEY": "key-1", "LEYDEN_TARGET": client.url}
+        environment |= {"LEYDEN_ADAPTER": os.fspath(adapter)}
+        environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        run: dict[str, Any] = {"env": environment, "capture_output": True, "text": True, "timeout": 120}
+        done = subprocess.run(["sh", "-c", script], check=False, **run)
+        assert client.ok("GET", "/sandbox/v1/charges?status=expired")["data"], "the payment came before the expiry"
+    assert done.returncode == 3, done.stdout + done.stderr
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="install curl to run the scripts that call it")
