@@ -8,7 +8,6 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from starlette.routing import compile_path
 from starlette.types import Message, Receive, Scope, Send
 
 from leyden.devserver.console.console import DEFAULT_KEY, DOCS_MODULE, DOCS_SUFFIX, console, is_console_path
@@ -19,7 +18,7 @@ from leyden.devserver.request_log.stream import EventStreams
 from leyden.devserver.sandboxes.event_runner import EventRunner
 from leyden.devserver.sandboxes.operations import ttl_text
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
-from leyden.devserver.sandboxes.routing import below_url, route
+from leyden.devserver.sandboxes.routing import below_url, needs_key, route
 from leyden.devserver.sandboxes.server_control import FORK_PATH, SandboxSettings, ServerControl
 from leyden.devserver.server_responses import respond_lnurl_error
 from leyden.errors import ClosedError
@@ -95,12 +94,11 @@ class MultiTenantApp:
         self._sync_clock = sync_clock
         self._health_paths = HEALTH_PATHS - self._first.config.contract.by_path().keys()
         self._starting, self._closing = set[asyncio.Task[None]](), set[asyncio.Task[None]]()
-        self.secret_texts = () if sandboxes is None else sandboxes.access.secret_texts
+        self._token_texts = () if sandboxes is None else sandboxes.access.secret_texts
         self._locks: dict[object, asyncio.Lock] = {}
         self._turns = Turns()
         self._before_events: dict[asyncio.Task[Any] | None, list[Callable[[], None]]] = {}
-        self._ignored: set[str] = set()
-        self._contract_errors: set[str] = set()  # those that were logged
+        self._ignored, self._contract_errors = set[str](), set[str]()  # those that were logged
         self._log_budget, self._streams = LogBudget(), EventStreams()
         for world in registry:
             self._attach(world)
@@ -296,8 +294,7 @@ class MultiTenantApp:
             sandbox.used_at_s = self._time_s()
 
     async def _respond_from(self, world: World, scope: Scope, receive: Receive, send: Send) -> None:
-        ended = False
-        started_ns = elapsed_ns()
+        ended, started_ns = False, elapsed_ns()
         sent = SentMessages(scope)
 
         async def send_after_events(message: Message) -> None:
@@ -326,6 +323,11 @@ class MultiTenantApp:
                 call()
 
     @property
+    def secret_texts(self) -> tuple[str, ...]:
+        """The admin token and the keys of all worlds: no log shows them."""
+        return *self._token_texts, *self._registry.key_texts
+
+    @property
     def lnurl_refused(self) -> int:
         """The number of requests to LNURL that were refused because of the budget."""
         return 0 if self._lnurl_budget is None else self._lnurl_budget.refused
@@ -344,15 +346,8 @@ class MultiTenantApp:
         return reason
 
     def _needs_key(self, path: str) -> bool:
-        config = self._first.config
-        if self._server_control is not None and self._server_control.needs_token(path):
-            return True
-        contracts = [config.contract] if config.control is None else [config.contract, config.control()]
-        return any(
-            operation.secured and compile_path(operation.path)[0].match(path)
-            for contract in contracts
-            for operation in contract.operations.values()
-        )
+        control = self._server_control
+        return (control is not None and control.needs_token(path)) or needs_key(self._first.config, path)
 
     def _not_ready(self) -> str | None:
         """Why the server does not do its work, or None."""

@@ -233,6 +233,23 @@ def test_a_key_is_masked_where_the_documents_say_so() -> None:
         assert all(key not in str(client.ok("GET", f"{LOG}/{number}")) for number in range(1, 8))
 
 
+def test_the_keys_of_other_projects_and_sandboxes_are_masked_too() -> None:
+    one, two, third = "alpha-key-1234", "beta-key-5678", "gamma-key-9012"
+    body = {"amount": "250000", "description": "tea"}
+    with started_server("--rate", "0", "--api-key", one, "--api-key", two) as (client, _):
+        client.key = one
+        box = client.ok("POST", "/sandbox/v1/sandboxes", {})
+        Client(client.url, box["apiKey"]).ok("POST", "/sandbox/v1/api-keys", {"key": third})
+        for key in (two, third):
+            client("GET", f"/v0/charges/{key}?key={key}", **{"user-agent": key, "referer": f"http://a.example/{key}"})
+            client("POST", "/v0/charges", {**body, "description": key, key: 1}, **{"idempotency-key": key})
+        text = str(client.ok("GET", LOG)) + "".join(str(client.ok("GET", f"{LOG}/{number}")) for number in range(1, 7))
+    assert text.count("(be..., 13 characters)") > 5
+    assert text.count("(ga..., 14 characters)") > 5
+    assert two not in text
+    assert third not in text
+
+
 def test_the_admin_token_is_masked_wherever_it_is() -> None:
     token = "admin-token-17"
     with started_server("--rate", "0", "--admin-token", token) as (client, _):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -10,6 +11,7 @@ from leyden.server.errors import LeydenError
 from leyden.server.http.projects import issued_before
 from leyden.world.world import World
 
+_RANDOM_KEY = re.compile(r"leyden_[0-9a-f]{32}")  # logs mask it wherever it is
 _REMEMBERED = 10_000  # keys and ids of sandboxes that ended
 
 
@@ -109,6 +111,13 @@ class SandboxRegistry:
         world = self.world_of_key(encoded)  # it leads there, too, when the disk refused the commit
         is_issued = world is not None and world.service.projects.was_issued(key)
         return is_issued or encoded in self._ended
+
+    @property
+    def key_texts(self) -> list[str]:
+        """The keys of all worlds that do not have the form of a random key."""
+        keys = {row["id"] for world in self.configured for row in world.service.projects.key_rows()}
+        keys |= {key.decode("latin-1") for key in self._worlds}
+        return sorted(key for key in keys if _RANDOM_KEY.fullmatch(key) is None)
 
     def key_issued(self, key: str, world: World) -> None:
         """From now on the key leads to this world."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from starlette.routing import compile_path
 from starlette.types import Scope
 
 from leyden.devserver.sandboxes.registry import SandboxRegistry
 from leyden.server.app import BASE_PATH
 from leyden.server.errors import Problem, Unauthorized
 from leyden.server.http.authentication import challenge
+from leyden.world.config import WorldConfig
 from leyden.world.world import World
 
 URL_PREFIX, ID_PREFIX = "/sandboxes/", "sbx_"
@@ -56,6 +58,16 @@ def route(registry: SandboxRegistry, scope: Scope, sandbox_id: str | None, heade
         if world is not None:
             return Route(world)
     return Route(registry.world_of_path(scope["path"]) or first)
+
+
+def needs_key(config: WorldConfig, path: str) -> bool:
+    """Whether an operation with this path, of the document or of its control plane, needs an API key."""
+    contracts = [config.contract] if config.control is None else [config.contract, config.control()]
+    return any(
+        operation.secured and compile_path(operation.path)[0].match(path)
+        for contract in contracts
+        for operation in contract.operations.values()
+    )
 
 
 def _ended(why: str, header: bytes) -> Problem:

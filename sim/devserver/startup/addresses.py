@@ -67,7 +67,13 @@ class ServerAddresses(NamedTuple):
             return "reachable from this machine only"
         names = ", ".join(dict.fromkeys(["localhost", "an IP address", *self.names]))
         where = "from this machine, and through a proxy from other" if self.is_loopback else "from other"
-        return f"reachable {where} machines, at {self.public_url} (--public-url, --host); it answers as {names}"
+        at = f"at {self.public_url} (--public-url, --host)"
+        if _is_of_this_machine(url_parts(self.public_url).host):  # as for a port that a container publishes
+            return (
+                f"reachable {where} machines, but {at} from this machine only: LNURLs lead there too, so give a"
+                f" --public-url for other machines; it answers as {names}"
+            )
+        return f"reachable {where} machines, {at}; it answers as {names}"
 
 
 def default_key_refusal(key: str, *, is_local: bool) -> str | None:
