@@ -17,6 +17,7 @@ import orjson
 
 from leyden.server.callbacks.attempts import Attempt, AttemptLog, redirect_note
 from leyden.server.callbacks.delivery_row import DeliveryRow, ReplayOrder
+from leyden.server.contract.ecma_patterns import with_written_patterns
 from leyden.server.contract.json_pointer import descendant
 from leyden.server.contract.types import CallbackRule, DeliveryRule
 from leyden.server.ports import CallbackRequest, CallbackResponse, RandomSource
@@ -119,7 +120,7 @@ def callback_body(rule: CallbackRule, event: str, sequence: int, data: dict[str,
     if validator.is_valid(body):
         return text, ""
     errors = [
-        f"{descendant('', error.instance_path) or 'the body'}: {error.message[:_MISMATCH_CHARS]}"
+        f"{descendant('', error.instance_path) or 'the body'}: {with_written_patterns(error.message)[:_MISMATCH_CHARS]}"
         for error in islice(validator.iter_errors(body), _MOST_MISMATCHES)
     ]
     return text, f"the body does not match the schema of {rule.name}, so it is not sent: {'; '.join(errors)}"

@@ -9,6 +9,7 @@ from typing import Any
 from jsonschema_rs import Draft202012Validator, ValidationError
 
 from leyden.server.contract.document.keywords import TYPES, fields
+from leyden.server.contract.ecma_patterns import schema_as_validated, with_written_patterns
 from leyden.server.contract.json_pointer import child, contract_error, descendant, split_pointer
 from leyden.server.contract.types import Path, Rule, Validator
 
@@ -42,7 +43,7 @@ class LateValidator:
 
     @cached_property
     def _built(self) -> Validator:
-        built: Validator = Draft202012Validator(self._schema, validate_formats=True)
+        built: Validator = Draft202012Validator(schema_as_validated(self._schema), validate_formats=True)
         return built
 
 
@@ -98,12 +99,13 @@ class Schemas:
             validator = self._validators[id(inlined)] = LateValidator(inlined)
         if validator is None:
             try:
-                validator = Draft202012Validator(inlined, validate_formats=True)
+                validator = Draft202012Validator(schema_as_validated(inlined), validate_formats=True)
             except ValidationError as error:
                 is_repeated = error.kind.name == "uniqueItems"
                 mend = "list each one once" if is_repeated else "correct it, or leave it out"
                 raise contract_error(
-                    descendant(location, error.instance_path), f"not a usable schema: {error.message}; {mend}"
+                    descendant(location, error.instance_path),
+                    f"not a usable schema: {with_written_patterns(error.message)}; {mend}",
                 ) from None
             self._validators[id(inlined)] = validator
         return validator
@@ -115,7 +117,8 @@ class Schemas:
             return
         error = next(iter(validator.iter_errors(value)))
         # The value is at the beginning of the message, and what is wrong with it at the end.
-        problem = error.message if len(error.message) <= 200 else f"{error.message[:60]}...{error.message[-120:]}"
+        message = with_written_patterns(error.message)
+        problem = message if len(message) <= 200 else f"{message[:60]}...{message[-120:]}"
         inside = descendant("", error.instance_path)
         raise contract_error(
             location,

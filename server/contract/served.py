@@ -13,6 +13,7 @@ from typing import Any
 
 from leyden.server.contract.applied_rows import never_applied
 from leyden.server.contract.bind import Handler, problems_before_handler
+from leyden.server.contract.ecma_patterns import with_written_patterns
 from leyden.server.contract.json_pointer import contract_error, descendant, quoted
 from leyden.server.contract.schemas import Schemas, properties, value_types
 from leyden.server.contract.types import EVENT_STREAM, IDEMPOTENCY_KEY, TOKEN, WALLET_STATUSES, Contract, Operation
@@ -218,7 +219,7 @@ def _check_errors(operation: Operation, handler: Handler) -> None:
                 raise contract_error(
                     _at(operation, "responses", str(kind.status), "content"),
                     f"its schema does not allow the error {kind.code}{' at ' + where if where else ''}:"
-                    f" {error.message[:200]}; allow it",
+                    f" {with_written_patterns(error.message)[:200]}; allow it",
                 )
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from leyden.server.contract.ecma_patterns import with_written_patterns
 from leyden.server.contract.json_pointer import child, descendant
 from leyden.server.contract.types import Body, Parameter, Path, Rule
 from leyden.server.errors import FieldError
@@ -161,7 +162,9 @@ def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldEr
     schema = _schema_at(rule.schema, names)
     expect = schema.get("x-expect")
     if not expect:
-        return [FieldError(pointer[:_MAX_LENGTH], without_passwords(error.message)[:_MAX_LENGTH])]
+        return [
+            FieldError(pointer[:_MAX_LENGTH], without_passwords(with_written_patterns(error.message))[:_MAX_LENGTH])
+        ]
     detail = f"expected {expect}"
     if pointer:
         wrong = _at(value, path)

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from leyden.server.callbacks.signing import sign_once
+from leyden.server.contract.ecma_patterns import with_written_patterns
 from leyden.server.contract.types import CallbackRule
 
 TOLERANCE_S = 300  # Standard Webhooks: five minutes either way
@@ -63,4 +64,5 @@ def body_faults(rules: Mapping[str, CallbackRule], headers: Mapping[str, str], b
 
 def _objections(rule: CallbackRule, value: Any) -> Iterator[str]:
     for error in rule.rule.validator.iter_errors(value):
-        yield f"{''.join(f'/{step}' for step in error.instance_path) or 'the body'}: {error.message}"
+        place = "".join(f"/{step}" for step in error.instance_path)
+        yield f"{place or 'the body'}: {with_written_patterns(error.message)}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from jsonschema_rs import ValidationError
+
 from leyden.server.contract.document.keywords import TYPES
+from leyden.server.contract.ecma_patterns import matches
 from leyden.server.contract.json_pointer import child, instead
 from leyden.server.contract.schemas import LateValidator, Schemas, always_there, parts, properties, value_types
 from leyden.server.contract.value_checks.pattern_inclusion import is_included, lengths
@@ -393,8 +395,8 @@ def _lengths(case: Case) -> list[tuple[int, int | None]]:
 
 
 def _matches(pattern: str, text: str, *, unread: bool = False) -> bool:
-    """Whether a pattern matches; `unread` for one of ECMA 262 that Python does not read."""
+    """Whether a pattern matches; `unread` for one that the validators do not read."""
     try:
-        return re.search(pattern, text) is not None
-    except re.error:
+        return matches(pattern, text)
+    except ValidationError:
         return unread

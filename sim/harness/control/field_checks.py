@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jsonschema_rs import Draft202012Validator
-
 from leyden.harness.control.documents import ControlOperation, control_operations
 from leyden.harness.control.host import Host, violation
 from leyden.harness.steps import StepImpossible
+from leyden.server.contract.schemas import LateValidator
 
 _TEXTS = ("", "x", "X", " ", "a b", "caf\u00e9", "~", "a\u0000", "1", "01", "-1", "1s", "90S", "1.5h", "0.5",
           "2030-01-01", "2030-01-01T00:00:00Z", "2030-01-01T00:00:00", "null", "getWallet", "webhook-id")  # fmt: skip
@@ -42,7 +41,7 @@ def field_values(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _is_valid(schema: Mapping[str, Any], value: Any) -> bool:
-    return Draft202012Validator(dict(schema), validate_formats=True).is_valid(value)
+    return LateValidator(dict(schema)).is_valid(value)
 
 
 def is_allowed(schema: Mapping[str, Any], value: Any) -> bool:

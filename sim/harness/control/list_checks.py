@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from typing import Any
 
-from jsonschema_rs import Draft202012Validator
-
 from leyden.harness.control.documents import ControlList, single_of, states_of
 from leyden.harness.control.filters import CHARGES, STATICS, Row, drawn, meaning_of, value_of
 from leyden.harness.control.host import Host, list_named, violation, with_query
 from leyden.harness.steps import StepImpossible
+from leyden.server.contract.schemas import LateValidator
 
 _MOST_ROWS = 40  # that are read alone
 _MOST_PAGES = 500  # of one limit
@@ -324,7 +323,7 @@ def _is_allowed(of: ControlList, name: str, value: str) -> bool:
         return False
     if schema.get("format") == "uuid" and not _UUID.fullmatch(value):
         return False
-    return Draft202012Validator(dict(schema), validate_formats=True).is_valid(value)
+    return LateValidator(dict(schema)).is_valid(value)
 
 
 # Changes before and between pages
