@@ -6,7 +6,7 @@ response names it in the header `Leyden-Ignored`, and the event journal in the e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -93,14 +93,15 @@ def ignored_fields(
     return tuple(found)
 
 
-def misspelt_keys(headers: Iterable[bytes], *, has_effect: bool) -> tuple[IgnoredField, ...]:
+def misspelt_keys(headers: Iterable[bytes], declared: Set[bytes], *, has_effect: bool) -> tuple[IgnoredField, ...]:
     """The headers that are like `Idempotency-Key` and are not it, in the order of the request; of names in lower case.
+    Those that the document has declared are read.
 
     A request repeated without the right name charges twice. `has_effect` is whether the right one would change
     anything: the operation has the parameter, and the request does not.
     """
     meant = _KEY if has_effect else None
-    names = (name for name in headers if name not in USUAL_HEADERS and _is_like_key(name))
+    names = (name for name in headers if name not in USUAL_HEADERS and name not in declared and _is_like_key(name))
     return tuple(IgnoredField(_cut(name.decode("latin-1").title()), meant) for name in names)
 
 

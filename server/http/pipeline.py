@@ -109,10 +109,10 @@ class BoundOperation:
         "status",
     )  # fmt: skip
 
-    def __init__(self, operation: Operation, handler: Handler, depth_limit: int) -> None:
+    def __init__(self, operation: Operation, handler: Handler, depth_limit: int, key_header: bytes) -> None:
         self.operation = operation
         self.handler = handler
-        self.parser = RequestParser(operation, depth_limit)
+        self.parser = RequestParser(operation, depth_limit, key_header)
         self.status = operation.success.status
         self.response_rule = operation.success.rule
         self.is_async = iscoroutinefunction(handler)
@@ -179,7 +179,7 @@ class PathEndpoint:
     def _bind(self, method: str) -> BoundOperation | None:
         found = self._operations.get("GET" if method == "HEAD" else method)
         if found is not None:
-            self._bound[method] = BoundOperation(*found, self._depth_limit)
+            self._bound[method] = BoundOperation(*found, self._depth_limit, self._pipeline.api_key_header)
         return self._bound.get(method)
 
     async def _handle(

@@ -57,9 +57,9 @@ def headers_by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes
 
 
 class RequestParser:
-    """Parses the requests of one operation."""
+    """Parses the requests of one operation. `key_header` is the header of the API key, in lower case."""
 
-    def __init__(self, operation: Operation, depth_limit: int) -> None:
+    def __init__(self, operation: Operation, depth_limit: int, key_header: bytes) -> None:
         self._operation = operation
         self._depth_limit = depth_limit
         self._body = operation.body
@@ -80,6 +80,7 @@ class RequestParser:
         self._has_key = any(parameter.key == IDEMPOTENCY_KEY for parameter in operation.parameters)
         self._ignores_key = operation.method in {"post", "patch"} and not self._has_key
         self._headers = [(p.key.encode(), p) for p in operation.parameters if p.location == "header"]
+        self._declared = frozenset([key_header, *(name for name, _ in self._headers)])
         # LUD-06 and others add their own parameters to every URL: unknown parameters are ignored.
         self._ignore_unknown = operation.errors_as == "lnurl"
         self._response_media = operation.success.media_type or JSON
@@ -165,7 +166,7 @@ class RequestParser:
             ignored = (*ignored, IgnoredField("Idempotency-Key"))
         if (self._has_key or self._ignores_key) and not USUAL_HEADERS.issuperset(headers):
             has_effect = self._has_key and b"idempotency-key" not in headers
-            ignored = (*ignored, *misspelt_keys(headers, has_effect=has_effect))
+            ignored = (*ignored, *misspelt_keys(headers, self._declared, has_effect=has_effect))
         if ignored:
             scope[IGNORED] = ignored  # for the response, even if the request is refused
         if rule is not None:

@@ -201,6 +201,28 @@ def test_the_key_is_read_from_the_header_of_the_document(name: str) -> None:
             assert f'<meta name="leyden-key-header" content="{name.lower()}">' in response.read().decode()
 
 
+@pytest.mark.parametrize("name", ["X-Idempotency-Key", "Idempotent-Token", "IdempotencyKey", "Idempotencykey"])
+def test_a_header_that_the_document_declares_is_never_ignored(name: str) -> None:
+    with edited(lambda document: scheme(document).update(name=name)) as sandbox:
+        static = sandbox.static_charges.create(minAmount="1000", maxAmount="2000", description="tea")
+        for method, path, body in (
+            ("POST", "/v0/charges", TEA),
+            ("POST", "/v0/charges", b"{}"),
+            ("PATCH", f"/v0/static-charges/{static.id}", b'{"description":"mint"}'),
+        ):
+            key = (name.lower().encode(), b"leyden")
+            assert b"leyden-ignored" not in dict(send_request(sandbox.app, method, path, (key, JSON), body).headers)
+            slip = send_request(sandbox.app, method, path, (key, JSON, (b"idempotency_key", b"k")), body)
+            assert dict(slip.headers)[b"leyden-ignored"].startswith(b'"Idempotency_Key"')
+
+    def declare(document: Document) -> None:
+        parameters = document["paths"]["/v0/charges"]["post"]["parameters"]
+        parameters.append({"name": "Idempotncy-Key", "in": "header", "schema": {"type": "string"}})
+
+    with edited(declare) as sandbox:
+        assert b"leyden-ignored" not in dict(create(sandbox, (b"idempotncy-key", b"k")).headers)
+
+
 def test_the_key_of_each_of_several_sandboxes_is_read_from_the_header_of_the_document() -> None:
     document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
     scheme(document).update(name="X-Shop-Key")
