@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
@@ -25,13 +26,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leyden.server.contract.paths import specificity
 from leyden.server.contract.types import Contract, Operation
-from leyden.server.errors import MethodNotAllowed, NotFound
+from leyden.server.errors import ContractError, InternalError, MethodNotAllowed, NotFound
 from leyden.server.http.corrections import shown
 from leyden.server.http.limits.body_limit import BodyLimitMiddleware
-from leyden.server.http.pipeline import Authenticate, Handler, PathEndpoint, PipelineContext, send_problem
+from leyden.server.http.pipeline import (
+    LONG_BODY_BYTES,
+    Authenticate,
+    Handler,
+    PathEndpoint,
+    PipelineContext,
+    send_problem,
+)
 from leyden.server.one_at_a_time import one_at_a_time
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.spelling import closest_path, path_named
+
+log = logging.getLogger("leyden")
 
 BASE_PATH = "leyden.base_path"  # in the scope of a request: the start of its URL's path, which `path` does not have
 _ROUTE = "leyden.route"
@@ -188,7 +198,8 @@ def mount_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
 
 
 class LazyMount(NamedTuple):
-    """A mount that is made at the first request below `prefix`: most sandboxes never need it.
+    """A mount that is made at the first request below `prefix`: most sandboxes never need it. If its document does not
+    fit, requests below `prefix` get 500 with the error.
 
     `run_apart` runs `make` while other requests are answered.
     """
@@ -207,7 +218,8 @@ class _LazyRoutes(BaseRoute):
         self._parametrised: list[Route] | None = None
         self._literal: dict[str, Route] = {}
         self._docs_path: str | None = None
-        self._body_limit = 0
+        self._body_limit = LONG_BODY_BYTES  # where the routes cannot be made, too
+        self._fault: ContractError | None = None
         self._operations: Mapping[str, Sequence[Operation]] = {}
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -225,11 +237,13 @@ class _LazyRoutes(BaseRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = scope[_ROUTE]
-        if route is None:
-            await self._mount.run_apart(self._load)
-            await scope["router"].app(scope, receive, send)  # once more, with the routes
-        else:
-            await route.handle(scope, receive, send)
+        if route is not None:
+            return await route.handle(scope, receive, send)
+        await self._mount.run_apart(self._load)
+        if self._fault is not None:
+            request_id, omit_body = self._pipeline.next_request_id(), scope["method"] == "HEAD"
+            return await send_problem(send, InternalError(str(self._fault)), request_id, omit_body=omit_body)
+        return await scope["router"].app(scope, receive, send)  # type: ignore[no-any-return]  # once more, with the routes
 
     async def body_limit(self) -> int:
         """The limit of the contract in bytes, for a request below the prefix, which makes the routes."""
@@ -255,9 +269,14 @@ class _LazyRoutes(BaseRoute):
 
     @one_at_a_time
     def _load(self) -> None:
-        """Make the routes, once for all first requests at the same time."""
-        if self._parametrised is None:
-            mount = self._mount.make()
+        """Make the routes, once for all first requests at the same time. A document that does not fit is logged."""
+        if self._parametrised is None and self._fault is None:
+            try:
+                mount = self._mount.make()
+            except ContractError as error:
+                self._fault = error
+                log.error("requests to %s get 500: %s", self._mount.prefix, error)
+                return
             self._docs_path = mount.docs_path
             self._operations = mount.contract.by_path()
             self._body_limit = mount.contract.body_limit

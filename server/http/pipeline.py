@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from leyden.server.contract.types import EVENT_STREAM, IDEMPOTENCY_KEY, WALLET_STATUSES, Operation
 from leyden.server.errors import (
+    FieldError,
     InternalError,
     MethodNotAllowed,
     Problem,
@@ -50,7 +51,7 @@ LONG_BODY_BYTES = 64 * 1024
 # Not stored under an Idempotency-Key: requests that did not reach the handler, and failures of the service.
 _NOT_STORED = frozenset({400, 401, 500, 507})
 _PART_BYTES, _MOST_PARTS = 256 * 1024, 50  # of a long response
-_LOGGED_FIELDS, _LOGGED_CHARS = 3, 200  # wrong fields of a response that the log names, and characters of each
+_LOGGED_FIELDS, _LOGGED_CHARS = 3, 200  # wrong fields of a response that are named, and characters of each
 
 Handler = Callable[[Request], Any]
 Headers = Iterable[tuple[bytes, bytes]]
@@ -350,10 +351,14 @@ async def _send_events(
 
 
 def _with_fields(problem: Problem) -> str:
-    """The detail of a problem with its first wrong fields, for the log."""
-    fields = [f"{error.pointer or 'body'}: {error.detail}"[:_LOGGED_CHARS] for error in problem.field_errors]
+    """The detail of a problem, which names the first wrong field, with the next ones, for the log."""
+    fields = [_in_words(error) for error in problem.field_errors]
     more = [f"{len(fields) - _LOGGED_FIELDS} more"] if len(fields) > _LOGGED_FIELDS else []
-    return printable("; ".join([problem.detail, *fields[:_LOGGED_FIELDS], *more]))
+    return printable("; ".join([problem.detail, *fields[1:_LOGGED_FIELDS], *more]))
+
+
+def _in_words(error: FieldError) -> str:
+    return f"{error.pointer or 'body'}: {error.detail}"[:_LOGGED_CHARS]
 
 
 def _subject(scope: Scope) -> str:
@@ -366,8 +371,13 @@ def _encode_checked(bound: BoundOperation, body: Any) -> bytes | tuple[bytes, ..
     rule = bound.response_rule
     checked = body.outline if isinstance(body, EncodedJson) else body
     if rule is not None and not rule.validator.is_valid(checked):
-        detail = f"{bound.operation.operation_id} returned a response that does not match the spec"
-        raise InternalError(detail, field_errors=find_errors(rule, checked))
+        errors, operation = find_errors(rule, checked), bound.operation
+        what = _in_words(errors[0]) if errors else "the body"
+        raise InternalError(
+            f"{operation.operation_id} returned a response that does not match the spec: {what}; in an edited document,"
+            f" allow it in paths.{operation.path}.{operation.method}.responses.{bound.status}",
+            field_errors=errors,
+        )
     return body.pieces if isinstance(body, EncodedJson) else orjson.dumps(body)
 
 

@@ -250,10 +250,10 @@ class MultiTenantApp:
                 self._loop = asyncio.get_running_loop()
         try:
             await self._respond(scope, receive, send)
-        except ContractError as error:  # the control plane's document is compiled on its first use
+        except ContractError as error:  # the server's document is compiled on its first use
             if str(error) not in self._contract_errors:
                 self._contract_errors.add(str(error))
-                log.error("requests to the control plane get 500: %s", error)
+                log.error("requests to the sandboxes of the server get 500: %s", error)
             await send_problem(send, InternalError(str(error)), self._first.service.pipeline.next_request_id())
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:

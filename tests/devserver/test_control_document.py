@@ -10,19 +10,23 @@ from dataclasses import replace
 from typing import Any
 
 import httpx2
+import orjson
 import pytest
 
 from leyden import Sandbox
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.errors import ApiError
+from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
 from leyden.server.store.store import Store
 from leyden.world import merged_openapi
 from leyden.world.config import world_config
+from leyden.world.loopback import send_request
 from leyden.world.world import World
+from tests.server.contract.test_widened_spec import without_examples
 
 # Read by the numbers of their entries, as the document says.
 FOLLOWED = {"getJournal", "getInbox"}
@@ -189,9 +193,37 @@ def test_a_control_document_that_does_not_compile_is_logged_once(caplog: pytest.
     with caplog.at_level(logging.WARNING, logger="leyden"):
         assert asyncio.run(statuses()) == [500, 500, 500, 200]
     assert [record.getMessage() for record in caplog.records if record.name == "leyden"] == [
-        "requests to the control plane get 500: paths./sandbox/v1/clock.get: getClokc has no handler; add"
+        "requests to /sandbox/v1 get 500: paths./sandbox/v1/clock.get: getClokc has no handler; add"
         " ControlPlane.get_clokc"
     ]
+    # A request in process gets the same response, with a body too.
+    for method, path, body in (("GET", "/sandbox/v1", b""), ("POST", "/sandbox/v1/clock/advance", b'{"by":"1s"}')):
+        headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
+        answer = send_request(world.app, method, path, headers, body)
+        assert answer.status == 500
+        assert "getClokc has no handler; add ControlPlane.get_clokc" in orjson.loads(answer.body)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "name", "path", "place"),
+    [
+        ("Clock", "now", "/sandbox/v1/clock", "paths./sandbox/v1/clock.get.responses.200"),
+        ("Sandbox", "seed", "/sandbox/v1", "paths./sandbox/v1.get.responses.200"),
+    ],
+)
+def test_a_response_that_an_edited_document_excludes_is_a_500_with_the_field_and_the_mend(
+    schema: str, name: str, path: str, place: str
+) -> None:
+    document = without_examples(read_yaml(default_spec("sandbox").read_bytes(), "sandbox.openapi.yaml"))
+    document["components"]["schemas"][schema]["properties"][name] = {"type": "boolean"}
+    contract = load_contract(document, known_as="sandbox.openapi.yaml")
+    config = replace(world_config(seed=7, start_ms=0), control=lambda: contract)
+    world = World(config, Store.memory(), control_handlers=control_handlers)
+    answer = send_request(world.app, "GET", path, ((b"apikey", b"leyden"),))
+    assert answer.status == 500
+    detail = orjson.loads(answer.body)["detail"]
+    assert f"does not match the spec: /{name}: " in detail
+    assert detail.endswith(f"allow it in {place}")
 
 
 def test_a_document_that_is_made_of_others_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
