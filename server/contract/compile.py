@@ -118,13 +118,14 @@ class _Compiler:
         for location, schema in () if self._seen is None else self._seen.of("schema"):
             if "x-lifecycle" in schema and location not in declared:
                 raise contract_error(
-                    location, "x-lifecycle stands beside the enum in components.schemas.RESOURCE.properties.status"
+                    location,
+                    "x-lifecycle stands beside the enum in components.schemas.RESOURCE.properties.status; move it",
                 )
         tables: dict[str, LifecycleTable] = {}
         for location, (resource, status) in declared.items():
             states = status.get("enum")
             if not states or not all(isinstance(state, str) for state in states):
-                raise contract_error(location, "x-lifecycle needs an enum of states beside it")
+                raise contract_error(location, "x-lifecycle needs an enum of states beside it; add the enum")
             tables[resource] = compile_lifecycle(resource, states, status["x-lifecycle"], f"{location}/x-lifecycle")
         return tables
 
@@ -217,7 +218,9 @@ class _Compiler:
             replies[int(text)] = reply = self._reply(int(text), self._schemas.resolve(reference), at)
             if reply.status >= 400 and errors_as == "problem" and reply.media_type != _PROBLEM:
                 raise contract_error(
-                    at, f"every error is {_PROBLEM} (RFC 9457), not {reply.media_type or 'without a body'}"
+                    at,
+                    f"every error is {_PROBLEM} (RFC 9457), not {reply.media_type or 'without a body'}; declare its"
+                    " content in this media type, or leave the status out",
                 )
         if errors_as == "lnurl" and 200 not in replies:
             raise contract_error(location, "200 is missing; with x-errors-as lnurl errors are answered with 200, too")

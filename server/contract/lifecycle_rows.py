@@ -74,7 +74,9 @@ def compile_lifecycle(
                 known = [*states, CREATION] if key == "from" else states
                 raise contract_error(at, f"{key}: {row[key]!r} is not in the status enum" + suggestion(row[key], known))
         if (row["from"] == CREATION) != (row["trigger"] == CREATED):
-            raise contract_error(at, f"the trigger {CREATED!r} belongs to {CREATION!r}, and no other trigger does")
+            raise contract_error(
+                at, f"the trigger {CREATED!r} belongs to {CREATION!r}, and no other trigger does; change one of them"
+            )
     _check_creation(rows, location)
     triggers = tuple(dict.fromkeys(row["trigger"] for row in rows))
     _check_total(states, triggers, rows, location)

@@ -8,22 +8,24 @@ from typing import Any
 from leyden.server.contract.json_pointer import child, contract_error
 from leyden.server.contract.paths import VARIABLE
 from leyden.server.contract.schemas import Schemas
-from leyden.server.contract.types import IDEMPOTENCY_KEY, TOKEN, Parameter
+from leyden.server.contract.types import IDEMPOTENCY_KEY, SENT_BY_CODE, TOKEN, Parameter
 
 _KINDS = ("string", "integer", "boolean")
 _PLACES = ("path", "query", "header")
 _IGNORED_HEADERS = ("accept", "content-type", "authorization")  # OpenAPI 3.1, Parameter Object: ignored by definition
-# Those that clients, browsers, proxies or the control plane give a meaning, and cannot have another one.
-_RESERVED_HEADERS = frozenset(
-    {
-        "accept", "alt-used", "baggage", "cache-control", "connection", "cookie", "date", "dnt", "expect", "forwarded",
-        "from", "host", "keep-alive", "last-event-id", "max-forwards", "origin", "pragma", "priority", "range",
-        "referer", "te", "traceparent", "tracestate", "trailer", "transfer-encoding", "upgrade",
-        "upgrade-insecure-requests", "user-agent", "via", "x-correlation-id", "x-real-ip", "x-request-id",
-        "x-requested-with",
-    }
+# Those that clients, browsers, proxies or the control plane give a meaning, and cannot have another one; among them are
+# all that a page in a browser cannot send (Fetch, "forbidden request-header").
+_RESERVED_HEADERS = SENT_BY_CODE | {
+    "accept", "allow", "alt-used", "baggage", "cache-control", "connection", "cookie", "cookie2", "date", "dnt",
+    "expect", "forwarded", "from", "host", "keep-alive", "last-event-id", "max-forwards", "origin", "pragma",
+    "priority", "range", "referer", "server", "set-cookie", "te", "traceparent", "tracestate", "trailer",
+    "transfer-encoding", "upgrade", "upgrade-insecure-requests", "user-agent", "vary", "via", "x-correlation-id",
+    "x-http-method", "x-http-method-override", "x-method-override", "x-real-ip", "x-request-id", "x-requested-with",
+}  # fmt: skip
+_RESERVED_STARTS = (
+    "accept-", "access-control-", "content-", "if-", "leyden-", "proxy-", "sec-", "webhook-", "x-forwarded-",
+    "x-leyden-",
 )  # fmt: skip
-_RESERVED_STARTS = ("accept-", "access-control-", "content-", "if-", "proxy-", "sec-", "x-forwarded-")
 
 
 def compile_key_header(components: Mapping[str, Any], schemas: Schemas, root: str) -> str:
@@ -42,7 +44,9 @@ def compile_key_header(components: Mapping[str, Any], schemas: Schemas, root: st
         check_header_name(header, f"{at}/name")
         low = header.lower()
         if low in {*_RESERVED_HEADERS, IDEMPOTENCY_KEY} or low.startswith(_RESERVED_STARTS):
-            raise contract_error(f"{at}/name", f"{header!r} has another meaning in each request; choose another header")
+            raise contract_error(
+                f"{at}/name", f"{header!r} has another meaning to HTTP, to browsers or to Leyden; choose another header"
+            )
     return header
 
 
