@@ -6,6 +6,7 @@ import json
 import re
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from http.client import HTTPException, IncompleteRead
 from typing import Any, NoReturn
 from urllib.error import HTTPError, URLError
@@ -17,6 +18,7 @@ from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost, ho
 from leyden.http_sandbox.instead import INSTEAD
 from leyden.key_header import KEY_HEADER, header_asked_for
 from leyden.response_forms import wrong_response
+from leyden.served_document import DOCUMENT_PATH, JSON, REFUSED, is_of_service, served_request
 from leyden.server.callbacks.url_parts import url_parts
 from leyden.server.printable import cut, printable, quoted, without_user
 from leyden.server.spelling import closest
@@ -34,8 +36,9 @@ def ask(
     headers: Mapping[str, str],
     *,
     warns: bool = False,
+    media_type: str = JSON,
 ) -> Any:
-    """Send one request and return the JSON of its response.
+    """Send one request, with a body of this media type, and return the JSON of its response.
 
     A key in `headers` is sent again under the name that the service asks for, if it has another one. If it `warns`,
     there is a `UserWarning` about what the service ignored of the request.
@@ -59,7 +62,7 @@ def ask(
     sent = dict(headers)
     raw = other = ignored = None
     if body is not None:
-        sent["content-type"], raw = "application/json", _encoded(body)
+        sent["content-type"], raw = media_type, _encoded(body)
     try:
         with _opener.open(Request(base + target, raw, sent, method=method), timeout=_TIMEOUT_S) as response:
             status, answer = response.status, response.read()
@@ -82,13 +85,14 @@ def ask(
     except ValueError:
         raise _no_url(base) from None
     if other is not None and KEY_HEADER in headers and other not in headers:
-        return ask(base, method, target, body, {**headers, other: headers[KEY_HEADER]}, warns=warns)
+        renamed = {**headers, other: headers[KEY_HEADER]}
+        return ask(base, method, target, body, renamed, warns=warns, media_type=media_type)
     if not 200 <= status < 300:
         raise ApiError(status, problem_document(answer))
     if warns and ignored:
         warnings.warn(
             f"{method} {target} ignores {printable(ignored[:400]).replace(';did-you-mean=', '; did you mean ')}",
-            stacklevel=5,
+            stacklevel=6,
         )
     try:
         value = json.loads(answer) if answer else {}
@@ -98,6 +102,34 @@ def ask(
     if wrong is not None:
         raise not_of_leyden(base, printable(cut(wrong, 200)))
     return value
+
+
+class ServedService:
+    """Requests to a server at the paths and with the media types of its document, which is read once one was refused
+    that it may have elsewhere."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self._document: Any = None
+
+    def ask(
+        self, method: str, target: str, body: Mapping[str, Any] | None, headers: Mapping[str, str], *, warns: bool
+    ) -> Any:
+        """As the function `ask`; the method and the target may be those of the packaged document."""
+        sent = served_request(self._document, method, target)
+        for _ in range(2):
+            try:
+                return ask(self._base, *sent[:2], body, headers, warns=warns, media_type=sent.media_type)
+            except ApiError as refused:
+                if refused.status not in REFUSED or self._document is not None or not is_of_service(target):
+                    raise
+                with suppress(LeydenError):
+                    self._document = ask(self._base, "GET", DOCUMENT_PATH, None, {})
+                again = served_request(self._document, method, target)
+                if again == sent:
+                    raise
+                sent = again
+        raise AssertionError("the document is read once")
 
 
 def is_missing(refused: ApiError) -> bool:

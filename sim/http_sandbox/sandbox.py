@@ -7,9 +7,9 @@
     assert charge.status == "completed"
     box.delete()
 
-It sends each request on a connection of its own and keeps no state but the API key, so a fork of a process may use it,
-too. Tables, drawings, scripts, scheduled actions and the simulated network's objects are those of `leyden.Sandbox`
-only.
+It sends each request on a connection of its own and keeps no state but the API key and the document of the service, so
+a fork of a process may use it, too. Tables, drawings, scripts, scheduled actions and the simulated network's objects
+are those of `leyden.Sandbox` only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from leyden.errors import ApiError, ArgumentError, ForkError
 from leyden.files.json_files import shown
 from leyden.files.written_files import write_private
 from leyden.http_sandbox.receivers import HttpReceiver
-from leyden.http_sandbox.requests import OverHttp, ask, bearer, is_missing, not_of_leyden, segment
+from leyden.http_sandbox.requests import OverHttp, ServedService, ask, bearer, is_missing, not_of_leyden, segment
 from leyden.http_sandbox.resources import (
     HttpCharge,
     HttpCollection,
@@ -112,6 +112,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
             ) from None
         self.id, self.url, self.server_url, self.api_key = (checked_text("a field of created", text) for text in texts)
         self._admin_token = admin_token
+        self._service = ServedService(self.url)
         self.charges = HttpCollection(self, "/v0/charges", HttpCharge)
         self.static_charges = HttpCollection(self, "/v0/static-charges", HttpStaticCharge)
         self.faults = HttpFaults(self, "/sandbox/v1/faults")
@@ -133,7 +134,7 @@ class HttpSandbox(DeliveryReplays, OverHttp):
 
     def _send(self, method: str, target: str, body: Mapping[str, Any] | None, *, warns: bool = False) -> Any:
         try:
-            answer = ask(self.url, method, target, body, {KEY_HEADER: self.api_key}, warns=warns)
+            answer = self._service.ask(method, target, body, {KEY_HEADER: self.api_key}, warns=warns)
         except ApiError as refused:
             if refused.status != 401:
                 raise

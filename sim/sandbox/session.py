@@ -19,6 +19,7 @@ from leyden.lab.actions.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, 
 from leyden.lab.progress import Progress
 from leyden.sandbox.operations import path_of, refusal
 from leyden.sandbox.request_bytes import Headers, header_bytes, json_bytes
+from leyden.served_document import body_type
 from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -310,7 +311,7 @@ class Session:
         else:
             sent = ((key_header(self.world.service, target), self.api_key.encode("latin-1")),)
             if body is not None:
-                sent = (*sent, (b"content-type", b"application/json"))
+                sent = (*sent, (b"content-type", body_type(self.world.config.contract, method, target)))
         world, action_log = self.world, self.action_log
         # An interrupt waits until the request is recorded. It ends a move of time between two events.
         interrupts.enter(target.partition("?")[0] == MOVE_PATH)

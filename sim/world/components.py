@@ -23,6 +23,7 @@ from leyden.lightning.payer.automatic_payments import AutomaticPayments
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
 from leyden.rng import RandomStreams, uuid4_from
+from leyden.served_document import body_type
 from leyden.server.app import ApiMount, LazyMount, build_app
 from leyden.server.contract.bind import bind
 from leyden.server.http.authentication import authenticate
@@ -217,7 +218,8 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
         headers: tuple[Header, ...] = ()
         if body:
             key = service.projects.keys(config.project)[-1].encode("latin-1")
-            headers = ((service.pipeline.api_key_header, key), (b"content-type", b"application/json"))
+            media_type = body_type(config.contract, method, target)
+            headers = ((service.pipeline.api_key_header, key), (b"content-type", media_type))
         transaction.outlives_refusals = store.depth > 0
         try:
             return components.request(method, target, headers, body)

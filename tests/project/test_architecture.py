@@ -67,6 +67,7 @@ LAYERS: list[tuple[str, ...]] = [
         "repr_tables",
         "response_forms",
         "rng",
+        "served_document",
         "text_patterns",
     ),
     ("distributions",),

@@ -14,6 +14,7 @@ import orjson
 
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice
 from leyden.rng import uuid4_from
+from leyden.served_document import body_type
 from leyden.server.callbacks.url_parts import DEFAULT_PORTS, url_parts
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError
@@ -239,8 +240,8 @@ class CheckSession:
     def _request(self, operation: str, **fields: Any) -> dict[str, Any]:
         body = {"callbackUrl": self.url, "internalId": self._known.internal_id, **fields}
         key_header = self._world.service.pipeline.api_key_header
-        headers = ((key_header, KEY.encode()), (b"content-type", b"application/json"))
         path = self._contract.operation(operation).path
+        headers = ((key_header, KEY.encode()), (b"content-type", body_type(self._contract, "POST", path)))
         answer = send_request(self._world.app, "POST", path, headers, orjson.dumps(body))
         value = orjson.loads(answer.body)
         if answer.status != 200:

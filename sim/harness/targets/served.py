@@ -20,10 +20,13 @@ from leyden.harness.model.rules import iso
 from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call, hold_limit_of, load_adapter
 from leyden.harness.targets.control_answers import control_answer
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
+from leyden.served_document import differences_of_requests
 from leyden.server.printable import printable
 from leyden.server.system.clock import random_seed, system_time_ms
+from leyden.world.config import packaged_contract
 
 RESPONSE_S = 60  # for a whole body, in real time
+_NAMED = 3  # differences of a document that an error names
 
 
 class HttpTarget:
@@ -123,10 +126,12 @@ class ServedLeyden(HttpTarget):
 
     kind = SERVED
     controlled = True
+    _document_is_checked = False
 
     def begin(self, seed: int, start_ms: int, overlays: Sequence[str], *, disk: bool = False) -> None:
-        """Reset the sandbox. Raises `TargetError`, before the reset, if this is no served Leyden, or its keys, its
-        overlays or its clock are not as required."""
+        """Reset the sandbox. Raises `TargetError`, before the reset, if this is no served Leyden, or its document, its
+        keys, its overlays or its clock are not as required."""
+        self._check_document()
         self.check_keys()
         headers = [("apikey", self.keys[PROJECT]), ("Content-Type", "application/json")]
         state = self._state("GET", "/sandbox/v1", headers, b"")
@@ -140,6 +145,20 @@ class ServedLeyden(HttpTarget):
             raise TargetError(f"the clock of {self.name} is not paused: use `leyden serve --rate 0`")
         body = f'{{"seed":{seed},"start":"{iso(start_ms)}"}}'.encode()
         self.base_url = self._state("POST", "/sandbox/v1/reset", headers, body)["publicUrl"]
+
+    def _check_document(self) -> None:
+        """Raise `TargetError` if the requests of the cases are not those of the document that is served; it is read
+        once."""
+        if self._document_is_checked:
+            return
+        missing = differences_of_requests(self.specification(()), packaged_contract("charges").document)
+        if missing:
+            more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+            raise TargetError(
+                f"{self.name} serves another document, which cannot be tested over HTTP: {'; '.join(missing[:_NAMED])}"
+                f"{more}; serve the packaged document, with overlays if need be"
+            )
+        self._document_is_checked = True
 
     def _state(self, method: str, path: str, headers: Headers, body: bytes) -> dict[str, Any]:
         """The state of the sandbox that a request to the control plane answers with."""

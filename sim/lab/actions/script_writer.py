@@ -19,6 +19,7 @@ from leyden.files.json_files import WRONG_DATA, in_words
 from leyden.lab.actions.action_log import Action, ActionLog
 from leyden.lab.actions.action_schema import NETWORK_METHODS, NODE_METHODS
 from leyden.lab.actions.source_text import Expression, call_text, comment, literal
+from leyden.served_document import body_type
 from leyden.server.printable import cut, quoted
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
@@ -56,6 +57,7 @@ class _Writer:
         self._label = world.label
         self._project_key = world.config.api_key
         self._key_header = partial(key_header, world.service)
+        self._body_type = partial(body_type, world.config.contract)
         contract = world.config.contract
         self._creates = {contract.path(operation, ""): words for operation, words in _CREATED.items()}
         # Requests that are a method of a variable: verb, path, the name of the method, the fields that it may have.
@@ -169,7 +171,7 @@ class _Writer:
         value = _plain_object(body)
         default_headers = {self._key_header(target).decode(): self._project_key}
         if body:
-            default_headers["content-type"] = "application/json"
+            default_headers["content-type"] = self._body_type(method, target).decode()
         headers = default_headers.items() if facts["headers"] is None else facts["headers"]
         if dict(headers) != default_headers or not 200 <= facts["status"] < 300 or (body and value is None):
             sent: Any = [tuple(pair) for pair in headers]

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 import orjson
 
+from leyden.served_document import body_type
 from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.charges.lifecycle_checks import check_lifecycles
 from leyden.server.contract.json_pointer import as_written, contract_error, quoted, split_pointer
@@ -214,8 +215,9 @@ class _Trial:
         """Send one request with its required parameters, and `text` as the value of this one. Returns the body of a
         success, and {} for another status."""
         header = self.world.service.pipeline.api_key_header
+        media_type = body_type(self.contract, operation.method, operation.path)
         headers: tuple[Header, ...]
-        headers = ((header, self.world.config.api_key.encode("latin-1")), (b"content-type", b"application/json"))
+        headers = ((header, self.world.config.api_key.encode("latin-1")), (b"content-type", media_type))
         is_static = "tatic" in operation.operation_id or operation.errors_as == "lnurl"
         path = operation.path
         for one in operation.parameters:

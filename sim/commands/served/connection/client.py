@@ -19,6 +19,7 @@ from leyden.errors import how_to_start, key_refusal
 from leyden.files.json_files import shown
 from leyden.key_header import KEY_HEADER, header_asked_for
 from leyden.response_forms import has_form, wrong_response
+from leyden.served_document import DOCUMENT_PATH, JSON, REFUSED, is_of_service, served_request
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.version import VERSION
@@ -26,7 +27,7 @@ from leyden.server.version import VERSION
 CLIENT = "cli"  # the value of the header Leyden-Client
 _TIMEOUT_S = 60
 LONG_TIMEOUT_S = 3_600  # of a request that may move much time or many bytes
-_JSON = "application/json"
+_DOCUMENT_BYTES = 16 * 1024 * 1024
 _BODY_REFUSED = frozenset({400, 413, 422})  # the statuses of a body that the service does not take
 
 
@@ -194,7 +195,7 @@ class Client:
         if self._token:
             sent["authorization"] = f"Bearer {self._token}"
         if body is not None:
-            sent["content-type"] = _JSON
+            sent["content-type"] = JSON
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         kind = HTTPSConnection if base.scheme == "https" else HTTPConnection
         longest_s = timeout_s if deadline is None else deadline.limit_s
@@ -220,12 +221,33 @@ class Client:
             other = header_asked_for(response.status, response.headers.get("www-authenticate"))
             if other is not None:
                 response.read()
-                response = send({**sent, other: self._key, **(headers or {})})
+                sent[other] = self._key
+                response = send({**sent, **(headers or {})})
+            if response.status in REFUSED and is_of_service(path):
+                served = served_request(self._document(longest_s), method, path)
+                if served != (method, path, JSON):
+                    response.read()
+                    method, target = served.method, target.replace(path, served.target, 1)
+                    sent |= {"content-type": served.media_type} if body is not None else {}
+                    response = send({**sent, **(headers or {})})
             return response
         except TimeoutError:
             raise self._too_late(longest_s) from None
         except (OSError, HTTPException) as error:
             raise RequestFailed(f"{self.url} gave no answer ({_cause(error)}): {_FAULT}") from None
+
+    def _document(self, limit_s: float | None) -> Any:
+        """The document of the service; None where there is none."""
+        base = urlsplit(self.url)
+        kind = HTTPSConnection if base.scheme == "https" else HTTPConnection
+        connection = kind(base.hostname or "", base.port, timeout=limit_s)
+        try:
+            connection.request("GET", f"{base.path}{DOCUMENT_PATH}", headers={"leyden-client": CLIENT})
+            return orjson.loads(connection.getresponse().read(_DOCUMENT_BYTES))
+        except (OSError, HTTPException, ValueError):
+            return None
+        finally:
+            connection.close()
 
     def _too_late(self, limit_s: float | None) -> RequestFailed:
         return RequestFailed(f"{self.url} did not answer within {limit_s:g} seconds: {_FAULT}")

@@ -64,6 +64,7 @@ async function problemOf(response) {
   return new Problem(response.status, { detail: `the server answered ${response.status}: ${text.slice(0, 200) || "empty body"}` });
 }
 
+const JSON_TYPE = "application/json";
 const asText = (body) => (body === undefined ? undefined : JSON.stringify(body));
 
 // The documentation pages name the header of each operation, and have no such element.
@@ -76,11 +77,11 @@ const withKey = (path) => ({ [keyHeader(path)]: apiKey.get() });
  * Send one request and return its `Response`, whatever its status. Raises `Problem` if the server does not answer.
  *
  * `body` is a value that is sent as JSON, `text` a body that is sent as it is. `root` is the part of the address before `path`:
- * that of the sandbox, or "" for operations of the server. `auth` are the headers with the key.
+ * that of the sandbox, or "" for operations of the server. `auth` are the headers with the key, `type` is the media type of `body`.
  */
-export async function send(method, path, { body, text = asText(body), headers = {}, signal, root = base, auth = withKey(path) } = {}) {
+export async function send(method, path, { body, text = asText(body), headers = {}, signal, root = base, auth = withKey(path), type = JSON_TYPE } = {}) {
   const sent = { ...auth, "leyden-client": "console", ...headers };
-  if (body !== undefined) sent["content-type"] = "application/json";
+  if (body !== undefined) sent["content-type"] = type;
   try {
     return await fetch(root + path, { method, headers: sent, signal, body: text });
   } catch (error) {
@@ -111,11 +112,11 @@ export async function request(method, path, options = {}) {
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** The same request as a command for a shell. */
-export function curl(method, path, { body, text = asText(body), headers = {}, root = base, auth = withKey(path) } = {}) {
+export function curl(method, path, { body, text = asText(body), headers = {}, root = base, auth = withKey(path), type = JSON_TYPE } = {}) {
   const verb = method === (text === undefined ? "GET" : "POST") ? "" : `-X ${method} `;
   const lines = [`curl -s ${verb}${quoted(location.origin + root + path)}`];
   for (const [name, value] of Object.entries({ ...auth, ...headers })) lines.push(`-H ${quoted(`${name}: ${value}`)}`);
-  if (body !== undefined) lines.push("-H 'content-type: application/json'");
+  if (body !== undefined) lines.push(`-H ${quoted(`content-type: ${type}`)}`);
   if (text !== undefined) lines.push(`--data-raw ${quoted(text)}`);
   return lines.join(" \\\n  ");
 }
@@ -137,6 +138,20 @@ function documentAt(path, root) {
 export const controlDocument = () => documentAt("/sandbox/v1/openapi.json");
 /** The OpenAPI document of the operations that create and end sandboxes. */
 export const serverDocument = () => documentAt("/sandbox/v1/server/openapi.json", "");
+
+/** An operation of the service, as its document has it: its path, with the value of its one variable, and the media type of its body. */
+export async function serviceOperation(operationId, value = "") {
+  const { paths, components } = await documentAt("/openapi.json");
+  for (const [path, item] of Object.entries(paths)) {
+    const found = Object.values(item).find((one) => one.operationId === operationId);
+    if (found === undefined) continue;
+    const name = found.requestBody?.$ref?.split("/").at(-1);
+    const types = Object.keys((name === undefined ? found.requestBody : components.requestBodies[name])?.content ?? {});
+    const type = types.length === 0 || types.includes(JSON_TYPE) ? JSON_TYPE : types[0];
+    return { path: path.replace(/\{[^{}]+\}/, encodeURIComponent(value)), type };
+  }
+  throw new Problem(404, { detail: `The document of the service has no operation ${operationId}.` });
+}
 
 /** Whether the control plane has this operation. */
 export async function hasOperation(method, path) {

@@ -1,6 +1,6 @@
 // What components load and send: one resource, a list in pages, an action.
 
-import { apiKey, curl, newRuns, notifyChange, onChange, Problem, request } from "./api.js";
+import { apiKey, curl, newRuns, notifyChange, onChange, Problem, request, serviceOperation } from "./api.js";
 import { navigate } from "./router.js";
 import { useCallback, useEffect, useRef, useState, useStore } from "./ui.js";
 
@@ -165,14 +165,19 @@ function replaced(pages, place, rows, next) {
  * An action of the user: `{run, busy, result, clear}`.
  *
  * `run(method, path, {notice, ...options})` sends the request with the options of `request` and returns its JSON, or null if it was
- * refused. `notice` is the sentence about its success, or a function of the response that returns one. `result` is for `Outcome`.
+ * refused. `{operationId, value}` in place of the path is an operation of the service, whose document has the path. `notice` is the sentence about its success, or a function of the response that returns one. `result` is for `Outcome`.
  */
 export function useAction() {
   const [state, setState] = useState({ busy: false, result: null });
-  const run = useCallback(async (method, path, { notice = "Done.", ...options } = {}) => {
-    const command = curl(method, path, options);
+  const run = useCallback(async (method, where, { notice = "Done.", ...given } = {}) => {
+    let path = where, options = given, command = "";
     setState((former) => ({ ...former, busy: true }));
     try {
+      if (typeof where !== "string") {
+        const { path: own, type } = await serviceOperation(where.operationId, where.value);
+        [path, options] = [own, { type, ...given }];
+      }
+      command = curl(method, path, options);
       const answer = await request(method, path, options);
       setState({ busy: false, result: { text: typeof notice === "function" ? notice(answer) : notice, command, problem: null } });
       return answer ?? {};
@@ -194,7 +199,8 @@ export function useCreation(panel, notice) {
   const [id, setId] = useState(null);
   const create = async (body, idempotencyKey) => {
     const headers = idempotencyKey ? { "idempotency-key": idempotencyKey } : {};
-    const answer = await action.run("POST", `/v0/${panel}`, { body, headers, notice });
+    const operationId = panel === "charges" ? "createCharge" : "createStaticCharge";
+    const answer = await action.run("POST", { operationId }, { body, headers, notice });
     if (answer === null) return;
     setId(answer.data.id);
     navigate(`${panel}/${answer.data.id}${location.search}`);

@@ -99,7 +99,7 @@ function Changes({ link }) {
     event.preventDefault();
     const fields = numbers(Object.fromEntries(new FormData(event.target)), "allowedSlots");
     const body = Object.fromEntries(CHANGEABLE.filter((field) => String(fields[field]) !== String(link[field] ?? "")).map((field) => [field, fields[field] === "" ? null : fields[field]]));
-    action.run("PATCH", `/v0/static-charges/${link.id}`, { body, notice: () => `Changed: ${Object.keys(body).join(", ") || "nothing"}.` });
+    action.run("PATCH", { operationId: "updateStaticCharge", value: link.id }, { body, notice: () => `Changed: ${Object.keys(body).join(", ") || "nothing"}.` });
   };
   const field = (label, name, rest = {}) => html`<${Field} label=${label} name=${name} defaultValue=${link[name] ?? ""} problem=${problem} ...${rest} />`;
   return html`<form class="form" id="changes" onSubmit=${submit} key=${CHANGEABLE.map((one) => link[one]).join("|")}>
