@@ -19,6 +19,7 @@ from leyden.server.callbacks.attempts import Attempt, AttemptLog, redirect_note
 from leyden.server.callbacks.delivery_row import DeliveryRow, ReplayOrder
 from leyden.server.contract.ecma_patterns import with_written_patterns
 from leyden.server.contract.json_pointer import descendant
+from leyden.server.contract.schema_errors import several_errors
 from leyden.server.contract.types import CallbackRule, DeliveryRule
 from leyden.server.ports import CallbackRequest, CallbackResponse, RandomSource
 from leyden.server.timestamps import to_iso
@@ -121,7 +122,7 @@ def callback_body(rule: CallbackRule, event: str, sequence: int, data: dict[str,
         return text, ""
     errors = [
         f"{descendant('', error.instance_path) or 'the body'}: {with_written_patterns(error.message)[:_MISMATCH_CHARS]}"
-        for error in islice(validator.iter_errors(body), _MOST_MISMATCHES)
+        for error in islice(several_errors(validator, body), _MOST_MISMATCHES)
     ]
     return text, f"the body does not match the schema of {rule.name}, so it is not sent: {'; '.join(errors)}"
 

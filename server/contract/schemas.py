@@ -11,6 +11,7 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 from leyden.server.contract.document.keywords import TYPES, fields
 from leyden.server.contract.ecma_patterns import schema_as_validated, with_written_patterns
 from leyden.server.contract.json_pointer import child, contract_error, descendant, split_pointer
+from leyden.server.contract.schema_errors import first_error
 from leyden.server.contract.types import Path, Rule, Validator
 
 _BELOW = {key: form for key, form in fields("schema").items() if "schema" in form}
@@ -40,6 +41,11 @@ class LateValidator:
     def iter_errors(self) -> Callable[[Any], Any]:
         """`Validator.iter_errors`, as `is_valid`."""
         return self._built.iter_errors
+
+    @cached_property
+    def validate(self) -> Callable[[Any], None]:
+        """`Validator.validate`, as `is_valid`."""
+        return self._built.validate
 
     @cached_property
     def _built(self) -> Validator:
@@ -113,9 +119,9 @@ class Schemas:
     def check_value(self, schema: dict[str, Any], value: Any, location: str, noun: str) -> None:
         """An example or default must keep its own schema. Raises `ContractError` saying where it does not."""
         validator = self.validator(schema, location)
-        if validator.is_valid(value):
+        error = first_error(validator, value)
+        if error is None:
             return
-        error = next(iter(validator.iter_errors(value)))
         # The value is at the beginning of the message, and what is wrong with it at the end.
         message = with_written_patterns(error.message)
         problem = message if len(message) <= 200 else f"{message[:60]}...{message[-120:]}"

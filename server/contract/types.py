@@ -27,6 +27,8 @@ class Validator(Protocol):
 
     def iter_errors(self, instance: Any) -> Any: ...
 
+    def validate(self, instance: Any) -> None: ...
+
 
 class Rule(NamedTuple):
     """A compiled schema: the validator, the schema, and what a JSON validator cannot check.

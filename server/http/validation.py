@@ -9,6 +9,7 @@ from typing import Any
 
 from leyden.server.contract.ecma_patterns import with_written_patterns
 from leyden.server.contract.json_pointer import child, descendant
+from leyden.server.contract.schema_errors import several_errors
 from leyden.server.contract.types import Body, Parameter, Path, Rule
 from leyden.server.errors import FieldError
 from leyden.server.http.corrections import correction, received, shown, without_passwords
@@ -31,7 +32,7 @@ def find_errors(rule: Rule, value: Any, root: str = "") -> list[FieldError]:
     found: list[FieldError] = []
     value = _shortened(rule, value)
     if not rule.validator.is_valid(value):
-        for error in rule.validator.iter_errors(value):
+        for error in several_errors(rule.validator, value):
             # Two keywords can report the same violation: `pattern` and `format` of one text.
             found.extend(one for one in _field_errors(rule, value, error, root) if one not in found)
             if len(found) >= _MAX_ERRORS:
@@ -236,7 +237,7 @@ def _accepts(rule: Rule, value: Any, path: list[Any], candidate: Any) -> bool:
     """Whether the value has no violation at `path` once the candidate stands there."""
     changed = _replaced(value, path, candidate)
     return rule.validator.is_valid(changed) or all(
-        wrong != path for error in rule.validator.iter_errors(changed) for wrong in _error_paths(error)
+        wrong != path for error in several_errors(rule.validator, changed) for wrong in _error_paths(error)
     )
 
 

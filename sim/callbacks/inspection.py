@@ -10,6 +10,7 @@ import orjson
 
 from leyden.server.callbacks.signing import sign_once
 from leyden.server.contract.ecma_patterns import with_written_patterns
+from leyden.server.contract.schema_errors import several_errors
 from leyden.server.contract.types import CallbackRule
 
 TOLERANCE_S = 300  # Standard Webhooks: five minutes either way
@@ -63,6 +64,6 @@ def body_faults(rules: Mapping[str, CallbackRule], headers: Mapping[str, str], b
 
 
 def _objections(rule: CallbackRule, value: Any) -> Iterator[str]:
-    for error in rule.rule.validator.iter_errors(value):
+    for error in several_errors(rule.rule.validator, value):
         place = "".join(f"/{step}" for step in error.instance_path)
         yield f"{place or 'the body'}: {with_written_patterns(error.message)}"

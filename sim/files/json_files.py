@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from jsonschema_rs import Draft4Validator, Draft202012Validator
 
+from leyden.server.contract.schema_errors import first_error
 from leyden.server.errors import LeydenError
 from leyden.server.pipes import read_file
 from leyden.server.printable import cut, printable
@@ -109,10 +110,10 @@ class DocumentKind(NamedTuple):
         """The document, if the schema permits it. Raises `error` with the first place that it does not permit."""
         try:
             try:
-                wrong = next(iter(self.validator.iter_errors(document)), None)
+                wrong = first_error(self.validator, document)
             except UnicodeEncodeError:  # a lone surrogate, which a text of a case may have
                 text = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
-                wrong = next(iter(self.validator.iter_errors(json.loads(text))), None)
+                wrong = first_error(self.validator, json.loads(text))
         except (OverflowError, RecursionError, TypeError, ValueError):
             raise self.refusal(where, "it has a value that is not JSON") from None
         if wrong is None:

@@ -25,6 +25,7 @@ from leyden.lightning.payer.payment_requests import request_kind
 from leyden.repr_tables import html_table
 from leyden.rng import RandomStream
 from leyden.samples import drawn_expiry, drawn_msat, drawn_seconds, plain_rate, plain_values
+from leyden.server.contract.schema_errors import several_errors
 from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 from leyden.world.interrupts import interrupts
@@ -329,7 +330,8 @@ def _checked(check: Callable[..., int], name: str, value: Any, *bounds: Any, **n
 def _check_fields(world: World, **fields: Any) -> None:
     """Raise `DistributionError` for a field that the service refuses, whatever the amount is."""
     body = world.config.contract.operation("createCharge").body
-    wrong = () if body is None else body.rule.validator.iter_errors({k: v for k, v in fields.items() if v is not None})
+    given = {name: value for name, value in fields.items() if value is not None}
+    wrong = () if body is None else several_errors(body.rule.validator, given)
     for name in (str(error.instance_path[0]) for error in wrong if error.instance_path):
         mend = 'write for example "http://shop.localhost/paid"' if name == "callbackUrl" else "give another text"
         raise DistributionError(f"{name}: the service refuses {quoted(fields[name])}: {mend}")

@@ -412,3 +412,11 @@ def test_a_hosted_server_sends_nothing_to_the_network() -> None:
     result = play(Case(({"do": "host", "options": ["--rate", "0"], "steps": requests},)))
     assert result.violation is None
     assert result.done == 1
+
+
+@pytest.mark.parametrize("seed", [2**53, 10**18, -1])
+def test_a_seed_that_no_sandbox_takes_is_refused_at_its_place(seed: int, tmp_path: Path) -> None:
+    file = tmp_path / "seed.case.json"
+    file.write_text(json.dumps({**CASE.document(), "seed": seed}))
+    with pytest.raises(LeydenError, match=rf"seed\.case\.json is no case: /seed: {seed} is "):
+        read_case(file)

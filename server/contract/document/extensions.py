@@ -10,6 +10,7 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 
 from leyden.server.contract.json_pointer import contract_error, descendant, quoted
 from leyden.server.contract.lifecycle_rows import check_row_shapes
+from leyden.server.contract.schema_errors import several_errors
 from leyden.server.contract.types import Validator
 from leyden.server.errors import ContractError
 
@@ -37,7 +38,7 @@ class Extensions:
         validator = self._validators.get(key) or self._compile(key)
         if validator.is_valid(value):
             return
-        error = _innermost(list(validator.iter_errors(value)))
+        error = _innermost(list(several_errors(validator, value)))
         problem = error.message if len(error.message) < 120 else f"{quoted(error.instance)} does not fit"
         raise contract_error(descendant(location, error.instance_path), problem + self._meaning(error))
 

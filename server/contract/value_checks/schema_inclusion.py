@@ -10,6 +10,7 @@ from jsonschema_rs import ValidationError
 from leyden.server.contract.document.keywords import TYPES
 from leyden.server.contract.ecma_patterns import matches
 from leyden.server.contract.json_pointer import child, instead
+from leyden.server.contract.schema_errors import first_error
 from leyden.server.contract.schemas import LateValidator, Schemas, always_there, parts, properties, value_types
 from leyden.server.contract.value_checks.pattern_inclusion import is_included, lengths
 
@@ -129,9 +130,8 @@ class Inclusion:
     def _of_values(self, schema: Schema, values: list[Any], case: Case, location: str) -> Narrower | None:
         validator = self._schemas.validator(cast("dict[str, Any]", schema), location)
         for value in values:
-            if not validator.is_valid(value) and LateValidator({"allOf": case}).is_valid(value):
-                keyword = [str(step) for step in next(iter(validator.iter_errors(value))).schema_path][-1]
-                at, below = location, schema
+            if (wrong := first_error(validator, value)) and LateValidator({"allOf": case}).is_valid(value):
+                keyword, at, below = str(wrong.schema_path[-1]), location, schema
                 own = {key: one for key, one in schema.items() if key != "$ref"}
                 if "$ref" in schema and self._schemas.validator(own, location).is_valid(value):
                     at, below = self._schemas.place(schema, location), self._schemas.resolve(schema)

@@ -7,6 +7,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
+from leyden.arguments import MAX_COUNT
 from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
 from leyden.harness.control.host import NO_RESPONSE
@@ -33,6 +34,7 @@ from leyden.harness.targets.disk import CALLS, FAILURES
 from leyden.harness.targets.hosted import ENDS
 from leyden.harness.targets.target import RESTARTS, TARGET_KINDS
 from leyden.lightning.payer.payment_scripts import OUTCOMES
+from leyden.server.contract.schema_errors import with_short_alternatives
 from leyden.world.time.instant_texts import FORMATS, START_TEXT
 
 EVENTS = ("charge.completed", "charge.expired", "charge.error")
@@ -313,7 +315,7 @@ CASE_SCHEMA: dict[str, Any] = {
         "specHash": _TEXT,
         "specPatch": PATCH_SCHEMA,
         "overlays": {"type": "array", "items": {"enum": list(OVERLAYS)}, "maxItems": 100},
-        "seed": {"type": "integer", "minimum": 0, "maximum": 10**18},
+        "seed": {"type": "integer", "minimum": 0, "maximum": MAX_COUNT},
         "start": START_TEXT,
         "disk": _FLAG,
         "foundOn": {"enum": ["", *TARGET_KINDS]},
@@ -338,5 +340,5 @@ CASE_SCHEMA: dict[str, Any] = {
     },
 }
 
-CASE_VALIDATOR = Draft202012Validator(CASE_SCHEMA, formats=FORMATS, validate_formats=True)
+CASE_VALIDATOR = Draft202012Validator(with_short_alternatives(CASE_SCHEMA), formats=FORMATS, validate_formats=True)
 STEP_VALIDATOR = Draft202012Validator({"$ref": "#/$defs/step", "$defs": CASE_SCHEMA["$defs"]})

@@ -6,6 +6,7 @@ from typing import Any
 
 from leyden.harness.targets.adapter import TargetError
 from leyden.harness.targets.target import Response
+from leyden.server.contract.schema_errors import first_error
 from leyden.server.contract.types import Operation
 from leyden.server.printable import cut, printable
 from leyden.world.config import packaged_contract
@@ -22,7 +23,7 @@ def wrong_form(method: str, target: str, response: Response) -> str | None:
     declared = None if operation is None else operation.responses.get(response.status)
     if declared is None or declared.rule is None:
         return None
-    error = next(iter(declared.rule.validator.iter_errors(response.json)), None)
+    error = first_error(declared.rule.validator, response.json)
     if error is None:
         return None
     place = "/".join(["", *map(str, error.instance_path)])

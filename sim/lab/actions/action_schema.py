@@ -14,6 +14,7 @@ from leyden.callbacks.replies import REPLY_SCHEMA, WORDS
 from leyden.errors import ForkError
 from leyden.files.json_files import DocumentKind
 from leyden.lightning.payer.payer_rules import PayerSpec
+from leyden.server.contract.schema_errors import with_short_alternatives
 from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.service_faults.kinds import ServiceFaultSpec
 from leyden.world.persistence.field_schemas import INSTANT, integer_schema
@@ -169,6 +170,6 @@ SAVED_ACTION_LOG = DocumentKind(
     "action log of a saved sandbox",
     ForkError,
     "give what `snapshot()` returned, or a file that `save()` wrote",
-    Draft202012Validator(ACTION_LOG_SCHEMA, formats=FORMATS, validate_formats=True),
+    Draft202012Validator(with_short_alternatives(ACTION_LOG_SCHEMA), formats=FORMATS, validate_formats=True),
     1_000_000_000,
 )

@@ -14,6 +14,7 @@ from leyden.arguments import ALL_MSAT
 from leyden.errors import GraphError
 from leyden.files.json_files import DocumentKind
 from leyden.repr_tables import counted
+from leyden.server.contract.schema_errors import with_short_alternatives
 from leyden.server.printable import quoted
 
 Ints = npt.NDArray[np.int64]
@@ -148,7 +149,8 @@ _SCHEMA = {
     },
 }
 # In Draft 4 of JSON Schema 1.0 is no integer.
-_SAVED = DocumentKind("graph", GraphError, "give what `dump()` returned", Draft4Validator(_SCHEMA), 1_000_000_000)
+_VALIDATOR = Draft4Validator(with_short_alternatives(_SCHEMA))
+_SAVED = DocumentKind("graph", GraphError, "give what `dump()` returned", _VALIDATOR, 1_000_000_000)
 
 
 def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, shop: str | None = None) -> Graph:

@@ -14,6 +14,7 @@ import orjson
 from jsonschema_rs import Draft4Validator
 
 from leyden.files.json_files import WRONG_DATA, in_words
+from leyden.server.contract.schema_errors import first_error, with_short_alternatives
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.printable import printable
@@ -95,7 +96,7 @@ def check_directory(store: Store, contract: Contract) -> list[str]:
 
 @cache
 def _validators() -> Mapping[str, Draft4Validator]:
-    return {name: Draft4Validator(schema) for name, schema in row_schemas().items()}
+    return {name: Draft4Validator(with_short_alternatives(schema)) for name, schema in row_schemas().items()}
 
 
 def _check_table(store: Store, name: str, validator: Draft4Validator) -> None:
@@ -103,10 +104,10 @@ def _check_table(store: Store, name: str, validator: Draft4Validator) -> None:
         if doc_id > _HIGHEST_ID:
             raise RowError(name, doc_id, row, f"its number is above {_HIGHEST_ID}, which no world gives a row")
         try:
-            if validator.is_valid(row):
+            error = first_error(validator, row)
+            if error is None:
                 orjson.dumps(row)  # a field of any type, and a table of another version, may have any number
                 continue
-            error = next(iter(validator.iter_errors(row)))
             place, why = "/".join(str(step) for step in error.instance_path), error.message
         except (OverflowError, RecursionError, TypeError, ValueError):
             place, why = "", "it has a value that cannot be written as JSON"

@@ -19,6 +19,7 @@ from leyden.server.callbacks.deliveries import PENDING
 from leyden.server.charges.lnurl import pay_metadata
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource, envelope, static_charge_resource
+from leyden.server.contract.schema_errors import several_errors
 from leyden.server.contract.types import Contract, Rule
 from leyden.server.printable import cut
 from leyden.server.store.store import Store
@@ -343,7 +344,7 @@ def _check_resource(rows: Rows, row: Any, rule: Rule, resource: Mapping[str, Any
     body = envelope("", resource)
     if rule.validator.is_valid(body):
         return
-    for error in rule.validator.iter_errors(body):
+    for error in several_errors(rule.validator, body):
         step, *place = [str(step) for step in error.instance_path]
         if step == "data" and (not place or place[0] not in passed):
             what = f"{'/'.join(place) or 'a field'} of its resource: {error.message}"[:240]

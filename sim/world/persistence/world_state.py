@@ -11,6 +11,7 @@ from jsonschema_rs import Draft4Validator
 from leyden.files.json_files import DocumentKind
 from leyden.rng import RandomStreams
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
+from leyden.server.contract.schema_errors import with_short_alternatives
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -70,7 +71,8 @@ class TimerRow(TypedDict):
 
 @cache
 def _kind(hint: type) -> DocumentKind:
-    return DocumentKind("row of a world", StoreError, MEND, Draft4Validator(schema_of(hint)), 0)
+    schema = with_short_alternatives(schema_of(hint))
+    return DocumentKind("row of a world", StoreError, MEND, Draft4Validator(schema), 0)
 
 
 def _checked(row: Mapping[str, Any], hint: type) -> None:
