@@ -335,10 +335,11 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
                 ' ask("POST", "/sandbox/v1/restore", ...)'
             )
         world = restore_world(snapshot, control_handlers=control_handlers, label=self.label)
+        action_log = ActionLog.from_snapshot(snapshot)
         world.request_log, world.snapshots = self.world.request_log, self.world.snapshots
         world.removed.continue_from(self.world.removed, is_return=True)
         self.world.store.close()
-        self.session.replace(world, ActionLog.from_snapshot(snapshot))
+        self.session.replace(world, action_log)
         self._actions.beside(world).returned_to(position_of(snapshot))
         return self
 
@@ -360,9 +361,8 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     @classmethod
     def load(cls, path: str | Path, *, label: str | None = None) -> Sandbox:
         """`from_snapshot` of a file that `save` wrote. Raises `ForkError` for any other file, and without one."""
-        path = checked_path("path", path)
         with Progress().shown("load"):
-            return cls._restored(SAVED_SANDBOX.load(path), label, shown(path))
+            return cls._restored(SAVED_SANDBOX.load(checked_path("path", path)), label, shown(path))
 
     @refused_while_moved
     def script(self) -> str:

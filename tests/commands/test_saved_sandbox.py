@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from leyden import Sandbox
+from leyden.errors import ForkError
 from tests.commands.conftest import Leyden
 from tests.support.served import Client, served_leyden
 
@@ -98,3 +99,35 @@ def test_a_saved_sandbox_with_a_damaged_row_is_refused(leyden: Leyden, tmp_path:
     done = leyden("replay", "case.json")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "/amount_msat" in done.stderr
+
+
+def test_a_file_with_a_wrong_action_log_is_refused_in_python_on_the_command_line_and_by_a_server(
+    leyden: Leyden, tmp_path: Path, exported: str
+) -> None:
+    file = tmp_path / "case.json"
+    log = {"arguments": {}, "actions": [0, 0], "gap": ""}
+    file.write_text(json.dumps({**json.loads(file.read_text()), "action_log": log}))
+    why = "is no action log of a saved sandbox: /actions/0: 0 is not of type"
+    with pytest.raises(ForkError, match=why):
+        Sandbox.load(file)
+    for words in (("replay", "case.json"), ("sandbox", "import", "case.json")):
+        done = leyden(*words)
+        assert done.returncode in (1, 2)
+        assert why in done.stderr
+
+
+def test_a_wrong_action_log_leaves_the_sandbox_as_it_was() -> None:
+    with Sandbox(seed=7) as sandbox:
+        wrong = {**sandbox.snapshot(), "action_log": {"arguments": {}, "actions": [0], "gap": ""}}
+        with pytest.raises(ForkError, match="/actions/0"):
+            sandbox.restore(wrong)
+        charge = sandbox.charges.create(amount="1000", description="tea")
+        assert charge.status == "pending"
+        assert sandbox.script()
+
+
+def test_a_file_of_a_former_format_has_no_member_of_a_later_one() -> None:
+    with Sandbox(seed=7) as sandbox:
+        saved = {**sandbox.snapshot(), "format": 1}
+    with pytest.raises(ForkError, match="its format is 1, and config is a member of format 2"):
+        Sandbox.from_snapshot(saved)

@@ -23,6 +23,7 @@ from leyden.world.world import World
 if TYPE_CHECKING:
     from leyden.lightning.topology.graph import Graph
 
+_BODY = "the body"  # its name in an error
 READABLE_ENTRIES = 100_000  # of the event journal, without --keep
 
 
@@ -119,6 +120,7 @@ class SandboxFactory:
         """
 
         # Imported here: most servers copy no sandbox.
+        from leyden.lab.actions.action_log import ActionLog
         from leyden.world.snapshots.snapshots import restore_world
 
         def adapt(config: WorldConfig) -> WorldConfig:
@@ -136,7 +138,7 @@ class SandboxFactory:
             state,
             control_handlers=control_handlers,
             label=label or "sandbox",
-            where="the body",
+            where=_BODY,
             adapt=adapt,
             external_transport=HttpTransport.following(self._egress) if sends else None,
             note_of=partial(_copy_note, self._egress),
@@ -144,6 +146,8 @@ class SandboxFactory:
             is_own=is_own,
             warns=False,  # a state of another version is read as well as it can be
         )
+        if not is_own:
+            ActionLog.from_snapshot(state, _BODY)  # a server needs none, and `Sandbox.load` refuses a wrong one
         now_ms = world.clock.now()
         with world.exclusive():
             own: KeyRow = {"id": api_key, "project": world.config.project, "created_at": now_ms}

@@ -24,6 +24,7 @@ _SHARD = {
 }  # fmt: skip
 _TRAFFIC = {"laws": "settings", "begun_at": "started_at", "most": "limit"}
 _TRAFFIC_SETTINGS = {"habit": "behaviour", "hesitation": "think_time", "said": "arguments"}
+_SNAPSHOT = {"plan": "config", "luck": "reseeds", "callbacks": "outbox"}
 _NETWORK_KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "order": ("session", _SESSION), "shard": ("shard", _SHARD), "due": ("events", {}), "payer": ("payer", {}),
 }  # fmt: skip
@@ -62,10 +63,13 @@ def upgrade(store: Store) -> None:
 
 
 def upgraded_snapshot(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """A saved sandbox of format 1 as format 2 has it."""
+    """A saved sandbox of format 1 as format 2 has it. Raises `StoreError` for one with members of format 2."""
+    present = next((name for name in _SNAPSHOT.values() if name in snapshot), None)
+    if present is not None:
+        raise StoreError(f"its format is 1, and {present} is a member of format 2: take a copy that nobody changed")
     network = snapshot["network"]
     return {
-        **_renamed(snapshot, {"plan": "config", "luck": "reseeds", "callbacks": "outbox"}),
+        **_renamed(snapshot, _SNAPSHOT),
         "format": 2,
         "tables": {name: _table(name, table) for name, table in snapshot["tables"].items()},
         "network": None if network is None else _network(network),
