@@ -28,6 +28,14 @@ def write_private(path: str | Path, text: str) -> None:
     _write(path, text, 0o600)
 
 
+def create_private(path: str | Path) -> None:
+    """An empty file that only its owner reads (0600), in the place of a former one, for a library that opens it by its
+    name. Raises `OSError`."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
 def write_document(path: str | Path, text: str) -> None:
     """Write a file of the user's that has no secret: it keeps its mode. Raises `OSError`; the file is then as it was
     before."""

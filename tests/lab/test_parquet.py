@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import stat
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -70,6 +71,19 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(written: Path, tmp_path: Path) -> Path:
     """A copy of that directory."""
     return shutil.copytree(written, tmp_path / "finished")
+
+
+def test_only_the_owner_reads_the_directory_and_its_files(tmp_path: Path) -> None:
+    former = os.umask(0o022)
+    try:
+        shop().run("1m", spill=tmp_path / "run")
+    finally:
+        os.umask(former)
+    modes = {path.relative_to(tmp_path): stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "run").rglob("*")}
+    assert modes
+    assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700
+    for path, mode in modes.items():
+        assert mode == (0o600 if path.suffix else 0o700), path
 
 
 def of_a_former_version(folder: Path) -> None:

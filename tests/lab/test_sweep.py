@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -49,6 +50,15 @@ def metrics(s: Any) -> dict[str, Any]:
 def same(one: pd.DataFrame, other: pd.DataFrame) -> bool:
     pd.testing.assert_frame_equal(one.drop(columns="real_time_s"), other.drop(columns="real_time_s"))
     return True
+
+
+def test_only_the_owner_reads_a_new_file_of_a_sweep(tmp_path: Path) -> None:
+    former = os.umask(0o022)
+    try:
+        sweep(metrics, grid(x=[1]), store=tmp_path / "rows.jsonl", progress=False)
+    finally:
+        os.umask(former)
+    assert stat.S_IMODE((tmp_path / "rows.jsonl").stat().st_mode) == 0o600
 
 
 # What is run

@@ -11,8 +11,10 @@ import orjson
 from jsonschema_rs import Draft202012Validator
 
 from leyden.files.json_files import InputError, check_regular_file, shown
+from leyden.files.written_files import create_private
 from leyden.lab.parquet.layout import FORMAT, JOURNAL, MANIFEST, PORTIONED, part_name
 from leyden.lab.table_rows import TABLES
+from leyden.server.contract.schema_errors import first_error
 from leyden.server.printable import quoted
 
 _DIGEST_BYTES = 16
@@ -58,6 +60,7 @@ def write_manifest(directory: Path, found: dict[str, Any]) -> dict[str, Any]:
     found = {**found, "checksum": _own_checksum(found)}
     path = directory / MANIFEST
     unfinished = path.with_suffix(".tmp")
+    create_private(unfinished)
     unfinished.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2))
     unfinished.replace(path)
     return found
@@ -79,7 +82,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not of a run with spill=: give the directory of one")
     if found.get("format") != FORMAT or not isinstance(found.get("states"), dict):
         raise InputError(f"{path} has the format {quoted(found.get('format'))}: this version of Leyden reads {FORMAT}")
-    fault = next(_MANIFEST.iter_errors(found), None)
+    fault = first_error(_MANIFEST, found)
     if fault is not None:
         place = "/".join(str(part) for part in fault.instance_path)
         raise InputError(f"{path} is not of a run with spill= (at {quoted(place)}): give the directory of one")

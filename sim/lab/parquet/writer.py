@@ -10,6 +10,7 @@ from typing import Any
 from leyden.arguments import checked_path
 from leyden.extras import require
 from leyden.files.json_files import InputError, shown
+from leyden.files.written_files import create_private
 from leyden.lab.parquet.layout import AT_THE_END, FORMAT, JOURNAL, MANIFEST, ORDER, PORTIONED, REST, part_name
 from leyden.lab.parquet.manifest import checksum_of, portion_names, read_manifest, write_manifest
 from leyden.lab.table_rows import TABLES, Row, states_of
@@ -132,7 +133,7 @@ class RunWriter:
             "states": states,
         }  # fmt: skip
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # the rows hold secrets
         except (OSError, ValueError) as error:
             raise InputError(
                 f"spill={quoted(str(self._directory), 60)} is no directory ({error}): give another"
@@ -222,7 +223,8 @@ class RunWriter:
         frame.insert(0, ORDER, self._order(name, rows))
         path = self._directory / name / file
         with self._writing(path) as unfinished:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            create_private(unfinished)
             pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame, preserve_index=False), unfinished)
             found = {"rows": len(rows), "checksum": checksum_of(unfinished)}
             unfinished.replace(path)

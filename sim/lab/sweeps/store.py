@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -112,6 +113,11 @@ def _is_stored_as(given: Any, stored: Any) -> bool:
     return not is_json or json.dumps(as_json(given)) == json.dumps(stored)
 
 
+def _private(path: str, flags: int) -> int:
+    """A descriptor of a file; only its owner reads a new one."""
+    return os.open(path, flags, 0o600)
+
+
 class SweepStore:
     """Rows by `run_id`, one line of JSON each, written when a run completes.
 
@@ -127,7 +133,8 @@ class SweepStore:
         self._count = 0  # of the rows in the file, failed ones too
         whole = self._read()
         try:
-            self._file = path.open("ab", buffering=0)  # a buffer would be written again when the file is closed
+            # Without a buffer, which would be written again when the file is closed.
+            self._file = io.FileIO(path, "ab", opener=_private)
             self._file.truncate(whole)
         except OSError as error:
             raise StoreError(f"{shown(path)} cannot be written: {error.strerror}; choose another store=") from None
