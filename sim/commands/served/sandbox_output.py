@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from leyden.commands.environment import API_KEY, URL
 from leyden.commands.served.connection.client import segment
 from leyden.commands.served.fields import span_s
 from leyden.commands.served.output import msat, print_fields, print_raw, rate, seconds, utc
+from leyden.files.standard_streams import OutputError
 from leyden.server.printable import printable
 
 OWN_PATH = "/sandbox/v1"
@@ -49,13 +51,22 @@ def sandbox_named(options: argparse.Namespace) -> tuple[str, str] | None:
 
 
 def print_new(options: argparse.Namespace, raw: bytes) -> int:
-    """Print a sandbox that was made, with its key."""
-    if options.env and not options.json:
-        sandbox = orjson.loads(raw)
-        print(f"export {URL[0]}={printable(shlex.quote(sandbox['url']))}")
-        print(f"export {API_KEY[0]}={printable(shlex.quote(sandbox['apiKey']))}")
-        return 0
-    return print_result(options, raw)
+    """Print a sandbox that was made, with its key. Raises `OutputError`, which names the sandbox, if that cannot be
+    written: nothing else has the key."""
+    sandbox = orjson.loads(raw)
+    try:
+        if options.env and not options.json:
+            print(f"export {URL[0]}={printable(shlex.quote(sandbox['url']))}")
+            print(f"export {API_KEY[0]}={printable(shlex.quote(sandbox['apiKey']))}")
+        else:
+            print_result(options, raw)
+        sys.stdout.flush()
+    except (OutputError, BrokenPipeError) as error:
+        why = str(error).partition(":")[0] if isinstance(error, OutputError) else "the reader of the output has left"
+        at = f" --url {printable(shlex.quote(options.url))}" if options.url else ""
+        delete = f"leyden sandbox delete {printable(shlex.quote(sandbox['id']))}{at}"
+        raise OutputError(f"{why}, so the key of the new sandbox is lost: `{delete}` ends it") from None
+    return 0
 
 
 def print_result(options: argparse.Namespace, raw: bytes) -> int:
