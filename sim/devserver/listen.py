@@ -19,13 +19,17 @@ from leyden.devserver.awaited_delivery import deliver
 from leyden.devserver.receiver_check.session import signature_of
 from leyden.devserver.secret_texts import Secrets
 from leyden.errors import how_to_start, key_refusal
+from leyden.files.json_files import WRONG_DATA, in_words
+from leyden.response_bodies import MAX_RESPONSE_BYTES, TooLong
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.egress import OWN_LISTENER, Egress
 from leyden.server.callbacks.url_parts import url_parts
 from leyden.server.errors import LeydenError
 from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.printable import printable
 from leyden.server.system.clock import system_time_ms
 from leyden.server.system.event_loop import run_until_stopped
+from leyden.server.system.http_client.client import parse_error
 from leyden.server.system.http_client.name_lookup import NameLookup
 from leyden.server.system.http_client.transport import HttpTransport
 from leyden.server.timestamps import parse_iso
@@ -43,7 +47,9 @@ NOT_AN_ANSWER = (
 
 
 def _cause(error: Exception) -> str:
-    """The words of the operating system where it refused a connection."""
+    """The words of the operating system where it refused a connection, and those of a response that is no HTTP."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        return printable(parse_error(error.message))
     number = getattr(error, "errno", None)
     return os.strerror(number) if isinstance(number, int) and number > 0 else str(error) or type(error).__name__
 
@@ -128,7 +134,9 @@ class ControlClient:
         """
         try:
             async with self._client.request(method, f"{self._server}/sandbox/v1{path}", json=body) as response:
-                status, raw = response.status, await response.read()
+                status, raw = response.status, await _body(response)
+        except TooLong as error:
+            raise LeydenError(f"{self._server} did not answer as Leyden does ({error}): check the URL") from None
         except (OSError, aiohttp.ClientError) as error:
             raise Unreachable(
                 f"no server answers at {self._server} ({_cause(error)}): {how_to_start(self._server)}give its URL with"
@@ -159,7 +167,12 @@ def listen(options: argparse.Namespace) -> int:
     """
     _check_target(Egress(options.egress, allow=options.egress_allow), options.url)
     with suppress(KeyboardInterrupt):
-        run_until_stopped(_listen(options))
+        try:
+            run_until_stopped(_listen(options))
+        except WRONG_DATA as error:
+            if isinstance(error, LeydenError):
+                raise
+            raise LeydenError(f"{options.server} is no Leyden ({in_words(error)}): check the URL") from error
     return 0
 
 
@@ -175,6 +188,16 @@ def _check_target(egress: Egress, url: str, addresses: Iterable[str] = ()) -> No
         rule = egress.check_address(host, str(address), port)
     if rule is not None:
         raise LeydenError(egress.explain(rule, host, port))
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    """The body of a response. Raises `TooLong` for one with more bytes than are read."""
+    found = bytearray()
+    async for part in response.content.iter_any():
+        found += part
+        if len(found) > MAX_RESPONSE_BYTES:
+            raise TooLong(MAX_RESPONSE_BYTES)
+    return bytes(found)
 
 
 async def _addresses(url: str) -> list[str]:

@@ -17,6 +17,7 @@ from leyden.arguments import checked_text
 from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost, how_to_start, problem_document
 from leyden.http_sandbox.instead import INSTEAD
 from leyden.key_header import KEY_HEADER, header_asked_for
+from leyden.response_bodies import TooLong, bounded_body
 from leyden.response_forms import wrong_response
 from leyden.served_document import DOCUMENT_PATH, JSON, REFUSED, is_of_service, served_request
 from leyden.server.callbacks.url_parts import url_parts
@@ -65,12 +66,12 @@ def ask(
         sent["content-type"], raw = media_type, _encoded(body)
     try:
         with _opener.open(Request(base + target, raw, sent, method=method), timeout=_TIMEOUT_S) as response:
-            status, answer = response.status, response.read()
+            status, answer = response.status, bounded_body(response)
             ignored = response.headers.get("leyden-ignored")
     except HTTPError as refused:
         with refused:
             try:
-                status, answer = refused.code, refused.read()
+                status, answer = refused.code, bounded_body(refused.fp)
                 other = header_asked_for(status, refused.headers.get("www-authenticate"))
             except (OSError, HTTPException) as error:
                 _lost(base, error, within=True)
@@ -82,6 +83,8 @@ def ask(
         ) from None
     except (OSError, HTTPException) as error:
         _lost(base, error)
+    except TooLong as error:
+        raise not_of_leyden(base, error) from None
     except ValueError:
         raise _no_url(base) from None
     if other is not None and KEY_HEADER in headers and other not in headers:

@@ -28,8 +28,9 @@ class Transaction:
 
     It has no state of its own: one object serves every transaction of a world, and one inside another joins it.
     `catch_up(clock)` runs what is due, or a part: the caller's instant is then the one that the clock has reached.
-    After `end` it cannot be entered: it raises `ServiceReplaced`, or `ClosedError` where no other run follows. While `outlives_refusals` is set, a commit around
-    this one goes on after a request that was refused (a `Problem` below 500): a handler raises before it writes.
+    After `end` it cannot be entered: it raises `ServiceReplaced`, or `ClosedError` where no other run follows. While
+    `outlives_refusals` is set, a commit around this one goes on after a request that was refused (a `Problem` below
+    500): a handler raises before it writes.
     """
 
     __slots__ = ("_catch_up", "_clock", "_commit", "_has_ended", "_is_last", "_lock", "_store", "outlives_refusals")

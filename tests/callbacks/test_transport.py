@@ -13,7 +13,6 @@ from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from tests.support.outbox_helpers import OutboxFixture
 
-
 _OK = CallbackResponse(status=200)
 
 

@@ -65,13 +65,14 @@ LAYERS: list[tuple[str, ...]] = [
         "files",
         "key_header",
         "repr_tables",
+        "response_bodies",
         "response_forms",
         "rng",
         "served_document",
         "text_patterns",
     ),
     ("distributions",),
-    ("samples", "http_sandbox.instead"),
+    ("samples", "http_sandbox.deadline", "http_sandbox.instead"),
     ("http_sandbox.requests",),
     ("delivery_replays", "http_sandbox.receivers", "http_sandbox.resources"),
     ("http_sandbox",),
@@ -109,8 +110,8 @@ SYSTEM_CLOCK_CALLS = {
     "uuid.uuid4",
 }
 # A lock reads no clock: a server thread and a notebook share one world. The thread of a progress bar only reads, and
-# that of a worker waits for the word to stop. The development server awaits the network. The client of the commands
-# ends a connection when the time of a request is over.
+# that of a worker waits for the word to stop. The development server awaits the network. The clients of the
+# commands and of the harness end a connection when the time of a request is over.
 ALLOWED = {
     ("server/one_at_a_time.py", "threading"),
     ("sim/world/moves/move_guard.py", "threading"),
@@ -118,8 +119,9 @@ ALLOWED = {
     ("sim/world/interrupts.py", "threading"),
     ("sim/lab/progress.py", "threading"),
     ("sim/harness/engines/workers.py", "threading"),
-    ("sim/commands/served/connection/deadline.py", "threading"),
-    ("sim/commands/served/connection/deadline.py", "socket"),
+    ("sim/http_sandbox/deadline.py", "threading"),
+    ("sim/http_sandbox/deadline.py", "socket"),
+    ("sim/harness/targets/served.py", "socket"),
     ("sim/devserver/multi_tenant.py", "asyncio"),
     ("sim/devserver/request_log/stream.py", "asyncio"),
     ("sim/devserver/sandboxes/event_runner.py", "asyncio"),

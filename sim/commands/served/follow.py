@@ -15,6 +15,7 @@ REQUESTS, JOURNAL, _EVENTS = "/sandbox/v1/requests", "/sandbox/v1/journal", "/sa
 # The reads of these commands are left out of the log, as those of the console are.
 QUIET = {"leyden-client": "console"}
 _LATEST = 10  # rows that are printed at first
+_MAX_EVENT_BYTES = 16 * 1024 * 1024
 _SILENCE_S = 60  # the stream has a comment every 15 seconds
 
 Print = Callable[[Sequence[Mapping[str, Any]]], None]
@@ -79,17 +80,21 @@ def _events(client: Client, last_id: int | None, reader: object) -> Iterator[tup
     """The server-sent events of the sandbox: each its name and its data. Raises `RequestFailed` when they end."""
     headers = QUIET if last_id is None else {**QUIET, "last-event-id": str(last_id)}
     response = client.stream(_EVENTS, query={"client": reader}, headers=headers, timeout_s=_SILENCE_S)
-    name, data = "", ""
+    name, data, size = "", "", 0
     try:
-        while line := response.readline():
+        while line := response.readline(_MAX_EVENT_BYTES):
+            size += len(line)
+            if size >= _MAX_EVENT_BYTES:
+                raise RequestFailed(f"an event of {client.url} has more than {_MAX_EVENT_BYTES} bytes: check the URL")
             field, _, value = line.decode().rstrip("\r\n").partition(": ")
             if field == "event":
                 name = value
             elif field == "data":
                 data += value
-            elif not field and data:
-                yield name, orjson.loads(data)
-                name, data = "", ""
+            elif not field:
+                if data:
+                    yield name, orjson.loads(data)
+                name, data, size = "", "", 0
     except (OSError, HTTPException) as error:
         raise RequestFailed(f"the events of {client.url} ended ({error}): follow them again") from None
     raise RequestFailed(f"the events of {client.url} ended, because the sandbox or the server did: follow them again")

@@ -171,11 +171,14 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX  # it loads the schemas of all rows
+
     client = Client(options)
     if options.file != "-":
         with _errors_of(options.file):
             check_file(options.file)
-    raw = client("GET", f"{sandbox_path(options)}/export", what=sandbox_named(options), timeout_s=LONG_TIMEOUT_S)
+    path, what = f"{sandbox_path(options)}/export", sandbox_named(options)
+    raw = client("GET", path, what=what, timeout_s=LONG_TIMEOUT_S, max_bytes=SAVED_SANDBOX.max_bytes)
     if options.file == "-":
         print_raw(raw)
         return 0

@@ -6,6 +6,8 @@ import argparse
 import re
 import ssl
 from collections.abc import Mapping, Sequence
+from functools import partial
+from socket import socket
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -20,12 +22,14 @@ from leyden.harness.model.rules import iso
 from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call, hold_limit_of, load_adapter
 from leyden.harness.targets.control_answers import control_answer
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
+from leyden.http_sandbox.deadline import Deadline
+from leyden.response_bodies import MAX_RESPONSE_BYTES, TooLong
 from leyden.served_document import differences_of_requests
 from leyden.server.printable import printable
-from leyden.server.system.clock import random_seed, system_time_ms
+from leyden.server.system.clock import random_seed
 from leyden.world.config import packaged_contract
 
-RESPONSE_S = 60  # for a whole body, in real time
+RESPONSE_S = 60  # for a whole response, in real time
 _NAMED = 3  # differences of a document that an error names
 
 
@@ -48,6 +52,7 @@ class HttpTarget:
         self.secrets = Secrets((key, second_api_key), urls=(url,), public=(API_KEY, NO_KEY))
         self.keys: Mapping[str, str] = {PROJECT: key, SECOND_PROJECT: second_api_key}
         self._client: httpx2.Client | None = None
+        self._connected: list[socket] = []
         self._certificates: ssl.SSLContext | None = None
         self._keys_are_accepted = False
 
@@ -59,25 +64,44 @@ class HttpTarget:
             if self._certificates is None and self.url.lower().startswith("https:"):
                 self._certificates = httpx2.create_ssl_context(trust_env=False)
             self._client = httpx2.Client(timeout=30, trust_env=False, verify=self._certificates or False)
+        deadline = Deadline(RESPONSE_S)
+        for connected in self._connected:
+            deadline.watch(connected)
+        more = {"trace": partial(self._watch, deadline)}
+        error: httpx2.HTTPError | None = None
         try:
             url, encoded = self.url + target, _encoded(headers)
-            with self._client.stream(method, url, headers=encoded, content=body) as response:
+            with self._client.stream(method, url, headers=encoded, content=body, extensions=more) as response:
                 content = self._body(response, target)
-        except httpx2.HTTPError as error:
-            raise self._error(f"{self.base_url}{target} does not respond: {_of_bytes(error)}") from None
+        except httpx2.HTTPError as found:
+            error = found
+        finally:
+            deadline.cancel()
+        if deadline.is_over:
+            self.end()
+            raise self._error(f"{self.base_url}{target} does not end its response within {RESPONSE_S} seconds")
+        if error is not None:
+            raise self._error(f"{self.base_url}{target} does not respond: {_of_bytes(error)}")
         self.secrets.learn(content)
         names_and_values = {name.lower(): value for name, value in response.headers.items()}
         return Response(response.status_code, names_and_values, content)
 
     def _body(self, response: httpx2.Response, target: str) -> bytes:
-        """The body of a response. Raises `TargetError` for one that arrives for too long: a timeout limits the wait
-        for each part only."""
-        parts, end_ms = [], system_time_ms() + RESPONSE_S * 1_000
+        """The body of a response. Raises `TargetError` for one that is too long."""
+        found = bytearray()
         for part in response.iter_bytes():
-            parts.append(part)
-            if system_time_ms() > end_ms:
-                raise self._error(f"{self.base_url}{target} does not end its response within {RESPONSE_S} seconds")
-        return b"".join(parts)
+            found += part
+            if len(found) > MAX_RESPONSE_BYTES:
+                raise self._error(f"{self.base_url}{target}: {TooLong(MAX_RESPONSE_BYTES)}")
+        return bytes(found)
+
+    def _watch(self, deadline: Deadline, step: str, found: Mapping[str, Any]) -> None:
+        """A step of a request: a new connection is ended when the time of the request is over. A timeout of httpx2
+        limits the wait for each part only."""
+        if step in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            connected = found["return_value"].get_extra_info("socket")
+            self._connected = [connected] if "tcp" in step else [*self._connected, connected]
+            deadline.watch(connected)
 
     def check_keys(self) -> None:
         """Raise `TargetError` if the service does not accept an API key that was given; it is asked once."""
@@ -106,7 +130,7 @@ class HttpTarget:
         """Close the connection."""
         if self._client is not None:
             self._client.close()
-            self._client = None
+            self._client, self._connected = None, []
 
 
 def _of_bytes(error: Exception) -> str:

@@ -98,7 +98,8 @@ class Retention:
                     kind.ended.discard(doc_id)  # a callback that is sent again, or a row that was deleted
                 elif old is None or not kind.has_ended(old):
                     kind.ended.add(doc_id)
-                if data.name == "deliveries" and row is not None and (old is None or _is_pending(old) != _is_pending(row)):
+                is_of_charge = data.name == "deliveries" and row is not None
+                if is_of_charge and (old is None or _is_pending(old) != _is_pending(row)):
                     self._note_charge(row["resource_id"])
 
     def _note_charge(self, charge_id: str) -> None:

@@ -13,11 +13,12 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from leyden.commands.environment import ADMIN_TOKEN, API_KEY, URL, from_environment
-from leyden.commands.served.connection.deadline import Deadline
 from leyden.devserver.argument_types import base_url
 from leyden.errors import how_to_start, key_refusal
 from leyden.files.json_files import shown
+from leyden.http_sandbox.deadline import Deadline
 from leyden.key_header import KEY_HEADER, header_asked_for
+from leyden.response_bodies import MAX_RESPONSE_BYTES, TooLong, bounded_body
 from leyden.response_forms import has_form, wrong_response
 from leyden.served_document import DOCUMENT_PATH, JSON, REFUSED, is_of_service, served_request
 from leyden.server.errors import LeydenError
@@ -78,6 +79,8 @@ def responses_of(url: str) -> Iterator[None]:
     JSON or a field is missing or has another type."""
     try:
         yield
+    except MemoryError as error:
+        raise RequestFailed(f"a response of {printable(url)} needs more memory than there is: {_SMALLER}") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise not_of_leyden(url, f"no field {error}" if isinstance(error, KeyError) else str(error)) from error
 
@@ -117,19 +120,22 @@ class Client:
         what: tuple[str, str] | None = None,
         source: str | None = None,
         timeout_s: float = _TIMEOUT_S,
+        max_bytes: int = MAX_RESPONSE_BYTES,
     ) -> bytes:
         """Send a request and return the body of the response. A query parameter that is None is left out.
 
         `what` is the thing that the path names and the command that lists such things, `source` the file that has the
-        body. The request ends after `timeout_s` real seconds, whatever has arrived. Raises `RequestFailed`,
-        also for a success that Leyden does not answer with.
+        body. The request ends after `timeout_s` real seconds, whatever has arrived, and after `max_bytes` of the
+        response. Raises `RequestFailed`, also for a success that Leyden does not answer with.
         """
         deadline, response = Deadline(timeout_s), None
         try:
             response = self._open(method, path, body, query=query, headers=headers, deadline=deadline)
-            raw = response.read()
+            raw = bounded_body(response, max_bytes)
         except NoConnection:
             raise
+        except TooLong as error:
+            raise not_of_leyden(self.url, str(error)) from None
         except (RequestFailed, OSError, HTTPException) as error:
             if deadline.is_over:
                 raise self._too_late(timeout_s) from None
@@ -168,10 +174,22 @@ class Client:
     ) -> HTTPResponse:
         """Send a GET and return its response, whose body is read as it comes: `timeout_s` limits the wait for each
         part. Raises `RequestFailed`."""
-        response = self._open("GET", path, query=query, headers=headers, timeout_s=timeout_s)
-        if response.status >= 300:
-            raise self._refusal(response, response.read(), None)
-        return response
+        deadline = Deadline(timeout_s)  # of its head
+        try:
+            response = self._open("GET", path, query=query, headers=headers, deadline=deadline)
+            if response.status >= 300:
+                raise self._refusal(response, bounded_body(response), None)
+            return response
+        except TooLong as error:
+            raise not_of_leyden(self.url, str(error)) from None
+        except (OSError, HTTPException) as error:
+            raise RequestFailed(f"the response of {self.url} is not complete ({_cause(error)}): {_FAULT}") from None
+        except RequestFailed:
+            if deadline.is_over:
+                raise self._too_late(timeout_s) from None
+            raise
+        finally:
+            deadline.cancel()
 
     def _open(
         self,
@@ -181,11 +199,10 @@ class Client:
         *,
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout_s: float | None = None,
-        deadline: Deadline | None = None,
+        deadline: Deadline,
     ) -> HTTPResponse:
-        """Send a request and return its response before its body is read. Its time is limited by a deadline, or by the
-        seconds that one part may take. Raises `RequestFailed`."""
+        """Send a request and return its response before its body is read. One part of it may take as long as the whole
+        may. Raises `RequestFailed`, and `TooLong`."""
         base = urlsplit(self.url)
         given = {name: value for name, value in (query or {}).items() if value is not None}
         # Sandboxes are created and listed below the server's URL, and the URL may be that of a sandbox.
@@ -198,19 +215,17 @@ class Client:
             sent["content-type"] = JSON
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         kind = HTTPSConnection if base.scheme == "https" else HTTPConnection
-        longest_s = timeout_s if deadline is None else deadline.limit_s
-        connection = kind(base.hostname or "", base.port, timeout=longest_s)
+        connection = kind(base.hostname or "", base.port, timeout=deadline.limit_s)
 
         def send(headers: Mapping[str, str]) -> HTTPResponse:
             connection.request(method, target, content, headers)
-            if deadline is not None and connection.sock is not None:
+            if connection.sock is not None:
                 deadline.watch(connection.sock)  # of the second request, for which it may be another
             return connection.getresponse()
 
         try:
             connection.connect()
-            if deadline is not None:
-                deadline.watch(connection.sock)
+            deadline.watch(connection.sock)
         except (OSError, UnicodeError) as error:
             raise NoConnection(
                 f"no server answers at {self.url} ({_cause(error)}): {how_to_start(self.url)}give its URL with --url or"
@@ -220,36 +235,38 @@ class Client:
             response = send({**sent, **(headers or {})})
             other = header_asked_for(response.status, response.headers.get("www-authenticate"))
             if other is not None:
-                response.read()
+                bounded_body(response)
                 sent[other] = self._key
                 response = send({**sent, **(headers or {})})
             if response.status in REFUSED and is_of_service(path):
-                served = served_request(self._document(longest_s), method, path)
+                served = served_request(self._document(deadline), method, path)
                 if served != (method, path, JSON):
-                    response.read()
+                    bounded_body(response)
                     method, target = served.method, target.replace(path, served.target, 1)
                     sent |= {"content-type": served.media_type} if body is not None else {}
                     response = send({**sent, **(headers or {})})
             return response
         except TimeoutError:
-            raise self._too_late(longest_s) from None
+            raise self._too_late(deadline.limit_s) from None
         except (OSError, HTTPException) as error:
             raise RequestFailed(f"{self.url} gave no answer ({_cause(error)}): {_FAULT}") from None
 
-    def _document(self, limit_s: float | None) -> Any:
+    def _document(self, deadline: Deadline) -> Any:
         """The document of the service; None where there is none."""
         base = urlsplit(self.url)
         kind = HTTPSConnection if base.scheme == "https" else HTTPConnection
-        connection = kind(base.hostname or "", base.port, timeout=limit_s)
+        connection = kind(base.hostname or "", base.port, timeout=deadline.limit_s)
         try:
+            connection.connect()
+            deadline.watch(connection.sock)
             connection.request("GET", f"{base.path}{DOCUMENT_PATH}", headers={"leyden-client": CLIENT})
-            return orjson.loads(connection.getresponse().read(_DOCUMENT_BYTES))
+            return orjson.loads(bounded_body(connection.getresponse(), _DOCUMENT_BYTES))
         except (OSError, HTTPException, ValueError):
             return None
         finally:
             connection.close()
 
-    def _too_late(self, limit_s: float | None) -> RequestFailed:
+    def _too_late(self, limit_s: float) -> RequestFailed:
         return RequestFailed(f"{self.url} did not answer within {limit_s:g} seconds: {_FAULT}")
 
     def _refusal(self, response: HTTPResponse, raw: bytes, what: tuple[str, str] | None) -> RequestFailed:
@@ -258,7 +275,10 @@ class Client:
         if problem is None:
             kind = printable(response.headers.get("content-type") or "no body")[:60]
             return RequestFailed(f"{self.url} answered {response.status} ({kind}), and not as Leyden does: {_FAULT}")
-        detail = printable(str(problem.get("detail", "")))
+        detail = problem["detail"]
+        if not isinstance(detail, str):
+            return not_of_leyden(self.url, f"the detail of its error {response.status} is no text")
+        detail = printable(detail)
         if response.status == 401:
             return RequestFailed(self._unauthorized(problem, detail))
         if response.status == 404 and what is not None:
@@ -288,6 +308,7 @@ class Client:
 
 
 _OF_SANDBOX = re.compile("/sandboxes/[^/]+$")
+_SMALLER = "give the command more memory, or ask for less with --limit"
 _FAULT = "check the URL, and whether a service fault is active (GET /sandbox/v1/service-faults)"
 
 

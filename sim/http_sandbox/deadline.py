@@ -25,9 +25,13 @@ class Deadline:
         if self.is_over:
             self._end()
 
+    def cancel(self) -> None:
+        """The request is done, and its connections stay open."""
+        self._timer.cancel()
+
     def close(self) -> None:
         """The request is done: close its connections."""
-        self._timer.cancel()
+        self.cancel()
         for connected in self._sockets:
             connected.close()
 
