@@ -237,13 +237,15 @@ class _LazyRoutes(BaseRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = scope[_ROUTE]
+        if route is None:
+            await self._mount.run_apart(self._load)
         if route is not None:
-            return await route.handle(scope, receive, send)
-        await self._mount.run_apart(self._load)
-        if self._fault is not None:
+            await route.handle(scope, receive, send)
+        elif self._fault is not None:
             request_id, omit_body = self._pipeline.next_request_id(), scope["method"] == "HEAD"
-            return await send_problem(send, InternalError(str(self._fault)), request_id, omit_body=omit_body)
-        return await scope["router"].app(scope, receive, send)  # type: ignore[no-any-return]  # once more, with the routes
+            await send_problem(send, InternalError(str(self._fault)), request_id, omit_body=omit_body)
+        else:
+            await scope["router"].app(scope, receive, send)  # once more, with the routes
 
     async def body_limit(self) -> int:
         """The limit of the contract in bytes, for a request below the prefix, which makes the routes."""

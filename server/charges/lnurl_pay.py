@@ -48,7 +48,8 @@ class LnurlPayService:
         """LUD-16: the same response, found by the user part of a lightning address."""
         static = self._statics.by_user(request.path["user"])
         if static is None:
-            raise NotFound(f"no static charge of this project has this lightning address: check its spelling{self._some_removed()}")
+            text = "no static charge of this project has this lightning address: check its spelling"
+            raise NotFound(text + self._some_removed())
         return self._pay_request(self._require_open(static))
 
     @handles(

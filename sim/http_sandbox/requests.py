@@ -7,8 +7,8 @@ import re
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from http.client import HTTPException, IncompleteRead
-from typing import Any, NoReturn
+from http.client import HTTPException, HTTPResponse, IncompleteRead
+from typing import Any, NoReturn, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
@@ -71,7 +71,7 @@ def ask(
     except HTTPError as refused:
         with refused:
             try:
-                status, answer = refused.code, bounded_body(refused.fp)
+                status, answer = refused.code, bounded_body(cast(HTTPResponse, refused.fp))
                 other = header_asked_for(status, refused.headers.get("www-authenticate"))
             except (OSError, HTTPException) as error:
                 _lost(base, error, within=True)

@@ -305,7 +305,6 @@ class Session:
                 " (urllib.parse.quote)"
             )
         raw = b"" if body is None else body if isinstance(body, bytes) else json_bytes(body)
-        sent: tuple[Header, ...]
         if headers is not None:
             sent = header_bytes(headers)
         else:

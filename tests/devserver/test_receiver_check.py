@@ -1159,8 +1159,8 @@ def test_a_run_with_a_time_limit_names_what_was_not_sent() -> None:
     assert report.count("skipped") == len(CASES) - 3
     assert len(report.not_checked) == len(CASES) - 3
     assert report.headline == (
-        f"No grade: no check passed, and 3 of {len(CASES)} were sent; {len(CASES) - 3} checks not sent, because no check "
-        "begins after 20 s"
+        f"No grade: no check passed, and 3 of {len(CASES)} were sent; {len(CASES) - 3} checks not sent, because no "
+        "check begins after 20 s"
     )
     quick = CallbackResponse(status=200, headers={"leyden-effect": "applied"}, latency_ms=900)
     partial = checked(quick, only=["completed", "expired", "failed"], run_s=1)

@@ -309,7 +309,9 @@ def test_the_deletion_of_a_sandbox_ends_its_waits() -> None:
     in_server(scenario)
 
 
-@pytest.mark.parametrize("move", [{"by": "1h"}, {"to": "2030-01-01T02:00:00Z"}, {"until": "idle"}, {"until": "next_event"}])
+@pytest.mark.parametrize(
+    "move", [{"by": "1h"}, {"to": "2030-01-01T02:00:00Z"}, {"until": "idle"}, {"until": "next_event"}]
+)
 @pytest.mark.parametrize("expiry_s", [60, 86_000])
 def test_the_deletion_of_a_sandbox_ends_its_moves_of_time_with_a_refusal(move: dict[str, str], expiry_s: int) -> None:
     """The move waits for the answer of a receiver, which is out before it begins or is posted within it."""

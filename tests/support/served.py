@@ -84,8 +84,8 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
 def listening_receiver(
     status: int = 200, answers: threading.Event | None = None
 ) -> Iterator[tuple[str, queue.Queue[tuple[dict[str, str], dict[str, Any]]]]]:
-    """A callback receiver on this machine: its URL, and what it is sent as (headers, body), in order. It answers nothing
-    before the event `answers`, if one is given."""
+    """A callback receiver on this machine: its URL, and what it is sent as (headers, body), in order. It answers
+    nothing before the event `answers`, if one is given."""
     inbox: queue.Queue[tuple[dict[str, str], dict[str, Any]]] = queue.Queue()
 
     class Handler(BaseHTTPRequestHandler):

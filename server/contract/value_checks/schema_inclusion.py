@@ -374,9 +374,8 @@ def _is_implied(keyword: str, value: Any, case: Case, types: frozenset[str]) -> 
         return any(sign * one <= sign * value for one in bounds)
     if keyword in ("exclusiveMaximum", "exclusiveMinimum"):
         sign, inclusive = (1, "maximum") if keyword == "exclusiveMaximum" else (-1, "minimum")
-        return any(sign * one < sign * value for one in those(inclusive)) or any(
-            sign * one <= sign * value for one in those(keyword)
-        )
+        beyond = any(sign * one < sign * value for one in those(inclusive))
+        return beyond or any(sign * one <= sign * value for one in those(keyword))
     if keyword == "pattern":
         return any(is_included(one, value) for one in those("pattern"))
     if keyword == "multipleOf":
@@ -395,8 +394,7 @@ def _lengths(case: Case) -> list[tuple[int, int | None]]:
 
 
 def _matches(pattern: str, text: str, *, unread: bool = False) -> bool:
-    """Whether a pattern matches; `unread` for one that the validators do not read."""
     try:
         return matches(pattern, text)
-    except ValidationError:
+    except ValidationError:  # the validators do not read it
         return unread

@@ -185,8 +185,8 @@ class _Script:
         now = run.model.now
         for one in run.model.ledger.resources:
             if one.expires_at is not None and abs(one.expires_at - now) <= TOLERANCE_MS:
-                related = [one, one.parent] if isinstance(one, Charge) else [one, *one.children]
-                self._doubtful |= {each.label for each in related if each is not None}
+                others = [one.parent] if isinstance(one, Charge) else one.children
+                self._doubtful |= {one.label, *(each.label for each in others if each is not None)}
         return any(abs(end - now) <= TOLERANCE_MS for end in run.model.retention_ends())
 
     def _exchanges(self, run: Run, first: int, named: set[str], *, is_late: bool = False) -> Iterator[str]:

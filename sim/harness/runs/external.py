@@ -140,7 +140,7 @@ class ExternalRun(Run):
         ledger = self.model.ledger
         found: list[Charge | StaticCharge | None] = []
         for name in ("charge", "static", "what", "payment"):
-            label = step.get(name, "")
+            label = str(step.get(name, ""))
             payment = ledger.payments.get(label) if name == "payment" else None
             charge = ledger.charges.get(label) if payment is None else payment.charge
             one = charge or ledger.static_charges.get(label)

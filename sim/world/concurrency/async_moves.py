@@ -45,8 +45,8 @@ async def advance_to(world: World, target: Callable[[VirtualClock], int]) -> Ran
     receiver's speed changes nothing in the world. Responses that came before the move were recorded as they came.
 
     Raises `StorageUnavailable` when the disk refuses an event or a response: a frozen clock then stands at the last
-    instant that was written, and the events before stay. Raises `ClockError` when a reset or the end of the world ends the move, also
-    while it waits for another move: it belonged to the former run.
+    instant that was written, and the events before stay. Raises `ClockError` when a reset or the end of the world ends
+    the move, also while it waits for another move: it belonged to the former run.
     """
     clock = world.clock
     async with _turn(world):
