@@ -195,7 +195,10 @@ class ServedLeyden(HttpTarget):
         self.end()
         document = response.json
         if response.status != 200 or not isinstance(document, dict) or not isinstance(document.get("paths"), dict):
-            raise TargetError(f"{self.name} does not answer GET /openapi.json with its document ({response.status})")
+            raise TargetError(
+                f"{self.name} does not answer GET /openapi.json with its document ({response.status}): give the URL of a"
+                " served Leyden"
+            )
         return document
 
     def journal_hash(self) -> str | None:
