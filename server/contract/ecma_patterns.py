@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from jsonschema_rs import Draft202012Validator
+from jsonschema_rs import Draft202012Validator, ValidationError
 
 from leyden.server.contract.document.keywords import fields
 
@@ -66,10 +66,13 @@ def schema_as_validated(schema: Any) -> Any:
     return _changed(schema, {})
 
 
-def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern of a document matches a text somewhere, as its validators decide. Raises `ValidationError` for
-    one that they do not read."""
-    return _validator(pattern).is_valid(text)
+def matches(pattern: str, text: str, *, unread: bool = False) -> bool:
+    """Whether a pattern of a document matches a text somewhere, as its validators decide; `unread` for one that they do
+    not read."""
+    try:
+        return _validator(pattern).is_valid(text)
+    except ValidationError:
+        return unread
 
 
 @lru_cache(maxsize=256)

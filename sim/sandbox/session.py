@@ -306,7 +306,7 @@ class Session:
             )
         raw = b"" if body is None else body if isinstance(body, bytes) else json_bytes(body)
         if headers is not None:
-            sent = header_bytes(headers)
+            sent: tuple[Header, ...] = header_bytes(headers)
         else:
             sent = ((key_header(self.world.service, target), self.api_key.encode("latin-1")),)
             if body is not None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from jsonschema_rs import ValidationError
-
 from leyden.server.contract.document.keywords import TYPES
 from leyden.server.contract.ecma_patterns import matches
 from leyden.server.contract.json_pointer import child, instead
@@ -223,7 +221,7 @@ class Inclusion:
         others = [
             name
             for name in names - declared
-            if not any(_matches(pattern, name) for pattern in schema.get("patternProperties", ()))
+            if not any(matches(pattern, name) for pattern in schema.get("patternProperties", ()))
         ]
         at = f"{location}/additionalProperties"
         if below is False and others:
@@ -238,7 +236,7 @@ class Inclusion:
             if names is None:
                 return False
             at = child(f"{location}/patternProperties", pattern)
-            for name in sorted(one for one in names if _matches(pattern, one, unread=True)):
+            for name in sorted(one for one in names if matches(pattern, one, unread=True)):
                 found = self._property(name, below, case, at)
                 if found is not None:
                     return found
@@ -336,7 +334,7 @@ def _of_property(schema: Schema, name: str) -> Any:
     """What a schema says about one property; True if nothing."""
     if name in schema.get("properties", {}):
         return schema["properties"][name]
-    found = [below for pattern, below in schema.get("patternProperties", {}).items() if _matches(pattern, name)]
+    found = [below for pattern, below in schema.get("patternProperties", {}).items() if matches(pattern, name)]
     return found[0] if found else schema.get("additionalProperties", True)
 
 
@@ -363,7 +361,7 @@ def _is_implied(keyword: str, value: Any, case: Case, types: frozenset[str]) -> 
         return any(one <= value for one in [*those(keyword), *more, *([len(names)] if names is not None else [])])
     if keyword in ("minLength", "minItems", "minProperties"):
         more = [least for least, _ in _lengths(case)] if keyword == "minLength" else []
-        if keyword == "minLength" and not all(_matches(one, "", unread=True) for one in those("pattern")):
+        if keyword == "minLength" and not all(matches(one, "", unread=True) for one in those("pattern")):
             more.append(1)
         if keyword == "minProperties":
             more.append(len({name for one in those("required") for name in one}))
@@ -391,10 +389,3 @@ def _lengths(case: Case) -> list[tuple[int, int | None]]:
     """The least and greatest lengths of texts of the forms that a case has."""
     uuids: list[tuple[int, int | None]] = [(36, 36) for one in case if one.get("format") == "uuid"]
     return uuids + [lengths(one["pattern"]) for one in case if "pattern" in one]
-
-
-def _matches(pattern: str, text: str, *, unread: bool = False) -> bool:
-    try:
-        return matches(pattern, text)
-    except ValidationError:  # the validators do not read it
-        return unread
