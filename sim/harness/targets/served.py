@@ -196,8 +196,8 @@ class ServedLeyden(HttpTarget):
         document = response.json
         if response.status != 200 or not isinstance(document, dict) or not isinstance(document.get("paths"), dict):
             raise TargetError(
-                f"{self.name} does not answer GET /openapi.json with its document ({response.status}): give the URL of a"
-                " served Leyden"
+                f"{self.name} does not answer GET /openapi.json with its document ({response.status}): give the URL"
+                " of a served Leyden"
             )
         return document
 
