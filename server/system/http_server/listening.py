@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from leyden.server.errors import ListenError
 from leyden.server.system.event_loop import new_event_loop
+from leyden.server.system.http_server.accepting import Acceptor
 from leyden.server.system.stop_signals import STOP_SIGNALS, ignore_stop_signals
 
 if TYPE_CHECKING:
@@ -115,13 +116,23 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
                 runner.run(self.serve(sockets=sockets))
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
+            # The event loop of Windows watches no sockets.
+            own = [] if sys.platform == "win32" else sockets or []
+            await super().startup([] if own else sockets)
+            loop = asyncio.get_running_loop()
+            self.acceptors = [Acceptor(loop, one, self._make_protocol) for one in own]
             if self.started:
                 try:
                     ready()
                 except BaseException:
                     await self.lifespan.shutdown()
                     raise
+
+        def _make_protocol(self) -> asyncio.Protocol:
+            made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+            return made
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             """Stop. A second signal ends the time of the requests in progress."""
@@ -130,8 +141,8 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
             self.should_exit = True
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            for server in self.servers:
-                server.close()
+            for accepting in (*self.acceptors, *self.servers):
+                accepting.close()
             for listening in sockets or []:
                 listening.close()
             connections, tasks = self.server_state.connections, self.server_state.tasks

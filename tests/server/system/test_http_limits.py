@@ -436,7 +436,7 @@ def test_silent_connections_shut_nobody_out() -> None:
 @pytest.mark.parametrize("held", [170, 300, 600])
 def test_each_request_beyond_the_limit_gets_a_response(held: int) -> None:
     """Many requests at once, all in progress for a while, then some one after another: none is reset."""
-    wait = b'{"timeout": 3}'
+    wait = b'{"timeout": 5}'
     waiting = b"POST /sandbox/v1/deliveries/wait HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     waiting += KEY + b"content-length: %d\r\n\r\n" % len(wait) + wait
     with process("--rate", "0", open_files=256) as (_, url), ExitStack() as stack:
