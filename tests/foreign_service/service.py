@@ -51,7 +51,10 @@ UNSEEN = {
     "balance-off": "the balance is one too high",
     "no-retries": "an attempt that failed is not repeated",
 }
-_ERRORS = {400: "invalid_request", 401: "unauthorized", 404: "not_found", 409: "not_possible"}
+_ERRORS = {
+    400: "invalid_request", 401: "unauthorized", 404: "not_found", 405: "method_not_allowed", 406: "not_acceptable",
+    409: "not_possible", 413: "payload_too_large", 415: "unsupported_media_type",
+}  # fmt: skip
 _SCHEMAS = {"charges": "ChargeRequest", "static-charges": "StaticChargeRequest", "patch": "StaticChargeChanges"}
 
 
@@ -61,7 +64,7 @@ class Refused(Exception):
     def __init__(self, status: int, code: str = "", *fields: str) -> None:
         super().__init__(status)
         self.status, self.code = status, code or _ERRORS[status]
-        self.places = [f"/{name}" for name in fields]
+        self.places = [name if "." in name else f"/{name}" for name in fields]
 
 
 def iso(at_s: float) -> str:
@@ -83,7 +86,7 @@ class Service:
         self.lock = threading.RLock()
         self._secrets: list[tuple[str, float]] = [(_new_secret(), float("inf"))]
         self._signer = InvoiceSigner(b"\x07" * 32)
-        self._responses: dict[Any, tuple[float, bytes, bytes]] = {}
+        self._responses: dict[Any, tuple[float, bytes, tuple[int, dict[str, str], bytes]]] = {}
 
     # The adapter
 
@@ -186,7 +189,26 @@ class Service:
     ) -> tuple[int, dict[str, str], bytes]:
         with self.lock:
             path, query = urlsplit(target).path, parse_qs(urlsplit(target).query)
-            parts = path.strip("/").split("/")
+            parts = path.removeprefix("/").split("/")
+            if parts[:2] == [".well-known", "lnurlp"] and len(parts) == 3:
+                users = {str(one["identifier"]).partition("@")[0]: name for name, one in self.statics.items()}
+                parts = ["lnurlp", users.get(parts[2], "")]
+            allowed = _methods(parts)
+            methods = {"Allow": ", ".join(allowed)}
+            if parts[0] == "lnurlp":
+                methods |= {"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Headers": "*",
+                            "Access-Control-Allow-Methods": methods["Allow"]}  # fmt: skip
+            if allowed and method == "OPTIONS":
+                return 204, methods, b""
+            if allowed and method not in allowed:
+                status, sent, body = self._problem(Refused(405), [])
+                return status, {**sent, **methods}, body
+            if method == "HEAD":
+                return self.answer("GET", target, headers, raw)
+            is_long = len(raw) > packaged_contract("charges").body_limit
+            if is_long or (parts[0] == "lnurlp" and not _accepts_json(headers.get("accept", "*/*"))):
+                status, sent, body = self._problem(Refused(413 if is_long else 406), [])
+                return status, sent if is_long else {**sent, "Access-Control-Allow-Origin": "*"}, body
             if parts[0] == "lnurlp":
                 try:
                     body = self._wallet(parts[1:], query)
@@ -198,26 +220,31 @@ class Service:
                     json.dumps(body).encode(),
                 )
             try:
+                if method == "GET":
+                    _check_query(parts, urlsplit(target).query)
                 return self._api(method, parts, headers, raw)
             except Refused as error:
                 if self.mistake == "plain-error":
                     return error.status, {"Content-Type": "text/plain"}, b"no"
-                text = "the request was refused"
-                places = self._places(method, parts, raw) if error.status == 400 else error.places
-                problem = {
-                    "type": f"urn:leyden:problem:{error.code}", "title": "Refused", "status": error.status,
-                    "detail": text, "code": error.code, "message": text, "success": False,
-                    "request_id": secrets.token_hex(8),
-                    "errors": [{"pointer": one, "detail": "invalid"} for one in places],
-                }  # fmt: skip
-                more = {"WWW-Authenticate": "apikey"} if error.status == 401 else {}
-                return error.status, {"Content-Type": "application/problem+json", **more}, json.dumps(problem).encode()
+                is_of_body = error.status == 400 and not error.places
+                return self._problem(error, self._places(method, parts, raw) if is_of_body else error.places)
+
+    @staticmethod
+    def _problem(error: Refused, places: list[str]) -> tuple[int, dict[str, str], bytes]:
+        text = "the request was refused"
+        problem = {
+            "type": f"urn:leyden:problem:{error.code}", "title": "Refused", "status": error.status,
+            "detail": text, "code": error.code, "message": text, "success": False,
+            "request_id": secrets.token_hex(8),
+            "errors": [{"pointer": one, "detail": "invalid"} for one in places],
+        }  # fmt: skip
+        more = {"WWW-Authenticate": "apikey"} if error.status == 401 else {}
+        return error.status, {"Content-Type": "application/problem+json", **more}, json.dumps(problem).encode()
 
     def _places(self, method: str, parts: list[str], raw: bytes) -> list[str]:
         """The invalid places of a body, as JSON pointers."""
         try:
-            body = json.loads(raw)
-            json.dumps(body, ensure_ascii=False).encode()
+            body = _strict_json(raw)
         except ValueError:
             return [""]
         schema = packaged_contract("charges").schemas[_SCHEMAS["patch" if method == "PATCH" else parts[1]]]
@@ -234,7 +261,12 @@ class Service:
             raise Refused(401)
         if parts[:1] != ["v0"]:
             raise Refused(404)
+        if method in ("POST", "PATCH") and not _is_json(headers.get("content-type", "")):
+            raise Refused(415)
+        if not _accepts_json(headers.get("accept", "*/*")):
+            raise Refused(406)
         found = {"charges": self.charges, "static-charges": self.statics}.get(parts[1])
+        body = self._body("patch", raw) if method == "PATCH" else {}
         data: Any = None
         more: dict[str, Any] = {}
         if parts[1] == "wallet":
@@ -245,7 +277,7 @@ class Service:
         elif method == "POST":
             return self._once(parts[1], headers.get("idempotency-key"), raw)
         elif method == "PATCH":
-            data = shown(self._change(found[parts[2]], self._body("patch", raw)))
+            data = shown(self._change(found[parts[2]], body))
         elif len(parts) == 3:
             data = shown(found[parts[2]])
         else:
@@ -258,6 +290,8 @@ class Service:
 
     def _once(self, kind: str, key: str | None, raw: bytes) -> tuple[int, dict[str, str], bytes]:
         body = self._body(kind, raw)
+        if key is not None and not re.fullmatch(r"[!-~]{1,255}", key):
+            raise Refused(400, "", "header.idempotency-key")
         canonical = json.dumps(body, sort_keys=True).encode()
         kept_s = 3_600 if self.mistake == "key-forgotten" else DAY_S
         known = self._responses.get((kind, key)) if key else None
@@ -265,16 +299,22 @@ class Service:
         if known is not None and self.now_s < known[0] + kept_s:
             if known[1] != canonical:
                 raise Refused(409, "idempotency_key_reused")
-            return 200, {**headers, "Idempotent-Replayed": "true"}, known[2]
-        one = self._new_charge(body) if kind == "charges" else self._new_static(body)
-        response = _success(shown(one))
-        self._responses[kind, key] = (self.now_s, canonical, response)
-        return 200, headers, response
+            status, of_first, response = known[2]
+            return status, {**of_first, "Idempotent-Replayed": "true"}, response
+        status = 200
+        try:
+            one = self._new_charge(body) if kind == "charges" else self._new_static(body)
+            response = _success(shown(one))
+        except Refused as error:
+            if error.status != 409 or key is None:
+                raise
+            status, headers, response = self._problem(error, error.places)
+        self._responses[kind, key] = (self.now_s, canonical, (status, headers, response))
+        return status, headers, response
 
     def _body(self, kind: str, raw: bytes) -> dict[str, Any]:
         try:
-            body: dict[str, Any] = json.loads(raw)
-            json.dumps(body, ensure_ascii=False).encode()  # not with half a character
+            body: dict[str, Any] = _strict_json(raw)
         except ValueError:
             raise Refused(400) from None
         if not packaged_contract("charges").schemas[_SCHEMAS[kind]].validator.is_valid(body):
@@ -365,19 +405,87 @@ class Service:
                 "commentAllowed": 150,
             }
         [amount] = query["amount"]
+        comments = query.get("comment", [""])
         if (
-            not amount.isdigit()
+            not (amount.isascii() and amount.isdigit())
             or amount[0] == "0"
+            or len(comments) > 1
+            or len(comments[0]) > 150
             or not int(static["minAmount"]) <= int(amount) <= int(static["maxAmount"])
         ):
             raise Refused(409)
         lifetime_s = 300 if static["_end"] is None else min(300, int(static["_end"] - int(self.now_s)))
+        if lifetime_s < 1:
+            raise Refused(409)
         one = self._new_charge({**static, "amount": amount, "expiresIn": lifetime_s}, static)
         answer = {"pr": one["invoice"]["request"], "routes": [], "disposable": static["allowedSlots"] == 1,
                   "verify": f"{place}/verify/{_hash_of(one)}"}  # fmt: skip
         if static["successMessage"]:
             answer["successAction"] = {"tag": "message", "message": static["successMessage"]}
         return answer
+
+
+def _strict_json(raw: bytes) -> Any:
+    """The value of a JSON text. Raises `ValueError` for one with a repeated name, a number that no double has, half a
+    character, or more levels than the document allows."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({name for name, _ in pairs}) < len(pairs):
+            raise ValueError("a name is repeated")
+        return dict(pairs)
+
+    value = json.loads(raw.decode(), object_pairs_hook=once)
+    if _depth(value) > packaged_contract("charges").depth_limit:
+        raise ValueError("the value is too deep")
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    return value
+
+
+def _depth(value: Any) -> int:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if parts is None else 1 + max(map(_depth, parts), default=0)
+
+
+def _methods(parts: list[str]) -> list[str]:
+    """The methods of a path; empty for an unknown one."""
+    by_path = {
+        ("charges", 2): ["GET", "HEAD", "OPTIONS", "POST"], ("charges", 3): ["GET", "HEAD", "OPTIONS"],
+        ("static-charges", 2): ["GET", "HEAD", "OPTIONS", "POST"],
+        ("static-charges", 3): ["GET", "HEAD", "OPTIONS", "PATCH"],
+        ("static-charges", 4): ["GET", "HEAD", "OPTIONS"], ("wallet", 2): ["GET", "HEAD", "OPTIONS"],
+    }  # fmt: skip
+    if parts[0] == "lnurlp":
+        return ["GET", "HEAD", "OPTIONS"]
+    return by_path.get((parts[1], len(parts)), []) if parts[0] == "v0" and len(parts) > 1 else []
+
+
+def _check_query(parts: list[str], text: str) -> None:
+    """Raise `Refused` for a parameter that is unknown, repeated, or not as the document has it."""
+    query = parse_qs(text, keep_blank_values=True)
+    lists = parts[1:2] in (["charges"], ["static-charges"]) and len(parts) in (2, 4)
+    operation = packaged_contract("charges").operations["listCharges" if lists else "getWallet"]
+    known = {one.name: one for one in operation.parameters}
+    for name, values in query.items():
+        one = known.get(name)
+        value = int(values[0]) if name == "limit" and re.fullmatch("[1-9][0-9]{0,5}", values[0]) else values[0]
+        if one is None or len(values) > 1 or not one.rule.validator.is_valid(value):
+            raise Refused(400, "", f"query.{name}")
+
+
+def _is_json(content_type: str) -> bool:
+    kind, *parameters = (part.strip().lower() for part in content_type.split(";"))
+    charsets = {part.removeprefix("charset=").strip('"') for part in parameters if part.startswith("charset=")}
+    return kind == "application/json" and charsets <= {"utf-8", "utf8"}
+
+
+def _accepts_json(accept: str) -> bool:
+    """Whether the header allows JSON, in one of its ranges whose weight is not 0."""
+    for one in accept.split(","):
+        kind, *parameters = (part.strip().lower() for part in one.split(";"))
+        weights = [part.removeprefix("q=") for part in parameters if part.startswith("q=")]
+        if kind in ("*/*", "application/*", "application/json") and not (weights and float(weights[0]) == 0):
+            return True
+    return False
 
 
 def shown(one: dict[str, Any]) -> dict[str, Any]:
@@ -417,9 +525,10 @@ def foreign_service(mistake: str = "") -> Iterator[Service]:
             for name, value in {**sent, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
-        do_GET = do_POST = do_PATCH = respond
+        do_GET = do_POST = do_PATCH = do_HEAD = do_OPTIONS = do_PUT = do_DELETE = do_TRACE = respond
 
         def log_message(self, *_: Any) -> None:
             """Log nothing."""
