@@ -20,7 +20,7 @@ from leyden.devserver.sandboxes.operations import ttl_text
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
 from leyden.devserver.sandboxes.routing import below_url, needs_key, route
 from leyden.devserver.sandboxes.server_control import FORK_PATH, SandboxSettings, ServerControl
-from leyden.devserver.server_responses import respond_lnurl_error
+from leyden.devserver.server_responses import LINK_ENDED, respond_lnurl_error
 from leyden.errors import ClosedError
 from leyden.server.app import PublicPage
 from leyden.server.errors import ContractError, InternalError, NotFound, SemanticConflict, StorageUnavailable
@@ -278,6 +278,8 @@ class MultiTenantApp:
         if control is not None:
             refusal = control.misdirected(scope, sandbox_id) or refusal
         if refusal is not None:
+            if sandbox_id is not None and path.startswith(self._lnurl_prefixes) and scope["method"] in {"GET", "HEAD"}:
+                return await respond_lnurl_error(scope, receive, send, LINK_ENDED, self._lnurl_headers)
             return await send_problem(send, refusal, self._first.service.pipeline.next_request_id())
         sandbox = registry.of_world(world)
         if sandbox is None:

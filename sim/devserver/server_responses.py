@@ -9,6 +9,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 
+LINK_ENDED = "the sandbox of this payment link has ended: ask for a new link"
+
+
 async def respond_lnurl_error(
     scope: Scope, receive: Receive, send: Send, reason: str, headers: Iterable[tuple[str, str]]
 ) -> None:

@@ -353,7 +353,8 @@ def _app(config: WorldConfig, service: Service, environment: Environment) -> ASG
     first = ApiMount(config.contract, service.handlers, DOCUMENT_PATH, DOCS_PATH)
     compiled, control_handlers = config.control, environment.control_handlers
     if compiled is None or control_handlers is None:
-        return build_app(first, [], service.pipeline, where_is=where_is)
+        where = partial(where_is, is_controlled=compiled is not None)
+        return build_app(first, [], service.pipeline, where_is=where)
 
     def control() -> ApiMount:
         from leyden.world.flows import flows

@@ -146,10 +146,13 @@ def _file_version(overlay: str | Path) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def where_is(path: str) -> str | None:
-    """Where a path is served that a sandbox does not have; None for a path that `leyden serve` does not have either."""
+def where_is(path: str, *, is_controlled: bool = True) -> str | None:
+    """Where a path is served that a sandbox does not have; None for a path that `leyden serve` does not have either.
+    `is_controlled` is whether the sandbox has a control plane: only a server leaves it out (`--no-control`)."""
     templates = (*packaged_contract("server").by_path(), *_SERVER_PATHS)
     if any(re.fullmatch("[^/]+".join(map(re.escape, _PARAMETER.split(each))), path) for each in templates):
+        if not is_controlled:
+            return "a server without --no-control has this path: start `leyden serve` without this option"
         return (
             "a server has this path, and a request in process does not reach it: send it to the URL that"
             " Sandbox.serve() returns, or to that of leyden serve"

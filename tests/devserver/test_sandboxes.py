@@ -210,12 +210,18 @@ def test_paths_of_the_server_below_the_url_of_a_sandbox_are_refused_with_the_ser
             answer = await server.ask(method, f"{box['url']}{path}", key=box["apiKey"])
             assert answer.status == 404, path
             found = re.fullmatch(
-                r'(".+") belongs to the server, not to a sandbox: ask at (.+), whose paths are listed at (.+)',
+                r'(".+") belongs to the server, not to a sandbox: ask at ([^,]+)(?:, whose paths are listed at (.+))?',
                 answer.body["detail"],
             )
             assert found is not None
             assert found.groups()[:2] == (f'"{path}"', box["serverUrl"])
-            assert (await server.ask("GET", found[3])).status == 200
+            if found[3] is None:
+                assert (await server.ask("GET", path)).status == 200
+            else:
+                assert (await server.ask("GET", found[3])).status == 200
+                document = await server.ask("GET", "/sandbox/v1/server/openapi.json")
+                is_listed = any(each.split("{")[0] in path for each in document.body["paths"])
+                assert is_listed or path.startswith(("/sandbox/v1/server/", "/sandboxes/"))
         unknown = await server.ask("GET", "/sandboxes/sbx_0000000000000000/v0/wallet")
         assert unknown.status == 404
         assert 'has no sandbox "sbx_0000000000000000": list them with GET /sandbox/v1/s' in unknown.body["detail"]
@@ -337,6 +343,35 @@ def test_the_deletion_of_a_sandbox_ends_its_moves_of_time_with_a_refusal(move: d
     answers = threading.Event()
     with listening_receiver(answers=answers) as (hook, posts):
         in_server(lambda server: scenario(server, hook, posts, answers), egress="loopback")
+
+
+def test_the_links_of_a_sandbox_that_ended_get_the_error_of_their_protocol() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create()
+        fields = {"minAmount": "1000", "maxAmount": "2000", "description": "tea", "identifier": "ana@shop.example"}
+        made = (await server.ok("POST", "/v0/static-charges", fields, key=box["apiKey"]))["data"]
+        targets = [f"/lnurlp/{made['id']}", f"/lnurlp/{made['id']}/invoice?amount=1000", "/.well-known/lnurlp/ana"]
+        for target in targets:
+            answer = await server.ask("GET", f"{box['url']}{target}")
+            assert (answer.status, answer.body.get("status")) == (200, None)
+        await server.ok("DELETE", f"{BOXES}/{box['id']}")
+        for target in targets:
+            answer = await server.ask("GET", f"{box['url']}{target}")
+            assert (answer.status, answer.body["status"]) == (200, "ERROR")
+            assert "has ended: ask for a new link" in answer.body["reason"]
+            assert answer.headers["access-control-allow-origin"] == "*"
+        assert (await server.ask("GET", f"{box['url']}/v0/charges")).status == 401
+
+    in_server(scenario)
+
+
+def test_without_a_control_plane_its_paths_are_those_of_a_server_with_one() -> None:
+    with served_leyden("--rate", "0", "--no-control") as client:
+        for path in ("/sandbox/v1/sandboxes", "/sandbox/v1/server/docs", "/sandbox/v1/sandboxes/import"):
+            status, problem = client("GET", path)
+            assert status == 404
+            assert problem["detail"].endswith("start `leyden serve` without this option")
+            assert "in process" not in problem["detail"]
 
 
 def test_a_request_whose_sandbox_ends_while_it_arrives_is_refused_as_the_next_one() -> None:

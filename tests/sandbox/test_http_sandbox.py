@@ -286,20 +286,6 @@ def test_each_attribute_that_http_does_not_have_is_refused_with_what_to_use_inst
     assert {"network", "table", "kpi", "every", "timeline", "close", "outcome"} <= {*seen}
 
 
-def test_each_parameter_of_a_method_in_process_is_known_over_http(in_process: tuple[Sandbox, str]) -> None:
-    compared, unknown = 0, []
-    for local, remote in pairs(*in_process):
-        for name in sorted({*dir(local)} & {*dir(remote)}):
-            if name.startswith("_") or not callable(getattr(local, name)):
-                continue
-            here, there = (signature(getattr(one, name)).parameters for one in (local, remote))
-            if not any(one.kind is one.VAR_KEYWORD for one in there.values()):
-                compared += len(here)
-                unknown += [f"{type(remote).__name__}.{name}({parameter})" for parameter in here.keys() - there.keys()]
-    assert compared > 40
-    assert not unknown
-
-
 def test_a_run_that_would_write_files_is_refused_with_what_bounds_the_memory() -> None:
     with pytest.raises(ArgumentError, match=r"leyden serve --keep"):
         HttpSandbox({**_CREATED, "url": "http://127.0.0.1:1"}).run(spill="rows")

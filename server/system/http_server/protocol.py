@@ -311,7 +311,7 @@ class LimitedProtocol(HttpToolsProtocol):
             if self._part == "body":
                 detail = "the chunks or the trailers of this body are not HTTP/1.1: send it with Content-Length"
                 return self._refusal or InvalidHttp(detail)
-            return self._refusal or InvalidHttp("this is not an HTTP/1.1 request")
+            return self._refusal or InvalidHttp("this is not an HTTP/1.1 request with a registered method")
         if self._uncounted_bytes <= MAX_HEAD_BYTES:
             return None
         return _head_too_long()

@@ -99,7 +99,8 @@ class ServerControl:
         if not (self.has_path(path) or path in HEALTH_PATHS or below_url(self._registry, scope)[1] is not None):
             return None
         # Not that the server has this path: its document is compiled for the first request to it.
-        where = f"ask at {self._server_url}, whose paths are listed at {self._server_url}{SERVER_DOCS_PATH}"
+        listed = "" if path in HEALTH_PATHS else f", whose paths are listed at {self._server_url}{SERVER_DOCS_PATH}"
+        where = f"ask at {self._server_url}{listed}"
         return NotFound(f"{shown(path)} belongs to the server, not to a sandbox: {where}")
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -232,7 +232,7 @@ def test_refused_requests_are_counted_and_not_logged_one_by_one(caplog: pytest.L
         for _ in range(5):
             assert answer(lambda: dial_url(url), b"HELLO\r\n\r\n")[0] == 400
     assert [record.message for record in caplog.records if record.name == "leyden"] == [
-        "a request was refused with 400: this is not an HTTP/1.1 request (more are counted)"
+        "a request was refused with 400: this is not an HTTP/1.1 request with a registered method (more are counted)"
     ]
 
 
