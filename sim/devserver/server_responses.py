@@ -8,7 +8,6 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-
 LINK_ENDED = "the sandbox of this payment link has ended: ask for a new link"
 
 
