@@ -118,7 +118,6 @@ OTHER_WRITES = {
     "sim/harness/targets/target.py": 5,
     "sim/lab/lab_command.py": 1,  # the notebooks of the package
     "sim/lab/parquet/manifest.py": 1,
-    "sim/lab/sweeps/store.py": 1,  # the user's metrics
     "sim/qa/command.py": 1,  # files of the package
     "sim/files/written_files.py": 2,  # a new file of the given mode, and its descriptor
     "server/contract/document/parse_cache.py": 1,  # the contract
