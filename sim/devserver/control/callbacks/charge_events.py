@@ -35,17 +35,33 @@ def never_comes(due_ms: int) -> bool:
     return due_ms > LAST_MS
 
 
-def never_text(what: str) -> str:
-    """That something never comes, because it is due after the end of the clock."""
-    return f"{what} never comes, because the clock ends at {to_iso(LAST_MS)}"
+def instant_text(due_ms: int) -> str:
+    """An instant as each note names it; of one after the end of the clock, that it never comes."""
+    at = to_iso(due_ms)
+    return f"{at}, which never comes, because the clock ends at {to_iso(LAST_MS)}" if never_comes(due_ms) else at
+
+
+def first_expiry(world: World) -> int:
+    """The earliest expiry that a Charge created now can have: its life is counted from a whole second."""
+    return (world.clock.now() // 1_000 + 1) * 1_000
+
+
+def new_expiry_text(world: World) -> str:
+    """How a Charge that is created now gets to its expiry; empty if each would be after the end of the clock."""
+    if never_comes(first_expiry(world)):
+        return ""
+    body = world.config.contract.operations["createCharge"].body
+    default_s, most_s = body.defaults.get("expiresIn") if body else None, (LAST_MS - first_expiry(world)) // 1_000 + 1
+    life = "" if default_s is not None and default_s <= most_s else f", with an expiresIn of at most {most_s}"
+    return f"advance the clock until it expires{life}"
 
 
 def until_text(world: World, due_ms: int) -> str:
-    """How the clock gets to an instant."""
+    """How the clock gets to an instant, which must not be after its end."""
     clock = world.clock
     if due_ms <= clock.now():
         return "advance the clock by 0s"
     if not clock.rate:
-        return f"advance the clock to {to_iso(due_ms)}"
+        return f"advance the clock to {instant_text(due_ms)}"
     left_s = (due_ms - clock.now()) / 1_000 / clock.rate
-    return f"wait {left_s:.1f} s longer, or advance the clock to {to_iso(due_ms)}"
+    return f"wait {left_s:.1f} s longer, or advance the clock to {instant_text(due_ms)}"

@@ -35,7 +35,7 @@ def dead_end(world: World, wanted: Mapping[str, Any]) -> str | None:
         return f"it has no callbackUrl, so no callback is sent: {_other_charge(world, charge['static_charge_id'])}"
     is_open = static is not None and not has_ended(world, static)
     if static is not None and is_open and static["callback_url"] is None and not _may_still_send(world, charge_id):
-        return without_url(world, charge_id)
+        return without_url(world, charge_id) + replay_text(world, wanted)
     event, sent = wanted.get("event"), events_of(world, maker_of(charge))
     if event is not None and event not in sent:
         about = "a Charge" if charge is not None else "a Static Charge"
@@ -98,6 +98,24 @@ def of_ended(world: World, row: DeliveryRow) -> str:
     if not world.service.outbox.has_rule(row):
         return f"{start}, because its callback is not in the spec: wait for another Charge"
     return f"{start}: replay it to try again"
+
+
+def _latest_ended(world: World, wanted: Mapping[str, Any]) -> DeliveryRow | None:
+    """The latest delivery about a Static Charge that ended in another state than the awaited one; before those that
+    nothing sends again."""
+    about = {"endpoint_id": wanted["chargeId"]}
+    if wanted.get("event") is not None:
+        about["event"] = wanted["event"]
+    others = {DELIVERED, EXHAUSTED, STOPPED, BLOCKED} - {wanted["status"]} if wanted["status"] != ANY else ()
+    rows = world.service.outbox.rows
+    found = [row for status in sorted(others) for row in rows.page({**about, "status": status}, limit=1)]
+    return max(found, key=lambda row: (world.service.outbox.has_rule(row), row.doc_id), default=None)
+
+
+def replay_text(world: World, wanted: Mapping[str, Any]) -> str:
+    """That a replay may bring a match of a wait about a Static Charge; empty if none can."""
+    row = _latest_ended(world, wanted)
+    return f"; {of_ended(world, row)}" if row is not None and world.service.outbox.has_rule(row) else ""
 
 
 def meaning_of(status: str) -> str:
@@ -176,6 +194,11 @@ def _ended_static_charge(world: World, wanted: Mapping[str, Any]) -> str | None:
     count = sum(service.outbox.rows.count_with({**about, **state}) for state in states)
     if count >= wanted["count"]:
         return None
+    ended = _latest_ended(world, wanted)
+    if ended is not None:
+        count = service.outbox.rows.count_with(about)
+        if count >= wanted["count"]:
+            return f"{of_ended(world, ended)}{meaning_of(wanted['status'])}"
     pending = service.outbox.rows.count_with({"endpoint_id": charge_id, "status": PENDING})
     start = f"the Static Charge is {static['status']} and sends no {_more([{'status': PENDING}] * bool(pending))}"
     return f"{start}: wait for a count of {count}" if count else f"{start}: wait for those of another one"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from leyden.callbacks import faults
 from leyden.callbacks.fault_kinds import FaultRow
-from leyden.devserver.control.callbacks.charge_events import never_comes, never_text, until_text
+from leyden.devserver.control.callbacks.charge_events import instant_text, never_comes, until_text
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.server.timestamps import to_iso
 from leyden.world.attempt_notes import is_behind, place_note, shorter_timeout
 from leyden.world.world import World
 
@@ -44,7 +43,7 @@ def of_delivery(world: World, row: DeliveryRow, status: str) -> str:
 
 def _postpones(fault: FaultRow, row: DeliveryRow) -> str:
     """What a fault that waits for an attempt does to this one, and whether another one may meet it before."""
-    delays = f"fault {fault['id']} of the kind {fault['kind']} delays from {to_iso(row['due_at'] or 0)} on"
+    delays = f"fault {fault['id']} of the kind {fault['kind']} delays from {instant_text(row['due_at'] or 0)} on"
     # Only one attempt of a Charge comes next.
     is_sure = fault["count"] is None or fault["charge"] == row["resource_id"]
     return delays if is_sure else f"{delays}, unless another attempt meets it before"
@@ -59,7 +58,11 @@ def _end_of_one(world: World) -> str:
     if ends:
         first = min(ends, key=lambda key: ends[key])
         delivery_id, number = keys[first]
-        ways.append(f"{until_text(world, ends[first])}, when attempt {number} of delivery {delivery_id} ends")
+        what = f"attempt {number} of delivery {delivery_id} ends"
+        is_late = never_comes(ends[first])
+        ways.append(
+            f"{what} at {instant_text(ends[first])}" if is_late else f"{until_text(world, ends[first])}, when {what}"
+        )
     if len(ends) < len(in_flight):  # the receivers of the others are on the network
         ways.append(f"let a receiver of theirs answer, and wait again{shorter_timeout(world)}")
     return ", or ".join(ways)
@@ -90,8 +93,8 @@ def due_text(world: World, what: str, due_ms: int, latest: str = "") -> str:
     if left_ms <= 0:
         return f"{what}{now_text(world)}"
     if never_comes(due_ms):
-        return never_text(f"{what} at {to_iso(due_ms)}, which")
-    at = f"{what} at {to_iso(due_ms)}{latest}"
+        return f"{what} at {instant_text(due_ms)}"
+    at = f"{what} at {instant_text(due_ms)}{latest}"
     if not clock.rate:
         return f"{at} and the clock is paused: advance the clock"
     return f"{at}, in {left_ms / 1_000 / clock.rate:.1f} s: wait again, or advance the clock"

@@ -12,9 +12,11 @@ from typing import Any, cast
 
 from leyden.devserver.control.callbacks.charge_events import (
     events_of,
+    first_expiry,
+    instant_text,
     maker_of,
     never_comes,
-    never_text,
+    new_expiry_text,
     until_text,
     ways_of,
 )
@@ -25,6 +27,7 @@ from leyden.devserver.control.callbacks.dead_ends import (
     has_ended,
     meaning_of,
     of_ended,
+    replay_text,
     takes_payment,
     without_url,
 )
@@ -35,13 +38,13 @@ from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, PENDING, STOP
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import TIMER
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
-from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 _READ_AT_ONCE = 100
 _NAMED = 3  # payments that a note names, at most
 _ACCEPTED, _OPEN = "ACCEPTED", "OPEN"  # states of invoices
 _PAY = "(POST /sandbox/v1/payments)"
+_REPLAY_STOPPED = ", or replay those that were stopped"
 _FAIL = "(POST /sandbox/v1/charges/{}/fail)"
 
 
@@ -87,8 +90,8 @@ def _next_event(world: World, note: str) -> str:
     text = ""
     if due_ms is not None and due_ms <= world.clock.now():
         text = f"; an event is due{now_text(world)}"
-    elif due_ms is not None and not never_comes(due_ms) and to_iso(due_ms) not in note:
-        text = f"; the next event of the clock is due at {to_iso(due_ms)}"
+    elif due_ms is not None and not never_comes(due_ms) and instant_text(due_ms) not in note:
+        text = f"; the next event of the clock is due at {instant_text(due_ms)}"
     if payers:
         text += f"; {payers} payer{' is' if payers == 1 else 's are'} set (GET /sandbox/v1/payers)"
     return text
@@ -104,7 +107,10 @@ def _of_resource(world: World, wanted: Mapping[str, Any]) -> str:
     if charge is not None:
         return _of_charge(world, charge, event) + _of_url(world, charge, wanted)
     static = service.static_charges.static_charges.existing(charge_id)
-    return _of_static(world, static, event) + _of_url(world, static, wanted)
+    url = _of_url(world, static, wanted)
+    return _of_static(world, static, event) + (
+        url if url.endswith(_REPLAY_STOPPED) else url + replay_text(world, wanted)
+    )
 
 
 def _of_charge(world: World, charge: ChargeRow, event: str | None) -> str:
@@ -114,7 +120,7 @@ def _of_charge(world: World, charge: ChargeRow, event: str | None) -> str:
     if ways := _ways(world, charge, event, "it"):
         return f"{'; '.join(facts)}: {ways}"
     if never_comes(charge["expires_at"]) and event is not None:
-        facts.append(never_text(f"its expiry, {to_iso(charge['expires_at'])},"))
+        facts.append(f"it expires at {instant_text(charge['expires_at'])}")
     elif "closed" in charge:
         facts.append("it can no longer be paid")
     others = sorted(events_of(world, maker_of(charge)) - {event})
@@ -160,7 +166,7 @@ def _payments(world: World, charge: ChargeRow) -> list[str]:
 
 def _payment(row: PaymentRow) -> str:
     if row["next_part_at"] is not None:
-        return f"the next part of payment {row['id']} of it is due at {to_iso(row['next_part_at'])}"
+        return f"the next part of payment {row['id']} of it is due at {instant_text(row['next_part_at'])}"
     return f"payment {row['id']} of it is {row['status']}"
 
 
@@ -213,7 +219,7 @@ def _of_url(world: World, resource: ChargeRow | StaticChargeRow, wanted: Mapping
         if "static_charge_id" in resource:  # a Charge keeps its URL
             mend = "replay its callback when it has ended as stopped"
         else:
-            mend = _other_url(world, static_id) + (", or replay those that were stopped" if count else "")
+            mend = _other_url(world, static_id) + (_REPLAY_STOPPED if count else "")
         return f"; {url[:200]} has answered 410, so that only replays are sent there: {mend}"
     forbidden = "" if wanted["status"] == BLOCKED else world.transport.forbidden_note(url)
     return f"; its address is not allowed, which ends each callback as blocked: {forbidden}" if forbidden else ""
@@ -254,9 +260,12 @@ def _of_any(world: World, wanted: Mapping[str, Any]) -> str:
         facts += f", none{f' of the oldest {_READ_AT_ONCE}' if unpaid > _READ_AT_ONCE else ''} with a callbackUrl"
     create = "create one with a callbackUrl"
     fail = f"let its invoice fail {_FAIL.format('{id}')}"
-    ways = ways_of(world, "createCharge", event, f"pay it {_PAY}", "advance the clock until it expires", fail)
-    known = " or ".join(sorted(events_of(world, "createCharge")))
-    return f"{facts}: {create}, then {ways}" if ways else f"{facts}: wait for {known}"
+    if ways := ways_of(world, "createCharge", event, f"pay it {_PAY}", new_expiry_text(world), fail):
+        return f"{facts}: {create}, then {ways}"
+    known = events_of(world, "createCharge")
+    if event in known:
+        facts += f"; the earliest expiry of a new Charge is {instant_text(first_expiry(world))}"
+    return f"{facts}: wait for {' or '.join(sorted(known - {event}))}"
 
 
 def _pending_text(world: World, event: str | None) -> str:
