@@ -13,7 +13,6 @@ from leyden.callbacks.mutations import CONTENT_KINDS, UNKNOWN_STATUS, WRONG_CONT
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.server.charges.rows import ChargeRow
 from leyden.server.contract.schemas import properties
 from leyden.server.contract.types import Contract
 from leyden.server.errors import TooManyRequests
@@ -165,27 +164,6 @@ class FaultSpec:
             "hits": 0,
             "created_at": now,
         }
-
-
-def check_sends(contract: Contract, spec: FaultSpec, charge: ChargeRow | None) -> None:
-    """Raise `FaultFieldRefused` for a fault of a Charge, or of a Static Charge (None), that sends no such callback."""
-    if charge is not None and charge["callback_url"] is None:
-        raise FaultFieldRefused(
-            "this Charge has no callbackUrl, so no callback of it is sent: create it with a callbackUrl, or"
-            " leave out {}",
-            "charge",
-        )
-    is_plain = charge is not None and charge["static_charge_id"] is None
-    operation = contract.operations.get("createCharge" if is_plain else "createStaticCharge")
-    rules = () if operation is None else operation.callbacks
-    events = {event for rule in rules for event in rule.delivery.events.values()}
-    what = "this Charge" if is_plain else "a Static Charge and its payments"
-    names = {rule.name for rule in rules}
-    for name, given, sent in (("operation", spec.operation, names), ("event", spec.event, events)):
-        if given is not None and given not in sent:
-            mend = f"give {' or '.join(sorted(sent))}, or leave out {{}}" if sent else "leave out {}"
-            verb = "sends" if is_plain else "send"
-            raise FaultFieldRefused(f"{what} {verb} no callback with the {name} {given}: {mend}", name)
 
 
 def is_spent(fault: FaultRow) -> bool:

@@ -24,7 +24,6 @@ from leyden.callbacks.fault_kinds import (
     WITHOUT,
     FaultRow,
     FaultSpec,
-    check_sends,
     fault_resource,
     fits,
     is_last,
@@ -32,6 +31,7 @@ from leyden.callbacks.fault_kinds import (
     known_names,
     with_unsent,
 )
+from leyden.callbacks.fault_targets import check_sends
 from leyden.callbacks.holds import Holds
 from leyden.callbacks.mutations import CONTENT_KINDS, SIGNATURE, STAMP, mutated, renamed, resent
 from leyden.callbacks.receivers import is_built_in
@@ -42,7 +42,8 @@ from leyden.server.callbacks.attempts import Attempt
 from leyden.server.callbacks.deliveries import ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
-from leyden.server.charges.rows import ChargeRow
+from leyden.server.charges.charges import ChargeService
+from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Problem, StorageUnavailable, TooManyRequests
 from leyden.server.http.projects import Projects
@@ -105,12 +106,13 @@ class Faults:
         self._holds = Holds(store, clock, journal, self._faults, self.hits, lambda: self._outbox)
         clock.on(TIMER, self._on_due)
 
-    def connect(self, outbox: Outbox, projects: Projects, charges: TypedTable[ChargeRow]) -> None:
-        """Give responses to this outbox, and sign with the secrets of these projects. `charges` are the Charges whose
-        callbacks these are."""
-        self._outbox = outbox
-        self._projects = projects
-        self._charges = charges
+    def connect(
+        self, outbox: Outbox, projects: Projects, charges: ChargeService, static_charges: StaticChargeService
+    ) -> None:
+        """Give responses to this outbox, whose callbacks are those of `charges` and of the payments of
+        `static_charges`, and sign with the secrets of these projects."""
+        self._outbox, self._projects = outbox, projects
+        self._charges, self._static_charges = charges, static_charges
 
     @cached_property
     def _known(self) -> Mapping[str, tuple[str, ...]]:
@@ -123,7 +125,7 @@ class Faults:
         """Store a fault and return its row. Raises `ValueError` for one that could never apply or change anything."""
         row = spec.row(uuid4_from(self._rng), self._clock.now(), self._known)
         if spec.charge is not None:
-            check_sends(self._contract, spec, self._charges.row(spec.charge))
+            check_sends(self._contract, spec, self._outbox, self._charges, self._static_charges)
         if spec.kind == "old_secret" and not any(self._earlier_secret(row["id"]) for row in self._projects.projects):
             raise ArgumentError(
                 "there is no earlier secret that could sign: rotate the webhook secret first (POST"

@@ -344,7 +344,7 @@ def _service(
         defer_until=faults.defer_until,
         mock_unbound=config.mock_unbound,
     )
-    faults.connect(service.outbox, service.projects, service.charges.charges)
+    faults.connect(service.outbox, service.projects, service.charges, service.static_charges)
     receivers.connect(faults.on_response, lambda at: service.projects.signing_secrets(config.project, at))
     return receivers, transport, faults, service
 

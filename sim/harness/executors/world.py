@@ -145,7 +145,9 @@ def fault(session: Session, step: Step) -> None:
             fields["headers"] = step["names"]
         if kind in HOLDING:
             fields["attempt"] = 1  # a later attempt held cannot be distinguished from a longer backoff
-        if "charge" in step and not is_possible(session.resource(step["charge"]), step.get("event")):
+        if "charge" in step and not is_possible(
+            session.resource(step["charge"]), step.get("event"), fields.get("attempt")
+        ):
             response = session.control("POST", "/faults", fields)
             checks.problem(response, 409, "not_possible", "faults", f"{kind} of a callback that is never sent")
             return

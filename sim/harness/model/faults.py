@@ -30,12 +30,19 @@ EVENTS_OF_PAYMENT = ("charge.completed",)  # that a payment of a Static Charge s
 FAULTS = (*HOLDING, *SENDING)
 
 
-def is_possible(target: Charge | StaticCharge, event: str | None) -> bool:
-    """Whether a fault for this resource and event can apply: a fault that never could is refused [faults]."""
+def is_possible(target: Charge | StaticCharge, event: str | None, attempt: int | None = None) -> bool:
+    """Whether a fault for this resource, event and attempt can apply: a fault that never could is refused [faults]."""
     if isinstance(target, Charge) and not target.callback_url:
         return False
     is_plain = isinstance(target, Charge) and target.parent is None
-    return event is None or event in (EVENTS if is_plain else EVENTS_OF_PAYMENT)
+    if event is not None and event not in (EVENTS if is_plain else EVENTS_OF_PAYMENT):
+        return False
+    charges = [target] if isinstance(target, Charge) else target.children
+    if any(one.status == "pending" for one in charges) or target.status in ("active", "disabled"):
+        return True
+    # Nothing new is sent about it: only further attempts of what was sent, replays included.
+    sent = [one.delivery for one in charges if one.delivery is not None and event in (None, one.delivery.event)]
+    return any(attempt is None or attempt > len(one.attempts) for one in sent)
 
 
 class Faults:
