@@ -141,8 +141,10 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
             self.should_exit = True
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            for accepting in (*self.acceptors, *self.servers):
-                accepting.close()
+            for acceptor in self.acceptors:
+                acceptor.close()
+            for server in self.servers:
+                server.close()
             for listening in sockets or []:
                 listening.close()
             connections, tasks = self.server_state.connections, self.server_state.tasks
