@@ -3,6 +3,10 @@
 Where Overlay 1.0.0 leaves a merge open, the rules 1.1.0 wrote down are followed: within an update, objects merge,
 arrays grow at their end, primitives replace primitives, and a change of kind is an error. Leyden is stricter on one
 point: an action that selects nothing is an error, because an overlay that does nothing is a mistake.
+
+Three extensions of an action let overlays edit the same text or schema in any order: `x-replace` replaces parts of the
+selected texts, `x-append` adds a paragraph to them, and with `x-may-select-nothing: true` the action depends on what
+other overlays have done.
 """
 
 from __future__ import annotations
@@ -15,7 +19,11 @@ from leyden.server.contract.json_pointer import contract_error, quoted, suggesti
 
 _FIELDS = {"overlay": str, "info": dict, "extends": str, "actions": list}
 _INFO = ("title", "version", "description")
-_ACTION = {"target": str, "description": str, "update": object, "remove": bool}
+_ACTION = {
+    "target": str, "description": str, "update": object, "remove": bool, "x-replace": dict, "x-append": str,
+    "x-may-select-nothing": bool,
+}  # fmt: skip
+_KINDS = ("update", "x-replace", "x-append")
 _MISSING = {
     "overlay": "write overlay: 1.0.0",
     "info": "write info: {title: ..., version: ...}",
@@ -55,9 +63,16 @@ def read_overlay(document: Any, source: str) -> Overlay:
     for index, action in enumerate(document["actions"]):
         location = f"{source}#/actions/{index}"
         _check_keys(action, _ACTION, ("target",), location)
-        if ("update" in action) == bool(action.get("remove")):
-            mend = "leave one of them out" if "update" in action else "write update with what changes, or remove: true"
-            raise contract_error(location, f"must have either update or remove: true; {mend}")
+        kinds = [kind for kind in _KINDS if kind in action]
+        if len(kinds) + bool(action.get("remove")) != 1:
+            mend = "leave one of them out" if kinds else "write update with what changes, or remove: true"
+            either = (
+                "update or remove: true" if kinds in ([], ["update"]) else "update, remove: true, x-replace or x-append"
+            )
+            raise contract_error(location, f"must have either {either}; {mend}")
+        for old, new in action.get("x-replace", {}).items():
+            if not isinstance(old, str) or not isinstance(new, str) or not old:
+                raise contract_error(f"{location}, x-replace", "write texts, {a text that is there: another text}")
     return Overlay(source, document.get("extends"), tuple(document["actions"]))
 
 
@@ -83,12 +98,16 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
             raise contract_error(location, f"{shown!r} is not JSONPath (RFC 9535): {error}") from None
         except RecursionError:
             raise contract_error(location, "the target nests too deeply: write a shorter one") from None
-        if not nodes:
+        if not nodes and not action.get("x-may-select-nothing"):
             raise contract_error(location, f"{shown} selects nothing; correct the target, or leave the overlay out")
         # From the last to the first, so that a removal moves nothing that is still to be removed.
         by_location = {node.location: node for node in nodes}
         for _, node in sorted(by_location.items(), reverse=True):
-            if "update" not in action:
+            if "x-replace" in action or "x-append" in action:
+                if node.parent is None or not isinstance(node.value, str):
+                    raise contract_error(location, f"{quoted(node.value)} is no text; target a text")
+                node.parent.value[node.location[-1]] = _edited(node.value, action, location)
+            elif "update" not in action:
                 if node.parent is None:
                     raise contract_error(location, "the whole document cannot be removed; name a part of it")
                 holder: Any = node.parent.value
@@ -100,6 +119,19 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
                 _merge(node.value, action["update"], f"{location}: {shown}")
             else:
                 raise contract_error(location, f"cannot update {quoted(node.value)}; target the object that holds it")
+
+
+def _edited(text: str, action: Mapping[str, Any], location: str) -> str:
+    """The text after `x-replace` or `x-append`."""
+    for old, new in action.get("x-replace", {}).items():
+        if old not in text:
+            raise contract_error(
+                location, f"{quoted(old)} is not in the text {quoted(text)}; correct x-replace, or leave an overlay out"
+            )
+        text = text.replace(old, new)
+    if "x-append" in action:
+        text = f"{text.rstrip()}\n\n{action['x-append']}"
+    return text
 
 
 def _merge(into: dict[str, Any], update: Mapping[str, Any], location: str) -> None:
