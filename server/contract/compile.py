@@ -182,6 +182,7 @@ class _Compiler:
             # A wallet may send anything: LUD-06 and others let it.
             refuses_body=body is None and errors_as == "problem" and self._refuses_undeclared_bodies,
             other_names=tuple(node.get("x-other-names", ())),
+            has_effect=node.get("x-has-effect", method != "get"),
         )
 
     def _body(self, reference: Any, method: str, location: str) -> Body | None:

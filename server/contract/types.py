@@ -137,7 +137,8 @@ class Operation(NamedTuple):
     `WALLET_STATUSES`).
     `echoed` are request properties that are also properties of the answered resource. `refuses_body`: it declares no
     body, and refuses one with fields (`x-undeclared-body`); without a wallet's errors only. `other_names` are the last
-    words of its path in other interfaces (`x-other-names`).
+    words of its path in other interfaces (`x-other-names`). `has_effect`: it creates or changes something, as every
+    method but GET does, and a GET with `x-has-effect`.
     """
 
     operation_id: str
@@ -156,6 +157,7 @@ class Operation(NamedTuple):
     decision: str | None
     refuses_body: bool = False
     other_names: tuple[str, ...] = ()
+    has_effect: bool = False
 
     def can_answer(self, status: int) -> bool:
         """Whether an error of this status can be answered: it is declared, or a wallet gets the reason with 200."""

@@ -78,7 +78,7 @@ class RequestParser:
         self._query_schemas = {parameter.name: parameter.rule.schema for parameter in self._query}
         self._query_names = frozenset(self._query_schemas)
         self._has_key = any(parameter.key == IDEMPOTENCY_KEY for parameter in operation.parameters)
-        self._ignores_key = operation.method in {"post", "patch"} and not self._has_key
+        self._ignores_key = operation.has_effect and not self._has_key
         self._headers = [(p.key.encode(), p) for p in operation.parameters if p.location == "header"]
         self._declared = frozenset([key_header, *(name for name, _ in self._headers)])
         # LUD-06 and others add their own parameters to every URL: unknown parameters are ignored.

@@ -51,7 +51,7 @@ class MultiTenantApp:
     A request without a known key goes to the first world, which rejects it; a request that needs no key (LNURL) goes to
     the world that has the resource of its path. Events that are due run after each request, and on a live clock when
     they become due. An event that fails because the disk is full stays due and is tried again twice a second. An
-    ignored field is logged once for each operation. The console is served if the worlds have a control plane.
+    ignored field is logged once for each operation and hint. The console is served if the worlds have a control plane.
 
     `hosts` are names by which the server is reached besides `localhost`: a request for another name gets 421, and one
     from a page of another origin 403, unless it needs no key, or the page is one of `pages`, which are names and URLs.

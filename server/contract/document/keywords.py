@@ -37,7 +37,8 @@ OBJECTS: Mapping[str, Mapping[str, str]] = {
         "operationId!": "text", "summary": "text", "description": "text", "tags": "[text]", "deprecated": "flag",
         "externalDocs": "externalDocs", "parameters": "[parameter]", "requestBody": "requestBody",
         "responses!": "{response}", "callbacks": "{callback}", "security": "[{[text]}]",
-        "x-basis!": "x", "x-decision": "x", "x-errors-as": "x", "x-other-names": "x",
+        "x-basis!": "x", "x-decision": "x", "x-errors-as": "x", "x-has-effect": "x",
+        "x-other-names": "x",
     },
     "callbackItem": {"summary": "text", "description": "text", "post!": "callbackPost", "x-delivery!": "x"},
     "callbackPost": {

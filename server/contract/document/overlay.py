@@ -106,11 +106,12 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
             if "x-replace" in action or "x-append" in action:
                 if node.parent is None or not isinstance(node.value, str):
                     raise contract_error(location, f"{quoted(node.value)} is no text; target a text")
-                node.parent.value[node.location[-1]] = _edited(node.value, action, location)
+                holder: Any = node.parent.value
+                holder[node.location[-1]] = _edited(node.value, action, location)
             elif "update" not in action:
                 if node.parent is None:
                     raise contract_error(location, "the whole document cannot be removed; name a part of it")
-                holder: Any = node.parent.value
+                holder = node.parent.value
                 del holder[node.location[-1]]
             elif isinstance(node.value, list):
                 update = action["update"]

@@ -37,6 +37,8 @@ QUERY = {**dict.fromkeys(STATES, _LIST_QUERY), "requestInvoice": ("amount", "com
 _FIXED = {"unit": "msats"}
 _WITH_UNIT = frozenset({"createCharge", "createStaticCharge", "updateStaticCharge", "getWallet", "getChargeDetails",
                         "getStaticChargeDetails"})  # fmt: skip
+# They create or change something. The invoice of a link belongs to a new Charge.
+_WITH_EFFECT = frozenset({"createCharge", "createStaticCharge", "updateStaticCharge", "requestInvoice"})
 BODIES = {"createCharge": "charge", "createStaticCharge": "static", "updateStaticCharge": "changes"}
 
 
@@ -45,9 +47,9 @@ def ignored_names(one: Operation, body: Mapping[str, Any], strict: bool, headers
     Idempotency-Key where it has no effect, or under another name [idempotency]."""
     known = known_names(one) if one.has_body else ()
     names = [] if strict else [name for name in body if name not in known]
-    if one.method not in {"POST", "PATCH"}:
+    if one.name not in _WITH_EFFECT:
         return names
-    if one.method == "PATCH" and any(name.lower() == _KEY.lower() for name in headers):
+    if one.method != "POST" and any(name.lower() == _KEY.lower() for name in headers):
         names.append(_KEY)
     return [*names, *slips_of(one, headers)]
 
@@ -55,7 +57,7 @@ def ignored_names(one: Operation, body: Mapping[str, Any], strict: bool, headers
 def slips_of(one: Operation, headers: Sequence[str]) -> tuple[str, ...]:
     """The headers of a request that creates or changes something that are a slip of Idempotency-Key, with capitals."""
     found = [name.title() for name in headers if _is_misspelt_key(name.lower())]
-    return tuple(dict.fromkeys(found)) if one.method in {"POST", "PATCH"} else ()
+    return tuple(dict.fromkeys(found)) if one.name in _WITH_EFFECT else ()
 
 
 def fixed_values(one: Operation, body: Mapping[str, Any]) -> dict[str, str]:

@@ -18,7 +18,7 @@ def test_each_response_that_can_name_ignored_fields_declares_the_header(name: st
         (operation.operation_id, status)
         for operation in contract.operations.values()
         # The control plane refuses unknown fields, and ignores an Idempotency-Key of what changes something.
-        if name == "charges" or operation.method in ("post", "patch")
+        if name == "charges" or operation.has_effect
         for status, response in operation.responses.items()
         if status not in BEFORE_FIELDS and "leyden-ignored" not in response.headers
     ]

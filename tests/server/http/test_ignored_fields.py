@@ -199,6 +199,13 @@ def test_a_server_logs_each_of_them_once(sandbox: Sandbox, caplog: pytest.LogCap
     ]
 
 
+def test_another_hint_for_the_same_name_is_another_text(sandbox: Sandbox) -> None:
+    for unit in ("msats", "sats", "msats", "btc"):
+        create(sandbox, unit=unit)
+    start = 'POST /v0/charges: "unit" is ignored'
+    assert sandbox.ask("GET", "/sandbox/v1")["ignoredFields"] == [start, f'{start}; it is always "msats"']
+
+
 def test_the_pointer_of_a_refused_field_is_escaped() -> None:
     with Sandbox(overlays=["strict"]) as sandbox:
         errors = json.loads(create(sandbox, **{"a/b~": 1}).body)["errors"]
@@ -241,6 +248,27 @@ def test_where_the_key_has_no_effect_a_slip_of_it_is_named_without_a_hint(sandbo
     )
     read = sandbox.request("GET", target, headers=[("apikey", sandbox.api_key), ("X-Idempotency-Key", "k1")])
     assert header(read) is None
+
+
+def test_the_invoice_of_a_link_creates_a_charge_and_names_the_key_that_it_ignores(sandbox: Sandbox) -> None:
+    link = f"/lnurlp/{sandbox.static_charges.create(**TIPS).id}"
+    for name in ("Idempotency-Key", "X-Idempotency-Key"):
+        for target in (f"{link}/invoice?amount=5000", f"{link}/invoice?amount=1"):  # the second one is refused
+            assert header(sandbox.request("GET", target, headers=[(name, "k1")])) == f'"{name}"'
+        assert header(sandbox.request("GET", link, headers=[(name, "k1")])) is None
+
+
+def test_every_change_in_the_control_plane_names_the_key_that_it_ignores(sandbox: Sandbox) -> None:
+    operations = [one for one in packaged_contract("sandbox").operations.values() if one.method in ("put", "delete")]
+    assert len(operations) > 5
+    for name in ("Idempotency-Key", "X-Idempotency-Key"):
+        for one in operations:
+            target = re.sub(r"\{\w+\}", "1", one.path)
+            headers = [("apikey", sandbox.api_key), ("content-type", "application/json"), (name, "k1")]
+            answer = sandbox.request(one.method.upper(), target, {} if one.body else None, headers=headers)
+            assert header(answer) == f'"{name}"', (one.operation_id, answer)
+            read = sandbox.request("GET", "/sandbox/v1", headers=headers)
+            assert header(read) is None
 
 
 @pytest.mark.parametrize(
