@@ -245,8 +245,12 @@ class _Trial:
             what = _within(error.message)
             raise self._unserved(operation, f"{sent} gets an error that {answer.status} excludes: {what}")
         if answer.status >= 500:
-            errors = "".join(f", {error['pointer']}: {_within(error['detail'])}" for error in value["errors"][:1])
             detail, is_raised, kind = value["detail"].partition(_RAISED)
+            errors = "".join(
+                f", {error['pointer']}: {_within(error['detail'])}"
+                for error in value["errors"][:1]
+                if error["pointer"] not in detail
+            )
             why = f"its code does not expect it ({kind})" if is_raised else f"{detail}{errors}"
             raise self._unserved(operation, f"{sent} is valid, but cannot be served: {why}")
         if answer.status != operation.success.status or not isinstance(value, dict):
