@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from leyden.server.contract.json_pointer import contract_error, suggestion
+from leyden.server.contract.json_schema.schemas import always_there
 from leyden.server.contract.lifecycle_rows import check_functions
-from leyden.server.contract.schemas import always_there
 from leyden.server.contract.types import IDEMPOTENCY_KEY, Contract, Operation
 from leyden.server.errors import (
     ContractError,

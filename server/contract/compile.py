@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from leyden.server.contract.delivery import compile_callback, is_json, json_schema
 from leyden.server.contract.json_pointer import child, contract_error
+from leyden.server.contract.json_schema.schemas import Schemas, media_examples, parts, properties
 from leyden.server.contract.lifecycle_rows import compile_lifecycle
 from leyden.server.contract.links import check_links
 from leyden.server.contract.parameters import compile_key_header, compile_parameters, is_secured
 from leyden.server.contract.paths import check_paths
-from leyden.server.contract.schemas import Schemas, media_examples, parts, properties
 from leyden.server.contract.types import (
     EVENT_STREAM,
     SENT_BY_CODE,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from leyden.server.contract.json_pointer import child, contract_error, quoted, split_pointer, suggestion
+from leyden.server.contract.json_schema.schemas import Schemas, properties
 from leyden.server.contract.parameters import compile_parameter
-from leyden.server.contract.schemas import Schemas, properties
 from leyden.server.contract.types import ANY_SUCCESS, CallbackRule, DeliveryRule, Parameter
 from leyden.server.timestamps import bounded_duration
 

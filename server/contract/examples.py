@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leyden.server.contract.document.validate_document import DocumentIndex
 from leyden.server.contract.json_pointer import child, contract_error, quoted
-from leyden.server.contract.schemas import Schemas
+from leyden.server.contract.json_schema.schemas import Schemas
 
 
 def check_examples(seen: DocumentIndex, schemas: Schemas) -> None:

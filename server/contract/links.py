@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leyden.server.contract.json_pointer import child, contract_error, split_pointer, suggestion
-from leyden.server.contract.schemas import Schemas, properties
+from leyden.server.contract.json_schema.schemas import Schemas, properties
 from leyden.server.contract.types import Operation
 
 _PLACES = ("path", "query", "header")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from leyden.server.contract.json_pointer import child, contract_error
+from leyden.server.contract.json_schema.schemas import Schemas
 from leyden.server.contract.paths import VARIABLE
-from leyden.server.contract.schemas import Schemas
 from leyden.server.contract.types import IDEMPOTENCY_KEY, SENT_BY_CODE, TOKEN, Parameter
 
 _KINDS = ("string", "integer", "boolean")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from leyden.server.contract.schemas import parts, properties
+from leyden.server.contract.json_schema.schemas import parts, properties
 from leyden.server.contract.types import Operation
 from leyden.server.http.field_names import meant_field
 from leyden.server.spelling import closest

@@ -13,7 +13,7 @@ from leyden.callbacks.mutations import CONTENT_KINDS, UNKNOWN_STATUS, WRONG_CONT
 from leyden.errors import ArgumentError
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.delivery_row import DeliveryRow
-from leyden.server.contract.schemas import properties
+from leyden.server.contract.json_schema.schemas import properties
 from leyden.server.contract.types import Contract
 from leyden.server.errors import TooManyRequests
 from leyden.server.printable import cut, quoted

@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
+from leyden.api_client.response_bodies import MAX_RESPONSE_BYTES, TooLong
 from leyden.callbacks.inspection import NO_MATCH
 from leyden.devserver.awaited_delivery import deliver
 from leyden.devserver.receiver_check.session import signature_of
 from leyden.devserver.secret_texts import Secrets
 from leyden.errors import how_to_start, key_refusal
 from leyden.files.json_files import WRONG_DATA, in_words
-from leyden.response_bodies import MAX_RESPONSE_BYTES, TooLong
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.egress import OWN_LISTENER, Egress
 from leyden.server.callbacks.url_parts import url_parts

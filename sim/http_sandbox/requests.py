@@ -13,13 +13,13 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
 
+from leyden.api_client.key_header import KEY_HEADER, header_asked_for
+from leyden.api_client.response_bodies import TooLong, bounded_body
+from leyden.api_client.response_forms import wrong_response
+from leyden.api_client.served_document import DOCUMENT_PATH, JSON, REFUSED, is_of_service, served_request
 from leyden.arguments import checked_text
 from leyden.errors import ApiError, ArgumentError, LeydenError, ResponseLost, how_to_start, problem_document
 from leyden.http_sandbox.instead import INSTEAD
-from leyden.key_header import KEY_HEADER, header_asked_for
-from leyden.response_bodies import TooLong, bounded_body
-from leyden.response_forms import wrong_response
-from leyden.served_document import DOCUMENT_PATH, JSON, REFUSED, is_of_service, served_request
 from leyden.server.callbacks.url_parts import url_parts
 from leyden.server.printable import cut, printable, quoted, without_user
 from leyden.server.spelling import closest

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode
 
+from leyden.api_client.key_header import KEY_HEADER
 from leyden.arguments import FIRST_MS, LAST_MS, check_milliseconds, checked_path, checked_text, whole_number
 from leyden.delivery_replays import DeliveryReplays
 from leyden.errors import ApiError, ArgumentError, ForkError
@@ -44,7 +45,6 @@ from leyden.http_sandbox.resources import (
     wire_value,
     with_start,
 )
-from leyden.key_header import KEY_HEADER
 from leyden.server.printable import quoted
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso

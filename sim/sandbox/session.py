@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from leyden.api_client.served_document import body_type
 from leyden.arguments import checked_list, checked_text, refuse_copy, whole_number
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.recorded_responses import recorded_headers, recorded_id, recorded_response, unknown_attempt
@@ -19,7 +20,6 @@ from leyden.lab.actions.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, 
 from leyden.lab.progress import Progress
 from leyden.sandbox.operations import path_of, refusal
 from leyden.sandbox.request_bytes import Headers, header_bytes, json_bytes
-from leyden.served_document import body_type
 from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.types import ASGIApp
 
+from leyden.api_client.served_document import body_type
 from leyden.callbacks.faults import Faults
 from leyden.callbacks.receivers import Receivers
 from leyden.callbacks.transport import ExternalTransport, Observe, TransportRouter
@@ -23,7 +24,6 @@ from leyden.lightning.payer.automatic_payments import AutomaticPayments
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
 from leyden.rng import RandomStreams, uuid4_from
-from leyden.served_document import body_type
 from leyden.server.app import ApiMount, LazyMount, build_app
 from leyden.server.contract.bind import bind
 from leyden.server.http.authentication import authenticate

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leyden.server.contract.compile import compile_contract
-from leyden.server.contract.schemas import LateValidator, properties
+from leyden.server.contract.json_schema.schemas import LateValidator, properties
 from leyden.server.contract.types import Contract
 
 _SHOWN_BY = ("getChargeDetails", "createCharge")  # the operations of the service that answer one Charge

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from leyden.api_client.response_bodies import bounded_body
 from leyden.commands.catalogue import build_parser
 from leyden.commands.served.connection.client import Client, RequestFailed
 from leyden.commands.served.follow import follow_journal
@@ -19,7 +20,6 @@ from leyden.errors import LeydenError
 from leyden.harness.targets import served
 from leyden.harness.targets.adapter import TargetError
 from leyden.http_sandbox import requests
-from leyden.response_bodies import bounded_body
 from tests.commands.conftest import Leyden
 from tests.support.http_servers import answering, handling
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leyden.response_forms import FORMS, Form, wrong_response
+from leyden.api_client.response_forms import FORMS, Form, wrong_response
 from leyden.world.config import packaged_contract
 
 _TYPES = {str: {"string"}, int: {"integer"}, float: {"number", "integer"}, bool: {"boolean"}, dict: {"object"},

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from leyden.server.contract.bind import Handler
 from leyden.server.contract.json_pointer import contract_error, descendant, quoted
-from leyden.server.contract.schemas import LateValidator, parts
+from leyden.server.contract.json_schema.schemas import LateValidator, parts
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.contract.value_checks.pattern_inclusion import UnreadPattern, is_included, text_beyond
 from leyden.server.contract.value_checks.schema_inclusion import Case, TooManyCases, cases, types_of, values_of

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import ceil, floor
 from typing import Any, NamedTuple
 
-from leyden.server.contract.schemas import LateValidator
+from leyden.server.contract.json_schema.schemas import LateValidator
 from leyden.server.contract.value_checks.pattern_inclusion import UnreadPattern, numbers_of, pattern_of_numbers
 from leyden.server.contract.value_checks.schema_inclusion import Case, TooManyCases, cases, types_of, values_of
 

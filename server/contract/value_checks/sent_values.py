@@ -12,8 +12,8 @@ from typing import Any
 
 from leyden.server.contract.bind import Handler
 from leyden.server.contract.json_pointer import child, contract_error, descendant, quoted
+from leyden.server.contract.json_schema.schemas import Schemas, always_there, parts, properties
 from leyden.server.contract.lifecycle_rows import PAYMENT_SETTLED
-from leyden.server.contract.schemas import Schemas, always_there, parts, properties
 from leyden.server.contract.served import WITH_FIELDS, problem_kinds
 from leyden.server.contract.types import CallbackRule, Contract, LifecycleRow, Operation
 from leyden.server.contract.value_checks.schema_inclusion import Inclusion, Narrower, Schema

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from leyden.api_client.served_document import body_type
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice
 from leyden.rng import uuid4_from
-from leyden.served_document import body_type
 from leyden.server.callbacks.url_parts import DEFAULT_PORTS, url_parts
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError

@@ -10,7 +10,7 @@ from typing import Any
 from leyden.harness.control.documents import ControlOperation, control_operations
 from leyden.harness.control.host import Host, violation
 from leyden.harness.steps import StepImpossible
-from leyden.server.contract.schemas import LateValidator
+from leyden.server.contract.json_schema.schemas import LateValidator
 
 _TEXTS = ("", "x", "X", " ", "a b", "caf\u00e9", "~", "a\u0000", "1", "01", "-1", "1s", "90S", "1.5h", "0.5",
           "2030-01-01", "2030-01-01T00:00:00Z", "2030-01-01T00:00:00", "null", "getWallet", "webhook-id")  # fmt: skip

@@ -12,7 +12,7 @@ from leyden.harness.control.documents import ControlList, single_of, states_of
 from leyden.harness.control.filters import CHARGES, STATICS, Row, drawn, meaning_of, value_of
 from leyden.harness.control.host import Host, list_named, violation, with_query
 from leyden.harness.steps import StepImpossible
-from leyden.server.contract.schemas import LateValidator
+from leyden.server.contract.json_schema.schemas import LateValidator
 
 _MOST_ROWS = 40  # that are read alone
 _MOST_PAGES = 500  # of one limit

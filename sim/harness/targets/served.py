@@ -13,6 +13,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
+from leyden.api_client.deadline import Deadline
+from leyden.api_client.response_bodies import MAX_RESPONSE_BYTES, TooLong
+from leyden.api_client.served_document import differences_of_requests
 from leyden.devserver.argument_types import base_url
 from leyden.devserver.secret_texts import Secrets
 from leyden.errors import key_refusal
@@ -22,9 +25,6 @@ from leyden.harness.model.rules import iso
 from leyden.harness.targets.adapter import NO_ADAPTER, TargetError, adapter_call, hold_limit_of, load_adapter
 from leyden.harness.targets.control_answers import control_answer
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
-from leyden.http_sandbox.deadline import Deadline
-from leyden.response_bodies import MAX_RESPONSE_BYTES, TooLong
-from leyden.served_document import differences_of_requests
 from leyden.server.printable import printable
 from leyden.server.system.clock import random_seed
 from leyden.world.config import packaged_contract

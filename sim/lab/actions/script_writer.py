@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from leyden.api_client.served_document import body_type
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.replies import Reply, parse_reply, stored_reply
 from leyden.errors import ActionLogError
@@ -19,7 +20,6 @@ from leyden.files.json_files import WRONG_DATA, in_words
 from leyden.lab.actions.action_log import Action, ActionLog
 from leyden.lab.actions.action_schema import NETWORK_METHODS, NODE_METHODS
 from leyden.lab.actions.source_text import Expression, call_text, comment, literal
-from leyden.served_document import body_type
 from leyden.server.printable import cut, quoted
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from leyden.harness.control.field_checks import is_allowed
-from leyden.server.contract.ecma_patterns import matches
-from leyden.server.contract.schemas import LateValidator, Schemas
+from leyden.server.contract.json_schema.ecma_patterns import matches
+from leyden.server.contract.json_schema.schemas import LateValidator, Schemas
 from leyden.server.contract.value_checks.schema_inclusion import Inclusion
 from tests.server.contract.test_edited_headers import Document, create, edited
 

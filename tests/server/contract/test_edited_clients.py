@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
+from leyden.api_client.served_document import ServedRequest, differences_of_requests, served_request
 from leyden.http_sandbox import create_sandbox
-from leyden.served_document import ServedRequest, differences_of_requests, served_request
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.world.config import packaged_contract

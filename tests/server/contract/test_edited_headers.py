@@ -15,10 +15,10 @@ import orjson
 import pytest
 
 from leyden import Sandbox
+from leyden.api_client.key_header import KEY_HEADER
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.http_sandbox.requests import ask
-from leyden.key_header import KEY_HEADER
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.errors import ContractError

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.json_pointer import split_pointer
+from leyden.server.contract.json_schema.schemas import Schemas
 from leyden.server.contract.load import default_spec, load_contract
-from leyden.server.contract.schemas import Schemas
 from leyden.server.contract.served import check_served
 from leyden.server.contract.value_checks.schema_inclusion import Inclusion
 from leyden.server.contract.value_checks.sent_values import check_sent

@@ -19,8 +19,8 @@ from leyden.server.charges.wire_model import (
     STATIC_CHARGE_UPDATE_NAMES,
 )
 from leyden.server.contract.document.yaml_loader import read_yaml
+from leyden.server.contract.json_schema.schemas import value_types
 from leyden.server.contract.load import default_spec, known_overlays, load_contract
-from leyden.server.contract.schemas import value_types
 from leyden.server.contract.served import unread
 from leyden.server.errors import ContractError
 from tests.support.deep import sampled

@@ -12,15 +12,15 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 
+from leyden.api_client.deadline import Deadline
+from leyden.api_client.key_header import KEY_HEADER, header_asked_for
+from leyden.api_client.response_bodies import MAX_RESPONSE_BYTES, TooLong, bounded_body
+from leyden.api_client.response_forms import has_form, wrong_response
+from leyden.api_client.served_document import DOCUMENT_PATH, JSON, REFUSED, is_of_service, served_request
 from leyden.commands.environment import ADMIN_TOKEN, API_KEY, URL, from_environment
 from leyden.devserver.argument_types import base_url
 from leyden.errors import how_to_start, key_refusal
 from leyden.files.json_files import shown
-from leyden.http_sandbox.deadline import Deadline
-from leyden.key_header import KEY_HEADER, header_asked_for
-from leyden.response_bodies import MAX_RESPONSE_BYTES, TooLong, bounded_body
-from leyden.response_forms import has_form, wrong_response
-from leyden.served_document import DOCUMENT_PATH, JSON, REFUSED, is_of_service, served_request
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.version import VERSION
