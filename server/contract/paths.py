@@ -48,6 +48,13 @@ def check_paths(paths: Iterable[str], location: str) -> None:
         shapes[shape] = path
 
 
+def path_values(template: str, path: str) -> tuple[str, ...] | None:
+    """The texts in the places of a template's names, percent-encoded as in the path; None for a path that does not fit
+    the template."""
+    found = re.fullmatch("([^/]+)".join(map(re.escape, VARIABLE.split(template)[::2])), path)
+    return None if found is None else found.groups()
+
+
 def specificity(path: str) -> tuple[tuple[int, int], ...]:
     """The key by which routes are sorted: of two templates that fit one request, the more concrete one is first.
 

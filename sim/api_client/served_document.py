@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from leyden.server.contract.types import Contract
+from leyden.server.contract.paths import VARIABLE, path_values
 
 DOCUMENT_PATH = "/openapi.json"
 JSON = "application/json"
@@ -22,7 +21,6 @@ _PACKAGED = {  # the operations of the packaged document that the clients use
     ("GET", "/v0/static-charges/{id}/charges"): "listStaticChargeCharges",
     ("GET", "/v0/wallet"): "getWallet",
 }
-_VARIABLE = re.compile(r"\{[^{}]*\}")
 
 
 class ServedRequest(NamedTuple):
@@ -78,16 +76,6 @@ def _key_header(document: Any) -> str | None:
         return None
 
 
-def body_type(contract: Contract, method: str, target: str) -> bytes:
-    """The media type of a body in a request in process: JSON's, unless the service's document has only others there."""
-    path = target.partition("?")[0]
-    for one in contract.operations.values():
-        types = () if one.body is None else one.body.media_types
-        if types and JSON not in types and one.method == method.lower() and _values(one.path, path) is not None:
-            return types[0].encode()
-    return JSON.encode()
-
-
 def _found(document: Mapping[str, Any], method: str, target: str) -> ServedRequest | None:
     path, mark, query = target.partition("?")
     operations = [
@@ -97,24 +85,16 @@ def _found(document: Mapping[str, Any], method: str, target: str) -> ServedReque
         if isinstance(one, dict) and "operationId" in one
     ]
     for verb, template, one in sorted(operations, key=lambda found: found[1].count("{")):
-        if verb == method and _values(template, path) is not None:
+        if verb == method and path_values(template, path) is not None:
             return ServedRequest(method, target, _media_type(document, one))
-    for (verb, template), name in _PACKAGED.items():
-        values = _values(template, path) if verb == method else None
-        if values is not None:
-            for served_method, served_template, one in operations:
-                if one["operationId"] == name:
-                    served_path = served_template
-                    for value in values:
-                        served_path = _VARIABLE.sub(value.replace("\\", r"\\"), served_path, count=1)
-                    return ServedRequest(served_method, f"{served_path}{mark}{query}", _media_type(document, one))
-    return None
-
-
-def _values(template: str, path: str) -> tuple[str, ...] | None:
-    """The texts in the places of a template's variables; None for a path that it does not fit."""
-    found = re.fullmatch("([^/]+)".join(map(re.escape, _VARIABLE.split(template))), path)
-    return None if found is None else found.groups()
+    fitting = ((template, name) for (verb, template), name in _PACKAGED.items() if verb == method)
+    packaged = next((each for each in fitting if path_values(each[0], path) is not None), None)
+    served = next((each for each in operations if packaged is not None and each[2]["operationId"] == packaged[1]), None)
+    if packaged is None or served is None:
+        return None
+    values = iter(path_values(packaged[0], path) or ())
+    served_path = VARIABLE.sub(lambda name: next(values, name[0]), served[1])
+    return ServedRequest(served[0], f"{served_path}{mark}{query}", _media_type(document, served[2]))
 
 
 def _media_type(document: Mapping[str, Any], operation: Mapping[str, Any]) -> str:

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.api_client.served_document import body_type
 from leyden.arguments import checked_list, checked_text, refuse_copy, whole_number
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.recorded_responses import recorded_headers, recorded_id, recorded_response, unknown_attempt
@@ -26,6 +25,7 @@ from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.printable import quoted
 from leyden.server.system.http_client.background_transport import BackgroundTransport
 from leyden.world.components import CONTROL_PATH, key_header
+from leyden.world.config import body_type
 from leyden.world.interrupts import interrupts
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.moves.move_guard import check_not_waiting, take_refusal

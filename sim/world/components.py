@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.types import ASGIApp
 
-from leyden.api_client.served_document import body_type
 from leyden.callbacks.faults import Faults
 from leyden.callbacks.receivers import Receivers
 from leyden.callbacks.transport import ExternalTransport, Observe, TransportRouter
@@ -31,7 +30,7 @@ from leyden.server.service import Service
 from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
 from leyden.service_faults.service_faults import ServiceFaults
-from leyden.world.config import WorldConfig, where_is
+from leyden.world.config import WorldConfig, body_type, where_is
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.persistence.directory_checks import MEND

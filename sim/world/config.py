@@ -10,12 +10,14 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leyden.api_client.served_document import JSON
 from leyden.errors import GraphError
 from leyden.extras import require
 from leyden.repr_tables import counted
 from leyden.server.callbacks.signing import check_secret
 from leyden.server.contract.load import default_spec, is_overlay_name, known_overlays, load_contract
-from leyden.server.contract.types import Contract
+from leyden.server.contract.paths import path_values
+from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import StoreError
 from leyden.server.one_at_a_time import one_at_a_time
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 HEALTH_PATH, READY_PATH = "/healthz", "/readyz"
 SERVER_DOCUMENT_PATH, SERVER_DOCS_PATH = "/sandbox/v1/server/openapi.json", "/sandbox/v1/server/docs"
 _SERVER_PATHS = (HEALTH_PATH, READY_PATH, SERVER_DOCUMENT_PATH, SERVER_DOCS_PATH)
-_PARAMETER = re.compile(r"\{[^/]*?\}")
 _GRAPH_FILE = re.compile(r"[^,]*\.(?:json|csv)\Z|.*?\.(?:json|csv),", re.DOTALL | re.IGNORECASE)
 
 
@@ -134,6 +135,23 @@ def _control(service: SameContract) -> Contract:
     return with_charges_of(service.contract, packaged)
 
 
+def body_type(contract: Contract, method: str, target: str) -> bytes:
+    """The media type of the body of a request in process: JSON's, unless the document has only others there."""
+    path = target.partition("?")[0]
+    for operation in _without_json(SameContract(contract)):
+        if operation.method == method.lower() and path_values(operation.path, path) is not None:
+            assert operation.body is not None
+            return operation.body.media_types[0].encode()
+    return JSON.encode()
+
+
+@lru_cache(maxsize=16)
+def _without_json(service: SameContract) -> tuple[Operation, ...]:
+    """The operations whose body has other media types only."""
+    operations = service.contract.operations.values()
+    return tuple(one for one in operations if one.body is not None and JSON not in one.body.media_types)
+
+
 def _file_version(overlay: str | Path) -> tuple[int, ...]:
     """What differs between two files, or two states of a file; empty for a packaged overlay, and where there is no
     file, which `load_contract` refuses."""
@@ -150,7 +168,7 @@ def where_is(path: str, *, is_controlled: bool = True) -> str | None:
     """Where a path is served that a sandbox does not have; None for a path that `leyden serve` does not have either.
     `is_controlled` is whether the sandbox has a control plane: only a server leaves it out (`--no-control`)."""
     templates = (*packaged_contract("server").by_path(), *_SERVER_PATHS)
-    if any(re.fullmatch("[^/]+".join(map(re.escape, _PARAMETER.split(each))), path) for each in templates):
+    if any(path_values(each, path) is not None for each in templates):
         if not is_controlled:
             return "a server without --no-control has this path: start `leyden serve` without this option"
         return (

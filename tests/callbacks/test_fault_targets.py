@@ -15,13 +15,13 @@ def charge(sandbox: Sandbox) -> str:
 
 
 def ended_charge(sandbox: Sandbox, event: str) -> str:
-    made = charge(sandbox)
+    charge_id = charge(sandbox)
     if event == "charge.completed":
-        sandbox.wallet("ana").pay(sandbox.charges[made])
+        sandbox.wallet("ana").pay(sandbox.charges[charge_id])
     elif event == "charge.error":
-        sandbox.ask("POST", f"/sandbox/v1/charges/{made}/fail")
+        sandbox.ask("POST", f"/sandbox/v1/charges/{charge_id}/fail")
     sandbox.advance("61s")
-    return made
+    return charge_id
 
 
 def tips(sandbox: Sandbox, *, paid: bool) -> str:
@@ -50,15 +50,15 @@ EVENTS = ["charge.completed", "charge.expired", "charge.error"]
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_a_fault_of_a_charge_that_has_ended_fits_its_deliveries(sandbox: Sandbox, event: str) -> None:
-    made = ended_charge(sandbox, event)
+    charge_id = ended_charge(sandbox, event)
     for other in EVENTS:
         if other != event:
             expected = f"sends no callback with the event {other} any more: give {event}, or leave out event"
-            assert expected in refusal(sandbox, made, event=other)
-    assert "give an attempt of 2 or more, or leave it out" in refusal(sandbox, made, attempt=1)
+            assert expected in refusal(sandbox, charge_id, event=other)
+    assert "give an attempt of 2 or more, or leave it out" in refusal(sandbox, charge_id, attempt=1)
     assert sandbox.ask("GET", "/sandbox/v1/faults")["data"] == []
-    drop(sandbox, made, event=event, attempt=2)
-    [row] = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={made}")["data"]
+    drop(sandbox, charge_id, event=event, attempt=2)
+    [row] = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={charge_id}")["data"]
     sandbox.ask("POST", f"/sandbox/v1/deliveries/{row['id']}/replay")
     sandbox.advance("0s")
     [fault] = sandbox.ask("GET", "/sandbox/v1/faults")["data"]
@@ -67,8 +67,8 @@ def test_a_fault_of_a_charge_that_has_ended_fits_its_deliveries(sandbox: Sandbox
 
 def test_a_fault_of_an_ended_static_charge_needs_a_delivery_that_is_there(sandbox: Sandbox) -> None:
     never_paid, paid = tips(sandbox, paid=False), tips(sandbox, paid=True)
-    for made in (never_paid, paid):
-        drop(sandbox, made, attempt=1)
+    for charge_id in (never_paid, paid):
+        drop(sandbox, charge_id, attempt=1)
     sandbox.advance("61s")
     assert "is expired and sends no more callbacks: give another chargeId, or leave it out" in refusal(
         sandbox, never_paid
@@ -78,16 +78,16 @@ def test_a_fault_of_an_ended_static_charge_needs_a_delivery_that_is_there(sandbo
 
 
 def test_a_fault_of_what_has_not_ended_is_accepted(sandbox: Sandbox) -> None:
-    made = charge(sandbox)
+    charge_id = charge(sandbox)
     for event in EVENTS:
-        drop(sandbox, made, event=event, attempt=1)
+        drop(sandbox, charge_id, event=event, attempt=1)
     static = sandbox.static_charges[tips(sandbox, paid=True)]
     drop(sandbox, static.id, attempt=1)
     static.update(allowedSlots=1)
     assert static.status == "disabled"
     drop(sandbox, static.id, attempt=1)
     sandbox.receiver("shop").always(500)
-    sandbox.wallet("ana").pay(sandbox.charges[made])
+    sandbox.wallet("ana").pay(sandbox.charges[charge_id])
     sandbox.advance("1s")
-    assert "of 2 or more" in refusal(sandbox, made, attempt=1)
-    drop(sandbox, made, attempt=2)
+    assert "of 2 or more" in refusal(sandbox, charge_id, attempt=1)
+    drop(sandbox, charge_id, attempt=2)

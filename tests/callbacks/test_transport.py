@@ -77,13 +77,13 @@ def test_responses_that_arrive_together_are_recorded_in_one_transaction() -> Non
     assert not fixture.router.has_pending_responses
 
 
-def test_only_a_receiver_that_got_a_request_may_have_asked_for_the_wait() -> None:
+def test_only_a_receiver_that_got_a_request_may_have_caused_the_wait() -> None:
     fixture = RouterFixture()
     fixture.router.wait_begins(is_copy=True, stops_loop=False)
     for index, note in enumerate(("no complete answer within 1 s", "no connection within 1 s", "the name x has no")):
         fixture.transport.answer(index, response=CallbackResponse(error="timeout", note=note))
-    asked = "if the receiver asked for it, it must answer first"
-    assert [fixture.notes[index].endswith(asked) for index in range(3)] == [True, False, False]
+    hint = "if the receiver asked for it, it must answer first"
+    assert [fixture.notes[index].endswith(hint) for index in range(3)] == [True, False, False]
 
 
 def test_responses_of_a_failed_commit_are_kept_in_order() -> None:

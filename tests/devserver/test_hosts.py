@@ -310,7 +310,7 @@ def test_the_public_url_is_one_of_the_servers_own_names() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8402", "http://localhost:9000", "http://[::1]:8402"])
-def test_a_public_url_of_this_machine_is_not_told_as_a_way_for_others(url: str) -> None:
+def test_a_public_url_of_this_machine_is_no_way_for_others(url: str) -> None:
     text = addresses("0.0.0.0", url).reach()
     assert f"from other machines, but at {url} (--public-url, --host) from this machine only: LNURLs lead there" in text
     assert "give a --public-url for other machines" in text

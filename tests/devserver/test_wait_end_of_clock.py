@@ -47,18 +47,18 @@ def test_the_expiry_of_a_new_charge_is_proposed_only_if_it_comes(start: str, lif
         for note in (any_event, expiry):
             assert note.endswith(f"advance the clock until it expires{life}"), note
         limit = re.search(r"at most (\d+)", life)
-        made = sandbox.charges.create(
+        created = sandbox.charges.create(
             amount="1000", description="tea", callbackUrl=HOOKS[0], **({"expiresIn": int(limit[1])} if limit else {})
         )
         sandbox.ask("POST", "/sandbox/v1/clock/advance", {"to": END})
-        assert made.status == "expired"
+        assert created.status == "expired"
 
 
 def test_a_part_of_a_payment_after_the_end_of_the_clock_never_comes() -> None:
     with Sandbox(seed=1, start=END) as sandbox:
-        made = sandbox.charges.create(amount="1000", description="tea", callbackUrl=HOOKS[0])
-        sandbox.wallet("ana").pay(made, delay="5s")
-        note = noted(sandbox, chargeId=made.id)
+        created = sandbox.charges.create(amount="1000", description="tea", callbackUrl=HOOKS[0])
+        sandbox.wallet("ana").pay(created, delay="5s")
+        note = noted(sandbox, chargeId=created.id)
         assert "of it is due at 3000-01-01T00:00:04.000Z, which never comes, because the clock ends at 2999" in note
 
 

@@ -129,10 +129,10 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
                     raise
 
         def _make_protocol(self) -> asyncio.Protocol:
-            made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            protocol: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
                 config=self.config, server_state=self.server_state, app_state=self.lifespan.state
             )
-            return made
+            return protocol
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             """Stop. A second signal ends the time of the requests in progress."""

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.api_client.served_document import body_type
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice
 from leyden.rng import uuid4_from
 from leyden.server.callbacks.url_parts import DEFAULT_PORTS, url_parts
@@ -22,7 +21,7 @@ from leyden.server.ports import CallbackRequest
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
-from leyden.world.config import world_config
+from leyden.world.config import body_type, world_config
 from leyden.world.loopback import send_request
 from leyden.world.world import World
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from leyden.harness.checks.violations import ContractViolation
@@ -55,14 +56,13 @@ class PrintedRun:
 
     def do(self, step: Step) -> None:
         """Do a step and check its effects."""
-        try:
-            done = self._run.do(step)
-        except ContractViolation as error:
-            self._run.target.end()
-            raise error.without(self._run.target.without_secrets) from None
-        except Exception:
-            self._run.target.end()
-            raise
+        with ExitStack() as failed:
+            failed.callback(self._run.target.end)
+            try:
+                done = self._run.do(step)
+            except ContractViolation as error:
+                raise error.without(self._run.target.without_secrets) from None
+            failed.pop_all()
         if not done:
             print(f"{step['do']} could not be done here:", *self._run.unchecked)
 

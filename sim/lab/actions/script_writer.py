@@ -12,7 +12,6 @@ from typing import Any
 
 import orjson
 
-from leyden.api_client.served_document import body_type
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.replies import Reply, parse_reply, stored_reply
 from leyden.errors import ActionLogError
@@ -24,6 +23,7 @@ from leyden.server.printable import cut, quoted
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.components import key_header
+from leyden.world.config import body_type
 from leyden.world.world import World
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms"))

@@ -18,7 +18,6 @@ from urllib.parse import urlencode
 
 import orjson
 
-from leyden.api_client.served_document import body_type
 from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.charges.lifecycle_checks import check_lifecycles
 from leyden.server.contract.json_pointer import as_written, contract_error, quoted, split_pointer
@@ -32,7 +31,7 @@ from leyden.server.errors import ContractError
 from leyden.server.http.number_range import GREATEST, LEAST
 from leyden.server.http.validation import read_parameter
 from leyden.server.store.store import Store
-from leyden.world.config import SameContract, WorldConfig, packaged_contract
+from leyden.world.config import SameContract, WorldConfig, body_type, packaged_contract
 from leyden.world.loopback import Header, send_request
 from leyden.world.trial.reserved_paths import check_reserved
 from leyden.world.world import World

@@ -353,7 +353,7 @@ def test_without_egress_a_name_gets_the_mode_for_each_address_that_it_may_have(i
 
 
 @pytest.mark.parametrize("host", ["300.1.1.1", "1.2.3.4.5", "0x1.2.3.09"])
-def test_what_is_no_address_is_told_so_without_egress_too(host: str) -> None:
+def test_what_is_no_address_is_named_without_egress_too(host: str) -> None:
     for in_python in (False, True):
         note = Egress("none", in_python=in_python).explain("egress-none", host, 80)
         assert note.startswith(f"egress-none: nothing may be sent to {host}: '{host}' is not an IP address")

@@ -133,7 +133,7 @@ def overlay(*actions: dict[str, Any]) -> dict[str, Any]:
         ({"target": "$.none", "x-append": "b"}, "selects nothing"),
     ],
 )
-def test_what_an_edit_of_a_text_cannot_do_is_said_in_one_line(action: dict[str, Any], problem: str) -> None:
+def test_what_an_edit_of_a_text_cannot_do_is_refused_in_one_line(action: dict[str, Any], problem: str) -> None:
     with pytest.raises(ContractError, match=problem) as caught:
         load_contract(overlays=[overlay(action)])
     assert "\n" not in str(caught.value)

@@ -22,10 +22,10 @@ CLIENTS = 40
 class Counted(asyncio.Protocol):
     """Answers each connection with one byte, and closes it."""
 
-    made = 0
+    connections = 0
 
     def connection_made(self, transport: Any) -> None:
-        Counted.made += 1
+        Counted.connections += 1
         transport.write(b"x")
         transport.close()
 
@@ -52,7 +52,7 @@ def test_all_that_wait_are_accepted(
     make_loop: Callable[[], asyncio.AbstractEventLoop], error: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accepting, "_PAUSE_S", 0.01)
-    Counted.made = 0
+    Counted.connections = 0
     with closing(open_listener("127.0.0.1", 0)) as listener, ExitStack() as stack:
         clients = [
             stack.enter_context(socket.create_connection(listener.getsockname(), timeout=20)) for _ in range(CLIENTS)
@@ -62,7 +62,7 @@ def test_all_that_wait_are_accepted(
             one: Any = listener if error is None else Failing(listener, OSError(error, "no more"))
             acceptor = Acceptor(asyncio.get_running_loop(), one, Counted)
             async with asyncio.timeout(30):
-                while Counted.made < CLIENTS:
+                while Counted.connections < CLIENTS:
                     await asyncio.sleep(0)
             acceptor.close()
             socket.create_connection(listener.getsockname(), timeout=20).close()
@@ -71,7 +71,7 @@ def test_all_that_wait_are_accepted(
         with asyncio.Runner(loop_factory=make_loop) as runner:
             runner.run(scenario())
             assert [client.recv(1) for client in clients] == [b"x"] * CLIENTS
-    assert Counted.made == CLIENTS
+    assert Counted.connections == CLIENTS
 
 
 def test_a_turn_accepts_several_connections_and_a_rush_takes_few_turns() -> None:

@@ -25,7 +25,7 @@ from tests.harness.test_foreign_service import FLOWS
 from tests.support.deep import deep, deep_except
 from tests.support.served import Client, served_leyden
 
-LEVERS = (*ADAPTER_METHODS, "callback_url", "hold_limit_s")
+PARTS = (*ADAPTER_METHODS, "callback_url", "hold_limit_s")
 SETTLE: Step = {"do": "settle", "payment": "p1"}
 KEYED: Step = {**charge("c1", expiresIn="-"), "idempotency_key": "k1"}
 MONTH = charge("c1", expiresIn=2_592_000)
@@ -113,12 +113,12 @@ def flows(steps: dict[str, list[Step]]) -> list[Case]:
     return [Case(tuple(each), name=name) for name, each in steps.items()]
 
 
-def alarms(target: ExternalService, cases: Iterable[Case], walks: int = 0) -> Iterator[str]:
+def alarms(target: ExternalService, cases: Iterable[Case], count: int = 0) -> Iterator[str]:
     """The violations, and each run that names other things as not checked."""
     named = not_checked(target)
     for result in [
         *(play(case, target) for case in cases if target.restarts or not case.disk),
-        *(random_walk(seed, target, overlays=()) for seed in range(walks)),
+        *(random_walk(seed, target, overlays=()) for seed in range(count)),
     ]:
         if result.violation is not None:
             yield f"{result.case.name}: {result.violation}"
@@ -127,30 +127,30 @@ def alarms(target: ExternalService, cases: Iterable[Case], walks: int = 0) -> It
 
 
 BOUNDED = (("now",), ("now", "advance"), ("now", "inbox"), ())
-SINGLE = [(name,) for name in LEVERS]
-PAIRS = random.Random(1).sample([*combinations(LEVERS, 2)], 12)
-LEFT_OUT = [pytest.param(one, id=" ".join(one) or "none") for one in {*BOUNDED, *SINGLE, *PAIRS, LEVERS}]
+SINGLE = [(name,) for name in PARTS]
+PAIRS = random.Random(1).sample([*combinations(PARTS, 2)], 12)
+LEFT_OUT = [pytest.param(one, id=" ".join(one) or "none") for one in {*BOUNDED, *SINGLE, *PAIRS, PARTS}]
 LEFT_OUT.sort(key=lambda case: str(case.id))
 
 
 @pytest.mark.parametrize("left_out", deep_except(LEFT_OUT, *BOUNDED))
-def test_a_leyden_has_no_violation_without_some_levers(left_out: tuple[str, ...]) -> None:
+def test_a_leyden_has_no_violation_without_some_adapter_methods(left_out: tuple[str, ...]) -> None:
     for rate in ("0", "1"):
         with served_leyden("--rate", rate) as client:
             target = ExternalService(client.url, "leyden", adapter=Without(Leyden(client), left_out))
             assert list(alarms(target, flows(TIMED))) == []
 
 
-@deep("test_a_leyden_has_no_violation_without_some_levers")
+@deep("test_a_leyden_has_no_violation_without_some_adapter_methods")
 @pytest.mark.parametrize("left_out", LEFT_OUT)
-def test_a_leyden_has_no_violation_in_any_case_without_some_levers(left_out: tuple[str, ...]) -> None:
+def test_a_leyden_has_no_violation_in_any_case_without_some_adapter_methods(left_out: tuple[str, ...]) -> None:
     with served_leyden("--rate", "0") as client:
         target = ExternalService(client.url, "leyden", adapter=Without(Leyden(client), left_out))
-        assert list(alarms(target, run_cases(), walks=4)) == []
+        assert list(alarms(target, run_cases(), count=4)) == []
 
 
 @pytest.mark.parametrize("left_out", deep_except(LEFT_OUT, *BOUNDED))
-def test_the_second_implementation_has_no_violation_without_some_levers(left_out: tuple[str, ...]) -> None:
+def test_the_second_implementation_has_no_violation_without_some_adapter_methods(left_out: tuple[str, ...]) -> None:
     """Its `Date` header is that of another clock."""
     with foreign_service() as service:
         target = ExternalService(service.url, "key-1", adapter=Without(service, left_out))
