@@ -120,19 +120,17 @@ class ServedService:
     ) -> Any:
         """As the function `ask`; the method and the target may be those of the packaged document."""
         sent = served_request(self._document, method, target)
-        for _ in range(2):
-            try:
-                return ask(self._base, *sent[:2], body, headers, warns=warns, media_type=sent.media_type)
-            except ApiError as refused:
-                if refused.status not in REFUSED or self._document is not None or not is_of_service(target):
-                    raise
-                with suppress(LeydenError):
-                    self._document = ask(self._base, "GET", DOCUMENT_PATH, None, {})
-                again = served_request(self._document, method, target)
-                if again == sent:
-                    raise
-                sent = again
-        raise AssertionError("the document is read once")
+        try:
+            return ask(self._base, *sent[:2], body, headers, warns=warns, media_type=sent.media_type)
+        except ApiError as refused:
+            if refused.status not in REFUSED or self._document is not None or not is_of_service(target):
+                raise
+            with suppress(LeydenError):
+                self._document = ask(self._base, "GET", DOCUMENT_PATH, None, {})
+            again = served_request(self._document, method, target)
+            if again == sent:
+                raise
+        return ask(self._base, *again[:2], body, headers, warns=warns, media_type=again.media_type)
 
 
 def is_missing(refused: ApiError) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from leyden.api_client.response_bodies import bounded_body
 from leyden.commands.catalogue import build_parser
 from leyden.commands.served.connection.client import Client, RequestFailed
-from leyden.commands.served.follow import follow_journal
+from leyden.commands.served.connection.follow import follow_journal
 from leyden.devserver import listen
 from leyden.errors import LeydenError
 from leyden.harness.targets import served

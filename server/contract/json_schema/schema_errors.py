@@ -29,8 +29,7 @@ def first_error(validator: Validator, value: Any) -> ValidationError | None:
 
 def several_errors(validator: Validator, value: Any) -> Iterable[ValidationError]:
     """The errors of a value: all of them, or those within the first `_MOST_ITEMS` items of its arrays; the first one
-    alone if these are valid, or if its objects
-    have more than `_MOST_MEMBERS` members."""
+    alone if these are valid, or if its objects have more than `_MOST_MEMBERS` members."""
     first = first_error(validator, value)
     if first is None:
         return ()

@@ -1,1 +1,1 @@
-"""The connection to a served sandbox: its client, and the time limit of its requests."""
+"""The connection to a served sandbox: its client, and the stream of its events."""

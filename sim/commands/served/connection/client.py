@@ -214,8 +214,7 @@ class Client:
         if body is not None:
             sent["content-type"] = JSON
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
-        kind = HTTPSConnection if base.scheme == "https" else HTTPConnection
-        connection = kind(base.hostname or "", base.port, timeout=deadline.limit_s)
+        connection = self._connection(deadline)
 
         def send(headers: Mapping[str, str]) -> HTTPResponse:
             connection.request(method, target, content, headers)
@@ -251,15 +250,20 @@ class Client:
         except (OSError, HTTPException) as error:
             raise RequestFailed(f"{self.url} gave no answer ({_cause(error)}): {_FAULT}") from None
 
-    def _document(self, deadline: Deadline) -> Any:
-        """The document of the service; None where there is none."""
+    def _connection(self, deadline: Deadline) -> HTTPConnection:
+        """A connection to the server, which is not open yet."""
         base = urlsplit(self.url)
         kind = HTTPSConnection if base.scheme == "https" else HTTPConnection
-        connection = kind(base.hostname or "", base.port, timeout=deadline.limit_s)
+        return kind(base.hostname or "", base.port, timeout=deadline.limit_s)
+
+    def _document(self, deadline: Deadline) -> Any:
+        """The document of the service; None where there is none."""
+        connection = self._connection(deadline)
         try:
             connection.connect()
             deadline.watch(connection.sock)
-            connection.request("GET", f"{base.path}{DOCUMENT_PATH}", headers={"leyden-client": CLIENT})
+            target = f"{urlsplit(self.url).path}{DOCUMENT_PATH}"
+            connection.request("GET", target, headers={"leyden-client": CLIENT})
             return orjson.loads(bounded_body(connection.getresponse(), _DOCUMENT_BYTES))
         except (OSError, HTTPException, ValueError):
             return None
