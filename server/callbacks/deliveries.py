@@ -19,7 +19,7 @@ from leyden.server.callbacks.attempts import Attempt, AttemptLog, redirect_note
 from leyden.server.callbacks.delivery_row import DeliveryRow, ReplayOrder
 from leyden.server.contract.json_pointer import descendant
 from leyden.server.contract.json_schema.ecma_patterns import with_written_patterns
-from leyden.server.contract.json_schema.schema_errors import several_errors
+from leyden.server.contract.schema_errors import several_errors
 from leyden.server.contract.types import CallbackRule, DeliveryRule
 from leyden.server.ports import CallbackRequest, CallbackResponse, RandomSource
 from leyden.server.timestamps import to_iso

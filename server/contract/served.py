@@ -15,8 +15,8 @@ from leyden.server.contract.applied_rows import never_applied
 from leyden.server.contract.bind import Handler, problems_before_handler
 from leyden.server.contract.json_pointer import contract_error, descendant, quoted
 from leyden.server.contract.json_schema.ecma_patterns import with_written_patterns
-from leyden.server.contract.json_schema.schema_errors import first_error
 from leyden.server.contract.json_schema.schemas import Schemas, properties, value_types
+from leyden.server.contract.schema_errors import first_error
 from leyden.server.contract.types import EVENT_STREAM, IDEMPOTENCY_KEY, TOKEN, WALLET_STATUSES, Contract, Operation
 from leyden.server.errors import ContractError, FieldError, Problem, StorageUnavailable, TooManyRequests
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from leyden.server.contract.json_pointer import child, descendant
 from leyden.server.contract.json_schema.ecma_patterns import with_written_patterns
-from leyden.server.contract.json_schema.schema_errors import several_errors
+from leyden.server.contract.schema_errors import several_errors
 from leyden.server.contract.types import Body, Parameter, Path, Rule
 from leyden.server.errors import FieldError
 from leyden.server.http.corrections import correction, received, shown, without_passwords

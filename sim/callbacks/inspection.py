@@ -10,7 +10,7 @@ import orjson
 
 from leyden.server.callbacks.signing import sign_once
 from leyden.server.contract.json_schema.ecma_patterns import with_written_patterns
-from leyden.server.contract.json_schema.schema_errors import several_errors
+from leyden.server.contract.schema_errors import several_errors
 from leyden.server.contract.types import CallbackRule
 
 TOLERANCE_S = 300  # Standard Webhooks: five minutes either way

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from jsonschema_rs import Draft4Validator, Draft202012Validator
 
-from leyden.server.contract.json_schema.schema_errors import first_error
+from leyden.server.contract.schema_errors import first_error
 from leyden.server.errors import LeydenError
 from leyden.server.pipes import read_file
 from leyden.server.printable import cut, printable

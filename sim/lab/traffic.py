@@ -25,7 +25,7 @@ from leyden.lightning.payer.payment_requests import request_kind
 from leyden.repr_tables import html_table
 from leyden.rng import RandomStream
 from leyden.samples import drawn_expiry, drawn_msat, drawn_seconds, plain_rate, plain_values
-from leyden.server.contract.json_schema.schema_errors import several_errors
+from leyden.server.contract.schema_errors import several_errors
 from leyden.server.printable import quoted
 from leyden.server.timestamps import to_iso
 from leyden.world.interrupts import interrupts

@@ -15,7 +15,7 @@ from leyden import Sandbox
 from leyden.errors import GraphError
 from leyden.lab.actions.action_schema import ACTION_LOG_SCHEMA, SAVED_ACTION_LOG
 from leyden.lightning.topology.import_graph import import_graph
-from leyden.server.contract.json_schema.schema_errors import first_error, several_errors, with_short_alternatives
+from leyden.server.contract.schema_errors import first_error, several_errors, with_short_alternatives
 from leyden.server.errors import LeydenError
 from leyden.server.http.validation import find_errors
 from leyden.world.config import packaged_contract

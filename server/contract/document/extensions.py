@@ -9,8 +9,8 @@ from typing import Any
 from jsonschema_rs import Draft202012Validator, ValidationError
 
 from leyden.server.contract.json_pointer import contract_error, descendant, quoted
-from leyden.server.contract.json_schema.schema_errors import several_errors
 from leyden.server.contract.lifecycle_rows import check_row_shapes
+from leyden.server.contract.schema_errors import several_errors
 from leyden.server.contract.types import Validator
 from leyden.server.errors import ContractError
 

@@ -1,1 +1,1 @@
-"""JSON Schema: validators of the schemas of a document, the dialect of their patterns, and the errors of a value."""
+"""JSON Schema: the validators of the schemas of a document, and the dialect of their patterns."""

@@ -11,7 +11,7 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 from leyden.server.contract.document.keywords import TYPES, fields
 from leyden.server.contract.json_pointer import child, contract_error, descendant, split_pointer
 from leyden.server.contract.json_schema.ecma_patterns import schema_as_validated, with_written_patterns
-from leyden.server.contract.json_schema.schema_errors import first_error
+from leyden.server.contract.schema_errors import first_error
 from leyden.server.contract.types import Path, Rule, Validator
 
 _BELOW = {key: form for key, form in fields("schema").items() if "schema" in form}

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, cast
 from leyden.server.contract.document.keywords import TYPES
 from leyden.server.contract.json_pointer import child, instead
 from leyden.server.contract.json_schema.ecma_patterns import matches
-from leyden.server.contract.json_schema.schema_errors import first_error
 from leyden.server.contract.json_schema.schemas import (
     LateValidator,
     Schemas,
@@ -17,6 +16,7 @@ from leyden.server.contract.json_schema.schemas import (
     properties,
     value_types,
 )
+from leyden.server.contract.schema_errors import first_error
 from leyden.server.contract.value_checks.pattern_inclusion import is_included, lengths
 
 Schema = Mapping[str, Any]

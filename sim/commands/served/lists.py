@@ -9,11 +9,9 @@ from typing import Any
 
 import orjson
 
-from leyden.commands.served.connection.client import Client, next_cursor
+from leyden.commands.served.connection.client import LONGEST_PAGE, Client, next_cursor
 from leyden.commands.served.output import Column, Table, print_raw
 from leyden.server.printable import printable, quoted
-
-LONGEST_PAGE = 1_000
 
 
 def add_paging(command: argparse.ArgumentParser) -> None:

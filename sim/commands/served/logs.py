@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
-from leyden.commands.served.connection.client import Client, add_connection, next_cursor, segment
+from leyden.commands.served.connection.client import LONGEST_PAGE, Client, add_connection, next_cursor, segment
 from leyden.commands.served.connection.follow import JOURNAL, QUIET, REQUESTS, Print, follow_journal, follow_requests
 from leyden.commands.served.fields import whole, without_none
-from leyden.commands.served.lists import LONGEST_PAGE, add_paging, print_list
+from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, Table, print_fields, print_raw, print_text, utc
 
 _SOURCES = ("service", "control", "lnurl")

@@ -34,7 +34,7 @@ from leyden.harness.targets.disk import CALLS, FAILURES
 from leyden.harness.targets.hosted import ENDS
 from leyden.harness.targets.target import RESTARTS, TARGET_KINDS
 from leyden.lightning.payer.payment_scripts import OUTCOMES
-from leyden.server.contract.json_schema.schema_errors import with_short_alternatives
+from leyden.server.contract.schema_errors import with_short_alternatives
 from leyden.world.time.instant_texts import FORMATS, START_TEXT
 
 EVENTS = ("charge.completed", "charge.expired", "charge.error")

@@ -6,7 +6,7 @@ from typing import Any
 
 from leyden.harness.targets.adapter import TargetError
 from leyden.harness.targets.target import Response
-from leyden.server.contract.json_schema.schema_errors import first_error
+from leyden.server.contract.schema_errors import first_error
 from leyden.server.contract.types import Operation
 from leyden.server.printable import cut, printable
 from leyden.world.config import packaged_contract

@@ -14,7 +14,7 @@ from leyden.callbacks.replies import REPLY_SCHEMA, WORDS
 from leyden.errors import ForkError
 from leyden.files.json_files import DocumentKind
 from leyden.lightning.payer.payer_rules import PayerSpec
-from leyden.server.contract.json_schema.schema_errors import with_short_alternatives
+from leyden.server.contract.schema_errors import with_short_alternatives
 from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.service_faults.kinds import ServiceFaultSpec
 from leyden.world.persistence.field_schemas import INSTANT, integer_schema

@@ -14,7 +14,7 @@ from leyden.files.json_files import InputError, check_regular_file, shown
 from leyden.files.written_files import create_private
 from leyden.lab.parquet.layout import FORMAT, JOURNAL, MANIFEST, PORTIONED, part_name
 from leyden.lab.table_rows import TABLES
-from leyden.server.contract.json_schema.schema_errors import first_error
+from leyden.server.contract.schema_errors import first_error
 from leyden.server.printable import quoted
 
 _DIGEST_BYTES = 16

@@ -14,7 +14,7 @@ from leyden.arguments import ALL_MSAT
 from leyden.errors import GraphError
 from leyden.files.json_files import DocumentKind
 from leyden.repr_tables import counted
-from leyden.server.contract.json_schema.schema_errors import with_short_alternatives
+from leyden.server.contract.schema_errors import with_short_alternatives
 from leyden.server.printable import quoted
 
 Ints = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ import orjson
 from jsonschema_rs import Draft4Validator
 
 from leyden.files.json_files import WRONG_DATA, in_words
-from leyden.server.contract.json_schema.schema_errors import first_error, with_short_alternatives
+from leyden.server.contract.schema_errors import first_error, with_short_alternatives
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.printable import printable

@@ -22,7 +22,7 @@ from leyden.lightning.payer.network_snapshot import engine_row, events_row, sess
 from leyden.lightning.payer.payment_session import PaymentSession
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import Graph
-from leyden.server.contract.json_schema.schema_errors import with_short_alternatives
+from leyden.server.contract.schema_errors import with_short_alternatives
 from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
 from leyden.world.persistence.directory_checks import MEND, is_trusted

@@ -19,7 +19,7 @@ from leyden.server.callbacks.deliveries import PENDING
 from leyden.server.charges.lnurl import pay_metadata
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource, envelope, static_charge_resource
-from leyden.server.contract.json_schema.schema_errors import several_errors
+from leyden.server.contract.schema_errors import several_errors
 from leyden.server.contract.types import Contract, Rule
 from leyden.server.printable import cut
 from leyden.server.store.store import Store

@@ -11,7 +11,7 @@ from jsonschema_rs import Draft4Validator
 from leyden.files.json_files import DocumentKind
 from leyden.rng import RandomStreams
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
-from leyden.server.contract.json_schema.schema_errors import with_short_alternatives
+from leyden.server.contract.schema_errors import with_short_alternatives
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable

@@ -13,7 +13,7 @@ from leyden.errors import ForkError
 from leyden.files.json_files import DocumentKind
 from leyden.lightning.payer.network_rows import NetworkRow
 from leyden.server.callbacks.in_flight import FORMER_KEYS
-from leyden.server.contract.json_schema.schema_errors import with_short_alternatives
+from leyden.server.contract.schema_errors import with_short_alternatives
 from leyden.world.persistence.field_schemas import COUNTER, INSTANT, or_null
 from leyden.world.persistence.row_schemas import row_schemas, schema_of
 from leyden.world.persistence.world_state import ConfigRow, StateRow

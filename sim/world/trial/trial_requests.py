@@ -21,8 +21,8 @@ import orjson
 from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.charges.lifecycle_checks import check_lifecycles
 from leyden.server.contract.json_pointer import as_written, contract_error, quoted, split_pointer
-from leyden.server.contract.json_schema.schema_errors import first_error
 from leyden.server.contract.load import named_overlays
+from leyden.server.contract.schema_errors import first_error
 from leyden.server.contract.served import check_served
 from leyden.server.contract.types import IDEMPOTENCY_KEY, CallbackRule, Contract, Operation, Parameter
 from leyden.server.contract.value_checks.read_values import check_texts

@@ -8,8 +8,7 @@ from typing import Any
 
 import orjson
 
-from leyden.commands.served.connection.client import Client, RequestFailed, next_cursor
-from leyden.commands.served.lists import LONGEST_PAGE
+from leyden.commands.served.connection.client import LONGEST_PAGE, Client, RequestFailed, next_cursor
 
 REQUESTS, JOURNAL, _EVENTS = "/sandbox/v1/requests", "/sandbox/v1/journal", "/sandbox/v1/events"
 # The reads of these commands are left out of the log, as those of the console are.
