@@ -30,7 +30,6 @@ from tests.mutation.importing import ROOT
 from tests.mutation.mutants import Mutant, mutants_of
 
 EQUIVALENT = "equivalent"
-_SURVIVED = (SURVIVED, NEVER_EXECUTED)
 MODEL = "sim/harness/model"
 # What a client or a receiver sees of the service.
 HARNESS = (
@@ -79,6 +78,12 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=0, help="the random seed of the sample")
     parser.add_argument("--processes", type=int, default=1, metavar="N", help="how many are tested at once")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="CPU",
+        help="with --model and --harness: obligations for so long on each mutant; the others are counted",
+    )
     parser.add_argument("--json", metavar="FILE", help="write every mutant and its killer")
     options = parser.parse_args()
     unknown = [module for module in options.modules if not (ROOT / module).is_file()]
@@ -90,7 +95,9 @@ def main() -> int:
     modules = options.modules or _default_modules(options.model, options.harness)
     mutants = select(modules, options.sample, options.seed, options.model)
     if options.model or options.harness:
-        test: Callable[[Mutant], Callable[[], str]] = partial(_test_alone, trace(modules))
+        baseline = trace(modules, options.processes)
+        print(f"{len(baseline.cases)} cases are traced in {time.monotonic() - started:.0f} s", flush=True)
+        test: Callable[[Mutant], Callable[[], str]] = partial(_test_alone, baseline, options.seconds)
     else:
         test = _test_with_suite
         for module in modules:
@@ -100,16 +107,16 @@ def main() -> int:
     killers = []
     try:
         for mutant, killer in zip(mutants, _tested(test, mutants, options.processes), strict=True):
-            why = reason(mutant) if killer in _SURVIVED else ""
+            why = reason(mutant) if _survives(killer) else ""
             killers.append(EQUIVALENT if why else killer)
-            if killer in _SURVIVED:
-                print(killers[-1].ljust(14), mutant.name, f"({why})" if why else "", flush=True)
+            if _survives(killer):
+                print(f"{killers[-1]:14}", mutant.name, f"({why})" if why else "", flush=True)
     except KeyboardInterrupt:
         print(f"interrupted: {len(killers)} of {len(mutants)} mutants were tested")
     results = list(zip(mutants, killers, strict=False))
     for module in sorted({mutant.module for mutant, _ in results}):
-        _print_score(module, Counter(killer for mutant, killer in results if mutant.module == module))
-    _print_score("all", Counter(killers))
+        _print_score(module, [killer for mutant, killer in results if mutant.module == module])
+    _print_score("all", killers)
     print(f"{time.monotonic() - started:.0f} s")
     if options.json:
         rows = [{"mutant": mutant.name, "killer": killer} for mutant, killer in results]
@@ -117,8 +124,8 @@ def main() -> int:
     return 0
 
 
-def _test_alone(baseline: Baseline, mutant: Mutant) -> Callable[[], str]:
-    return in_a_fork(partial(noticed_by, baseline, mutant))
+def _test_alone(baseline: Baseline, seconds: float | None, mutant: Mutant) -> Callable[[], str]:
+    return in_a_fork(partial(noticed_by, baseline, mutant, seconds=seconds))
 
 
 def _test_with_suite(mutant: Mutant) -> Callable[[], str]:
@@ -135,15 +142,20 @@ def _tested(test: Callable[[Mutant], Callable[[], str]], mutants: Sequence[Mutan
     yield from (result() for result in running)
 
 
+def _survives(killer: str) -> bool:
+    return killer.startswith((SURVIVED, NEVER_EXECUTED))
+
+
 def _default_modules(model: bool, harness: bool) -> list[str]:
     if model:
         return [str(file.relative_to(ROOT)) for file in sorted((ROOT / MODEL).glob("*.py"))]
     return [*HARNESS] if harness else [*TESTS]
 
 
-def _print_score(name: str, killers: Counter[str]) -> None:
+def _print_score(name: str, results: Sequence[str]) -> None:
+    killers = Counter(SURVIVED if one.startswith(SURVIVED) else one for one in results)
     total = killers.total() - killers[EQUIVALENT]
-    share = 100 * (total - sum(killers[one] for one in _SURVIVED)) / max(total, 1)
+    share = 100 * (total - sum(count for killer, count in killers.items() if _survives(killer))) / max(total, 1)
     by = ", ".join(f"{killer} {count}" for killer, count in sorted(killers.items()))
     print(f"{name:32} {total:5} mutants, {share:5.1f} % killed ({by})", flush=True)
 

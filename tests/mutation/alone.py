@@ -1,7 +1,8 @@
 """The harness alone against a mutant: the conformance run, then every obligation, up to the first violation.
 
-The unchanged source is traced once: which case executes which lines, and what it reaches. A mutant is then tested in a
-fork of that process, by the cases that execute a line of the mutation: the others cannot notice it.
+The unchanged source is traced once: which case executes which lines, what it reaches and what it costs. A mutant is
+then tested in a fork of that process, by the cases that execute a line of the mutation: the others cannot notice it.
+The obligations that cost least are tested first.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import functools
 import gc
 import importlib
 import inspect
+import multiprocessing
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from itertools import chain
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+from coverage import Coverage
 
 from tests.mutation.importing import ROOT, MutantImporter, module_name
 from tests.mutation.mutants import Mutant
@@ -25,78 +30,142 @@ CONFORMANCE, OBLIGATIONS, COVERAGE = "conformance", "obligations", "coverage"
 SURVIVED, NEVER_EXECUTED = "survived", "never executed"
 
 
+class Lines:
+    """Sets of lines of some modules, each set as one integer."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._first: dict[str, int] = {}
+        size = 0
+        for module in modules:
+            self._first[module] = size
+            size += len((ROOT / module).read_bytes().splitlines()) + 1
+
+    def set_of(self, module: str, numbers: Iterable[int]) -> int:
+        """The set of these lines of a module."""
+        return sum(1 << (self._first[module] + number) for number in {*numbers})
+
+    def executed(self, action: Callable[[], Any]) -> tuple[int, Any]:
+        """The lines that an action executes, in all its threads, and its result."""
+        tracer = Coverage(data_file=None, config_file=False, include=[str(ROOT / module) for module in self._first])
+        tracer.set_option("run:disable_warnings", ["no-data-collected"])
+        tracer.start()
+        try:
+            result = action()
+        finally:
+            tracer.stop()
+        data = tracer.get_data()
+        found = 0
+        for module in self._first:
+            found |= self.set_of(module, data.lines(str(ROOT / module)) or ())
+        return found, result
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A case on the unchanged source: the lines that it executes, the items that it reaches, and its CPU time."""
+
+    executed: int
+    reached: frozenset[Any]
+    cpu_s: float
+
+
 @dataclass
 class Baseline:
-    """The cases on the unchanged source: for each by its key the lines that it executes and the items that it reaches.
-    `caches` are the caches of the modules that are mutated; `wanted` are the items that all cases together must reach;
-    `imported` are the lines that are executed by the import.
+    """The cases on the unchanged source, each by its key. `imported` are the lines that are executed by the import, and
+    `derived` those that make the cases. `caches` are the caches of the modules that are mutated; `wanted` are the items
+    that all cases together must reach.
     """
 
-    executed: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
-    reached: dict[str, set[Any]] = field(default_factory=dict)
-    imported: set[tuple[str, int]] = field(default_factory=set)
-    caches: list[Any] = field(default_factory=list)
-    wanted: set[Any] = field(default_factory=set)
+    lines: Lines
+    imported: int
+    derived: int
+    cases: dict[str, Any]
+    traced: dict[str, Traced]
+    caches: list[Any]
+    wanted: set[Any]
 
 
-def trace(modules: Sequence[str]) -> Baseline:
+def trace(modules: Sequence[str], processes: int = 1) -> Baseline:
     """Run all cases on the unchanged source. Raises `SystemExit` if there is a violation."""
     _forget_imports()
-    files = {str(ROOT / module): module for module in modules}
-    imported: set[tuple[str, int]] = set()
-    _set_trace(_tracer(files, imported))
-    for module in modules:
-        importlib.import_module(module_name(module))
-    _set_trace(None)
-    from leyden.harness.targets.target import InProcess
-
-    found = Baseline(wanted=_wanted(), imported=imported)
-    for key, play in _cases(InProcess()):
-        lines: set[tuple[str, int]] = set()
-        _set_trace(_tracer(files, lines))
-        try:
-            result = play()
-        finally:
-            _set_trace(None)
-        if result.violation is not None:
-            raise SystemExit(f"there is a violation without a mutation: repair that first\n{result.violation}")
-        found.executed[key], found.reached[key] = lines, {*result.reached}
+    lines = Lines(modules)
+    imported, _ = lines.executed(lambda: [importlib.import_module(module_name(module)) for module in modules])
+    derived, cases = lines.executed(_cases)
+    traced: dict[str, Traced] = {}
+    gc.freeze()
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
+        # Each process has the same share of every kind of case.
+        shares = [[*cases.items()][number::processes] for number in range(processes)]
+        for share in pool.map(functools.partial(_trace_cases, lines), shares):
+            traced |= share
     names = {module_name(module) for module in modules}
-    found.caches = [
+    caches = [
         one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper) and one.__module__ in names
     ]
-    lost = found.wanted - set().union(*found.reached.values())
+    wanted = _wanted()
+    lost = wanted.difference(*(one.reached for one in traced.values()))
     if lost:
         raise SystemExit(f"the cases do not reach everything without a mutation: {sorted(lost)[:5]}")
+    return Baseline(lines, imported, derived, cases, traced, caches, wanted)
+
+
+def _trace_cases(lines: Lines, cases: Sequence[tuple[str, Any]]) -> dict[str, Traced]:
+    from leyden.harness.runs.cases import play
+    from leyden.harness.targets.target import InProcess
+
+    target, found = InProcess(), {}
+    for key, case in cases:
+        started = time.process_time()
+        executed, result = lines.executed(functools.partial(play, case, target))
+        if result.violation is not None:
+            raise SystemExit(f"there is a violation without a mutation: repair that first\n{result.violation}")
+        found[key] = Traced(executed, frozenset(result.reached), time.process_time() - started)
     return found
 
 
-def noticed_by(baseline: Baseline, mutant: Mutant, tell: Callable[[str], None]) -> str:
+def noticed_by(baseline: Baseline, mutant: Mutant, tell: Callable[[str], None], seconds: float | None = None) -> str:
     """What notices the mutant in this process: the name of an engine, or why there is nothing. `tell` gets the name of
-    each engine before it starts."""
-    selected = set(baseline.executed)
-    lines = {(mutant.module, line) for line in mutant.lines or ()}
+    the engine before each case. Cases that cost more than `seconds` of CPU time together are left out: the result then
+    says how many."""
+    cases, selected = baseline.cases, set(baseline.traced)
+    lines = 0 if mutant.lines is None else baseline.lines.set_of(mutant.module, mutant.lines)
     if lines and not lines & baseline.imported and _replace_code(mutant):
-        selected = {key for key, executed in baseline.executed.items() if executed & lines}
+        selected = {key for key, traced in baseline.traced.items() if traced.executed & lines}
         for cache in baseline.caches:
             cache.cache_clear()
+        if lines & baseline.derived:
+            cases = _cases()
     else:
         _forget_imports()
         sys.meta_path.insert(0, MutantImporter(mutant.module, mutant.source()))
+        cases = _cases()
+    selected |= cases.keys() - baseline.traced.keys()
     if not selected:
         return NEVER_EXECUTED
+    from leyden.harness.runs.cases import play
     from leyden.harness.targets.target import InProcess
 
-    reached = set().union(*(items for key, items in baseline.reached.items() if key not in selected))
-    for key, play in _cases(InProcess()):
-        if key in selected or key not in baseline.executed:
-            engine = key.partition(":")[0]
-            tell(engine)
-            result = play()
-            if result.violation is not None:
-                return engine
-            reached |= {*result.reached}
+    reached = set().union(*(traced.reached for key, traced in baseline.traced.items() if key not in selected))
+    target, left = InProcess(), seconds
+    ordered = sorted(selected & cases.keys(), key=functools.partial(_order, baseline))
+    for number, key in enumerate(ordered):
+        if left is not None and left <= 0:
+            return f"{SURVIVED} {number} of {len(ordered)} cases"
+        engine = key.partition(":")[0]
+        tell(engine)
+        started = time.process_time()
+        result = play(cases[key], target)
+        if result.violation is not None:
+            return engine
+        reached |= {*result.reached}
+        if left is not None and engine == OBLIGATIONS:
+            left -= time.process_time() - started
     return COVERAGE if baseline.wanted - reached else SURVIVED
+
+
+def _order(baseline: Baseline, key: str) -> tuple[bool, float]:
+    traced = baseline.traced.get(key)
+    return key.startswith(OBLIGATIONS), 0.0 if traced is None else traced.cpu_s
 
 
 def _forget_imports() -> None:
@@ -104,17 +173,18 @@ def _forget_imports() -> None:
         del sys.modules[name]
 
 
-def _cases(target: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Every case with a key of its own, those of the conformance run first."""
+def _cases() -> dict[str, Any]:
+    """Every case by a key of its own."""
     from leyden.harness.conformance.conformance import conformance_cases
     from leyden.harness.model.rules import OVERLAYS
     from leyden.harness.obligations.derive import obligation_cases
-    from leyden.harness.runs.cases import play
 
     conformance = chain.from_iterable(conformance_cases(overlay) for overlay in (None, *OVERLAYS))
-    for engine, cases in ((CONFORMANCE, conformance), (OBLIGATIONS, obligation_cases())):
-        for case in cases:
-            yield f"{engine}: {case.overlays} {case.name}", functools.partial(play, case, target)
+    return {
+        f"{engine}: {case.overlays} {case.name}": case
+        for engine, cases in ((CONFORMANCE, conformance), (OBLIGATIONS, obligation_cases()))
+        for case in cases
+    }
 
 
 def _wanted() -> set[Any]:
@@ -123,22 +193,6 @@ def _wanted() -> set[Any]:
 
     items = {item for item in declared() if not out_of_reach(item)}
     return items | {("obligation", name) for name in declared_obligations()}
-
-
-def _set_trace(tracer: Any) -> None:
-    threading.settrace(tracer)
-    sys.settrace(tracer)
-
-
-def _tracer(files: dict[str, str], lines: set[tuple[str, int]]) -> Any:
-    def in_module(frame: FrameType, event: str, argument: Any) -> Any:
-        lines.add((files[frame.f_code.co_filename], frame.f_lineno))
-        return in_module
-
-    def call(frame: FrameType, event: str, argument: Any) -> Any:
-        return in_module if frame.f_code.co_filename in files else None
-
-    return call
 
 
 def _replace_code(mutant: Mutant) -> bool:

@@ -7,11 +7,11 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from functools import partial
 
 from tests.mutation.importing import ROOT, MutantImporter
 
-CPU_S, REAL_S, MEMORY = 150, 900, 4 << 30  # a mutant that hangs or grows is killed
+# A mutant that hangs or grows is killed. The times are those of one case, or of all tests of a module.
+CPU_S, REAL_S, MEMORY = 150, 900, 4 << 30
 WALKS = 60
 SURVIVED, TIME = "survived", "time"
 # Imported once, before the processes are forked; no module of leyden, because the mutant must be imported first.
@@ -141,7 +141,7 @@ def noticed_by_suite(module: str, source: str, tell: Callable[[str], None]) -> s
 def in_a_fork(test: Callable[[Callable[[str], None]], str]) -> Callable[[], str]:
     """Start `test` in a process of its own. Returns a function that waits for the result, `time` if it hangs.
 
-    A test that raises an exception or ends the process has noticed the mutant by the engine that it told last.
+    A test that raises an exception or ends the process has noticed the mutant by the engine of its last call of `tell`.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -150,12 +150,9 @@ def in_a_fork(test: Callable[[Callable[[str], None]], str]) -> Callable[[], str]
         null_device = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(null_device, stream)
-        signal.alarm(REAL_S)
-        used_s = round(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
-        resource.setrlimit(resource.RLIMIT_CPU, (used_s + CPU_S, used_s + CPU_S + 5))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         try:
-            tell = partial(_tell, writing)
+            tell = _Teller(writing)
             tell("import")
             tell(test(tell))
         finally:
@@ -171,5 +168,17 @@ def in_a_fork(test: Callable[[Callable[[str], None]], str]) -> Callable[[], str]
     return result
 
 
-def _tell(writing: int, name: str) -> None:
-    os.write(writing, f"{name}\n".encode())
+class _Teller:
+    """Writes the name of an engine where another one starts, and gives the process its whole time again."""
+
+    def __init__(self, writing: int) -> None:
+        self._writing = writing
+        self._name = ""
+
+    def __call__(self, name: str) -> None:
+        signal.alarm(REAL_S)
+        used_s = round(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
+        resource.setrlimit(resource.RLIMIT_CPU, (used_s + CPU_S, resource.RLIM_INFINITY))
+        if name != self._name:
+            os.write(self._writing, f"{name}\n".encode())
+        self._name = name

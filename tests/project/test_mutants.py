@@ -153,7 +153,9 @@ def test_the_harness_alone_tests_a_mutant_by_the_cases_that_execute_it(
     monkeypatch: pytest.MonkeyPatch, module: str, was: str, now: str, noticed_by: str
 ) -> None:
     every = alone._cases
-    monkeypatch.setattr(alone, "_cases", lambda target: (one for one in every(target) if "after the expiry" in one[0]))
+    monkeypatch.setattr(
+        alone, "_cases", lambda: {key: case for key, case in every().items() if "after the expiry" in key}
+    )
     monkeypatch.setattr(alone, "_wanted", set)
     changes = [(one.was.strip(), one.now.strip()) for one in mutants_of(alone.ROOT, module, constants=True)]
     mutant = mutants_of(alone.ROOT, module, constants=True)[changes.index((was, now))]
