@@ -7,21 +7,30 @@ and Base32 at each alignment, an LNURL, one escape or encoding within another; a
 from __future__ import annotations
 
 import re
-from base64 import b32decode, b32encode, b64decode, b64encode, urlsafe_b64decode
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain, product
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from leyden.devserver.plain_texts import PlainText
+from leyden.devserver.secret_forms import (
+    BASES,
+    MIN_LENGTH,
+    SPACES,
+    UNREADABLE,
+    Form,
+    FormIndex,
+    encoded_forms,
+    forms_of,
+    plain_forms,
+)
 from leyden.server.charges.lnurl import CHARSET
 from leyden.server.http.authentication import is_key_name
 from leyden.server.printable import masked
 
 _CREDENTIALS = frozenset({"apikey", "authorization", "proxy-authorization", "cookie", "set-cookie"})
-# A shorter secret may be a word that texts have for another reason: it is masked where it is a whole text in quotes.
-_MIN_LENGTH = 8
-_MIN_ENCODED = {"hex": 8, "base64": 6, "base32": 7}  # characters of an encoded secret
 _MIN_PART = {"plain": 4, "hex": 8, "base64": 6, "base32": 7}  # of a secret at the end of a text that was cut
 _MOST_LEARNED = 64
 _PREFIXES = (b"whsec_", b"leyden_")
@@ -39,42 +48,7 @@ _DUMP_LINES = re.compile(_DUMPED % 1), re.compile(_DUMPED % 2)
 _DUMP = re.compile(rb"(?:" + _DUMPED % 2 + rb".*\n?)+")
 _PADDING = re.compile(rb"={0,6}")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
-_SPACES = bytes.maketrans(b"+", b" ")  # in a query `+` may be a space or itself, so both are one character
 _CUT = "..."
-_UNREADABLE = "\N{REPLACEMENT CHARACTER}".encode()  # bytes that are no UTF-8 are shown so, whatever they were
-
-
-class _Base(NamedTuple):
-    """An encoding of bytes as characters of some bits each, in groups of so many characters and bytes."""
-
-    bits: int
-    group: int
-    bytes_of_group: int
-    alphabet: re.Pattern[bytes]
-    encode: Callable[[bytes], bytes]
-    decode: Callable[[bytes], bytes]
-
-
-_BASES = {
-    "hex": _Base(
-        4, 2, 1, re.compile(rb"[0-9a-f]*"), lambda raw: raw.hex().encode(), lambda text: bytes.fromhex(text.decode())
-    ),
-    "base64": _Base(6, 4, 3, re.compile(rb"[A-Za-z0-9+/]*={0,2}"), b64encode, b64decode),
-    "base32": _Base(5, 8, 5, re.compile(rb"[A-Z2-7]*={0,6}"), b32encode, b32decode),
-}
-
-
-class _Form(NamedTuple):
-    """What a text has of an encoded secret: the characters that depend on nothing else. `begins` and `ends` say whether
-    the characters beside them depend on the secret too; `skipped` is the number of characters before them in the
-    encoding."""
-
-    kind: str
-    data: bytes
-    shown: str
-    begins: bool = False
-    ends: bool = False
-    skipped: int = 0
 
 
 class _Hit(NamedTuple):
@@ -102,12 +76,14 @@ class Secrets:
         show: Callable[[str], str] = masked,
     ) -> None:
         self._show = show
-        # A short key in capitals may be a word.
-        keys = {*keys, *(form for key in keys if len(key) >= _MIN_LENGTH for form in _in_other_cases(key))}
+        # A shorter secret may be a word that texts have for another reason: it is masked where it is a whole text in
+        # quotes, and not in capitals.
+        keys = {*keys, *(form for key in keys if len(key) >= MIN_LENGTH for form in _in_other_cases(key))}
         self._values = frozenset({*keys, *(part for url in urls for part in _credentials(url))} - {"", *public})
-        self._short = [(_quoted(one), show(one)) for one in self._values if len(one) < _MIN_LENGTH]
-        self._forms = [form for one in self._values for form in _forms(_raw(one), show(one))]
-        self._learned: dict[str, Sequence[_Form]] = {}
+        self._short = [(_quoted(one), show(one)) for one in sorted(self._values) if len(one) < MIN_LENGTH]
+        self._forms = FormIndex(form for one in sorted(self._values) for form in forms_of(_raw(one), show(one)))
+        self._learned: dict[str, Sequence[Form]] = {}
+        self._learned_forms = FormIndex(())
         for secret in webhook_secrets:
             self._learn(secret)
 
@@ -122,10 +98,11 @@ class Secrets:
         if secret not in self._learned and secret.startswith("whsec_"):
             # A receiver that verifies wrongly may take the text of the key for its bytes.
             found = (_raw(secret), _key_of(secret), _raw(secret.removeprefix("whsec_")))
-            raws = [one for one in found if len(one) >= _MIN_LENGTH]
-            self._learned[secret] = [form for raw in raws for form in _forms(raw, self._show(secret))]
+            raws = [one for one in found if len(one) >= MIN_LENGTH]
+            self._learned[secret] = [form for raw in raws for form in forms_of(raw, self._show(secret))]
             if len(self._learned) > _MOST_LEARNED:
                 del self._learned[next(iter(self._learned))]
+            self._learned_forms = FormIndex(chain.from_iterable(self._learned.values()))
 
     def text(self, text: str) -> str:
         """The text without secrets."""
@@ -158,13 +135,13 @@ class Secrets:
     def _hits(self, text: str) -> Iterator[_Hit]:
         """Where the text has secrets."""
         text = text.removesuffix(_CUT)
-        forms = [*self._forms, *(form for some in self._learned.values() for form in some)]
+        indexes = self._forms, self._learned_forms
         for plain in _readings(text):
             hay = _Haystack(plain.data)
-            for hit in (*self._issued(hay), *self._short_ones(hay), *hay.whole(forms), *hay.lists(forms)):
+            for hit in (*self._issued(hay), *self._short_ones(hay), *hay.whole(indexes), *hay.lists(indexes)):
                 yield _Hit(*plain.place(hit.begin, hit.end), hit.shown)
             lengths = {len(plain.data), plain.whole_length}
-            for hit in (found for length in lengths for found in hay.parts(forms, length)):
+            for hit in (found for length in lengths for found in hay.parts(indexes, length)):
                 yield _Hit(plain.place(hit.begin, hit.end)[0], len(text), hit.shown)
 
     def _short_ones(self, hay: _Haystack) -> Iterator[_Hit]:
@@ -186,7 +163,7 @@ class _Haystack:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.plain = data.translate(_SPACES)
+        self.plain = data.translate(SPACES)
         self._of = {
             "plain": self.plain,
             "hex": data.lower(),
@@ -194,25 +171,28 @@ class _Haystack:
             "base32": data.upper(),
         }
 
-    def whole(self, forms: Iterable[_Form]) -> Iterator[_Hit]:
-        """Where these are."""
-        for form in forms:
-            for at in self._places(form):
-                yield self._hit(form, at, at + len(form.data))
+    def whole(self, indexes: Iterable[FormIndex]) -> Iterator[_Hit]:
+        """Where forms of these are."""
+        for kind, text in self._of.items():
+            for form in (one for index in indexes for one in index.perhaps_in(text, kind)):
+                for at in self._places(form):
+                    yield self._hit(form, at, at + len(form.data))
 
-    def parts(self, forms: Iterable[_Form], length: int) -> Iterator[_Hit]:
-        """Where the first `length` bytes end with the beginning of one."""
-        for form in forms:
-            start, least = max(0, length - len(form.data) + 1), _MIN_PART[form.kind]
-            tail = self._of[form.kind][start:length]
-            at = tail.find(form.data[:least]) if len(form.data) > least else -1
-            while at >= 0:
-                if form.data.startswith(tail[at:]) and len(tail[at:].replace(_UNREADABLE, b"")) >= least:
-                    yield self._hit(form, start + at, length)
-                    break
-                at = tail.find(form.data[:least], at + 1)
+    def parts(self, indexes: Iterable[FormIndex], length: int) -> Iterator[_Hit]:
+        """Where the first `length` bytes end with the beginning of a form."""
+        for index, (kind, text) in product(indexes, self._of.items()):
+            least = _MIN_PART[kind]
+            for form in index.perhaps_in(text[max(0, length - index.longest + 1) : length], kind):
+                start = max(0, length - len(form.data) + 1)
+                tail = text[start:length]
+                at = tail.find(form.data[:least]) if len(form.data) > least else -1
+                while at >= 0:
+                    if form.data.startswith(tail[at:]) and len(tail[at:].replace(UNREADABLE, b"")) >= least:
+                        yield self._hit(form, start + at, length)
+                        break
+                    at = tail.find(form.data[:least], at + 1)
 
-    def lists(self, forms: Sequence[_Form]) -> Iterator[_Hit]:
+    def lists(self, indexes: Iterable[FormIndex]) -> Iterator[_Hit]:
         """Lists of bytes with one, such as `6b:65:79` and `[107, 101, 121]`."""
         listed = [(found, bytes.fromhex(re.sub(rb"0x|[^0-9a-f]", b"", found[0]).decode()))
                   for found in _HEX_BYTES.finditer(self._of["hex"])]  # fmt: skip
@@ -226,15 +206,15 @@ class _Haystack:
                 lines = [line[1].replace(b" ", b"") for line in pattern.finditer(found[0])]
                 listed.append((found, bytes.fromhex(b"".join(lines).decode())))
         for found, raw in listed:
-            spaced = raw.translate(_SPACES)
-            for form in forms:
-                if form.kind == "plain" and form.data in spaced:
+            spaced = raw.translate(SPACES)
+            for form in (one for index in indexes for one in index.perhaps_in(spaced, "plain")):
+                if form.data in spaced:
                     yield _Hit(*found.span(), form.shown)
 
-    def encoded(self, forms: Iterable[_Form]) -> Iterator[tuple[int, int, bytes]]:
+    def encoded(self, forms: Iterable[Form]) -> Iterator[tuple[int, int, bytes]]:
         """Where these begin, where the characters of the encoding end, and what they encode."""
         for form in forms:
-            base, text = _BASES[form.kind], self._of[form.kind]
+            base, text = BASES[form.kind], self._of[form.kind]
             for at in self._places(form):
                 run = base.alphabet.match(text, at)
                 end = at if run is None else run.end()
@@ -246,21 +226,21 @@ class _Haystack:
                     decoded = base.decode(characters[: len(characters) // base.group * base.group])
                     yield self._hit(form, at, at).begin, end, decoded
 
-    def _places(self, form: _Form) -> Iterator[int]:
+    def _places(self, form: Form) -> Iterator[int]:
         text = self._of[form.kind]
         at = text.find(form.data)
         while at >= 0:
             yield at
             at = text.find(form.data, at + 1)
 
-    def _hit(self, form: _Form, begin: int, end: int) -> _Hit:
+    def _hit(self, form: Form, begin: int, end: int) -> _Hit:
         """The place of a form, with the characters beside it that depend on the secret."""
         if form.kind == "plain":
             return _Hit(begin, end, form.shown)
-        text, alphabet = self._of[form.kind], _BASES[form.kind].alphabet
+        text, alphabet = self._of[form.kind], BASES[form.kind].alphabet
         begin -= form.begins and begin > 0 and bool(alphabet.fullmatch(text, begin - 1, begin))
         end += form.ends and bool(alphabet.fullmatch(text, end, end + 1))
-        padding = _PADDING.match(text, end) if form.kind != "hex" and (end - begin) % _BASES[form.kind].group else None
+        padding = _PADDING.match(text, end) if form.kind != "hex" and (end - begin) % BASES[form.kind].group else None
         return _Hit(begin, end if padding is None else padding.end(), form.shown)
 
 
@@ -314,39 +294,10 @@ def _key_of(secret: str) -> bytes:
         return b""
 
 
-def _forms(raw: bytes, shown: str) -> Iterator[_Form]:
-    """The forms of a secret."""
-    if len(raw) >= _MIN_LENGTH:
-        yield from (_Form("plain", one, shown) for one in _plain_forms(raw))
-    for kind in _BASES:
-        yield from (one for one in _encoded(kind, raw, shown) if len(one.data) >= _MIN_ENCODED[kind])
-
-
-def _plain_forms(raw: bytes) -> set[bytes]:
-    """A secret as the readings of texts have it, with spaces in place of `+`. One that is no UTF-8 may be shown as
-    characters of Latin-1, or with U+FFFD."""
-    texts = {raw.decode("utf-8", "surrogateescape"), raw.decode("latin-1"), raw.decode("utf-8", "replace")}
-    readings = (PlainText(one, with_letters=letters) for one in texts for letters in (False, True))
-    found = {raw, *(one.encode("utf-8", "surrogateescape") for one in texts), *(one.data for one in readings)}
-    # As a program for Windows prints it; the last zero of little-endian text may be cut off.
-    found |= {raw.decode("latin-1").encode("utf-16-be"), raw.decode("latin-1").encode("utf-16-le").rstrip(b"\0")}
-    return {one.translate(_SPACES) for one in found if len(one.replace(_UNREADABLE, b"")) >= _MIN_LENGTH // 2}
-
-
-def _encoded(kind: str, raw: bytes, shown: str) -> Iterator[_Form]:
-    """The forms of bytes in an encoding, by the number of bytes before them in a group of it."""
-    base = _BASES[kind]
-    for shift in range(base.bytes_of_group):
-        text = base.encode(bytes(shift) + raw)
-        first, last = -(-8 * shift // base.bits), 8 * (shift + len(raw)) // base.bits
-        begins, ends = 8 * shift % base.bits > 0, 8 * (shift + len(raw)) % base.bits > 0
-        yield _Form(kind, text[first:last], shown, begins, ends, first)
-
-
 def _quoted(secret: str) -> re.Pattern[bytes]:
-    forms = b"|".join(map(re.escape, sorted(_plain_forms(_raw(secret)) | {_raw(secret).translate(_SPACES)})))
+    forms = b"|".join(map(re.escape, sorted(plain_forms(_raw(secret)) | {_raw(secret).translate(SPACES)})))
     return re.compile(rb"""(?:["'@]|[=:] ?|^)(""" + forms + rb""")(?=["'&@]|$)""")
 
 
 _URL_SAFE = str.maketrans("+/", "-_")
-_PREFIX_FORMS = [form for kind in _BASES for prefix in _PREFIXES for form in _encoded(kind, prefix, "")]
+_PREFIX_FORMS = [form for kind in BASES for prefix in _PREFIXES for form in encoded_forms(kind, prefix, "")]

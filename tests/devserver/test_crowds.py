@@ -18,6 +18,8 @@ from leyden import Sandbox
 from leyden.callbacks.transport import TransportRouter
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
+from leyden.devserver.request_log.resources import RequestRows
+from leyden.devserver.request_log.stream import request_events
 from leyden.server.contract.bind import bind
 from leyden.server.contract.load import load_contract
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -474,6 +476,25 @@ def test_a_page_of_deliveries_with_bodies_is_read_in_slices(monkeypatch: pytest.
         await asyncio.sleep(0)
         await served.ask("POST", "/sandbox/v1/reset")
         assert (await reading)["data"] == [], "the page is of the run that a reset began meanwhile"
+
+    in_loop(scenario)
+
+
+def test_the_request_log_is_masked_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
+
+    async def scenario(served: ServedInLoop) -> None:
+        for number in range(60):
+            await served.ask("GET", f"/v0/charges?limit=1&x={number}{'ab' * 1000}", status=400)
+        rounds = served.rounds
+        found = await served.ask("GET", "/sandbox/v1/requests?limit=60&method=GET")
+        assert len(found["data"]) == 60
+        assert served.rounds - rounds >= 120, "each row is a step where it is sought, and where it is shown"
+        rounds = served.rounds
+        rows = RequestRows(served.world)
+        events = await request_events(rows, served.world.request_log.since(0, console_reads=False))
+        assert events.count(b"event: request") >= 60
+        assert served.rounds - rounds >= 60
 
     in_loop(scenario)
 

@@ -11,7 +11,7 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden import Sandbox
+from leyden.devserver import secret_texts
 from leyden.devserver.request_log.masking import Mask
 from leyden.errors import ResponseLost
 from leyden.sandbox.http.http_access import _respond_closed
@@ -300,10 +301,11 @@ def test_a_secret_that_is_percent_encoded_in_a_query_is_masked() -> None:
             assert logged["path"] == f"{CHARGES}?limit=1&note={quote('(wh..., 38 characters)')}"
 
 
-def test_a_key_and_a_secret_are_masked_in_each_common_encoding() -> None:
+@pytest.mark.parametrize("others", [0, 100])
+def test_a_key_and_a_secret_are_masked_in_each_common_encoding(others: int) -> None:
     key, raw = "key-of-shop-77", b"a secret of 24 bytes!!+/"
     secret = "whsec_" + base64.b64encode(raw).decode()
-    mask = Mask([key, "leyden"], [secret], "apikey", {"leyden"})
+    mask = Mask([*(f"{number}-key" * 4 for number in range(others)), key, "leyden"], [secret], "apikey", {"leyden"})
     for form in (*encodings(key), *encodings(secret), *encodings(raw)):
         assert form not in mask.body(json.dumps({"description": f"a {form} b"})), form
         assert form not in mask.body(f"a {form} b"), form
@@ -361,6 +363,24 @@ def test_no_part_of_a_secret_is_shown_however_a_client_spells_it(
     parts = [secret[at : at + 6].replace("+", " ") for at in range(len(secret) - 5)]
     for text in (shown, unquote(shown), json.loads(f'"{shown}"') if '"' not in shown and place == "json" else ""):
         assert not [part for part in parts if part in text.replace("+", " ")], (sent, shown)
+
+
+def test_a_text_is_searched_for_the_few_secrets_that_it_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    sought: list[Any] = []
+    places = secret_texts._Haystack._places
+
+    def count(hay: secret_texts._Haystack, form: Any) -> Iterator[int]:
+        sought.append(form)
+        return places(hay, form)
+
+    monkeypatch.setattr(secret_texts._Haystack, "_places", count)
+    text = "/v0/charges?x=" + "some words of a client " * 40
+    costs = []
+    for keys in (1, 200):
+        sought.clear()
+        assert Mask([f"leyden_{number:032x}" for number in range(keys)], [], "apikey").target(text) == text
+        costs.append(len(sought))
+    assert costs[0] == costs[1]
 
 
 def test_a_plus_of_a_webhook_secret_that_a_query_has_as_it_is_ends_no_secret() -> None:

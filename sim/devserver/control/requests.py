@@ -40,17 +40,21 @@ class RequestLogControl:
                     break
             if slices.is_over():
                 await slices.pause()
-        mask = rows.mask()
-        return page(call, "request", lambda _after, _limit: found, lambda row: rows.summary(row, mask))
+        mask, shown = rows.mask(), {}
+        for row in found[:limit]:
+            shown[row.doc_id] = rows.summary(row, mask)
+            if slices.is_over():
+                await slices.pause()
+        return page(call, "request", lambda _after, _limit: found, lambda row: shown[row.doc_id])
 
     @handles(raises=(NotFound,), needs=("path.id",), recorded=False)
-    def get_request(self, call: Request) -> dict[str, Any]:
+    async def get_request(self, call: Request) -> dict[str, Any]:
         """One request with its headers and bodies, and those of its response."""
         row = self._world.request_log.row(int(call.path["id"]))
         if row is None:
             raise NotFound("the log has no request with this number: it keeps the latest thousand; list the requests")
         rows = self._rows()
-        return rows.details(row, rows.mask())
+        return await rows.details(row, rows.mask(), self._world.slices())
 
     @handles(raises=(TooManyRequests,), recorded=False)
     async def get_events(self, call: Request) -> AsyncGenerator[bytes]:

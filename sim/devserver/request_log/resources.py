@@ -14,6 +14,7 @@ from leyden.server.contract.types import Operation
 from leyden.server.system.clock import time_ms_of
 from leyden.server.timestamps import to_iso
 from leyden.world.components import CONTROL_PATH
+from leyden.world.ports import Slices
 from leyden.world.request_log import LoggedRequest
 from leyden.world.world import World
 
@@ -36,7 +37,9 @@ class RequestRows:
     """Shows the rows of one world's request log."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self.world = world
+        self._mask: Mask | None = None
+        self._masked: tuple[list[str], list[str]] = ([], [])
         config = world.config
         contracts = [config.contract] if config.control is None else [config.contract, config.control()]
         self._operations = OperationIndex(contracts)
@@ -50,13 +53,17 @@ class RequestRows:
         )
 
     def mask(self) -> Mask:
-        """The mask for what is shown now: with every key and secret of the sandbox."""
-        projects = self._world.service.projects
+        """The mask for what is shown now: with every key and secret of the sandbox, and every key of its server."""
+        projects = self.world.service.projects
         keys = [row["id"] for row in projects.key_rows()]
         secrets = [secret["secret"] for row in projects.projects for secret in row["webhook_secrets"]]
-        if self._world.server is not None:
-            keys += self._world.server.secret_texts
-        return Mask(keys, secrets, self._world.service.pipeline.api_key_header.decode(), {DEFAULT_KEY})
+        if self.world.server is not None:
+            keys += self.world.server.secret_texts
+        masked = keys, secrets
+        if self._mask is None or self._masked != masked:
+            header = self.world.service.pipeline.api_key_header.decode()
+            self._mask, self._masked = Mask(keys, secrets, header, {DEFAULT_KEY}), masked
+        return self._mask
 
     def summary(self, row: LoggedRequest, mask: Mask) -> dict[str, Any]:
         """A row of the list."""
@@ -77,16 +84,17 @@ class RequestRows:
             "client": None if row.client is None else mask.text(row.client.decode("latin-1")),
         }
 
-    def details(self, row: LoggedRequest, mask: Mask) -> dict[str, Any]:
-        """A row with the headers and bodies of the request and of the response."""
+    async def details(self, row: LoggedRequest, mask: Mask, slices: Slices) -> dict[str, Any]:
+        """A row with the headers and bodies of the request and of the response. Other requests are answered while they
+        are masked."""
         length = _content_length(row.request_headers, row.request_size)
         response = {
-            **_part(row.response_headers, row.response_body, row.response_size, mask),
+            **await _part(row.response_headers, row.response_body, row.response_size, mask, slices),
             "complete": row.is_complete,
         }
         return {
             **self.summary(row, mask),
-            "request": _part(row.request_headers, row.request_body, length, mask),
+            "request": await _part(row.request_headers, row.request_body, length, mask, slices),
             "response": None if row.status is None else response,
         }
 
@@ -123,7 +131,7 @@ class RequestRows:
         return None if operation is None else operation.operation_id, charge_id
 
     def _charge_id(self, row: LoggedRequest, operation: Operation, parameters: Mapping[str, str]) -> str | None:
-        name, service = operation.operation_id, self._world.service
+        name, service = operation.operation_id, self.world.service
         status, body = row.status, row.response_body
         if row.service_body is not None:  # what the service did counts, not what the client learned of it
             status, body = row.service_status, row.service_body
@@ -148,12 +156,12 @@ class RequestRows:
         return None
 
     def _of_hash(self, payment_hash: str) -> str | None:
-        charge = self._world.service.charges.charges.first("payment_hash", payment_hash)
+        charge = self.world.service.charges.charges.first("payment_hash", payment_hash)
         return None if charge is None else charge["id"]
 
     def _static_of(self, charge_id: str | None) -> str | None:
         """The Static Charge of a Charge."""
-        charge = None if charge_id is None else self._world.service.charges.charges.row(charge_id)
+        charge = None if charge_id is None else self.world.service.charges.charges.row(charge_id)
         return None if charge is None else charge["static_charge_id"]
 
 
@@ -173,10 +181,17 @@ def _target(row: LoggedRequest) -> str:
     return (raw + b"?" + row.query if row.query else raw).decode("latin-1")
 
 
-def _part(headers: Sequence[tuple[bytes, bytes]], body: bytes, length: int, mask: Mask) -> dict[str, Any]:
-    named = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
+async def _part(
+    headers: Sequence[tuple[bytes, bytes]], body: bytes, length: int, mask: Mask, slices: Slices
+) -> dict[str, Any]:
+    shown = []
+    for name, value in headers:
+        text = name.decode("latin-1")
+        shown.append([text, mask.header(text, value.decode("latin-1"))])
+        if slices.is_over():
+            await slices.pause()
     return {
-        "headers": [[name, mask.header(name, value)] for name, value in named],
+        "headers": shown,
         "body": mask.body(bytes(body).decode("utf-8", "backslashreplace")),
         "size": length,
         "truncated": len(body) < length,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -93,9 +93,8 @@ class EventHub:
         self._listeners.append(listener)
         try:
             known = [] if after is None else _since(self.world, after, client)
-            yield request_events(self._rows, [row for row in known if row.doc_id <= self._position]) + _changed(
-                self.world
-            )
+            known = [row for row in known if row.doc_id <= self._position]
+            yield await request_events(self._rows, known) + _changed(self.world)
             quiet = 0
             while not listener.is_over:
                 with contextlib.suppress(TimeoutError):
@@ -127,27 +126,27 @@ class EventHub:
             # Another thread may be in the middle of a reset. Nothing waits for it here: the next tick tells as much.
             if self.world.lock.acquire(blocking=False):
                 try:
-                    self._tell(ticks)
+                    changed, rows = self._news(ticks)
                 finally:
                     self.world.lock.release()
                 ticks = 0
+                # Who listens from now on has the events up to this position already.
+                listeners = [*self._listeners]
+                for client, new in rows.items():
+                    batch = await request_events(self._rows, new) + changed
+                    for listener in listeners if batch else ():
+                        if listener.client == client:
+                            listener.give(batch)
 
-    def _tell(self, ticks: int) -> None:
+    def _news(self, ticks: int) -> tuple[bytes, dict[str | None, list[LoggedRequest]]]:
+        """The event `changed`, empty if nothing has, and the new requests for each filter of a listener."""
         world = self.world
         changed = _changed(world) if self._state.has_changed(world, ticks) else b""
         first, self._position = self._position, last_number(world)
-        has_new = self._position != first
-        if not has_new and not changed:
-            return
-        batches: dict[str | None, bytes] = {}
-        for listener in self._listeners:
-            batch = batches.get(listener.client)
-            if batch is None:
-                rows = _since(world, first, listener.client) if has_new else []
-                rows = [row for row in rows if row.doc_id <= self._position]
-                batch = batches[listener.client] = request_events(self._rows, rows) + changed
-            if batch:
-                listener.give(batch)
+        filters = {listener.client: None for listener in self._listeners}
+        if self._position == first:
+            return changed, {client: [] for client in filters}
+        return changed, {client: _since(world, first, client) for client in filters}
 
 
 class EventStreams:
@@ -182,7 +181,7 @@ class EventStreams:
 async def past_events(world: World, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
     """The first bytes of a stream, for a request in process: nothing would follow them."""
     rows = [] if after is None else _since(world, after, client)
-    yield request_events(RequestRows(world), rows) + _changed(world)
+    yield await request_events(RequestRows(world), rows) + _changed(world)
 
 
 def last_number(world: World) -> int:
@@ -190,12 +189,24 @@ def last_number(world: World) -> int:
     return next((row.doc_id for row in world.request_log.newest_first(console_reads=True)), 0)
 
 
-def request_events(shown: RequestRows, rows: Iterable[LoggedRequest]) -> bytes:
-    """The rows as events `request`, each with its number as the id."""
-    mask = shown.mask()
-    return b"".join(
-        b"id: %d\nevent: request\ndata: %b\n\n" % (row.doc_id, orjson.dumps(shown.summary(row, mask))) for row in rows
-    )
+async def request_events(shown: RequestRows, rows: Sequence[LoggedRequest]) -> bytes:
+    """The rows as events `request`, each with its number as the id. Other requests are answered while they are
+    masked."""
+    if not rows:
+        return b""
+    mask, slices, events = shown.mask(), shown.world.slices(), []
+    for row in rows:
+        while not shown.world.lock.acquire(blocking=False):  # a reset by another thread
+            await asyncio.sleep(TICK_S)
+        try:
+            events.append(
+                b"id: %d\nevent: request\ndata: %b\n\n" % (row.doc_id, orjson.dumps(shown.summary(row, mask)))
+            )
+        finally:
+            shown.world.lock.release()
+        if slices.is_over():
+            await slices.pause()
+    return b"".join(events)
 
 
 def _changed(world: World) -> bytes:
