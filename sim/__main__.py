@@ -88,7 +88,7 @@ def _run(given: list[str], *, is_process: bool) -> int:
             raise KeyboardInterrupt from None  # a library may have made another error of the interrupt
         print(f"{prog}: {printable_lines(str(error))}", file=sys.stderr)
         return error.exit_status
-    except BrokenPipeError:  # the reader of our output closed the pipe (`leyden table | head`)
+    except BrokenPipeError:  # the reader of what prints until it is ended has left
         discard_output()
         return 0
 

@@ -21,6 +21,7 @@ from leyden.devserver.receiver_check.session import signature_of
 from leyden.devserver.secret_texts import Secrets
 from leyden.errors import how_to_start, key_refusal
 from leyden.files.json_files import WRONG_DATA, in_words
+from leyden.files.standard_streams import ending_with_reader
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.egress import OWN_LISTENER, Egress
 from leyden.server.callbacks.url_parts import url_parts
@@ -168,7 +169,8 @@ def listen(options: argparse.Namespace) -> int:
     _check_target(Egress(options.egress, allow=options.egress_allow), options.url)
     with suppress(KeyboardInterrupt):
         try:
-            run_until_stopped(_listen(options))
+            with ending_with_reader():
+                run_until_stopped(_listen(options))
         except WRONG_DATA as error:
             if isinstance(error, LeydenError):
                 raise

@@ -1,8 +1,9 @@
 """Standard input, output and error of a command: every text can be printed, and output that is lost is an error.
 
 A character that the encoding of the output does not have is escaped. A failed write to standard output raises
-`OutputError`, whichever line prints; only its reader may close it (`leyden table | head`). Standard error has the
-errors and the log: what cannot be written there is discarded.
+`OutputError`, whichever line prints; only its reader may leave (`leyden table | head`): a command goes on then, and
+its exit status is the one that it has with a reader. What prints until it is ended ends with its reader
+(`ending_with_reader`). Standard error has the errors and the log: what cannot be written there is discarded.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ class OutputError(LeydenError):
 
 
 class _Descriptor(io.FileIO):
-    """A descriptor of the process. The first failed write to an output raises `OutputError`, or `BrokenPipeError` when
-    its reader has left; all later bytes are discarded, also those that a buffer has at the end of the process."""
+    """A descriptor of the process. The first failed write to an output raises `OutputError`, unless its reader has
+    left; all later bytes are discarded, also those that a buffer has at the end of the process."""
+
+    ends_with_reader = False  # whether a write raises `BrokenPipeError` when the reader has left
 
     def __init__(self, number: int, *, is_output: bool, is_closed: bool) -> None:
         super().__init__(number, "w", closefd=False)
         self._is_output = is_output
         self._is_closed = is_closed
-        self._has_failed = False
+        self._has_failed = self._reader_has_left = False
 
     def write(self, data: Any, /) -> int:
         """Write bytes and return how many were written."""
@@ -46,11 +49,12 @@ class _Descriptor(io.FileIO):
                 return cast(int, super().write(data))  # None: a descriptor that does not wait
             except OSError as error:
                 self._has_failed = self._is_output
-                if isinstance(error, BrokenPipeError) and self._is_output:
-                    raise
-                if self._is_output:
+                self._reader_has_left = self._is_output and isinstance(error, BrokenPipeError)
+                if self._is_output and not self._reader_has_left:
                     why = f"standard output cannot be written ({error.strerror})"
                     raise OutputError(f"{why}: send it to another place") from None
+        if self._reader_has_left and _Descriptor.ends_with_reader:
+            raise BrokenPipeError(errno.EPIPE, "the reader of the output has left")
         return memoryview(data).nbytes
 
 
@@ -68,9 +72,19 @@ def guard_streams() -> None:
 
 
 @contextmanager
+def ending_with_reader() -> Iterator[None]:
+    """In the block a write raises `BrokenPipeError` when the reader of the output has left."""
+    before, _Descriptor.ends_with_reader = _Descriptor.ends_with_reader, True
+    try:
+        yield
+    finally:
+        _Descriptor.ends_with_reader = before
+
+
+@contextmanager
 def all_written() -> Iterator[None]:
     """Write what is buffered when the block has done its work, or ends the program as `--help` does. Raises
-    `OutputError`, and `BrokenPipeError` when the reader has left."""
+    `OutputError`."""
     try:
         yield
     except SystemExit:

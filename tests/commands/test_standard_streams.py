@@ -187,3 +187,42 @@ def test_the_reader_of_a_command_may_leave() -> None:
         command = f'("{sys.executable}" -m leyden {words}; echo $? >&2) | head -n 1'
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
         assert (done.stderr, len(done.stdout.splitlines())) == ("0\n", 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("receiver-check http://127.0.0.1:9/nobody", 3),
+        ("client-check --only plain -- false", 3),
+        ("replay nowhere.json", 2),
+        ("table", 0),
+    ],
+)
+def test_a_command_whose_reader_has_left_has_the_status_that_it_has_with_a_reader(words: str, status: int) -> None:
+    for reader in ("cat >/dev/null", "true"):
+        command = f'("{sys.executable}" -m leyden {words} 2>/dev/null; echo $? >&2) | {reader}'
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        assert done.stderr == f"{status}\n", reader
+
+
+def test_a_failed_payment_without_a_reader_is_a_failure_and_a_follower_ends(server: Client) -> None:
+    _, created = server("POST", "/v0/charges", {"amount": "1000", "description": "tea", "expiresIn": 60})
+    for words, status in (
+        (f"pay {created['data']['id']} --outcome fail", 1),
+        ("logs --follow", 0),
+        ("charges list --all", 0),
+    ):
+        command = f'("{sys.executable}" -m leyden {words} --url {server.url} 2>/dev/null; echo $? >&2) | true'
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+        assert done.stderr == f"{status}\n", words
+
+
+def test_a_request_that_was_answered_is_named_where_its_response_cannot_be_written(server: Client) -> None:
+    words = f"charges create --amount 1000 --description tea --url {server.url}"
+    command = f'exec "{sys.executable}" -m leyden {words} >/dev/full'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "POST /v0/charges was answered, so it is done" in done.stderr
+    command = f'exec "{sys.executable}" -m leyden charges list --url {server.url} >/dev/full'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, "answered" in done.stderr) == (2, False)

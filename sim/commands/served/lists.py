@@ -11,6 +11,7 @@ import orjson
 
 from leyden.commands.served.connection.client import LONGEST_PAGE, Client, next_cursor
 from leyden.commands.served.output import Column, Table, print_raw
+from leyden.files.standard_streams import ending_with_reader
 from leyden.server.printable import printable, quoted
 
 
@@ -40,16 +41,17 @@ def print_list(
     if options.all and options.limit is None:
         given["limit"] = LONGEST_PAGE
     table, found, after = Table(columns), 0, None
-    for page in _pages(lambda query: client("GET", path, query=query, what=what, headers=headers), given):
-        rows, after = page["data"], page["next"]
-        found += len(rows)
-        if options.json:
-            for row in rows:
-                print_raw(orjson.dumps(row))
-        elif rows:
-            table.print(rows)
-        if not options.all:
-            break
+    with ending_with_reader():
+        for page in _pages(lambda query: client("GET", path, query=query, what=what, headers=headers), given):
+            rows, after = page["data"], page["next"]
+            found += len(rows)
+            if options.json:
+                for row in rows:
+                    print_raw(orjson.dumps(row))
+            elif rows:
+                table.print(rows)
+            if not options.all:
+                break
     if not found and not options.json:
         print(_nothing(none, {**(query or {}), "after": options.after}), file=sys.stderr)
     if after is not None and not options.all:

@@ -14,6 +14,7 @@ from leyden.commands.served.connection.follow import JOURNAL, QUIET, REQUESTS, P
 from leyden.commands.served.fields import whole, without_none
 from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, Table, print_fields, print_raw, print_text, utc
+from leyden.files.standard_streams import ending_with_reader
 
 _SOURCES = ("service", "control", "lnurl")
 _COLUMNS = (
@@ -72,7 +73,8 @@ def _logs(options: argparse.Namespace) -> int:
             _print_exchange(orjson.loads(raw))
         return 0
     if options.follow:
-        follow_requests(client, _filters(options), _printer(options, _COLUMNS), options.limit)
+        with ending_with_reader():
+            follow_requests(client, _filters(options), _printer(options, _COLUMNS), options.limit)
     return print_list(options, client, REQUESTS, _COLUMNS, query=_filters(options), none="no requests", headers=QUIET)
 
 
@@ -144,7 +146,8 @@ def _journal(options: argparse.Namespace) -> int:
     if options.follow:
         if options.after is not None and not isinstance(whole(options.after), int):
             options.parser.error(f"--after: {options.after!r} is not the number of an entry, such as 12")
-        follow_journal(client, _printer(options, _ENTRIES), options.after)
+        with ending_with_reader():
+            follow_journal(client, _printer(options, _ENTRIES), options.after)
     if options.json and not options.all:
         print_raw(client("GET", JOURNAL, query={"after": options.after, "limit": options.limit}))
         return 0

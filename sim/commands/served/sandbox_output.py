@@ -14,7 +14,7 @@ from leyden.commands.environment import API_KEY, URL
 from leyden.commands.served.connection.client import segment
 from leyden.commands.served.fields import span_s
 from leyden.commands.served.output import msat, print_fields, print_raw, rate, seconds, utc
-from leyden.files.standard_streams import OutputError
+from leyden.files.standard_streams import OutputError, ending_with_reader
 from leyden.server.printable import printable
 
 OWN_PATH = "/sandbox/v1"
@@ -55,12 +55,13 @@ def print_new(options: argparse.Namespace, raw: bytes) -> int:
     written: nothing else has the key."""
     sandbox = orjson.loads(raw)
     try:
-        if options.env and not options.json:
-            print(f"export {URL[0]}={printable(shlex.quote(sandbox['url']))}")
-            print(f"export {API_KEY[0]}={printable(shlex.quote(sandbox['apiKey']))}")
-        else:
-            print_result(options, raw)
-        sys.stdout.flush()
+        with ending_with_reader():
+            if options.env and not options.json:
+                print(f"export {URL[0]}={printable(shlex.quote(sandbox['url']))}")
+                print(f"export {API_KEY[0]}={printable(shlex.quote(sandbox['apiKey']))}")
+            else:
+                print_result(options, raw)
+            sys.stdout.flush()
     except (OutputError, BrokenPipeError) as error:
         why = str(error).partition(":")[0] if isinstance(error, OutputError) else "the reader of the output has left"
         at = f" --url {printable(shlex.quote(options.url))}" if options.url else ""

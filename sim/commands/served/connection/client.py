@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -21,6 +22,7 @@ from leyden.commands.environment import ADMIN_TOKEN, API_KEY, URL, from_environm
 from leyden.devserver.argument_types import base_url
 from leyden.errors import how_to_start, key_refusal
 from leyden.files.json_files import shown
+from leyden.files.standard_streams import OutputError
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.version import VERSION
@@ -58,8 +60,16 @@ def add_connection(
     server that may be another program."""
 
     def run_on_responses(options: argparse.Namespace) -> int:
-        with responses_of(options.url or from_environment(URL)):
-            return run(options)
+        options.answered = ""
+        try:
+            with responses_of(options.url or from_environment(URL)):
+                status = run(options)
+            sys.stdout.flush()
+            return status
+        except OutputError as error:
+            if not options.answered:
+                raise
+            raise OutputError(f"{error}; {options.answered} was answered, so it is done") from None
 
     command.set_defaults(run=run_on_responses)
     command.add_argument("--json", action="store_true", help="print the response of the API, unchanged")
@@ -103,6 +113,7 @@ class Client:
             self.url = base_url(options.url or from_environment(URL))
         except argparse.ArgumentTypeError as error:
             options.parser.error(f"{'--url' if options.url else URL[0]}: {error}")
+        self._given = options
         self._options: Collection[str] = options.parser._option_string_actions
         self._key = options.api_key or from_environment(API_KEY)
         self._token = getattr(options, "admin_token", None) or from_environment(ADMIN_TOKEN)
@@ -161,6 +172,8 @@ class Client:
             wrong = str(error)
         if wrong is not None:
             raise not_of_leyden(self.url, wrong)
+        if method != "GET":
+            self._given.answered = f"{method} {path}"
         return raw
 
     def find(self, path: str) -> bytes | None:
