@@ -7,7 +7,6 @@ import contextlib
 import gc
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -287,6 +286,7 @@ def _open_world(
     config = world_config(
         seed=seed,
         start_ms=start_ms,
+        starts_now=saved is None and options.start in (None, NOW),
         spec=options.spec,
         overlays=options.overlay,
         api_key=key,
@@ -310,9 +310,6 @@ def _open_world(
         from leyden.world.trial.trial_requests import try_contract
 
         try_contract(config.contract, options.spec)
-        if saved is None and options.start in (None, NOW):  # the trial takes seconds
-            start_ms = _present(clock)
-            config = replace(config, start_ms=start_ms, given_start_ms=start_ms)
     transport = HttpTransport.within(egress)
     if options.durability != "always" or not store.is_durable:
         return World(

@@ -40,7 +40,8 @@ class WorldConfig:
     bounds the readable journal, `keep_ended` the Charges, payments and callbacks that ended (None: all are kept). `run`
     distinguishes the runs of one sandbox: each reset adds 1. `webhook_secret` is the user's; None: one is derived from
     the seed. `callback_timeout_ms` bounds an attempt on the network; None: the timeout of the spec does. `real_clock`
-    gives real milliseconds to a live clock. `payers` are the rules of the option `--autopay`, which
+    gives real milliseconds to a live clock, and `starts_now` says that `start_ms` is its reading: the clock of the run
+    shows real time then, however long the start takes. `payers` are the rules of the option `--autopay`, which
     replace those of an earlier start; None: those in the store stay.
     """
 
@@ -48,6 +49,7 @@ class WorldConfig:
     control: Callable[[], Contract] | None
     seed: int = 0
     start_ms: int = 0
+    starts_now: bool = False
     rate: float = 0
     api_key: str = "leyden"
     project: str = "default"
@@ -234,6 +236,7 @@ def world_config(
     *,
     seed: int,
     start_ms: int,
+    starts_now: bool = False,
     spec: str | Path | Contract | None = None,
     overlays: Sequence[str | Path] = (),
     api_key: str = "leyden",
@@ -271,6 +274,7 @@ def world_config(
         given_start_ms=given_start_ms,
         run=run,
         start_ms=start_ms,
+        starts_now=starts_now,
         rate=rate,
         api_key=api_key,
         keep=keep,

@@ -142,6 +142,8 @@ class World(ThreadMoves):
         self.store.pre_commit_hook = self._components.before_commit if saved is None else None
         if saved is None:
             self.clock.set_rate(config.rate)
+            if config.rate and config.starts_now:
+                self.clock.resume_from(config.rate, config.start_ms, config.start_ms)
         else:
             state.restore(saved)
         with self.store.commit():
@@ -300,17 +302,19 @@ class World(ThreadMoves):
         if self.external_transport is not None:
             await self.external_transport.close()
 
-    def reset(self, *, seed: int | None = None, start_ms: int | None = None) -> None:
+    def reset(self, *, seed: int | None = None, start_ms: int | None = None, starts_now: bool = False) -> None:
         """Erase everything and start again, with the same contract, API keys and webhook secret.
 
         Without `seed` the next one is derived from the present seed and the number of the run, so that no id repeats;
-        the seed of an earlier run repeats that run. Without `start_ms` the start stays.
+        the seed of an earlier run repeats that run. Without `start_ms` the start stays. With `starts_now` it is a
+        reading of the real clock.
         """
         with self.exclusive():
             former = self.streams
             config = replace(self.config, webhook_secret=self.webhook_secret, rate=self.clock.rate)
             seed = derived_seed(config.seed, f"\nreset {config.run}") if seed is None else seed
-            self.rebuild(replace(config, seed=seed, start_ms=config.start_ms if start_ms is None else start_ms))
+            start_ms = config.start_ms if start_ms is None else start_ms
+            self.rebuild(replace(config, seed=seed, start_ms=start_ms, starts_now=starts_now))
             self.streams.go_on("secrets", former)  # no key and no secret of an earlier run is drawn again
 
     def rebuild(self, config: WorldConfig, tables: Snapshot | Store | None = None) -> None:

@@ -25,7 +25,7 @@ from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.concurrency.async_moves import advance_to, run_until_idle, run_until_next_event
 from leyden.world.moves.move_guard import check_not_waiting, refused_by_move
 from leyden.world.time.clock import Fired
-from leyden.world.time.process_clock import requested_start
+from leyden.world.time.process_clock import NOW, requested_start
 from leyden.world.world import World
 
 _HASHED_AT_ONCE = 100  # entries of the journal
@@ -60,7 +60,8 @@ class ControlPlane:
             start_ms = requested_start(call.body.get("start"), now_ms)
         except ClockError as error:
             raise SemanticConflict(str(error), field_errors=[FieldError("/start", str(error))]) from None
-        reset_world(world, seed=call.body.get("seed"), start_ms=start_ms)
+        starts_now = call.body.get("start") == NOW
+        reset_world(world, seed=call.body.get("seed"), start_ms=start_ms, starts_now=starts_now)
         return sandbox_state(world, call.project)
 
     # Keys

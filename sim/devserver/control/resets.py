@@ -10,11 +10,11 @@ _ROTATION_ENDED = (
 )
 
 
-def reset_world(world: World, *, seed: int | None, start_ms: int | None) -> None:
+def reset_world(world: World, *, seed: int | None, start_ms: int | None, starts_now: bool) -> None:
     """Do `World.reset`. If an earlier webhook secret signed besides the current one, the notes of the new run say that
     it does so no longer."""
     with world.lock:
         signing = world.service.projects.signing_secrets(world.config.project, world.clock.now())
-        world.reset(seed=seed, start_ms=start_ms)
+        world.reset(seed=seed, start_ms=start_ms, starts_now=starts_now)
         if len(signing) > 1:
             world.run_notes.append(_ROTATION_ENDED)

@@ -18,6 +18,7 @@ from leyden.server.http.projects import KeyRow
 from leyden.server.store.store import Store
 from leyden.server.system.http_client.transport import HttpTransport
 from leyden.world.config import WorldConfig, world_config
+from leyden.world.time.process_clock import NOW
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class SandboxFactory:
         """
         defaults, now_ms = self._defaults, self._now()
         seed = order.get("seed")
+        starts_now = order.get("start") == NOW or (start_ms is None and defaults.start_ms is None)
         if start_ms is None:
             start_ms = now_ms if defaults.start_ms is None else defaults.start_ms
         overlays: Sequence[str] = order.get("overlays", defaults.overlays)
@@ -80,6 +82,7 @@ class SandboxFactory:
         config = world_config(
             seed=self._random_seed() if seed is None else seed,
             start_ms=start_ms,
+            starts_now=starts_now,
             spec=None if is_packaged else self._contract(tuple(overlays)),
             overlays=overlays,
             api_key=api_key,

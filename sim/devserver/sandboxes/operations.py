@@ -16,7 +16,7 @@ from leyden.server.errors import Conflict, LeydenError, NotFound, Problem, Seman
 from leyden.server.http.request import Request
 from leyden.server.system.work_threads import run_in_thread
 from leyden.server.timestamps import parse_duration, to_iso
-from leyden.world.time.process_clock import requested_start
+from leyden.world.time.process_clock import NOW, requested_start
 from leyden.world.world import World
 
 MAX_SANDBOXES = 10_000
@@ -97,7 +97,8 @@ class SandboxOperations:
         """Discard the state of a sandbox and start it again, with the same keys and contract."""
         sandbox = self.find(call)
         start_ms = requested_start(call.body.get("start"), self._now_ms())
-        reset_world(sandbox.world, seed=call.body.get("seed"), start_ms=start_ms)
+        starts_now = call.body.get("start") == NOW
+        reset_world(sandbox.world, seed=call.body.get("seed"), start_ms=start_ms, starts_now=starts_now)
         sandbox.used_at_s = self._loop_time_s()
         return self.show(sandbox)
 
