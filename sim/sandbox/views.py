@@ -119,7 +119,8 @@ class Views:
 
     @property
     def journal_hash(self) -> str:
-        """64 hex digits that depend on all events in `journal`: equal hashes mean equal runs.
+        """64 hex digits that depend on all events in `journal`: equal hashes mean equal runs, where the journal has all
+        of the run. That of a directory that was opened again has what happened since.
 
         Values that depend on real time or on the webhook secret are left out: the facts `realTime` and
         `secretDependent` of an event name them.

@@ -37,6 +37,8 @@ Explain = Callable[[str, str, int, str], str]
 Lookup = Callable[[str], Awaitable[list[str]]]
 
 
+# The errors of a connection that was made, and that the receiver closed.
+_CLOSED = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 # OpenSSL, x509_vfy.h: nobody who is trusted has signed the certificate, or nobody is known who has.
 _UNKNOWN_ISSUER = {18, 19, 20, 21}
 # The reasons of OpenSSL for an answer that is no TLS, as one of a receiver that speaks HTTP.
@@ -186,11 +188,13 @@ def _classify(request: CallbackRequest, error: Exception, progress: AttemptProgr
         case aiohttp.ClientConnectorCertificateError():
             return "tls", _certificate_note(error)
         case aiohttp.ClientConnectorError() if isinstance(error, aiohttp.ClientSSLError) or (
-            is_tls and isinstance(error.os_error, ConnectionResetError | ConnectionAbortedError | BrokenPipeError)
-        ):  # a connection that was refused has another error: this one was made, and closed in the handshake
+            is_tls and isinstance(error.os_error, _CLOSED)
+        ):  # in the handshake
             note = f"no TLS connection to {_place(error)}: {_plain(error.os_error)}"
             is_plain = isinstance(error.os_error, ssl.SSLError) and error.os_error.reason in _NOT_TLS
             return "tls", _joined(note, _PLAIN_MEND if is_plain else "")
+        case aiohttp.ClientConnectorError() if isinstance(error.os_error, _CLOSED):  # before it was used
+            return "reset", f"{NOTHING_WRITTEN}, and nothing was sent"
         case aiohttp.ClientConnectorError():
             note = f"no connection to {_place(error)}: {_plain(error.os_error)}"
             return "refused", _joined(note, NO_ROUTES.get(error.os_error.errno or 0, ""))
