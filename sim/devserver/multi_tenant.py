@@ -85,6 +85,7 @@ class MultiTenantApp:
         self._hosts = HostPolicy(hosts, self._needs_key, pages)
         self._has_console = self._first.config.control is not None
         self._events = EventRunner(registry, self.remove_sandbox, clock_change_ms)
+        self.run_due_now = self._events.run_due_now
         self._server_control = None if sandboxes is None else ServerControl(sandboxes, registry, self, self._time_s)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lnurl_budget = lnurl_budget

@@ -244,13 +244,14 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Serve HTTP on a thread beside this program and return the base URL; port 0 takes a free port.
 
-        A sandbox that is served already keeps its URL, and that is returned. Its clock stays paused: a request runs
-        what is due before its response, and what this program makes due, such as a payment without a delay, waits for
-        the next request or for `run()`. From now on callbacks also go to the receivers of this machine, unless `egress`
-        or `set_egress` said otherwise, or the sandbox is a fork, was loaded, or comes from a script: these send nothing
-        before `set_egress`. The server also creates further sandboxes (`POST /sandbox/v1/sandboxes`, `fork`), which end
-        with this one, follow its egress policy and are not in its script. Raises `ListenError` when the port is in use,
-        and at an address that other machines reach for a sandbox with the default key.
+        A sandbox that is served already keeps its URL, and that is returned. Its clock stays paused: a request is
+        answered when what was due before it has run, and what it made due. So what this program makes due, such as a
+        payment without a delay, waits for the next request or for `run()`. From now on callbacks also go to the
+        receivers of this machine, unless `egress` or `set_egress` said otherwise, or the sandbox is a fork, was loaded,
+        or comes from a script: these send nothing before `set_egress`. The server also creates further sandboxes (`POST
+        /sandbox/v1/sandboxes`, `fork`), which end with this one, follow its egress policy and are not in its script.
+        Raises `ListenError` when the port is in use, and at an address that other machines reach for a sandbox with the
+        default key.
         """
         checked_text("host", host)
         return self._http.serve(host, whole_number("port", port))

@@ -190,3 +190,16 @@ def test_a_request_whose_body_arrives_during_a_reset_is_one_of_the_next_run(how:
         assert [(row["status"], row["serviceFault"]) for row in logged["data"]] == [(200, None)]
 
     in_server(scenario)
+
+
+def test_a_request_shows_what_the_program_made_due_before_it() -> None:
+    with Sandbox(seed=7) as sandbox, httpx2.Client(base_url=sandbox.serve(), headers={"apikey": "leyden"}) as client:
+        charge = sandbox.charges.create(amount="250000", description="tea", callbackUrl="http://shop.localhost/hook")
+        sandbox.wallet("ana").pay(charge)
+        assert client.get(f"/v0/charges/{charge.id}").json()["data"]["status"] == "completed"
+        assert client.get("/v0/wallet").json()["data"]["balance"] == "250000"
+        assert len(sandbox.receiver("shop").inbox) == 1
+        script, digest = sandbox.script(), sandbox.journal_hash
+    names: dict[str, Any] = {}
+    exec(script, names)
+    assert names["sb"].journal_hash == digest

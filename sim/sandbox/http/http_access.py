@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -17,6 +16,7 @@ from leyden.server.errors import SandboxClosed
 from leyden.server.http.pipeline import send_problem
 from leyden.world.components import CONTROL_PATH, key_header
 from leyden.world.concurrency.locked_steps import LockedSteps
+from leyden.world.event_journal import HashedEventJournal
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,25 +28,26 @@ if TYPE_CHECKING:
 class RecordingApp:
     """An ASGI application that records each request in the session's action log once its response starts.
 
-    `is_for_others` is given for a server: it says whether a request goes to another sandbox, and is not recorded. A
-    served world also runs what is due after a response; that is recorded as an advance of 0 ms. A server may run longer
-    than its sandbox: after `Sandbox.close()` each request gets 503. Between two waits nobody else changes the sandbox:
-    a request sees nothing of a reset, a restore or a move of time that another thread has half done.
+    `server` is given for one that is served. It says whether a request goes to another sandbox, and is not recorded. It
+    runs what the program has made due before a request, and what the request made due before its response: each is
+    recorded as an advance of 0 ms. A server may run longer than its sandbox: after `Sandbox.close()` each request gets
+    503. Between two waits nobody else changes the sandbox: a request sees nothing of a reset, a restore or a move of
+    time that another thread has half done.
     """
 
-    def __init__(self, app: ASGIApp, session: Session, *, is_for_others: Callable[[Scope], bool] | None = None) -> None:
+    def __init__(self, app: ASGIApp, session: Session, *, server: MultiTenantApp | None = None) -> None:
         self._app = app
         self._session = session
-        self._served = is_for_others is not None
-        self._is_for_others = is_for_others or (lambda _: False)
+        self._server = server
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         session = self._session
+        server = self._server
         with session.lock():
-            is_closed = self._served and session.is_closed
-            is_for_others = not is_closed and self._is_for_others(scope)
+            is_closed = server is not None and session.is_closed
+            is_for_others = server is not None and not is_closed and server.is_for_others(scope)
         if is_closed:
             return await _respond_closed(send)
         if is_for_others:
@@ -54,11 +55,15 @@ class RecordingApp:
         return await LockedSteps(self._respond(scope, receive, send), session.lock)
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
-        session = self._session
+        session, server = self._session, self._server
         journal = session.world.journal
         chunks: list[bytes] = []
         facts: dict[str, Any] = {}
         entries = len(journal)
+        if server is not None:
+            await server.run_due_now(session.world)
+            self._record_events(journal, entries)
+            entries = len(journal)
         started = ended = left = False
 
         async def receive_chunk() -> Message:
@@ -99,7 +104,7 @@ class RecordingApp:
         try:
             await self._app(scope, receive_chunk, send_message)
         except ClosedError:
-            if not self._served or started:
+            if server is None or started:
                 raise
             return await _respond_closed(send)
         except ResponseLost:
@@ -107,10 +112,15 @@ class RecordingApp:
             raise
         if not ended and not left and not session.is_closed:
             record_lost()
-        if self._served and not session.is_closed and len(journal) != entries:
-            session.action_log.add("advance", {"by_ms": 0})
-            session.action_log.mark_events(session.world)
+        if server is not None and not session.is_closed:
+            self._record_events(journal, entries)
         return None
+
+    def _record_events(self, journal: HashedEventJournal, entries: int) -> None:
+        """If the journal has more than these entries, something was due: a move by nothing repeats it."""
+        if len(journal) != entries:
+            self._session.action_log.add("advance", {"by_ms": 0})
+            self._session.action_log.mark_events(self._session.world)
 
 
 _CLOSED = count(1)  # the requests to closed sandboxes of this process, for their ids
@@ -165,7 +175,7 @@ class HttpAccess:
         self._url = url
         session.world.moved_to(url)
         session.serve_network(url)
-        return RecordingApp(app, session, is_for_others=app.is_for_others)
+        return RecordingApp(app, session, server=app)
 
     def serve(self, host: str, port: int) -> str:
         """Start a server thread, unless the sandbox is served already, and return the base URL."""
