@@ -152,7 +152,8 @@ def overlay_file(source: str | Path) -> Path:
         return Path(source)
     known = known_overlays()
     if source not in known:
-        raise ContractError(f"no overlay {source!r}; there are: {', '.join(known) or 'none'}")
+        is_file = f": for the file write ./{source}" if Path(source).is_file() else ""
+        raise ContractError(f"no overlay {source!r}{is_file}; there are: {', '.join(known) or 'none'}")
     return _OVERLAYS / f"{source}{_OVERLAY}"
 
 

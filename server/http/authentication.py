@@ -62,6 +62,8 @@ def _unknown(projects: Projects, name: str, key: str) -> str:
         return "leave out the quotation marks around the key"
     if "," in key and projects.project_for_key(key.partition(",")[0].strip()) is not None:
         return f"the header {name} is sent twice: send it once"
+    if key.startswith("whsec_"):
+        return f"the key {masked(key)} is a webhook secret, which only verifies callbacks: send the API key"
     return f"the key {masked(key)} is unknown: the server has another one"
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 _EXAMPLES = "Examples:\n"
 _NAME_WIDTH = 17
 _ANY_BYTES = frozenset({"FILE", "DIR", "COMMAND"})  # metavars of paths, and of other programs
+_NEVER_EMPTY = frozenset({"FILE", "DIR", "URL", "KEY", "TOKEN"})  # as the value of a variable that is not set
 _SIGNED = re.compile(r"-[0-9.]+(?:ms|s|m|h|d|w)")
 
 
@@ -108,6 +109,8 @@ class CommandParser(argparse.ArgumentParser):
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """As that of argparse, but a text that cannot be sent or written is refused here, with the name of its option.
         The paths of files, and the command lines of other programs, may have any bytes."""
+        if not arg_string and action.option_strings and action.metavar in _NEVER_EMPTY:
+            raise argparse.ArgumentError(action, "the value is empty: give one, or leave the option out")
         if not arg_string.isascii() and action.metavar not in _ANY_BYTES and action.nargs != argparse.PARSER:
             self._check_utf8(action, arg_string)
         return super()._get_value(action, arg_string)

@@ -70,7 +70,7 @@ def test_the_refusal_is_one_line_that_names_the_argument(leyden: Leyden, words: 
     assert "\\udcff" in line
 
 
-@pytest.mark.parametrize("key", ["\N{HOT BEVERAGE}", "a\nb", "caf\xe9", ""])
+@pytest.mark.parametrize("key", ["\N{HOT BEVERAGE}", "a\nb", "caf\xe9"])
 @pytest.mark.parametrize(
     "words",
     [
@@ -84,7 +84,7 @@ def test_the_refusal_is_one_line_that_names_the_argument(leyden: Leyden, words: 
 def test_an_api_key_that_no_header_can_have_is_refused_without_it(leyden: Leyden, words: list[str], key: str) -> None:
     line = line_of(leyden, *words, key)
     assert f"argument {words[-1]}: this is no API key" in line
-    assert not key or key not in line
+    assert key not in line
 
 
 @pytest.mark.parametrize("key", ["\N{HOT BEVERAGE}", "a\nb", "\x00"])
@@ -111,9 +111,7 @@ def test_a_host_to_listen_on_that_no_machine_has_is_refused(host: str, capsys: p
     assert len(line) < 250
 
 
-@pytest.mark.parametrize(
-    "words", [["qa", "init", ""], ["lab", ""], ["fuzz", "--examples", "1", "--cases", ""]], ids=str
-)
+@pytest.mark.parametrize("words", [["qa", "init", ""], ["lab", ""]], ids=str)
 def test_an_empty_directory_is_not_the_present_one(leyden: Leyden, words: list[str], tmp_path: Path) -> None:
     assert "'' is not a directory: give its path" in line_of(leyden, *words)
     assert [*tmp_path.iterdir()] == []

@@ -57,6 +57,17 @@ def test_the_commands_of_the_documentation_are_valid(page: str) -> None:
             assert build_parser().parse_args(words[1:]).run
 
 
+@pytest.mark.parametrize("parser", ALL, **by_name)
+def test_an_empty_value_is_not_the_default(parser: argparse.ArgumentParser, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `--url "$UNSET"` has it in a script."""
+    for action in parser._actions:
+        if action.option_strings and action.metavar in ("FILE", "DIR", "URL", "KEY", "TOKEN"):
+            with pytest.raises(SystemExit) as end:
+                parser.parse_args([action.option_strings[-1], ""])
+            assert end.value.code == 2
+            assert "the value is empty: give one, or leave the option out" in capsys.readouterr().err
+
+
 def test_the_help_lists_every_command_once() -> None:
     text = build_parser().format_help()
     for group, commands in GROUPS.items():

@@ -307,7 +307,10 @@ class LimitedProtocol(HttpToolsProtocol):
         """Give bytes to the parser. The problem if they are refused."""
         try:
             self.parser.feed_data(piece)
-        except httptools.HttpParserError:
+        except httptools.HttpParserError as error:
+            if isinstance(error.__context__, httptools.HttpParserInvalidURLError):
+                detail = "the target of this request is no path or http URL: send a path, such as GET /v0/charges"
+                return self._refusal or InvalidHttp(detail)
             if self._part == "body":
                 detail = "the chunks or the trailers of this body are not HTTP/1.1: send it with Content-Length"
                 return self._refusal or InvalidHttp(detail)

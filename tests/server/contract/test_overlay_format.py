@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.server.contract.document.overlay import apply_overlay, read_overlay
-from leyden.server.contract.load import DOCUMENTS, default_spec, known_overlays, load_contract
+from leyden.server.contract.load import DOCUMENTS, default_spec, known_overlays, load_contract, overlay_file
 from leyden.server.errors import ContractError
 from leyden.world.config import packaged_contract
 from tests.support.small_spec import SMALL, small
@@ -232,6 +232,15 @@ def test_an_unknown_name_lists_the_overlays_there_are():
         load_contract(overlays=["stritc"])
     assert "no overlay 'stritc'; there are: " in str(refusal.value)
     assert all(name in str(refusal.value) for name in known_overlays())
+
+
+def test_a_file_with_the_name_of_no_overlay_is_found_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").write_text("overlay: 1.1.0")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ContractError, match=r"^no overlay 'mine': for the file write \./mine; there are: "):
+        overlay_file("mine")
 
 
 def test_an_overlay_is_read_from_a_path(tmp_path: Path):

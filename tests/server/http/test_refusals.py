@@ -299,6 +299,7 @@ SLIPS: list[tuple[str, str, Headers, Any, int, list[str]]] = [
         ["received the header x-api-key: its name must be apikey"],
     ),
     ("GET", "/v0/charges", {"api_key": "leyden"}, None, 401, ["received the header api_key"]),
+    ("GET", "/v0/charges", {"apikey": f"whsec_{'A' * 32}"}, None, 401, ["is a webhook secret", "send the API key"]),
     ("GET", "/v0/charges", {"apikey": "Bearer leyden"}, None, 401, ["leave out the word Bearer before the key"]),
     ("GET", "/v0/charges", {"apikey": '"leyden"'}, None, 401, ["leave out the quotation marks"]),
     ("GET", "/v0/charges", {"apikey": "leyden, leyden"}, None, 401, ["the header apikey is sent twice"]),

@@ -226,6 +226,15 @@ def test_a_body_in_thousands_of_small_chunks_is_refused(
     assert len(counted) <= MAX_SMALL_CHUNKS + length // 64 + 1
 
 
+@pytest.mark.parametrize(
+    "line", [b"CONNECT localhost:80", b"GET http://[::1", b"GET http://localhost:99999999/v0/charges"]
+)
+def test_a_target_that_is_no_url_is_named_as_the_cause(dial: Dial, line: bytes) -> None:
+    status, problem = answer(dial, line + b" HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    assert status == 400
+    assert problem["detail"].startswith("the target of this request is no path or http URL: send a path")
+
+
 def test_refused_requests_are_counted_and_not_logged_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="leyden"), Sandbox(seed=7) as sandbox:
         url = sandbox.serve()
