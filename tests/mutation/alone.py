@@ -14,7 +14,7 @@ import inspect
 import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -44,20 +44,23 @@ class Lines:
         """The set of these lines of a module."""
         return sum(1 << (self._first[module] + number) for number in {*numbers})
 
-    def executed(self, action: Callable[[], Any]) -> tuple[int, Any]:
-        """The lines that an action executes, in all its threads, and its result."""
+    def executed(self, actions: Mapping[str, Callable[[], None]]) -> dict[str, int]:
+        """The lines that each of these actions executes, in all its threads."""
         tracer = Coverage(data_file=None, config_file=False, include=[str(ROOT / module) for module in self._first])
         tracer.set_option("run:disable_warnings", ["no-data-collected"])
         tracer.start()
         try:
-            result = action()
+            for name, action in actions.items():
+                tracer.switch_context(name)
+                action()
         finally:
             tracer.stop()
-        data = tracer.get_data()
-        found = 0
+        found, data = dict.fromkeys(actions, 0), tracer.get_data()
         for module in self._first:
-            found |= self.set_of(module, data.lines(str(ROOT / module)) or ())
-        return found, result
+            for number, names in data.contexts_by_lineno(str(ROOT / module)).items():
+                for name in found.keys() & names:
+                    found[name] |= self.set_of(module, [number])
+        return found
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,13 @@ def trace(modules: Sequence[str], processes: int = 1) -> Baseline:
     """Run all cases on the unchanged source. Raises `SystemExit` if there is a violation."""
     _forget_imports()
     lines = Lines(modules)
-    imported, _ = lines.executed(lambda: [importlib.import_module(module_name(module)) for module in modules])
-    derived, cases = lines.executed(_cases)
+    cases: dict[str, Any] = {}
+    first = lines.executed(
+        {
+            "import": lambda: _import(modules),
+            "derive": lambda: cases.update(_cases()),
+        }
+    )
     traced: dict[str, Traced] = {}
     gc.freeze()
     with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
@@ -106,21 +114,25 @@ def trace(modules: Sequence[str], processes: int = 1) -> Baseline:
     lost = wanted.difference(*(one.reached for one in traced.values()))
     if lost:
         raise SystemExit(f"the cases do not reach everything without a mutation: {sorted(lost)[:5]}")
-    return Baseline(lines, imported, derived, cases, traced, caches, wanted)
+    return Baseline(lines, first["import"], first["derive"], cases, traced, caches, wanted)
 
 
 def _trace_cases(lines: Lines, cases: Sequence[tuple[str, Any]]) -> dict[str, Traced]:
     from leyden.harness.runs.cases import play
     from leyden.harness.targets.target import InProcess
 
-    target, found = InProcess(), {}
-    for key, case in cases:
+    target = InProcess()
+    found: dict[str, tuple[frozenset[Any], float]] = {}
+
+    def trace_case(key: str, case: Any) -> None:
         started = time.process_time()
-        executed, result = lines.executed(functools.partial(play, case, target))
+        result = play(case, target)
         if result.violation is not None:
             raise SystemExit(f"there is a violation without a mutation: repair that first\n{result.violation}")
-        found[key] = Traced(executed, frozenset(result.reached), time.process_time() - started)
-    return found
+        found[key] = frozenset(result.reached), time.process_time() - started
+
+    executed = lines.executed({key: functools.partial(trace_case, key, case) for key, case in cases})
+    return {key: Traced(executed[key], *found[key]) for key, _ in cases}
 
 
 def noticed_by(baseline: Baseline, mutant: Mutant, tell: Callable[[str], None], seconds: float | None = None) -> str:
@@ -166,6 +178,11 @@ def noticed_by(baseline: Baseline, mutant: Mutant, tell: Callable[[str], None], 
 def _order(baseline: Baseline, key: str) -> tuple[bool, float]:
     traced = baseline.traced.get(key)
     return key.startswith(OBLIGATIONS), 0.0 if traced is None else traced.cpu_s
+
+
+def _import(modules: Sequence[str]) -> None:
+    for module in modules:
+        importlib.import_module(module_name(module))
 
 
 def _forget_imports() -> None:

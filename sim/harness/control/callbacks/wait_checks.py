@@ -14,16 +14,17 @@ ANY = "any"
 
 def check_wait(host: Host, step: Mapping[str, Any]) -> None:
     """{"do": "control_wait", "status": "any", "event"?, "is_of_charge"?: true}: wait for as many deliveries with this
-    status and event as there are, and for one more; those of any Charge, or of the Charge of the oldest of them."""
+    status and event as there are, and for one more; those of any Charge, or of the Charge of the oldest of them, or
+    else of the oldest of all."""
     rows = host.full(list_named("listDeliveries"))
     wanted = {name: step[name] for name in ("status", "event") if name in step}
     found = [
         row for row in rows if wanted["status"] in (ANY, row["status"]) and step.get("event") in (None, row["event"])
     ]
     if step.get("is_of_charge"):
-        if not found:
-            raise StepImpossible("no delivery has this status and event")
-        wanted["chargeId"] = found[-1]["chargeId"]
+        if not rows:
+            raise StepImpossible("there is no delivery")
+        wanted["chargeId"] = (found or rows)[-1]["chargeId"]
         found = [row for row in found if row["chargeId"] == wanted["chargeId"]]
     for count in (len(found), len(found) + 1):
         if not count:
