@@ -90,7 +90,7 @@ def python_client(work: Workplace, name: str) -> str:
 
 def openapi_typescript(work: Workplace, name: str) -> str:
     types = work.output(f"{name}.d.ts")
-    passed, output = work.run("openapi-typescript", work.document(name), "-o", types)
+    passed, output = work.run("openapi-typescript", work.document(name), "--default-non-nullable=false", "-o", types)
     if not passed or "warn" in output.lower():
         return output
     return _compiled(work, types)
