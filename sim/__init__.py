@@ -37,3 +37,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, also those that were not imported yet, and the modules."""
+    return sorted({*globals(), *__all__} - {"TYPE_CHECKING", "annotations", "_MODULES"})

@@ -27,7 +27,7 @@ from leyden.files.json_files import shown
 from leyden.files.written_files import write_private
 from leyden.lab.actions.action_log import ActionLog
 from leyden.lab.progress import Progress
-from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, recorded_network
+from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, completed_by_value, recorded_network
 from leyden.sandbox.http.http_access import HttpAccess
 from leyden.sandbox.opening import open_session
 from leyden.sandbox.payer_list import PayerList
@@ -81,10 +81,10 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     nowhere, `loopback` to 127.0.0.0/8 and ::1 (the default of a served sandbox), `public` to public addresses;
     `egress_allow` lists networks, such as `10.0.0.0/8`, that are allowed besides. An attempt that is not allowed ends
     as `blocked`; an allowed one is a real POST, and time waits for its response: for `callback_timeout` at most,
-    `"100ms"` to `"60s"` of real time (default: the 15 s of the specification).
-    `webhook_secret` signs the callbacks: `whsec_` and 24 to 64 bytes in base64, by default derived from the seed.
-    `label` is the column `world` of every table. `clock="process"` follows
-    the process's clock, which freezegun may freeze and move: see `leyden.world.time.process_clock`.
+    `"100ms"` to `"60s"` of real time (default: the 15 s of the specification). `webhook_secret` signs the callbacks:
+    `whsec_` and 24 to 64 bytes in base64, by default derived from the seed. `label` is the column `world` of every
+    table. `clock="process"` follows the process's clock, which freezegun may move: see
+    `leyden.world.time.process_clock`.
 
     `session.respond` and `session.refused` are for scripts. An unknown attribute raises `AttributeError` with the
     nearest name, and any use after `close` raises `ClosedError`. A sandbox is copied by `fork` and kept by `save`, not
@@ -149,11 +149,13 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         return self.world.label
 
     @property
+    @completed_by_value
     def charges(self) -> Collection:
         """All Charges: `create(...)`, `[id]`, iteration in order of creation, and `table`."""
         return self._charges
 
     @property
+    @completed_by_value
     def static_charges(self) -> Collection:
         """All Static Charges: as `charges`."""
         return self._static_charges
@@ -201,10 +203,8 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     # Requests
 
     def ask(self, method: str, target: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send one request with the sandbox's API key and return the JSON of its response.
-
-        Raises `ApiError` for any status but 2xx.
-        """
+        """Send one request with the sandbox's API key and return the JSON of its response. Raises `ApiError` for any
+        status but 2xx."""
         return self.session.ask(method, target, body)
 
     def request(
@@ -244,14 +244,13 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Serve HTTP on a thread beside this program and return the base URL; port 0 takes a free port.
 
-        A sandbox that is served already keeps its URL, and that is returned. Its clock stays paused: a request is
-        answered when what was due before it has run, and what it made due. So what this program makes due, such as a
-        payment without a delay, waits for the next request or for `run()`. From now on callbacks also go to the
-        receivers of this machine, unless `egress` or `set_egress` said otherwise, or the sandbox is a fork, was loaded,
-        or comes from a script: these send nothing before `set_egress`. The server also creates further sandboxes (`POST
-        /sandbox/v1/sandboxes`, `fork`), which end with this one, follow its egress policy and are not in its script.
-        Raises `ListenError` when the port is in use, and at an address that other machines reach for a sandbox with the
-        default key.
+        A sandbox that is served already keeps its URL. Its clock stays paused: a request is answered when what was due
+        before it has run, and what it made due. So what this program makes due, such as a payment without a delay,
+        waits for the next request or for `run()`. From now on callbacks also go to the receivers of this machine,
+        unless `egress` or `set_egress` said otherwise, or the sandbox is a fork, loaded or from a script: these send
+        nothing before `set_egress`. The server also creates further sandboxes (`POST /sandbox/v1/sandboxes`, `fork`),
+        which end with this one, follow its egress policy and are not in its script. Raises `ListenError` when the port
+        is in use, and where other machines would reach a sandbox with the default key.
         """
         checked_text("host", host)
         return self._http.serve(host, whole_number("port", port))
@@ -308,8 +307,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     def from_snapshot(cls, snapshot: Mapping[str, Any], *, label: str | None = None) -> Sandbox:
         """A new sandbox in the state of a snapshot; it sends nothing to the network before `set_egress`.
 
-        Warns about a snapshot of another version of Leyden. Raises `ForkError` for a snapshot of an unknown format, and
-        for what no sandbox wrote.
+        Warns about one of another version of Leyden. Raises `ForkError` for an unknown format, or what no sandbox wrote.
         """
         return cls._restored(snapshot, label, "the snapshot")
 
@@ -384,8 +382,8 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     def notebook(self, path: str | Path) -> Path:
         """Write a notebook that describes this sandbox, creates it again and shows tables and drawings. Needs nbformat.
 
-        The file has the API keys and the webhook secrets, so only its owner may read it (0600).
-        Raises `ActionLogError` as `script` does, `NotebookError` for a file that cannot be written.
+        The file has the API keys and the webhook secrets, so only its owner may read it (0600). Raises `ActionLogError`
+        as `script` does, `NotebookError` for a file that cannot be written.
         """
         require("sb.notebook()", "nbformat", "lab")
         from leyden.lab.notebook_writer import as_notebook
