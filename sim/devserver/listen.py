@@ -84,8 +84,7 @@ class Cursor:
             return True
         if self.run is not None:
             print(f"The sandbox was reset or restored, and {self._loss()}: forwarding what it receives now", flush=True)
-            self.unread = 0
-            self.is_behind = False
+            self.unread, self.is_behind = 0, False
             self.read.clear()
         self.run = run
         return False
@@ -167,10 +166,9 @@ def listen(options: argparse.Namespace) -> int:
     if the URL is one of the server itself.
     """
     _check_target(Egress(options.egress, allow=options.egress_allow), options.url)
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt), ending_with_reader():
         try:
-            with ending_with_reader():
-                run_until_stopped(_listen(options))
+            run_until_stopped(_listen(options))
         except WRONG_DATA as error:
             if isinstance(error, LeydenError):
                 raise

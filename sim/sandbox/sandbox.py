@@ -307,7 +307,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
     def from_snapshot(cls, snapshot: Mapping[str, Any], *, label: str | None = None) -> Sandbox:
         """A new sandbox in the state of a snapshot; it sends nothing to the network before `set_egress`.
 
-        Warns about one of another version of Leyden. Raises `ForkError` for an unknown format, or what no sandbox wrote.
+        Warns about one of another version. Raises `ForkError` for an unknown format, and for what no sandbox wrote.
         """
         return cls._restored(snapshot, label, "the snapshot")
 
