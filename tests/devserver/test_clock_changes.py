@@ -18,6 +18,7 @@ from leyden.devserver.clock_changes import change_text, note, opened_texts, span
 from leyden.devserver.serve import open_server
 from leyden.devserver.startup.addresses import ServerAddresses
 from leyden.errors import ApiError
+from leyden.server.ports import CallbackRequest
 from leyden.server.store.store import Store
 from leyden.server.system import clock as system_clock
 from leyden.server.system.clock import ServerClock
@@ -27,6 +28,7 @@ from leyden.world.world import World
 from tests.support.deep import deep, deep_except, with_deep
 from tests.support.forked import forked_leyden
 from tests.support.hosted import Hosted, in_server
+from tests.support.prompt_network import PromptNetwork
 from tests.support.served import Client, listening_receiver, run_command
 
 DAY_MS = 86_400_000
@@ -479,3 +481,34 @@ def test_the_clock_of_a_new_server_shows_the_real_time_however_long_its_start_ta
         assert config.given_start_ms == config.start_ms == parse_iso(start[1]) <= now_ms < config.start_ms + 2_000
     else:
         assert now_ms == clock.ms
+
+
+class RefusingOnce(PromptNetwork):
+    """A network whose receiver refuses the first callback."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = 0
+
+    def status_of(self, request: CallbackRequest) -> int:
+        self.sent += 1
+        return 500 if self.sent == 1 else 200
+
+
+def test_a_retry_of_a_fast_clock_does_not_wait_for_the_next_look_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.devserver.sandboxes.event_runner._RECHECK_S", 3_600)
+
+    async def scenario(hosted: Hosted) -> None:
+        network = RefusingOnce()
+        hosted.first.connect_network(network)
+        hosted.first.move(lambda clock: clock.set_rate(10_000))
+        order = {"amount": "1000", "description": "tea", "expiresIn": 600, "callbackUrl": "http://shop.example/hook"}
+        created = await hosted.ask("POST", "/v0/charges", order, key="leyden")
+        invoice = created.body["data"]["invoice"]["request"]
+        await hosted.ask("POST", "/sandbox/v1/payments", {"request": invoice}, key="leyden")
+        async with asyncio.timeout(20):
+            while network.sent < 2:
+                hosted.now_ms += 1
+                await asyncio.sleep(0.001)
+
+    in_server(scenario)

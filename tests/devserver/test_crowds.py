@@ -8,7 +8,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import orjson
@@ -22,7 +21,6 @@ from leyden.devserver.request_log.resources import RequestRows
 from leyden.devserver.request_log.stream import request_events
 from leyden.server.contract.bind import bind
 from leyden.server.contract.load import load_contract
-from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.store.tables.table_data import TableData
 from leyden.server.store.tinydb.table import IndexedTable
@@ -37,6 +35,7 @@ from leyden.world.snapshots.frozen_state import FrozenState
 from leyden.world.snapshots.snapshots import dump_world
 from leyden.world.world import World
 from tests.support.gate import Gate
+from tests.support.prompt_network import PromptNetwork
 
 HOOK = "http://shop.localhost/hook"
 START_TEXT = "2030-01-01T00:00:00.000Z"
@@ -586,41 +585,6 @@ def test_a_server_answers_before_it_has_caught_up_with_the_time_since_its_last_r
         await serving
 
     in_loop(scenario, rate=1, real_clock=real)
-
-
-class PromptNetwork:
-    """A network whose receivers answer in the next round of the event loop, some of them with an error."""
-
-    def __init__(self) -> None:
-        self._around: Callable[[], AbstractContextManager[None]] = nullcontext
-        self._pending = 0
-
-    def post(self, request: CallbackRequest, responded: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
-        status = 500 if (request.attempt + len(request.body)) % 3 else 200
-        self._pending += 1
-
-        def report() -> None:
-            self._pending -= 1
-            with self._around():
-                responded(request, CallbackResponse(status=status))
-
-        asyncio.get_running_loop().call_soon(report)
-
-    def report_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
-        self._around = around
-
-    def receiver_time_s(self, url: str) -> int:
-        return START // 1_000
-
-    def blocked_note(self, url: str) -> str:
-        return ""
-
-    async def wait_idle(self) -> None:
-        while self._pending:
-            await asyncio.sleep(0)
-
-    async def close(self) -> None:
-        """Nothing is open."""
 
 
 def test_responses_that_come_between_two_slices_change_no_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,12 +65,15 @@ class EventRunner:
     def responded(self, world: World) -> None:
         """A response from the network was recorded outside of a request: it may have scheduled something. What it made
         due on a paused clock runs now, and not after the next request, which may be a read."""
-        if not world.clock.rate and not world.transport.moves and world.wait_after_request() == 0:
+        wait_s = world.wait_after_request()
+        if not world.clock.rate and not world.transport.moves and wait_s == 0:
             self._answered.add(world)
             self._changed.set()
-        sandbox = self._registry.of_world(world)
+        now_s, sandbox = asyncio.get_running_loop().time(), self._registry.of_world(world)
         if sandbox is not None and (world.clock.rate or world.transport.has_pending_responses):
-            self._schedule(sandbox, asyncio.get_running_loop().time())
+            self._schedule(sandbox, now_s)
+        elif world.clock.rate and wait_s is not None and now_s + wait_s < self._next_check_at_s:
+            self._changed.set()  # a retry, for example, which a fast clock reaches before the next look
 
     def watch(self, sandbox: ServedSandbox) -> None:
         """The sandbox is new, or has another world: run its events when they become due."""
