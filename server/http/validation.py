@@ -157,10 +157,13 @@ def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldEr
             FieldError(child(pointer, name)[:_MAX_LENGTH], _unknown_field(rule, value, path, name, known)[:_MAX_LENGTH])
             for name in error.kind.unexpected[:_MAX_ERRORS]
         ]
+    schema = _schema_at(rule.schema, names)
+    is_closed = schema.get("additionalProperties") is False
+    if kind == "maxProperties" and is_closed and len(known.keys() & error.instance.keys()) <= error.kind.limit:
+        return []  # the fields that are unknown are too many, and each of them has its own error
     branch = _object_branch(error)
     if branch is not None:  # what is wrong inside the object, and not only that it is none of the alternatives
         return [found for inner in branch for found in _field_errors(rule, value, inner, root)][:_MAX_ERRORS]
-    schema = _schema_at(rule.schema, names)
     expect = schema.get("x-expect")
     if not expect:
         return [

@@ -237,6 +237,7 @@ def test_an_ipv6_address_without_brackets_gets_every_meaning(address: IPv6Addres
 
 KEY: Headers = {"apikey": "leyden"}
 TYPED: Headers = {"apikey": "leyden", "content-type": JSON}
+ADVANCE = "/sandbox/v1/clock/advance"
 SCRIPT = "/sandbox/v1/inboxes/shop/script"
 SLIPS: list[tuple[str, str, Headers, Any, int, list[str]]] = [
     # Bodies
@@ -274,6 +275,15 @@ SLIPS: list[tuple[str, str, Headers, Any, int, list[str]]] = [
     ),
     ("POST", "/v0/charges", TYPED, {"amount": "1000", "desc": "x"}, 400, ["received desc: did you mean description?"]),
     ("POST", "/v0/charges", TYPED, {"amount": "1000"}, 400, ["description is missing; send a text"]),
+    ("POST", ADVANCE, TYPED, {"by": "1s", "bye": 1}, 400, ["/bye: bye is not a field of this object: leave it out"]),
+    (
+        "POST",
+        ADVANCE,
+        TYPED,
+        {"by": 1, "until": "idle", "x": 1},
+        400,
+        ["expected exactly one of by, to and until (and"],
+    ),
     ("POST", "/v0/static-charges", TYPED, {**TIPS, "allowedSlots": "3"}, 400, ['received "3": write the number 3']),
     ("POST", "/v0/static-charges", TYPED, {**TIPS, "identifier": "Band@a.b"}, 400, ['write "band@a.b"']),
     ("POST", "/v0/static-charges", TYPED, {**TIPS, "minAmount": "9001"}, 409, ["minAmount (9001) is above maxAmount"]),
