@@ -11,7 +11,7 @@ from functools import wraps
 from keyword import iskeyword
 from numbers import Integral, Real
 from types import FunctionType, MethodType, NoneType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from leyden.arguments import (
     checked_list,
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 _REMOVED = {"charges": "charges", "static_charges": "staticCharges"}  # the names of their counts
 _FAULT_FIELDS = tuple(field.name for field in fields_of(FaultSpec) if field.name != "kind")
-_Owner, _Value = TypeVar("_Owner"), TypeVar("_Value")
 
 
 class _create:
@@ -61,7 +60,7 @@ class _create:
         return self._function if collection is None else collection._creator(self._function)
 
 
-def completed_by_value(get: Callable[[_Owner], _Value]) -> Callable[[_Owner], _Value]:
+def completed_by_value(get: Callable[[Any], Collection]) -> Callable[[Any], Collection]:
     """The getter of a property without its annotation at runtime. Completion in a notebook takes the annotation of a
     property for its value; without one it looks at the value, whose `create` has the fields of the specification."""
     get.__annotations__ = {}
