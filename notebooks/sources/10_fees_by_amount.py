@@ -134,10 +134,11 @@ table["shown"] = [
 table.pivot(index="amount_sat", columns="metric", values="shown")[["success", "fee_ppm", "parts"]]
 
 # %% [markdown]
-# Small amounts always arrive. For each sat of a small amount the fee is high, since base fees are most of it; it is
-# lowest at about 100,000 sat and higher again above. From there on, channels lack balance: wallets divide the amount,
-# and many parts fail. Ten payments of 400,000 sat are also more than the shop can
-# receive in most of these networks, so that the last of them fail whatever the route is. The intervals of large
-# amounts are wide, because few of them arrive, and whether they do depends on balances that nobody knows.
+# Small amounts always arrived here; an interval without a width says that all values were equal, and not that another
+# one is impossible. For each sat the fee of a small amount is high. It is lowest at about 100,000 sat and higher again
+# above. From there on, channels lack balance: wallets divide the amount, and many parts fail. Ten payments of 400,000
+# sat are also more than the shop can receive in most of these networks, so that the last of them fail whatever the
+# route is. The intervals of large amounts are wide, because few of them arrive, and whether they do depends on balances
+# that nobody knows.
 #
 # **Try it.** Take more replications on all cores (`workers = None`), or your own node's graph.

@@ -124,7 +124,7 @@ def afternoon(s):
         return {
             "conversion": kpi.conversion,
             "received_sat": kpi.received_msat / 1_000,
-            "fee_ppm": 1e6 * kpi.fees_msat / kpi.received_msat,
+            "fee_ppm": 1e6 * kpi.fees_msat / (kpi.received_msat or float("nan")),
         }
 
 

@@ -84,6 +84,13 @@ def test_an_alias_may_be_the_same_as_a_name_made_from_another() -> None:
     assert import_graph({"edges": edges("ab", "bc"), "nodes": nodes}).graph.names == ["a", "x (b)", "c"]
 
 
+def test_a_channel_that_is_listed_again_counts_once():
+    once = edges("ab", "bc")
+    read = import_graph({"edges": [*once, {**once[0]}]})
+    assert repr(read.graph) == repr(import_graph({"edges": once}).graph)
+    assert (read.channels_read, read.dropped) == (3, {"channel that is listed again": 1})
+
+
 @pytest.mark.parametrize("shop", ["alias 7", key_of(7)])
 def test_the_shop_is_named_by_its_alias_or_its_key(file: str, shop: str) -> None:
     with Sandbox(seed=1, network=f"{file},shop={shop},ideal") as sandbox:

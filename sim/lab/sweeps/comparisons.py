@@ -35,7 +35,8 @@ def estimates(
 
     A row per scenario and metric: `scenario`, the parameters, `metric`, `mean`, `low`, `high`, `std`, `replications`,
     in the unit of the metric. The interval is Student's. It assumes that the replications are independent, which is
-    true in a sweep, and that their means are approximately normal. Failed runs and missing values are left out; with
+    true in a sweep, and that their means are approximately normal. Equal values have an interval without a width: that
+    of a share of 1 does not say that another value is impossible. Failed runs and missing values are left out; with
     fewer than two values `low` and `high` are missing. `metrics` are all columns of numbers that the function of the
     sweep returned.
 

@@ -20,6 +20,7 @@ from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, assemble
 from leyden.lightning.topology.liquidity import LND_SCALE_SAT, UNIFORM, balances
 
 _LONGEST_ALIAS = 64
+_AGAIN = "channel that is listed again"
 
 # By side: base fee, proportional fee, delta, least and most msat, disabled.
 _Policy = tuple[int, int, int, int, int, int]
@@ -99,13 +100,13 @@ def import_graph(
 
     The files have no balances: they are drawn with `seed`, uniformly between the reserves, and each sandbox draws them
     again with its own. A direction without a policy is disabled; a channel without any policy, without a capacity,
-    without two nodes or outside of the largest connected part is dropped. Raises `GraphError` for any other document,
-    if no channel can be used, and for a shop that names no node or several nodes.
+    without two nodes, listed again or outside of the largest connected part is dropped. Raises `GraphError` for any
+    other document, if no channel can be used, and for a shop that names no node or several nodes.
     """
     GRAPH.check(document, "the document")
     dropped: Counter[str] = Counter()
     if "edges" in document:
-        rows = [_of_lnd(edge, dropped) for edge in document["edges"]]
+        rows = [_of_lnd(edge, dropped) for edge in _each_once(document["edges"], dropped)]
     else:
         rows = _of_cln(document["channels"], dropped)
     found = connected(sorted((row for row in rows if row is not None), key=lambda row: row[:3]), dropped)
@@ -130,7 +131,7 @@ def import_graph(
         keys=keys,
         left_out="; ".join(f"{count} x {why}" for why, count in sorted(dropped.items())),
     )
-    return Imported(graph, len(rows), dict(sorted(dropped.items())))
+    return Imported(graph, len(rows) + dropped.get(_AGAIN, 0), dict(sorted(dropped.items())))
 
 
 def _aliases(listed: Sequence[Mapping[str, Any]], keys: Container[str]) -> dict[str, str]:
@@ -189,6 +190,16 @@ def connected(rows: list[_R], dropped: Counter[str]) -> list[_R]:
     if len(kept) < len(rows):
         dropped["channel outside of the largest connected part"] += len(rows) - len(kept)
     return kept
+
+
+def _each_once(edges: Sequence[Mapping[str, Any]], dropped: Counter[str]) -> list[Mapping[str, Any]]:
+    """The edges without those whose channel was listed before."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for number, edge in enumerate(edges):
+        name = str(edge.get("channel_id", f"edge {number}"))
+        if found.setdefault(name, edge) is not edge:
+            dropped[_AGAIN] += 1
+    return [*found.values()]
 
 
 def _of_lnd(edge: Mapping[str, Any], dropped: Counter[str]) -> _Row | None:
