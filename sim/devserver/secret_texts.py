@@ -35,6 +35,9 @@ _MIN_PART = {"plain": 4, "hex": 8, "base64": 6, "base32": 7}  # of a secret at t
 _MOST_LEARNED = 64
 _PREFIXES = (b"whsec_", b"leyden_")
 _ISSUED = re.compile(rb"whsec_[A-Za-z0-9/+=_-]{8,}|leyden_[0-9a-f]{32}", re.IGNORECASE)
+# The beginning of one, where a text was cut.
+_ISSUED_PART = re.compile(rb"(?:whsec_[A-Za-z0-9/+=_-]{4,}|leyden_[0-9a-f]{4,31})\Z", re.IGNORECASE)
+_SEPARATORS, _FEWEST = b" \t\n\r,:-", 7  # between bytes in a list, whichever it is, and how many a list has
 _LNURL = re.compile(f"lnurl1[{CHARSET}]{{8,}}", re.IGNORECASE)
 _HEX_BYTES = re.compile(rb"(?:(?:0x)?[0-9a-f]{2}[:\-, ]{1,2}){7,}(?:0x)?[0-9a-f]{2}")
 # Numbers of bytes, which may be negative, each with the place before it or without: `[107, 101]`, `{"0":107,"1":101}`.
@@ -153,8 +156,11 @@ class Secrets:
         """Secrets of which only the prefix is known, as they are and encoded."""
         for found in _ISSUED.finditer(hay.data):
             yield _Hit(*found.span(), self._show(found[0].decode()))
+        found = _ISSUED_PART.search(hay.data)
+        if found is not None:
+            yield _Hit(*found.span(), self._show(found[0].decode()))
         for begin, end, decoded in hay.encoded(_PREFIX_FORMS):
-            if _ISSUED.search(decoded):
+            if _ISSUED.search(decoded) or (end == len(hay.data) and _ISSUED_PART.search(decoded)):
                 yield _Hit(begin, end, self._show(hay.data[begin:end].decode("latin-1")))
 
 
@@ -194,6 +200,8 @@ class _Haystack:
 
     def lists(self, indexes: Iterable[FormIndex]) -> Iterator[_Hit]:
         """Lists of bytes with one, such as `6b:65:79` and `[107, 101, 121]`."""
+        if len(self.data) - len(self.data.translate(None, _SEPARATORS)) < _FEWEST:
+            return
         listed = [(found, bytes.fromhex(re.sub(rb"0x|[^0-9a-f]", b"", found[0]).decode()))
                   for found in _HEX_BYTES.finditer(self._of["hex"])]  # fmt: skip
         for found in _NUMBERS.finditer(self.data):

@@ -365,6 +365,19 @@ def test_no_part_of_a_secret_is_shown_however_a_client_spells_it(
         assert not [part for part in parts if part in text.replace("+", " ")], (sent, shown)
 
 
+@pytest.mark.parametrize(
+    "secret", ["leyden_0123456789abcdef0123456789abcdef", "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldY"]
+)
+def test_no_part_of_an_issued_secret_is_shown_where_a_text_was_cut(secret: str) -> None:
+    """That of another sandbox, of which only the prefix is known."""
+    mask = Mask([], [], "apikey")
+    for form in (secret, secret.upper(), base64.b64encode(secret.encode()).decode(), secret.encode().hex()):
+        for length in range(len(form) // 3 + 4, len(form) + 1):
+            text = '{"p":"' + form[:length]
+            assert form[:length] not in mask.body(text), text
+            assert form[:length] not in mask.text(f"not json {form[:length]}..."), text
+
+
 def test_a_text_is_searched_for_the_few_secrets_that_it_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
     sought: list[Any] = []
     places = secret_texts._Haystack._places
