@@ -36,6 +36,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'leyden' has no attribute {name!r}: it has {', '.join(__all__)}")
     from importlib import import_module
 
+    if name == "conformance":
+        import_module("leyden.extras").require("leyden.conformance", "pytest", "qa")
     return getattr(import_module(_MODULES[name]), name)
 
 

@@ -202,7 +202,7 @@ def test_a_data_directory_is_continued(tmp_path: Path) -> None:
             (("--seed", "x"), 2, "seed"),
             (("--overlay", "stirct"), 2, "strict"),
             (("--spec", "nowhere.yaml"), 2, "nowhere.yaml"),
-            (("--api-key", ""), 2, "API key"),
+            (("--api-key", ""), 2, "the value is empty"),
             (("--api-key", "a", "--api-key", "a"), 2, "twice"),
             (("--public-url", "shop"), 2, "URL"),
             (("--public-url", "http://shop.example/pay?by=qr"), 2, "is not a base URL"),

@@ -37,6 +37,7 @@ PYTHON = [
     ("sb.notebook('story.ipynb')", "sb.notebook()", "nbformat", "lab"),
     ("charge.qr()", "qr()", "segno", "lab"),
     ("sb.plot.conversion()", "sb.plot.conversion()", "matplotlib", "lab"),
+    ("leyden.conformance", "leyden.conformance", "pytest", "qa"),
     ("leyden.plot_sweep(None, 'conversion', x='expiresIn')", "plot_sweep()", "matplotlib", "lab"),
     ("leyden.sweep(print, leyden.grid(a=[1]))", "sweep()", "pandas", "lab"),
     ("Sandbox(network='scale-free:40')", "network='scale-free:40'", "scipy", "network"),

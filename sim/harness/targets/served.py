@@ -81,7 +81,7 @@ class HttpTarget:
             self.end()
             raise self._error(f"{self.base_url}{target} does not end its response within {RESPONSE_S} seconds")
         if error is not None:
-            raise self._error(f"{self.base_url}{target} does not respond: {_of_bytes(error)}")
+            raise self._error(f"{self.base_url}{target} does not respond ({_of_bytes(error)}): check that it runs")
         self.secrets.learn(content)
         names_and_values = {name.lower(): value for name, value in response.headers.items()}
         return Response(response.status_code, names_and_values, content)

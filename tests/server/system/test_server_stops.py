@@ -260,7 +260,7 @@ def test_an_empty_path_for_the_data_is_refused() -> None:
     done = run_command("serve", "--port", "0", "--data", "")
     assert (done.returncode, done.stderr) == (
         2,
-        "leyden serve: argument --data: '' is not a directory: give its path, or leave the option out (in memory)\n",
+        "leyden serve: argument --data: the value is empty: give one, or leave the option out\n",
     )
 
 
