@@ -156,9 +156,9 @@ class Secrets:
         """Secrets of which only the prefix is known, as they are and encoded."""
         for found in _ISSUED.finditer(hay.data):
             yield _Hit(*found.span(), self._show(found[0].decode()))
-        found = _ISSUED_PART.search(hay.data)
-        if found is not None:
-            yield _Hit(*found.span(), self._show(found[0].decode()))
+        part = _ISSUED_PART.search(hay.data)
+        if part is not None:
+            yield _Hit(*part.span(), self._show(part[0].decode()))
         for begin, end, decoded in hay.encoded(_PREFIX_FORMS):
             if _ISSUED.search(decoded) or (end == len(hay.data) and _ISSUED_PART.search(decoded)):
                 yield _Hit(begin, end, self._show(hay.data[begin:end].decode("latin-1")))
