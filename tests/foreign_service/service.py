@@ -289,9 +289,8 @@ class Service:
         return 200, {"Content-Type": "application/json"}, _success(data, **more)
 
     def _once(self, kind: str, key: str | None, raw: bytes) -> tuple[int, dict[str, str], bytes]:
-        body = self._body(kind, raw)
-        if key is not None and not re.fullmatch(r"[!-~]{1,255}", key):
-            raise Refused(400, "", "header.idempotency-key")
+        is_valid = key is None or re.fullmatch(r"[!-~]{1,255}", key)
+        body = self._body(kind, raw, *(() if is_valid else ("header.idempotency-key",)))
         canonical = json.dumps(body, sort_keys=True).encode()
         kept_s = 3_600 if self.mistake == "key-forgotten" else DAY_S
         known = self._responses.get((kind, key)) if key else None
@@ -312,11 +311,14 @@ class Service:
         self._responses[kind, key] = (self.now_s, canonical, (status, headers, response))
         return status, headers, response
 
-    def _body(self, kind: str, raw: bytes) -> dict[str, Any]:
+    def _body(self, kind: str, raw: bytes, *wrong_headers: str) -> dict[str, Any]:
+        """The body. A wrong header counts after what is no JSON object, and before the fields."""
         try:
             body: dict[str, Any] = _strict_json(raw)
         except ValueError:
             raise Refused(400) from None
+        if wrong_headers and isinstance(body, dict):
+            raise Refused(400, "", *wrong_headers)
         if not packaged_contract("charges").schemas[_SCHEMAS[kind]].validator.is_valid(body):
             raise Refused(400)
         decimals = [name for name in ("expiresIn", "allowedSlots") if isinstance(body.get(name), float)]

@@ -7,12 +7,13 @@ import pytest
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.conformance.conformance import conformance_cases
 from leyden.harness.conformance.scenario import advance, change, charge, fail, invoice, pay, static, to
+from leyden.harness.engines.random_walk import random_walk
 from leyden.harness.runs.cases import Case, play
 from leyden.harness.runs.external import not_checked
 from leyden.harness.steps import Step
 from leyden.harness.targets.served import ExternalService
 from tests.foreign_service.service import MISTAKES, UNSEEN, Service, foreign_service
-from tests.support.deep import sampled
+from tests.support.deep import deep_or, sampled
 
 KEYED: Step = {**charge("c9"), "idempotency_key": "k1"}
 FLOWS: dict[str, list[Step]] = {
@@ -51,6 +52,15 @@ def test_the_second_implementation_has_no_violation() -> None:
             assert result.violation is None, f"{case.name}: {result.violation}"
             reached |= set(result.reached)
         assert ("row", "Charge", "pending", "expiry_reached", "", "expired") in reached
+
+
+def test_random_walks_at_the_second_implementation_have_no_violation() -> None:
+    """A wrong Idempotency-Key of a body with a wrong field, in the walk of seed 1018, was one: in the service."""
+    with foreign_service() as service:
+        target = ExternalService(service.url, "key-1", adapter=service)
+        for seed in (1018, *range(deep_or(bounded=10, full=200, random=5_000))):
+            result = random_walk(seed, target, overlays=(), disks=False)
+            assert result.violation is None, f"{seed}: {result.violation}"
 
 
 def test_an_idempotency_key_of_an_earlier_run_is_no_false_alarm_whatever_its_length() -> None:
