@@ -20,7 +20,7 @@ SPACES = bytes.maketrans(b"+", b" ")  # in a query `+` may be a space or itself,
 UNREADABLE = "\N{REPLACEMENT CHARACTER}".encode()  # bytes that are no UTF-8 are shown so, whatever they were
 _INDEXED = 4  # bytes: no form is shorter
 _FEW = 64
-_MOST_CACHED = 1_000  # secrets whose forms are not made again
+_MOST_CACHED = 1_000  # secrets
 
 
 class Base(NamedTuple):

@@ -247,7 +247,7 @@ class Sandbox(TimeMethods, TrafficMethods, Views, DeliveryReplays, Spelled):
         A sandbox that is served already keeps its URL. Its clock stays paused: a request is answered when what was due
         before it has run, and what it made due. So what this program makes due, such as a payment without a delay,
         waits for the next request or for `run()`. From now on callbacks also go to the receivers of this machine,
-        unless `egress` or `set_egress` said otherwise, or the sandbox is a fork, loaded or from a script: these send
+        unless `egress` or `set_egress` names others, or the sandbox is a fork, loaded or from a script: these send
         nothing before `set_egress`. The server also creates further sandboxes (`POST /sandbox/v1/sandboxes`, `fork`),
         which end with this one, follow its egress policy and are not in its script. Raises `ListenError` when the port
         is in use, and where other machines would reach a sandbox with the default key.

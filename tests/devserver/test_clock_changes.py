@@ -421,7 +421,7 @@ def test_a_start_now_that_is_refused_changes_no_directory(tmp_path: Path, projec
 
 
 class SlowStart(Hosted):
-    """A server whose real time goes on by a tenth of a second with each look at it."""
+    """A server whose real time goes on by a tenth of a second each time it is read."""
 
     @property
     def now_ms(self) -> int:
@@ -436,15 +436,15 @@ class SlowStart(Hosted):
 def test_the_clock_of_a_sandbox_that_starts_now_shows_the_real_time() -> None:
     async def scenario() -> None:
         hosted = SlowStart()
-        for order in ({"rate": 1, "start": "now"}, {"rate": 1, "start": "now", "network": "star:3"}):
-            made = (await hosted.ask("POST", "/sandbox/v1/sandboxes", order)).body
-            sandbox = hosted.app.sandbox_of_id(made["id"])
+        for options in ({"rate": 1, "start": "now"}, {"rate": 1, "start": "now", "network": "star:3"}):
+            created = (await hosted.ask("POST", "/sandbox/v1/sandboxes", options)).body
+            sandbox = hosted.app.sandbox_of_id(created["id"])
             assert sandbox is not None
             world = sandbox.world
             assert world.clock.now() == hosted.shown_ms
             for start in ("now", None, "now"):
                 body = {} if start is None else {"start": start}
-                answer = await hosted.ask("POST", f"{made['url']}/sandbox/v1/reset", body, key=made["apiKey"])
+                answer = await hosted.ask("POST", f"{created['url']}/sandbox/v1/reset", body, key=created["apiKey"])
                 assert answer.status == 200, answer
                 assert (world.clock.now() == hosted.shown_ms) == (start == "now")
 
@@ -495,15 +495,15 @@ class RefusingOnce(PromptNetwork):
         return 500 if self.sent == 1 else 200
 
 
-def test_a_retry_of_a_fast_clock_does_not_wait_for_the_next_look_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retry_of_a_fast_clock_does_not_wait_for_the_next_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leyden.devserver.sandboxes.event_runner._RECHECK_S", 3_600)
 
     async def scenario(hosted: Hosted) -> None:
         network = RefusingOnce()
         hosted.first.connect_network(network)
         hosted.first.move(lambda clock: clock.set_rate(10_000))
-        order = {"amount": "1000", "description": "tea", "expiresIn": 600, "callbackUrl": "http://shop.example/hook"}
-        created = await hosted.ask("POST", "/v0/charges", order, key="leyden")
+        body = {"amount": "1000", "description": "tea", "expiresIn": 600, "callbackUrl": "http://shop.example/hook"}
+        created = await hosted.ask("POST", "/v0/charges", body, key="leyden")
         invoice = created.body["data"]["invoice"]["request"]
         await hosted.ask("POST", "/sandbox/v1/payments", {"request": invoice}, key="leyden")
         async with asyncio.timeout(20):

@@ -55,7 +55,7 @@ def test_the_second_implementation_has_no_violation() -> None:
 
 
 def test_random_walks_at_the_second_implementation_have_no_violation() -> None:
-    """A wrong Idempotency-Key of a body with a wrong field, in the walk of seed 1018, was one: in the service."""
+    """The random walk of seed 1018 sends a wrong Idempotency-Key with a wrong field."""
     with foreign_service() as service:
         target = ExternalService(service.url, "key-1", adapter=service)
         for seed in (1018, *range(deep_or(bounded=10, full=200, random=5_000))):

@@ -135,9 +135,9 @@ def _trace_cases(lines: Lines, cases: Sequence[tuple[str, Any]]) -> dict[str, Tr
     return {key: Traced(executed[key], *found[key]) for key, _ in cases}
 
 
-def noticed_by(baseline: Baseline, mutant: Mutant, tell: Callable[[str], None], seconds: float | None = None) -> str:
-    """What notices the mutant in this process: the name of an engine, or why there is nothing. `tell` gets the name of
-    the engine before each case. Cases that cost more than `seconds` of CPU time together are left out: the result then
+def noticed_by(baseline: Baseline, mutant: Mutant, report: Callable[[str], None], seconds: float | None = None) -> str:
+    """What notices the mutant in this process: the name of an engine, or why there is nothing. `report` gets the name
+    of the engine before each case. Cases that cost more than `seconds` of CPU time together are left out: the result then
     says how many."""
     cases, selected = baseline.cases, set(baseline.traced)
     lines = 0 if mutant.lines is None else baseline.lines.set_of(mutant.module, mutant.lines)
@@ -164,7 +164,7 @@ def noticed_by(baseline: Baseline, mutant: Mutant, tell: Callable[[str], None], 
         if left is not None and left <= 0:
             return f"{SURVIVED} {number} of {len(ordered)} cases"
         engine = key.partition(":")[0]
-        tell(engine)
+        report(engine)
         started = time.process_time()
         result = play(cases[key], target)
         if result.violation is not None:

@@ -126,13 +126,13 @@ def _engines(module: str) -> list[tuple[str, Callable[[], bool]]]:
     return [engines[2], *engines[:2]] if module.startswith(TESTS_FIRST) else engines
 
 
-def noticed_by_suite(module: str, source: str, tell: Callable[[str], None]) -> str:
-    """What notices a mutant of `module` with this source: the first engine that fails, or nothing (`survived`). `tell`
-    gets the name of each engine before it starts."""
+def noticed_by_suite(module: str, source: str, report: Callable[[str], None]) -> str:
+    """What notices a mutant of `module` with this source: the first engine that fails, or nothing (`survived`).
+    `report` gets the name of each engine before it starts."""
     assert "leyden" not in sys.modules, "leyden is already imported"
     sys.meta_path.insert(0, MutantImporter(module, source))
     for name, fails in _engines(module):
-        tell(name)
+        report(name)
         if fails():
             return name
     return SURVIVED
@@ -141,7 +141,7 @@ def noticed_by_suite(module: str, source: str, tell: Callable[[str], None]) -> s
 def in_a_fork(test: Callable[[Callable[[str], None]], str]) -> Callable[[], str]:
     """Start `test` in a process of its own. Returns a function that waits for the result, `time` if it hangs.
 
-    A test that raises an exception or ends the process has noticed the mutant by the engine of its last call of `tell`.
+    A test that raises an exception or ends the process has noticed the mutant by the engine that it reported last.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -152,9 +152,9 @@ def in_a_fork(test: Callable[[Callable[[str], None]], str]) -> Callable[[], str]
             os.dup2(null_device, stream)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         try:
-            tell = _Teller(writing)
-            tell("import")
-            tell(test(tell))
+            report = _EngineReports(writing)
+            report("import")
+            report(test(report))
         finally:
             os._exit(0)
     os.close(writing)
@@ -168,7 +168,7 @@ def in_a_fork(test: Callable[[Callable[[str], None]], str]) -> Callable[[], str]
     return result
 
 
-class _Teller:
+class _EngineReports:
     """Writes the name of an engine where another one starts, and gives the process its whole time again."""
 
     def __init__(self, writing: int) -> None:

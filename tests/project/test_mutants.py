@@ -159,7 +159,7 @@ def test_the_harness_alone_tests_a_mutant_by_the_cases_that_execute_it(
     monkeypatch.setattr(alone, "_wanted", set)
     changes = [(one.was.strip(), one.now.strip()) for one in mutants_of(alone.ROOT, module, constants=True)]
     mutant = mutants_of(alone.ROOT, module, constants=True)[changes.index((was, now))]
-    result = in_a_fork(lambda tell: alone.noticed_by(alone.trace((module,)), mutant, tell))
+    result = in_a_fork(lambda report: alone.noticed_by(alone.trace((module,)), mutant, report))
     assert result() == noticed_by
 
 

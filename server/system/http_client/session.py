@@ -37,7 +37,7 @@ Explain = Callable[[str, str, int, str], str]
 Lookup = Callable[[str], Awaitable[list[str]]]
 
 
-# The errors of a connection that was made, and that the receiver closed.
+# The errors of a connection that was opened, and that the receiver closed.
 _CLOSED = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 # OpenSSL, x509_vfy.h: nobody who is trusted has signed the certificate, or nobody is known who has.
 _UNKNOWN_ISSUER = {18, 19, 20, 21}

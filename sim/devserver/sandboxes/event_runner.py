@@ -73,7 +73,7 @@ class EventRunner:
         if sandbox is not None and (world.clock.rate or world.transport.has_pending_responses):
             self._schedule(sandbox, now_s)
         elif world.clock.rate and wait_s is not None and now_s + wait_s < self._next_check_at_s:
-            self._changed.set()  # a retry, for example, which a fast clock reaches before the next look
+            self._changed.set()  # a retry, for example, which a fast clock reaches before the next check
 
     def watch(self, sandbox: ServedSandbox) -> None:
         """The sandbox is new, or has another world: run its events when they become due."""

@@ -113,7 +113,7 @@ class Client:
             self.url = base_url(options.url or from_environment(URL))
         except argparse.ArgumentTypeError as error:
             options.parser.error(f"{'--url' if options.url else URL[0]}: {error}")
-        self._given = options
+        self._arguments = options
         self._options: Collection[str] = options.parser._option_string_actions
         self._key = options.api_key or from_environment(API_KEY)
         self._token = getattr(options, "admin_token", None) or from_environment(ADMIN_TOKEN)
@@ -173,7 +173,7 @@ class Client:
         if wrong is not None:
             raise not_of_leyden(self.url, wrong)
         if method != "GET":
-            self._given.answered = f"{method} {path}"
+            self._arguments.answered = f"{method} {path}"
         return raw
 
     def find(self, path: str) -> bytes | None:
