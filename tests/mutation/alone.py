@@ -137,8 +137,8 @@ def _trace_cases(lines: Lines, cases: Sequence[tuple[str, Any]]) -> dict[str, Tr
 
 def noticed_by(baseline: Baseline, mutant: Mutant, report: Callable[[str], None], seconds: float | None = None) -> str:
     """What notices the mutant in this process: the name of an engine, or why there is nothing. `report` gets the name
-    of the engine before each case. Cases that cost more than `seconds` of CPU time together are left out: the result then
-    says how many."""
+    of the engine before each case. Cases that cost more than `seconds` of CPU time together are left out: the result
+    then says how many."""
     cases, selected = baseline.cases, set(baseline.traced)
     lines = 0 if mutant.lines is None else baseline.lines.set_of(mutant.module, mutant.lines)
     if lines and not lines & baseline.imported and _replace_code(mutant):
