@@ -12,7 +12,7 @@ from leyden.server.errors import StorageUnavailable
 # than was written; longer: it is longer; gone: the directory was moved or removed.
 Fault = Literal["free", "taken", "cut", "longer", "gone", "barred"]
 
-_CLOSE = "stop the server (or close the store), which writes it again with all its data"
+_CLOSE = "see that its disk has room, and stop the server (or close the store), which writes it again with all its data"
 _FAULTS: dict[Fault, str] = {
     "free": f"was deleted or moved while it was in use: put it back, or {_CLOSE}",
     "taken": f"was replaced by another file while it was in use: put it back, or move the other file away and {_CLOSE}",

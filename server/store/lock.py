@@ -83,19 +83,35 @@ def notes_of_access(directory: Path, names: Sequence[str] = _FILES) -> list[str]
     notes: list[str] = []
     with suppress(OSError):
         for place in reversed((directory, *directory.parents)):
-            mode = place.stat().st_mode
+            found = place.stat()
+            mode = found.st_mode
+            if _is_of_another(found):
+                return [*notes, _note_of_owner(place, found)]
             if not mode & stat.S_IXOTH:  # nobody else gets further
                 return notes
             if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
                 notes.append(f"other users of this machine can replace what is in {place}: chmod o-w {place}")
-        modes = [path.stat().st_mode for name in names for path in directory.glob(name)]
+        files = {path: path.stat() for name in names for path in directory.glob(name)}
+        notes += [_note_of_owner(path, file) for path, file in files.items() if _is_of_another(file)][:1]
         for allowed, verb in ((stat.S_IROTH, "read"), (stat.S_IWOTH, "change")):
-            if any(mode & allowed for mode in modes):
+            if any(file.st_mode & allowed for file in files.values()):
                 notes.append(
                     f"other users of this machine can {verb} the files in {directory}, which have API keys and webhook"
                     f" secrets: chmod -R o= {directory}"
                 )
     return notes
+
+
+def _is_of_another(found: os.stat_result) -> bool:
+    """Whether it belongs to a user who is neither this one nor root, who can read everything anyway."""
+    return sys.platform != "win32" and found.st_uid not in (0, os.geteuid())
+
+
+def _note_of_owner(place: Path, found: os.stat_result) -> str:
+    return (
+        f"the user {found.st_uid} of this machine, who owns {place}, can read and replace it, with its API keys and"
+        f" webhook secrets: chown -R {os.geteuid()} {place}"
+    )
 
 
 def open_journal(path: Path, *, new: bool = False) -> int:

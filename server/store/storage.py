@@ -10,7 +10,7 @@ from typing import Literal
 
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.store.compaction import Compaction, RetiredFile, write_all
-from leyden.server.store.disk_errors import not_accepted, not_synced
+from leyden.server.store.disk_errors import not_accepted, not_closed, not_synced
 from leyden.server.store.end_mark import EndMark, Mark
 from leyden.server.store.journal import (
     JOURNAL_NAME,
@@ -24,7 +24,7 @@ from leyden.server.store.journal import (
     notes_of_recovery,
     sync_directory,
 )
-from leyden.server.store.journal_name import JournalName
+from leyden.server.store.journal_name import Fault, JournalName
 from leyden.server.store.lock import Lock, after_fork_in_child, notes_of_access, open_journal
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.tables.row_map import RowMap
@@ -93,10 +93,8 @@ class JournalStorage(RowStorage):
         except BaseException as error:
             self.release()
             if isinstance(error, OSError):
-                raise StoreError(
-                    f"{self.path} cannot be opened ({error.strerror}): let this user read and write it,"
-                    " and see that the disk has room"
-                ) from error
+                mend = "let this user read and write it, and see that the disk has room"
+                raise StoreError(f"{self.path} cannot be opened ({error.strerror}): {mend}") from error
             raise
 
     def _open(self) -> None:
@@ -299,22 +297,23 @@ class JournalStorage(RowStorage):
     def close(self) -> None:
         """Write everything to the disk and release the directory. A second call does nothing.
 
-        Raises `StoreError` inside a commit, and `StorageUnavailable` when the disk refuses: a crash of the machine may
-        lose the last commits. Raises it too when the file lost its name and cannot get it back.
-        """
+        Raises `StoreError` inside a commit, and `StorageUnavailable` when the disk refuses, or when the file lost its
+        name and cannot get it back: its detail says what may be lost."""
         super().close()
+        fault: Fault | None = None
         try:
             self._abort_compaction()
             if self._fd >= 0:
                 with suppress(OSError):
                     self._truncate()
-                if self._torn or self._must_rewrite or self._name.fault(self._size) is not None:
+                fault = self._name.fault(self._size)
+                if self._torn or self._must_rewrite or fault is not None:
                     self._rewrite()
                 self.flush()
                 if self._commits:  # otherwise nothing was synced, and the marks are those of the start
                     self._end.note_synced(self._mark)
-        except OSError as error:
-            raise not_synced(self.path, error) from error
+        except (OSError, StorageUnavailable) as error:
+            raise not_closed(self.path, fault, error) from error
         finally:
             self.release()
 

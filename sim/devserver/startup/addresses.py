@@ -130,7 +130,7 @@ def admin_token(given: str | None, data: str, *, is_local: bool) -> tuple[str | 
 
 def access_notes(data: str) -> list[str]:
     """Notes about what other users of the machine can do with the stored key and token of a data directory."""
-    return [] if data == ":memory:" else notes_of_access(Path(data), (_KEY_FILE, _TOKEN_FILE))
+    return [] if data == ":memory:" else notes_of_access(Path(os.path.realpath(data)), (_KEY_FILE, _TOKEN_FILE))
 
 
 def _kept_key(folder: Path, name: str) -> str:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leyden.devserver.startup.addresses import access_notes
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.store import compaction, end_mark, lock, storage
 from leyden.server.store.end_mark import EndMark, Mark, ShortenedJournal
@@ -214,6 +215,19 @@ def test_a_journal_of_another_project_is_not_waited_for(tmp_path: Path) -> None:
     assert f"{other / JOURNAL} is not a regular file but a pipe" in line
 
 
+def open_above(folder: Path) -> Callable[..., os.stat_result]:
+    """`Path.stat` that shows everything above the folder as open to all: a folder of a test is the user's alone."""
+    real = Path.stat
+
+    def opened(path: Path, **options: Any) -> os.stat_result:
+        found = real(path, **options)
+        if folder in (path, *path.parents):
+            return found
+        return os.stat_result((found.st_mode | stat.S_IXOTH, *tuple(found)[1:]))
+
+    return opened
+
+
 @pytest.mark.parametrize(
     ("modes", "words"),
     [
@@ -235,23 +249,55 @@ def test_a_directory_that_others_can_use_has_a_note(
     above = tmp_path / "above"
     data = above / "data"
     Store.open(data).close()
-    # A folder of a test is the user's alone; the ones above it are made to look open to all.
-    real = Path.stat
-
-    def opened(path: Path, **options: Any) -> os.stat_result:
-        found = real(path, **options)
-        if above in (path, *path.parents):
-            return found
-        return os.stat_result((found.st_mode | stat.S_IXOTH, *tuple(found)[1:]))
-
     above.chmod(0o755)
     for name, mode in modes.items():
         (data / name).chmod(mode)
-    monkeypatch.setattr(Path, "stat", opened)
+    monkeypatch.setattr(Path, "stat", open_above(above))
     with Store.open(data) as store:
         assert len(store.notes) == len(words), store.notes
         for note, part in zip(store.notes, words, strict=True):
             assert "other users of this machine " + part.format(data=data, above=above) in note
+
+
+@pytest.mark.parametrize(("owned", "count"), [("data", 1), (f"data/{JOURNAL}", 1), ("", 1), ("data/api-key", 0)])
+def test_what_belongs_to_another_user_has_one_note(
+    tmp_path: Path, owned: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    Store.open(data).close()
+    real = open_above(tmp_path)
+
+    def of_another(path: Path, **options: Any) -> os.stat_result:
+        fields = [*real(path, **options)]
+        fields[4] = os.geteuid() + 7 if path == tmp_path / owned else 0
+        return os.stat_result(fields)
+
+    tmp_path.chmod(0o755)
+    data.chmod(0o755)
+    (data / "api-key").touch(0o600)
+    monkeypatch.setattr(Path, "stat", of_another)
+    with Store.open(data) as store:
+        notes = [*store.notes]
+    user = os.geteuid() + 7
+    assert len(notes) == count
+    for note in notes:
+        assert note.startswith(f"the user {user} of this machine, who owns {tmp_path / owned}, can read and replace it")
+        assert note.endswith(f"secrets: chown -R {os.geteuid()} {tmp_path / owned}")
+
+
+def test_a_note_about_the_directory_is_the_same_for_each_of_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`serve` shows each text once: those about the journal, and those about the stored key and token."""
+    data = tmp_path / "data"
+    Store.open(data).close()
+    tmp_path.chmod(0o755)
+    data.chmod(0o777)
+    monkeypatch.setattr(Path, "stat", open_above(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with Store.open("data") as store:
+        assert [*store.notes] == access_notes("data")
+        assert [*store.notes] == [f"other users of this machine can replace what is in {data}: chmod o-w {data}"]
 
 
 def test_what_was_dropped_is_printed_at_the_start_and_readable(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from leyden.server.errors import StorageUnavailable, StoreError
-from leyden.server.store import lock
+from leyden.server.store import compaction, lock
 from leyden.server.store.journal import encode_body, encode_line, header_line, load
 from leyden.server.store.lock import LOCK_NAME
 from leyden.server.store.storage import Policy
@@ -249,6 +249,36 @@ def test_a_compaction_on_demand_writes_a_file_that_was_deleted(tmp_path: Path) -
         store.compact()
     with Store.open(tmp_path) as again:
         assert [row["id"] for row in again.table("charges")] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("vanish", "words"),
+    [
+        (unlink, "put it back before the next start; if it was deleted, everything that was accepted is lost"),
+        (rename, "put it back before the next start; if it was deleted, everything that was accepted is lost"),
+        (empty, "what was cut off is lost"),
+        (lengthen, "stays as it is: start the server again"),
+        (replace_by_another, "put the first one back before the next start"),
+        (move_the_directory, "put the directory back before the next start"),
+        (remove_the_directory, "if it was removed, everything that was accepted is lost"),
+    ],
+)
+def test_a_close_that_cannot_write_the_file_again_says_what_is_lost(
+    tmp_path: Path, vanish: Callable[[Path], None], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "data" / JOURNAL
+    store = Store.open(path.parent, "always")
+    store.table("charges").put({"id": "a"})
+    vanish(path)
+    with pytest.raises(StorageUnavailable) as commit:
+        store.table("charges").put({"id": "b"})
+    assert ("see that its disk has room" in commit.value.detail) is (vanish in [*MENDED, replace_by_another])
+    monkeypatch.setattr(compaction, "write_all", failing)
+    with pytest.raises(StorageUnavailable, match=r"charges\.journal ") as refused:
+        store.close()
+    assert words in refused.value.detail
+    assert "stays in the store" not in refused.value.detail
+    assert ("the disk refused: " in refused.value.detail) is (vanish in MENDED)
 
 
 def test_a_commit_that_writes_the_file_again_needs_the_name_too(
