@@ -16,7 +16,6 @@ from leyden.server.charges.wire_model import charge_resource
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import StorageUnavailable, Unauthorized
 from leyden.server.http.authentication import authenticate
-from leyden.server.http.limits.body_limit import DRAIN_LIMIT_BYTES
 from leyden.server.http.pipeline import BODY, JOURNAL_FACTS
 from leyden.server.http.request_parsing import headers_by_name
 from leyden.server.ports import Clock, EventJournal, RandomSource
@@ -43,6 +42,7 @@ CLIENT_LEFT, OF_SERVICE = "leyden.client_left", "leyden.service_response"
 _PARTS, _LONGEST_PAUSE_S = 10, 0.5  # of a slow body: at least so many, and a limit on each read never ends it
 _MAX_ANSWERS = 1_000
 _MAX_PRESENT = 400  # Charges, and Static Charges, that are remembered when a rule is added
+_READ_BYTES = 8 * 1024 * 1024  # of a body, at most
 _KEPT_BYTES = 64 * 1024  # of the body of a request that does not reach the service
 
 
@@ -381,7 +381,7 @@ async def _drain(receive: Receive) -> bytes:
     """Read the request's body, as the service would have done, and return its start."""
     read, more = 0, True
     chunks: list[bytes] = []
-    while more and read <= DRAIN_LIMIT_BYTES:
+    while more and read <= _READ_BYTES:
         message = await receive()
         chunk = message.get("body", b"")
         if read <= _KEPT_BYTES:

@@ -11,15 +11,13 @@ from leyden.server.errors import PayloadTooLarge, Problem
 from leyden.server.http.pipeline import BODY, HEADERS, LONG_BODY_BYTES, PipelineContext, send_problem
 from leyden.server.http.request_parsing import headers_by_name
 
-DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
-
 
 class BodyLimitMiddleware:
-    """Reads the whole body first and answers 413 if it is too long, by its Content-Length or by its counted bytes.
+    """Reads the whole body first, or answers 413 as soon as it is too long, by its Content-Length or its counted bytes.
 
-    Only the start of a long body from an unauthorised client is kept: its operation refuses the request before it reads
-    the body. `limit` is in bytes; `limits_below` has a function for those of the paths with
-    a prefix. `mend` says what to do about a body that is too long.
+    The server reads the rest of such a body, up to a bound. Only the start of a long body from an unauthorised client
+    is kept: its operation refuses the request before it reads the body. `limit` is in bytes; `limits_below` has a
+    function for those of the paths with a prefix. `mend` says what to do about a body that is too long.
     """
 
     def __init__(
@@ -50,9 +48,9 @@ class BodyLimitMiddleware:
         keeps_long: bool | None = None
         chunks: list[bytes] = []
         more = True
-        # A body that is too long is read up to a limit all the same: a client that is still sending would otherwise
-        # get a connection error instead of the response.
-        while more and (not too_long or read <= DRAIN_LIMIT_BYTES):
+        # A client that waits sends its body only when it is asked for.
+        waits = headers.get(b"expect", b"").lower() == b"100-continue"
+        while more and not (too_long and (read or waits)):
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 _LINGER = struct.pack("ii", 1, 0)
 
 
-# After a refusal, and before the last response, what the client still sends is read up to these bounds: a connection
-# that is closed with unread bytes is reset, and the client may not see the response.
+# After a refusal, and before a response that does not wait for the body, what the client still sends is read up to
+# these bounds: a connection that is closed with unread bytes is reset, and the client may not see the response.
 DRAIN_BYTES = 1024 * 1024
+DRAIN_BODY_BYTES = 8 * 1024 * 1024
 DRAIN_S = 2.0
 _RECHECK_S = 0.1
 _SENT_POLL_S = 0.02
@@ -158,15 +159,20 @@ async def respond_stopping(cycle: Any, send: Send) -> None:
 
 
 async def read_rest(cycle: Any, receive: Receive) -> None:
-    """Read the rest of a request's body before the last response on its connection, up to `DRAIN_BYTES` and `DRAIN_S`.
-    A client that waits for `100 Continue` sends no more."""
+    """Read the rest of a request's body before its response, up to `DRAIN_BODY_BYTES` and `DRAIN_S`. The response is
+    the last one on the connection if the body has not ended then. A client that waits for `100 Continue` sends no
+    more."""
     read = 0
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_S):
             while (
-                cycle.more_body and read <= DRAIN_BYTES and not (cycle.disconnected or cycle.waiting_for_100_continue)
+                cycle.more_body
+                and read <= DRAIN_BODY_BYTES
+                and not (cycle.disconnected or cycle.waiting_for_100_continue)
             ):
                 read += len((await receive()).get("body", b""))
+    if cycle.more_body:
+        cycle.keep_alive = False
 
 
 def closing(message: Message) -> Message:
@@ -240,6 +246,9 @@ class ConnectedH11Protocol(H11Protocol):
             is_last = scope.get("http_version") == "1.0" or (b"connection", b"close") in scope["headers"]
 
             async def send_noted(message: Message) -> None:
+                if cycle.more_body and message["type"] == "http.response.start":
+                    await read_rest(cycle, receive)
+                    message = message if cycle.keep_alive else closing(message)
                 await send(message)
                 if message["type"] == "http.response.start":
                     is_framed = any(name.lower() == b"content-length" for name, _ in message["headers"])

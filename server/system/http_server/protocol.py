@@ -252,7 +252,7 @@ class LimitedProtocol(HttpToolsProtocol):
             cycle.disconnected = cycle.disconnected or self.transport.is_closing()
 
     async def _send_if_open(self, cycle: RequestResponseCycle, receive: Any, send: Any, message: Any) -> None:
-        if not cycle.keep_alive and cycle.more_body and message["type"] == "http.response.start":
+        if cycle.more_body and message["type"] == "http.response.start":
             await read_rest(cycle, receive)
         # uvloop raises an error when bytes are written to a closed transport.
         if self.transport.is_closing():

@@ -143,6 +143,60 @@ def test_an_early_last_response_does_not_wait_for_a_body_that_does_not_come(
         assert answer(dial, head + more)[0] == 403
 
 
+@pytest.mark.parametrize("key", [KEY, b""])
+@pytest.mark.parametrize(
+    ("more", "sent"),
+    [
+        (b"expect: 100-continue\r\ncontent-length: 1000000000000\r\n", b""),
+        (b"content-length: 1000000000000\r\n", b" " * 100),
+        (b"transfer-encoding: chunked\r\n", b"20000\r\n" + b" " * 0x20000 + b"\r\n"),
+    ],
+)
+def test_a_body_that_is_too_long_is_refused_before_it_ends(
+    dial: Dial, key: bytes, more: bytes, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_connection, "DRAIN_S", 0.05)
+    with closing(dial()) as connection:
+        connection.sendall(CREATE + key + more + b"\r\n" + sent)
+        received = b""
+        with suppress(ConnectionResetError):
+            while part := connection.recv(65536):
+                received += part
+    assert statuses(received) == [413]
+    assert b"connection: close" in received
+
+
+def test_a_body_that_is_too_long_is_not_read_for_ever(dial: Dial) -> None:
+    """It is read up to a bound, for clients that look at the response only after they have sent everything."""
+    for length, closes in ((100_000, False), (http_connection.DRAIN_BODY_BYTES // 2, False), (64 << 20, True)):
+        sent, piece = 0, b" " * 65_536
+        with closing(dial()) as connection:
+            connection.sendall(CREATE + KEY + b"content-length: %d\r\n\r\n" % length)
+            with suppress(ConnectionError):
+                while sent < length:
+                    sent += connection.send(piece[: length - sent])
+            received = b""
+            with suppress(ConnectionResetError):
+                while b"\r\n\r\n" not in received and (part := connection.recv(65536)):
+                    received += part
+        assert statuses(received) == [413]
+        assert (b"connection: close" in received) is closes
+        assert sent == length or closes
+
+
+def test_an_answered_request_gets_no_second_response(dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose body never ends, and whose response did not wait for it."""
+    monkeypatch.setattr(http_connection, "DRAIN_S", 0.05)
+    monkeypatch.setattr(http_protocol, "BODY_TIMEOUT_S", 0.2)
+    with closing(dial()) as connection:
+        connection.sendall(CREATE + b"origin: http://page.localhost\r\ncontent-length: 40\r\n\r\nx")
+        received = b""
+        with suppress(ConnectionResetError):
+            while part := connection.recv(65536):
+                received += part
+    assert statuses(received) == [403]
+
+
 @pytest.mark.parametrize(("version", "status"), [(b"1.1", 100), (b"1.0", 401)])
 def test_only_a_client_of_http_1_1_is_told_to_continue(dial: Dial, version: bytes, status: int) -> None:
     """RFC 9110, 10.1.1. The client of HTTP/1.0 sends its body at once."""
