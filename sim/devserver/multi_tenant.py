@@ -13,6 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from leyden.devserver.console.console import DEFAULT_KEY, DOCS_MODULE, DOCS_SUFFIX, console, is_console_path
 from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.health import health_response
+from leyden.devserver.ignored_reports import IgnoredReports
 from leyden.devserver.request_log.recording import SentMessages
 from leyden.devserver.request_log.stream import EventStreams
 from leyden.devserver.sandboxes.event_runner import EventRunner
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("leyden")
 
 _POLL_S, _SYNC_POLL_S = 0.02, 0.25
-_MAX_IGNORED = 100
 
 
 class MultiTenantApp:
@@ -99,7 +99,7 @@ class MultiTenantApp:
         self._locks: dict[object, asyncio.Lock] = {}
         self._turns = Turns()
         self._before_events: dict[asyncio.Task[Any] | None, list[Callable[[], None]]] = {}
-        self._ignored, self._contract_errors = set[str](), set[str]()  # those that were logged
+        self._ignored, self._contract_errors = IgnoredReports(), set[str]()  # those that were logged
         self._log_budget, self._streams = LogBudget(), EventStreams()
         for world in registry:
             self._attach(world)
@@ -166,11 +166,9 @@ class MultiTenantApp:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    def report_ignored(self, text: str) -> None:
-        """Log the text about an ignored field: at most a hundred different texts, each once."""
-        if text not in self._ignored and len(self._ignored) < _MAX_IGNORED:
-            self._ignored.add(text)
-            log.warning("%s", text)
+    def report_ignored(self, text: str, world: World) -> str:
+        """Log the text about an ignored field once. Returns it without secrets."""
+        return self._ignored.add(text, world)
 
     def runs_here(self) -> bool:
         """Whether the caller runs in the server's event loop."""
@@ -279,9 +277,13 @@ class MultiTenantApp:
         if control is not None:
             refusal = control.misdirected(scope, sandbox_id) or refusal
         if refusal is not None:
-            if sandbox_id is not None and path.startswith(self._lnurl_prefixes) and scope["method"] in {"GET", "HEAD"}:
+            is_link = path.startswith(self._lnurl_prefixes) and scope["method"] in {"GET", "HEAD"}
+            if sandbox_id is None or not is_link:
+                return await send_problem(send, refusal, self._first.service.pipeline.next_request_id())
+            named = registry.of_id(sandbox_id)
+            if named is None:
                 return await respond_lnurl_error(scope, receive, send, LINK_ENDED, self._lnurl_headers)
-            return await send_problem(send, refusal, self._first.service.pipeline.next_request_id())
+            world = named.world  # a payment link needs no key, so a wrong one does not matter
         sandbox = registry.of_world(world)
         if sandbox is None:
             return await self._respond_from(world, scope, receive, send)

@@ -365,6 +365,24 @@ def test_the_links_of_a_sandbox_that_ended_get_the_error_of_their_protocol() -> 
     in_server(scenario)
 
 
+def test_a_payment_link_is_answered_whatever_key_the_request_has() -> None:
+    """A link needs no key, and its sandbox has not ended because the client has the key of another one."""
+
+    async def scenario(server: Hosted) -> None:
+        box, other = await server.create(), await server.create()
+        fields = {"minAmount": "1000", "maxAmount": "2000", "description": "tea", "identifier": "ana@shop.example"}
+        made = (await server.ok("POST", "/v0/static-charges", fields, key=box["apiKey"]))["data"]
+        for target in (f"/lnurlp/{made['id']}", f"/lnurlp/{made['id']}/invoice?amount=1000", "/.well-known/lnurlp/ana"):
+            for key in (other["apiKey"], "leyden", box["apiKey"], "nobody", None):
+                answer = await server.ask("GET", f"{box['url']}{target}", key=key)
+                assert (answer.status, answer.body.get("status")) == (200, None), (key, answer.body)
+        listed = await server.ok("GET", "/v0/charges", key=box["apiKey"])
+        assert len(listed["data"]) == 5
+        assert (await server.ask("GET", f"{box['url']}/v0/charges", key=other["apiKey"])).status == 401
+
+    in_server(scenario)
+
+
 def test_without_a_control_plane_its_paths_are_those_of_a_server_with_one() -> None:
     with served_leyden("--rate", "0", "--no-control") as client:
         for path in ("/sandbox/v1/sandboxes", "/sandbox/v1/server/docs", "/sandbox/v1/sandboxes/import"):
