@@ -30,8 +30,9 @@ class Service:
     """A charge service over the given ports.
 
     `transaction` is entered around each request; by default it is a commit of the store. `report_ignored` is called
-    with the text about each ignored field once. With `mock_unbound` an operation without a handler returns its example.
-    Raises `ContractError` when the spec has an operation, guard or effect that no code implements.
+    with the text about each ignored field once, and returns what is shown of it. With `mock_unbound` an operation
+    without a handler returns its example. Raises `ContractError` when the spec has an operation, guard or effect that
+    no code implements.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Service:
         rate_limit: Callable[[str], Problem | None] | None = None,
         defer_until: Callable[[DeliveryRow, int], int | None] | None = None,
         user_taken: Callable[[str], bool] | None = None,
-        report_ignored: Callable[[str], None] | None = None,
+        report_ignored: Callable[[str], str] = str,
         mock_unbound: bool = False,
     ) -> None:
         self.contract = contract

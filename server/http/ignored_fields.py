@@ -139,12 +139,12 @@ def _named(ignored: Sequence[IgnoredField]) -> Sequence[IgnoredField]:
 class IgnoredFields:
     """The ignored fields of all requests since the service was built, in words: at most 100 different texts.
 
-    `report` is called with each text once.
+    `report` is called with each text once, and returns what is shown of it: a field may be named like a secret.
     """
 
-    def __init__(self, report: Callable[[str], None] | None = None) -> None:
+    def __init__(self, report: Callable[[str], str] = str) -> None:
         self._report = report
-        self._texts: dict[str, None] = {}
+        self._texts: dict[str, str] = {}
 
     def add(self, operation: Operation, ignored: Sequence[IgnoredField]) -> None:
         """Record the ignored fields of one request."""
@@ -155,14 +155,12 @@ class IgnoredFields:
         for what in texts:
             text = f"{operation.method.upper()} {operation.path}: {what}"
             if text not in self._texts and len(self._texts) < _MAX_TEXTS:
-                self._texts[text] = None
-                if self._report is not None:
-                    self._report(text)
+                self._texts[text] = self._report(text)
 
     @property
     def texts(self) -> list[str]:
         """The texts, in the order of the first occurrence."""
-        return list(self._texts)
+        return list(self._texts.values())
 
 
 def _constants(operation: Operation) -> dict[str, str]:

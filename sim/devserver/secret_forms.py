@@ -24,9 +24,11 @@ _MOST_CACHED = 1_000  # secrets
 
 
 class Base(NamedTuple):
-    """An encoding of bytes as characters of some bits each, in groups of so many characters and bytes."""
+    """An encoding of bytes as characters of some bits each, in groups of so many characters and bytes. `zero` is the
+    character of zero bits."""
 
     bits: int
+    zero: bytes
     group: int
     bytes_of_group: int
     alphabet: re.Pattern[bytes]
@@ -36,10 +38,16 @@ class Base(NamedTuple):
 
 BASES = {
     "hex": Base(
-        4, 2, 1, re.compile(rb"[0-9a-f]*"), lambda raw: raw.hex().encode(), lambda text: bytes.fromhex(text.decode())
+        4,
+        b"0",
+        2,
+        1,
+        re.compile(rb"[0-9a-f]*"),
+        lambda raw: raw.hex().encode(),
+        lambda text: bytes.fromhex(text.decode()),
     ),
-    "base64": Base(6, 4, 3, re.compile(rb"[A-Za-z0-9+/]*={0,2}"), b64encode, b64decode),
-    "base32": Base(5, 8, 5, re.compile(rb"[A-Z2-7]*={0,6}"), b32encode, b32decode),
+    "base64": Base(6, b"A", 4, 3, re.compile(rb"[A-Za-z0-9+/]*={0,2}"), b64encode, b64decode),
+    "base32": Base(5, b"A", 8, 5, re.compile(rb"[A-Z2-7]*={0,6}"), b32encode, b32decode),
 }
 
 

@@ -229,9 +229,10 @@ class _Haystack:
                 lead = text[max(0, at - form.skipped) : at]
                 while not base.alphabet.fullmatch(lead):
                     lead = lead[1:]
-                characters = lead.rjust(form.skipped, b"A") + text[at:end].rstrip(b"=")
+                characters = lead.rjust(form.skipped, base.zero) + text[at:end].rstrip(b"=")
                 with suppress(ValueError):
-                    decoded = base.decode(characters[: len(characters) // base.group * base.group])
+                    whole = characters + base.zero * (-len(characters) % base.group)
+                    decoded = base.decode(whole)[: len(characters) * base.bits // 8]
                     yield self._hit(form, at, at).begin, end, decoded
 
     def _places(self, form: Form) -> Iterator[int]:

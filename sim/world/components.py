@@ -67,7 +67,8 @@ class Environment(NamedTuple):
     handlers of the control plane; None: there is none. `run_apart(work)` runs work that does not use the world's state,
     while other requests are answered. `wait_durable` is awaited before a response leaves. `name_taken` says whether the
     user part of a lightning address is in use below the URL. `report_ignored` is called with the text about each
-    ignored field once. `note_of(url)` says why nothing is sent there without an external transport.
+    ignored field once, and returns what is shown of it. `note_of(url)` says why nothing is sent there without an
+    external transport.
     """
 
     store: Store
@@ -75,7 +76,7 @@ class Environment(NamedTuple):
     catch_up: Callable[[VirtualClock], object]
     public_url: Callable[[], str]
     name_taken: Callable[[str], bool]
-    report_ignored: Callable[[str], None]
+    report_ignored: Callable[[str], str]
     external_transport: ExternalTransport | None
     note_of: Callable[[str], str]
     recording: Callable[[], AbstractContextManager[object]]

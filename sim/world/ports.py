@@ -53,8 +53,8 @@ class HostServer(Protocol):
     def responded(self, world: Any) -> None:
         """The world has recorded a response from the network."""
 
-    def report_ignored(self, text: str) -> None:
-        """Show the text about a request field that was ignored."""
+    def report_ignored(self, text: str, world: Any) -> str:
+        """Show the text about a request field that the world ignored. Returns what was shown: it has no secrets."""
 
     @property
     def secret_texts(self) -> tuple[str, ...]:

@@ -227,9 +227,8 @@ class World(ThreadMoves):
         if self.server is not None:
             self.server.key_issued(key, self)
 
-    def _report_ignored(self, text: str) -> None:
-        if self.server is not None:
-            self.server.report_ignored(text)
+    def _report_ignored(self, text: str) -> str:
+        return text if self.server is None else self.server.report_ignored(text, self)
 
     # Time
 

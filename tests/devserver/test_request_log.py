@@ -11,7 +11,7 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -376,6 +376,39 @@ def test_no_part_of_an_issued_secret_is_shown_where_a_text_was_cut(secret: str) 
             text = '{"p":"' + form[:length]
             assert form[:length] not in mask.body(text), text
             assert form[:length] not in mask.text(f"not json {form[:length]}..."), text
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.b32encode, base64.b16encode])
+@pytest.mark.parametrize(
+    "secret", ["leyden_0123456789abcdef0123456789abcdef", "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldY"]
+)
+def test_an_issued_secret_is_masked_wherever_it_is_in_an_encoded_text(
+    secret: str, encode: Callable[[bytes], bytes]
+) -> None:
+    """That of another sandbox, of which only the prefix is known."""
+    mask = Mask([], [], "apikey")
+    for before in ("", "u", "us", "use", "user", "user:"):
+        for after in ("", "\n", "ab", "abc", "abcd"):
+            encoded = encode(f"{before}{secret}{after}".encode()).decode()
+            for form in (encoded, encoded.lower() if encode is base64.b16encode else encoded, encoded.rstrip("=")):
+                shown = mask.body(f'{{"description": "{form}", "amount": "1000"}}')
+                parts = [form[at : at + 8] for at in range(12, len(form) - 20)]
+                assert not [part for part in parts if part in shown], (before, after, shown)
+
+
+def test_a_field_that_is_named_like_a_secret_is_masked_where_ignored_fields_are_shown() -> None:
+    one, two, token = "alpha-key-1234", "beta-key-5678", "admin-token-17"
+    options = ("--rate", "0", "--api-key", one, "--api-key", two, "--admin-token", token)
+    with started_server(*options) as (client, printed):
+        client.key = one
+        box = client.ok("POST", "/sandbox/v1/sandboxes", {}, authorization=f"Bearer {token}")
+        named = [one, two, token, box["apiKey"], f"x {two} y", quote(two, safe="").replace("b", "%62")]
+        client.ok("POST", CHARGES, {**TEA, **dict.fromkeys(named, 1), "tip": 1})
+        shown = str(client.ok("GET", "/sandbox/v1")["ignoredFields"])
+    for text in (shown, printed()):
+        assert '"tip" is ignored' in text
+        assert "(be..., 13 characters)" in text
+        assert not [secret for secret in named if secret in text], text
 
 
 def test_a_text_is_searched_for_the_few_secrets_that_it_may_have(monkeypatch: pytest.MonkeyPatch) -> None:

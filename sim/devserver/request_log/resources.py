@@ -33,6 +33,18 @@ _CREATES = frozenset({"createCharge", "createStaticCharge"})
 _OF_CHARGE = re.compile(r".*/(static-)?charges/\{id\}|/lnurlp/\{id\}")
 
 
+def mask_of(world: World) -> Mask:
+    """The mask for what is shown now of this world: with its keys and secrets, and every key of its server."""
+    return Mask(*_keys_and_secrets(world), world.service.pipeline.api_key_header.decode(), {DEFAULT_KEY})
+
+
+def _keys_and_secrets(world: World) -> tuple[list[str], list[str]]:
+    projects = world.service.projects
+    keys = [row["id"] for row in projects.key_rows()]
+    secrets = [secret["secret"] for row in projects.projects for secret in row["webhook_secrets"]]
+    return [*keys, *(() if world.server is None else world.server.secret_texts)], secrets
+
+
 class RequestRows:
     """Shows the rows of one world's request log."""
 
@@ -54,15 +66,9 @@ class RequestRows:
 
     def mask(self) -> Mask:
         """The mask for what is shown now: with every key and secret of the sandbox, and every key of its server."""
-        projects = self.world.service.projects
-        keys = [row["id"] for row in projects.key_rows()]
-        secrets = [secret["secret"] for row in projects.projects for secret in row["webhook_secrets"]]
-        if self.world.server is not None:
-            keys += self.world.server.secret_texts
-        masked = keys, secrets
+        masked = _keys_and_secrets(self.world)
         if self._mask is None or self._masked != masked:
-            header = self.world.service.pipeline.api_key_header.decode()
-            self._mask, self._masked = Mask(keys, secrets, header, {DEFAULT_KEY}), masked
+            self._mask, self._masked = mask_of(self.world), masked
         return self._mask
 
     def summary(self, row: LoggedRequest, mask: Mask) -> dict[str, Any]:
@@ -187,7 +193,7 @@ async def _part(
     shown = []
     for name, value in headers:
         text = name.decode("latin-1")
-        shown.append([text, mask.header(text, value.decode("latin-1"))])
+        shown.append([mask.text(text), mask.header(text, value.decode("latin-1"))])
         if slices.is_over():
             await slices.pause()
     return {
