@@ -239,7 +239,7 @@ def _channel_row(
         dropped["channel without two ends"] += 1
         return None
     if not 0 < capacity <= ALL_MSAT:
-        dropped["channel without a size"] += 1
+        dropped["channel without a possible capacity"] += 1
         return None
     if sides == [None, None]:
         dropped["channel without any policy"] += 1
