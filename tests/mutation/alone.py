@@ -2,7 +2,7 @@
 
 The unchanged source is traced once: which case executes which lines, what it reaches and what it costs. A mutant is
 then tested in a fork of that process, by the cases that execute a line of the mutation: the others cannot notice it.
-The obligations that cost least are tested first.
+The obligations that execute a line with a mutated constant are tested first, and of them those that cost least.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import gc
 import importlib
 import inspect
 import multiprocessing
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,6 +44,14 @@ class Lines:
     def set_of(self, module: str, numbers: Iterable[int]) -> int:
         """The set of these lines of a module."""
         return sum(1 << (self._first[module] + number) for number in {*numbers})
+
+    def with_words(self, words: Iterable[str]) -> int:
+        """The lines of all modules that have one of these words."""
+        pattern, found = re.compile("|".join(rf"\b{re.escape(word)}\b" for word in words) or "(?!)"), 0
+        for module in self._first:
+            source = (ROOT / module).read_text().splitlines()
+            found |= self.set_of(module, [number for number, line in enumerate(source, 1) if pattern.search(line)])
+        return found
 
     def executed(self, actions: Mapping[str, Callable[[], None]]) -> dict[str, int]:
         """The lines that each of these actions executes, in all its threads."""
@@ -159,7 +168,8 @@ def noticed_by(baseline: Baseline, mutant: Mutant, report: Callable[[str], None]
 
     reached = set().union(*(traced.reached for key, traced in baseline.traced.items() if key not in selected))
     target, left = InProcess(), seconds
-    ordered = sorted(selected & cases.keys(), key=functools.partial(_order, baseline))
+    uses = baseline.lines.with_words(mutant.names)
+    ordered = sorted(selected & cases.keys(), key=functools.partial(_order, baseline, uses))
     for number, key in enumerate(ordered):
         if left is not None and left <= 0:
             return f"{SURVIVED} {number} of {len(ordered)} cases"
@@ -175,9 +185,11 @@ def noticed_by(baseline: Baseline, mutant: Mutant, report: Callable[[str], None]
     return COVERAGE if baseline.wanted - reached else SURVIVED
 
 
-def _order(baseline: Baseline, key: str) -> tuple[bool, float]:
+def _order(baseline: Baseline, uses: int, key: str) -> tuple[bool, bool, float]:
     traced = baseline.traced.get(key)
-    return key.startswith(OBLIGATIONS), 0.0 if traced is None else traced.cpu_s
+    if traced is None:
+        return key.startswith(OBLIGATIONS), False, 0.0
+    return key.startswith(OBLIGATIONS), not traced.executed & uses, traced.cpu_s
 
 
 def _import(modules: Sequence[str]) -> None:

@@ -28,7 +28,8 @@ class Mutant:
     """A mutation: its module and line, the original code and the mutated code.
 
     `function` is the function or method of the module that has it, and `lines` are those that are executed if it has an
-    effect; empty and None outside functions, in signatures and decorators.
+    effect; empty and None outside functions, in signatures and decorators; then `names` are
+    those that may have another value.
     """
 
     module: str
@@ -37,6 +38,7 @@ class Mutant:
     now: str
     function: str
     lines: range | None
+    names: frozenset[str]
     tree: cst.Module
     mutation: Mutation
 
@@ -89,8 +91,31 @@ def mutants_of(root: Path, module: str, *, constants: bool = False) -> list[Muta
         was, now = (tree.code_for_node(node) for node in (before, after))
         if was != now:
             line = place.start.line if place else 0
-            found.append(Mutant(module, line, was, now, *_place(before, lines, parents), tree, mutation))
+            function, executed = _place(before, lines, parents)
+            names = _names(before, parents, tree) if executed is None else frozenset[str]()
+            found.append(Mutant(module, line, was, now, function, executed, names, tree, mutation))
     return found
+
+
+def _names(node: cst.CSTNode, parents: Mapping[cst.CSTNode, cst.CSTNode], tree: cst.Module) -> frozenset[str]:
+    """The names that the statement of a node assigns, with those of the module that are made of them; of a node in a
+    signature or a decorator the name of the function."""
+    while not isinstance(node, cst.SimpleStatementLine | cst.FunctionDef | cst.ClassDef):
+        node = parents[node]
+    if not isinstance(node, cst.SimpleStatementLine):
+        return frozenset({node.name.value})
+    names, size = {*_assigned(node)}, 0
+    while size < len(names):
+        size = len(names)
+        for statement in tree.body:
+            if isinstance(statement, cst.SimpleStatementLine) and m.findall(statement, m.OneOf(*map(m.Name, names))):
+                names |= {*_assigned(statement)}
+    return frozenset(names)
+
+
+def _assigned(statement: cst.CSTNode) -> list[str]:
+    targets = [one.target for one in m.findall(statement, m.AssignTarget() | m.AnnAssign())]
+    return [name.value for target in targets for name in m.findall(target, m.Name())]
 
 
 def _place(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,32 @@ def test_the_harness_alone_tests_a_mutant_by_the_cases_that_execute_it(
     mutant = mutants_of(alone.ROOT, module, constants=True)[changes.index((was, now))]
     result = in_a_fork(lambda report: alone.noticed_by(alone.trace((module,)), mutant, report))
     assert result() == noticed_by
+
+
+def test_a_mutant_outside_functions_has_the_names_that_depend_on_it(tmp_path: Path) -> None:
+    source = "LOW, HIGH = 1, 5\nSPAN = HIGH + 7\nOTHER = 9\n\n\ndef brew(size=3):\n    return size + SPAN\n"
+    (tmp_path / "teas.py").write_text(source)
+    found = {mutant.was: mutant.names for mutant in mutants_of(tmp_path, "teas.py", constants=True)}
+    assert found["5"] == {"LOW", "HIGH", "SPAN"}
+    assert found["7"] == {"SPAN"}
+    assert found["9"] == {"OTHER"}
+    assert found["3"] == {"brew"}
+    assert found["size + SPAN"] == set()
+
+
+def test_the_cases_that_use_a_mutated_constant_come_first() -> None:
+    lines = alone.Lines(["sim/harness/model/timeline.py"])
+    uses = lines.with_words(["SETTLEMENT"])
+    assert uses
+    assert not lines.with_words([])
+    traced = {
+        "obligations: cheap": alone.Traced(0, frozenset(), 0.1),
+        "obligations: user": alone.Traced(uses, frozenset(), 0.5),
+        "conformance: slow": alone.Traced(0, frozenset(), 0.9),
+    }
+    baseline = alone.Baseline(lines, 0, 0, {}, traced, [], set())
+    ordered = sorted(traced, key=partial(alone._order, baseline, uses))
+    assert ordered == ["conformance: slow", "obligations: user", "obligations: cheap"]
 
 
 def test_each_equivalent_mutant_exists() -> None:
