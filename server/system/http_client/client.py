@@ -34,9 +34,13 @@ MAX_BODY_BYTES_RECEIVED = 1024 * 1024
 _TOO_LONG = (
     f"more than {MAX_BODY_BYTES_RECEIVED // 1024} KiB after the headers, most of them lengths and extensions of chunks"
 )
-# Before one response: informational responses, and bytes in their headers.
+# Bytes after the head that are parsed at once: thousands of chunks of one byte.
+_SLICE_BYTES = 8 * 1024
+# Before one response: informational responses, and bytes in their headers; bytes of empty lines.
 MAX_INFORMATIONAL = 16
 MAX_INFORMATIONAL_BYTES = 64 * 1024
+MAX_EMPTY_BYTES = 1024
+_TOO_EMPTY = f"more than {MAX_EMPTY_BYTES} bytes of empty lines before the response"
 _TOO_MANY = (
     f"more than {MAX_INFORMATIONAL} informational responses (1xx), or {MAX_INFORMATIONAL_BYTES // 1024} KiB of their"
     " headers, before the response"
@@ -102,8 +106,8 @@ class ReceiverClient:
 
 
 class _Protocol(ResponseHandler):
-    """A connection that reads a response after it has sent the request, with bounds on informational responses (1xx).
-    Bytes after a complete response are ignored.
+    """A connection that reads a response after it has sent the request, with bounds on what precedes it: informational
+    responses (1xx) and empty lines. Bytes after a complete response are ignored.
 
     aiohttp reads a response as it arrives, and closes the connection at its end. A receiver that answers a new
     connection at once would then get nothing of a request that is recorded as answered: what arrives before the request
@@ -112,6 +116,7 @@ class _Protocol(ResponseHandler):
     A receiver may send any number of informational responses before its response, and aiohttp reads them all. It
     refuses a response that is followed by other bytes if they come in the same packet. This class reads each head by
     itself and closes the connection at the end of the response, so that the division into packets makes no difference.
+    A long body is read in slices, between which the event loop goes on.
     """
 
     _count = 0
@@ -119,7 +124,9 @@ class _Protocol(ResponseHandler):
     _head_end = b""  # the last bytes of an unfinished head
     _start = b""  # the first bytes of a head
     _body: StreamReader | None = None  # of the response that is not informational
-    _after_head = 0  # bytes
+    _empty_bytes = _after_head = 0
+    _unread = b""  # what arrived after the head and is read next
+    _waits = False  # whether the event loop will read it
     _early = b""  # what arrived before the request was written
     _early_end = False
 
@@ -156,6 +163,8 @@ class _Protocol(ResponseHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """The connection has ended. A body whose end is that of the connection is complete only without an error."""
+        unread, self._unread = self._unread, b""
+        self._read_slice(unread)
         if exc is not None and self._body is not None and not self._body.is_eof():
             self._body.set_exception(aiohttp.ClientPayloadError(f"the connection was lost: {exc}"))
         super().connection_lost(exc)
@@ -164,22 +173,49 @@ class _Protocol(ResponseHandler):
         """Read what arrived."""
         if not self._progress.is_sent or self._early:
             self._early += data
-            return
+            return None
         while self._body is None and self.exception() is None:
+            if not self._start:  # a parser skips empty lines before a head
+                rest = data.lstrip(b"\r\n")
+                self._empty_bytes += len(data) - len(rest)
+                if self._empty_bytes > MAX_EMPTY_BYTES:
+                    return self._fail(_TOO_EMPTY)
+                data = rest
+                if not data:
+                    return None
             end = _END_OF_HEAD.search(self._head_end + data)
-            self._start = (self._start + data).lstrip(b"\r\n")[:_SHOWN]
+            self._start = (self._start + data)[:_SHOWN]
             if end is None:
                 self._head_end = (self._head_end + data)[-2:]
                 break
             size, self._head_end = end.end() - len(self._head_end), b""
             super().data_received(data[:size])
             data, self._start = data[size:], b""
+        self._unread += data
+        if not self._waits:
+            self._read_on()
+        return None
+
+    def _read_on(self) -> None:
+        """Read a slice of what has arrived after the head, and the next one when others have been served. Nothing is
+        read from the network meanwhile. aiohttp continues a paused response with `data_received(b"")`."""
+        data, self._unread = self._unread[:_SLICE_BYTES], self._unread[_SLICE_BYTES:]
+        self._waits = False
+        self._read_slice(data)
+        if not self._reading_paused:
+            self._waits = bool(self._unread)
+            if self._waits:
+                self._pause_transport_reading()
+                self._loop.call_soon(self._read_on)
+            else:
+                self._resume_transport_reading()
+
+    def _read_slice(self, data: bytes) -> None:
         if self._body is None or not self._body.is_eof():
             self._after_head += len(data)
             super().data_received(data)
             if self._after_head > MAX_BODY_BYTES_RECEIVED and self.exception() is None:
                 self._fail(_TOO_LONG)
-        return
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
         """End the request with an error, even if its head was read and it has no body."""

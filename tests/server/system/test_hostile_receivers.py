@@ -20,6 +20,7 @@ from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
+from leyden.server.system.http_client import client
 from leyden.server.system.http_client.client import MOST_HEADERS
 from leyden.server.system.http_client.transport import HttpTransport
 from leyden.world.concurrency.async_moves import advance_to, run_until_idle
@@ -129,6 +130,18 @@ class Hostile:
                     writer.write(more.encode() * 50_000)
                     self.continued_bytes += 50_000
                     await writer.drain()
+        elif word == "blank":  # empty lines before the response: so many, or without end
+            with contextlib.suppress(ConnectionError):
+                while not more and self.continued_bytes < 50_000_000:
+                    writer.write(b"\r\n" * 50_000)
+                    self.continued_bytes += 100_000
+                    await writer.drain()
+            writer.write(b"\r\n" * int(more or 0))
+            return await self._say(writer, 200)
+        elif word == "chunks":
+            writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+            writer.write(b"1\r\na\r\n" * int(more) + b"0\r\n\r\n")
+            await writer.drain()
         elif word == "wait":
             writer.write(b"HTTP/1.1 102 Processing\r\n\r\n" * int(more))
             return await self._say(writer, 200)
@@ -244,6 +257,9 @@ async def among(
             ("continue-103", (None, "protocol")),
             ("framing-a", (None, "protocol")),
             ("framing-0", (None, "protocol")),
+            ("blank", (None, "protocol")),
+            ("blank-500", (200, None)),
+            ("blank-513", (None, "protocol")),
         ],
         4,
     ),
@@ -260,6 +276,28 @@ def test_each_behaviour_is_recorded_with_its_status_or_error(path: str, seen: tu
         assert receiver.continued_bytes < 10_000_000  # what the sockets hold, and no more
 
     asyncio.run(among(scenario))
+
+
+def test_a_body_of_many_chunks_is_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are served between two of them."""
+    sizes: list[int] = []
+    read_slice = client._Protocol._read_slice
+
+    def recorded(connection: client._Protocol, data: bytes) -> None:
+        sizes.append(len(data))
+        read_slice(connection, data)
+
+    async def scenario(served: ServedWorld, receiver: Hostile) -> None:
+        charge = served.expiring(receiver.url("chunks-20000"))
+        await advance_to(served.world, lambda _: START + 2_000)
+        assert served.attempts(charge) == [(200, None)]
+        [row] = served.world.service.outbox.deliveries(charge)
+        assert AttemptLog(row).attempts()[0].response_body == "a" * 4_096
+
+    monkeypatch.setattr(client._Protocol, "_read_slice", recorded)
+    asyncio.run(among(scenario))
+    assert sum(sizes) == len(b"1\r\na\r\n") * 20_000 + len(b"0\r\n\r\n")
+    assert max(sizes) <= client._SLICE_BYTES
 
 
 @pytest.mark.parametrize("what", ["name", "reason", "headers"])
