@@ -12,13 +12,13 @@ _CLOSED: dict[Fault, str] = {
     "free": "was deleted or moved while it was in use, and could not be written again: put it back before the next"
     " start; if it was deleted, everything that was accepted is lost",
     "taken": "was replaced by another file while it was in use, which stays as it is: put the first one back before the"
-    " next start; if it was deleted, everything that was accepted is lost",
+    " next start; if it was deleted, what the other file does not have is lost",
     "cut": "was shortened by another program while it was in use, and could not be written again: what was cut off is"
     " lost",
     "longer": "was made longer by another program while it was in use, and stays as it is: start the server again: it"
     " says how to continue",
     "gone": "cannot be found, because its directory was moved or removed while it was in use: put the directory back"
-    " before the next start; if it was removed, everything that was accepted is lost",
+    " before the next start; if it was removed, what no copy of it has is lost",
     "barred": "cannot be reached, because this user may not enter its directory: give the permission back before the"
     " next start; what was accepted since the last sync may be lost in a power failure",
 }

@@ -125,6 +125,13 @@ class EndMark:
         """Whether the journal ends where the process stopped that wrote it, with the checksum of what was written."""
         return found in (self._expected.get("written"), self._expected.get("next"))
 
+    def unfinished_text(self, found: Mark) -> str:
+        """Whether the commit of half a line after `found` was confirmed, to end a sentence. The mark of another run of
+        the machine may be too low."""
+        if self._boot == self._expected_boot != "" and self.is_at(found):
+            return ": its commit was never confirmed"
+        return "; without the mark in charges.end it is not known whether its commit was confirmed"
+
     def start(self, end: Mark, *, is_synced: bool) -> None:
         """The journal, which was checked or is new, ends here; from now on keep the marks."""
         document = _document(end, end if is_synced else self._synced, NOTHING, self._boot)
@@ -152,7 +159,11 @@ class EndMark:
             os.fsync(self._fd)
 
     def note_synced(self, end: Mark) -> None:
-        """The journal and its name are on the disk up to here, and no other file is about to replace it."""
+        """The journal and its name are on the disk up to here, and no other file is about to replace it. A deleted or
+        replaced `charges.end` is written again."""
+        if self._fd >= 0 and not self._has_its_name():
+            self.close()
+            self.start(end, is_synced=True)
         with suppress(OSError):
             for offset, mark in ((_WRITTEN_AT, end), (_SYNCED_AT, end), (_NEXT_AT, NOTHING)):
                 os.pwrite(self._fd, _MARK % mark, offset)
@@ -160,6 +171,12 @@ class EndMark:
     def forget(self) -> None:
         """Expect nothing: it is unknown which file has the name, or will have it after a crash of the machine."""
         self.note_synced(NOTHING)
+
+    def _has_its_name(self) -> bool:
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self._fd))
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Close the file. A second call does nothing."""

@@ -111,7 +111,7 @@ def header_line() -> tuple[bytes, int]:
 
 
 def load(path: Path, chains_at: Container[int] = ()) -> LoadedJournal:
-    """Read a journal. An unfinished last line is ignored, with a note: its commit was never confirmed. `chains_at` are
+    """Read a journal. An unfinished last line is ignored, with a note. `chains_at` are
     lengths in bytes at which the checksum of the line that ends there is asked for.
 
     Raises `DamagedJournal` for any other damage, and `StoreError` for a format newer than this program's and for what
@@ -327,7 +327,4 @@ def _drop_unfinished(line: bytes, number: int, loaded: LoadedJournal, path: Path
             pass
         else:
             raise _Damage("its line end is not what was written")
-    loaded.note = (
-        f"{path}: line {number} was not finished ({len(line)} bytes) when the writing process stopped;"
-        " it was ignored, because its commit was never confirmed"
-    )
+    loaded.note = f"{path}: line {number} was not finished ({len(line)} bytes) and is ignored"

@@ -104,7 +104,8 @@ class JournalStorage(RowStorage):
         loaded = LoadedJournal() if new else load(self.path, self._end.sizes)
         for name, rows in loaded.tables.items():
             self.tables[name] = TableData(self, name, TableSnapshot(RowMap(rows), None, True, None, {}, {}))
-        found = self._end.check(self.path, loaded.end, loaded.chains, is_torn=bool(loaded.note)) or loaded.note
+        found = self._end.check(self.path, loaded.end, loaded.chains, is_torn=bool(loaded.note))
+        found = found or (loaded.note and loaded.note + self._end.unfinished_text(loaded.end))
         self._end.notes += filter(None, [found])
         self.is_as_written = new or self._end.is_at(loaded.end)
         (self._size, self._lines, self._chain), self._records = loaded.end, loaded.records

@@ -313,6 +313,40 @@ def test_what_was_dropped_is_printed_at_the_start_and_readable(tmp_path: Path) -
     assert f"note: {note}" in printed()
 
 
+@pytest.mark.parametrize(
+    ("end", "is_known"), [("kept", True), ("deleted", False), ("emptied", False), ("of another run", False)]
+)
+def test_half_a_line_was_never_confirmed_only_where_the_mark_says_so(
+    five_commits: Path, end: str, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (five_commits / JOURNAL).open("ab") as file:
+        file.write(b'["1234')
+    if end == "deleted":
+        (five_commits / END).unlink()
+    elif end == "emptied":
+        (five_commits / END).write_bytes(b"")
+    elif end == "of another run":
+        monkeypatch.setattr(end_mark, "_boot_id", lambda: "0" * 36)
+    with Store.open(five_commits) as store:
+        [note] = [one for one in store.notes if "line 7 was not finished (6 bytes) and is ignored" in one]
+    assert note.endswith(": its commit was never confirmed") is is_known
+    assert note.endswith("it is not known whether its commit was confirmed") is not is_known
+
+
+@pytest.mark.parametrize("vanish", [Path.unlink, lambda path: path.rename(path.with_name("aside"))])
+def test_a_mark_that_was_deleted_is_written_again_at_the_stop(
+    five_commits: Path, vanish: Callable[[Path], object]
+) -> None:
+    with Store.open(five_commits) as store:
+        vanish(five_commits / END)
+        store.table("charges").put({"id": 5})
+    journal = five_commits / JOURNAL
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-2]))
+    with pytest.raises(ShortenedJournal, match="2 more were written"):
+        Store.open(five_commits)
+
+
 # What is accepted
 
 

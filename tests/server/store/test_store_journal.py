@@ -100,7 +100,10 @@ def test_a_commit_cut_short_at_any_byte_is_left_out_with_a_note(three_commits: P
                 {"id": "b", "status": "pending", "description": "caf\u00e9"},
             ]
             if length > last:
-                assert f"{path}: line 4 was not finished ({length - last} bytes)" in store.notes[-1]
+                assert store.notes[-1] == (
+                    f"{path}: line 4 was not finished ({length - last} bytes) and is ignored; without the mark in"
+                    " charges.end it is not known whether its commit was confirmed"
+                )
             else:
                 assert store.notes == ()
             store.table("charges").put({"id": "c"})
