@@ -106,8 +106,9 @@ def opened_texts(
     return texts
 
 
-def start_now(world: World, now_ms: int) -> str:
-    """Set the clock of a stored sandbox to the real time `now_ms`, and say what was done.
+def start_now(world: World, saved_ms: int, now_ms: int) -> str:
+    """Set the clock of a stored sandbox, at `saved_ms` when it was used last, to the real time `now_ms`, and say what
+    was done.
 
     Forward, time passes and what is due runs, on a paused clock when the server runs. Back, every row keeps its
     instants: `check_start_now` has found nothing open that was created after `now_ms`.
@@ -124,7 +125,9 @@ def start_now(world: World, now_ms: int) -> str:
             clock.add_elapsed(by_ms)
         else:
             world.start_at_ms = now_ms  # callbacks are sent by the event loop of the server
-        text = f"the clock was set forward by {span_text(by_ms)} to the system clock: what fell due runs"
+        # A clock that ran has followed the system clock meanwhile.
+        forward = span_text(max(by_ms, now_ms - saved_ms))
+        text = f"the clock was set forward by {forward} to the system clock: what fell due runs"
     world.keep_time()
     return text
 

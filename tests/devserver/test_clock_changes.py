@@ -184,6 +184,14 @@ def test_a_sandbox_that_is_behind_goes_forward_and_what_fell_due_runs_at_its_ins
         assert "set forward by" in client.ok("GET", "/sandbox/v1")["notes"][0]
 
 
+def test_a_start_now_says_by_how_much_a_clock_that_ran_went_forward(tmp_path: Path) -> None:
+    with served(tmp_path, 0) as (client, _, _):
+        client.ok("POST", "/v0/charges", BODY)
+    with served(tmp_path, 2 * DAY_MS, "--start", "now") as (client, _, _):
+        [note] = client.ok("GET", "/sandbox/v1")["notes"]
+    assert note.startswith("the clock was set forward by 2 days")
+
+
 NOTES: list[tuple[list[str], Any, str]] = [
     ([], 3 * DAY_MS, "by the system clock the server was stopped for"),
     (["--start", "2024-01-01T00:00:00Z"], 120_000, "behind the system clock"),

@@ -17,7 +17,7 @@ def note_opening(
     """Set the clock of a stored sandbox if that is asked for, and note what is otherwise than before. `seed` is that of
     the options, if they have one."""
     if options.start == NOW:
-        texts = [start_now(world, now_ms)]
+        texts = [start_now(world, saved["now"], now_ms)]
     else:
         texts = opened_texts(saved, world.config.rate, now_ms, lambda: mend_ahead(world, now_ms))
     if (former := world.moved_to(public_url)) is not None:
