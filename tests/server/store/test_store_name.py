@@ -258,10 +258,7 @@ def test_a_compaction_on_demand_writes_a_file_that_was_deleted(tmp_path: Path) -
         (rename, "put it back before the next start; if it was deleted, everything that was accepted is lost"),
         (empty, "what was cut off is lost"),
         (lengthen, "stays as it is: start the server again"),
-        (
-            replace_by_another,
-            (replace_by_another, "before the next start; if it was deleted, what the other file does not have is lost"),
-        ),
+        (replace_by_another, "before the next start; if it was deleted, what the other file does not have is lost"),
         (move_the_directory, "put the directory back before the next start"),
         (remove_the_directory, "if it was removed, what no copy of it has is lost"),
     ],
