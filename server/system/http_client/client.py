@@ -34,8 +34,8 @@ MAX_BODY_BYTES_RECEIVED = 1024 * 1024
 _TOO_LONG = (
     f"more than {MAX_BODY_BYTES_RECEIVED // 1024} KiB after the headers, most of them lengths and extensions of chunks"
 )
-# Bytes after the head that are parsed at once: thousands of chunks of one byte.
-_SLICE_BYTES = 8 * 1024
+# Bytes after the head that are parsed at once: hundreds of chunks of one byte.
+_SLICE_BYTES = 1024
 # Before one response: informational responses, and bytes in their headers; bytes of empty lines.
 MAX_INFORMATIONAL = 16
 MAX_INFORMATIONAL_BYTES = 64 * 1024
@@ -150,6 +150,8 @@ class _Protocol(ResponseHandler):
         early, self._early = self._early, b""
         if early:
             self.data_received(early)
+        if not (self._waits or self._reading_paused):
+            self._resume_transport_reading()
         if self._early_end and self.transport is not None:
             self.transport.close()
 
@@ -171,8 +173,11 @@ class _Protocol(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         """Read what arrived."""
+        if self.exception() is not None:
+            return None
         if not self._progress.is_sent or self._early:
             self._early += data
+            self._pause_transport_reading()
             return None
         while self._body is None and self.exception() is None:
             if not self._start:  # a parser skips empty lines before a head
@@ -191,9 +196,10 @@ class _Protocol(ResponseHandler):
             size, self._head_end = end.end() - len(self._head_end), b""
             super().data_received(data[:size])
             data, self._start = data[size:], b""
-        self._unread += data
-        if not self._waits:
-            self._read_on()
+        if self.exception() is None:
+            self._unread += data
+            if not self._waits:
+                self._read_on()
         return None
 
     def _read_on(self) -> None:
@@ -211,7 +217,7 @@ class _Protocol(ResponseHandler):
                 self._resume_transport_reading()
 
     def _read_slice(self, data: bytes) -> None:
-        if self._body is None or not self._body.is_eof():
+        if self.exception() is None and (self._body is None or not self._body.is_eof()):
             self._after_head += len(data)
             super().data_received(data)
             if self._after_head > MAX_BODY_BYTES_RECEIVED and self.exception() is None:

@@ -300,6 +300,63 @@ def test_a_body_of_many_chunks_is_read_in_slices(monkeypatch: pytest.MonkeyPatch
     assert max(sizes) <= client._SLICE_BYTES
 
 
+class RecordingTransport(asyncio.Transport):
+    """A transport that notes whether it is read and whether it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_reading_ = True
+        self.is_closed = False
+
+    def pause_reading(self) -> None:
+        self.is_reading_ = False
+
+    def resume_reading(self) -> None:
+        self.is_reading_ = True
+
+    def write(self, data: object) -> None:
+        pass
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_what_a_receiver_sends_before_the_request_is_not_read_further() -> None:
+    """Nor is anything after a refusal: a flood costs nothing."""
+
+    async def scenario() -> None:
+        transport, connection = RecordingTransport(), client._Protocol(asyncio.get_running_loop())
+        connection.connection_made(transport)
+        connection.set_response_params()
+        connection.data_received(b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000)
+        assert not transport.is_reading_
+        assert connection.transport is not None
+        connection.transport.write(b"POST / HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0)
+        assert transport.is_closed
+        assert "informational" in str(connection.exception())
+        connection.data_received(b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000)
+        assert (connection._early, connection._unread) == (b"", b"")
+
+    async def answered() -> None:
+        transport, connection = RecordingTransport(), client._Protocol(asyncio.get_running_loop())
+        connection.connection_made(transport)
+        connection.set_response_params()
+        connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 3000\r\n\r\n" + b"x" * 2_000)
+        assert not transport.is_reading_
+        assert connection.transport is not None
+        connection.transport.write(b"POST / HTTP/1.1\r\n\r\n")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert transport.is_reading_
+        connection.data_received(b"x" * 1_000)
+        _, body = await connection.read()
+        assert await body.read() == b"x" * 3_000
+
+    asyncio.run(scenario())
+    asyncio.run(answered())
+
+
 @pytest.mark.parametrize("what", ["name", "reason", "headers"])
 def test_the_bounds_of_a_head_are_those_of_the_readme(what: str) -> None:
     readme = (Path(__file__).parents[3] / "server" / "README.md").read_text(encoding="utf-8")
