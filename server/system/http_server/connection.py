@@ -32,7 +32,7 @@ _LINGER = struct.pack("ii", 1, 0)
 # After a refusal, and before a response that does not wait for the body, what the client still sends is read up to
 # these bounds: a connection that is closed with unread bytes is reset, and the client may not see the response.
 DRAIN_BYTES = 1024 * 1024
-DRAIN_BODY_BYTES = 8 * 1024 * 1024
+DRAIN_BODY_BYTES = 32 * 1024 * 1024  # twice the longest body that an operation takes
 DRAIN_S = 2.0
 _RECHECK_S = 0.1
 _SENT_POLL_S = 0.02
