@@ -31,6 +31,10 @@ class ServerClock:
         """Milliseconds since the epoch."""
         return self._base_ms + _elapsed_ms()
 
+    def offset_ms(self) -> int:
+        """How much later the system clock is than `now()`, by the changes that `change_ms` has reported."""
+        return self._difference_ms
+
     def change_ms(self) -> int:
         """By how much the system clock was set forward (negative: back) since the last call; 0 below a second."""
         difference_ms = system_time_ms() - self.now()

@@ -63,6 +63,9 @@ class RealClock(Protocol):
     def now(self) -> int:
         """Milliseconds since the epoch."""
 
+    def offset_ms(self) -> int:
+        """How much later the system clock is than `now()`, by the changes that `change_ms` has reported."""
+
     def change_ms(self) -> int:
         """By how much the system clock was set forward since the last call."""
 
@@ -292,6 +295,7 @@ def _open_world(
         api_key=key,
         rate=rate,
         real_clock=clock.now,
+        clock_offset=clock.offset_ms,
         control=not options.no_control,
         keep=options.keep or READABLE_ENTRIES,
         keep_ended=options.keep,
@@ -356,11 +360,13 @@ def _sandboxes(
         callback_timeout_ms=options.callback_timeout,
     )
     return SandboxSettings(
-        factory=SandboxFactory(defaults, now=clock.now, random_seed=random_seed, egress=lambda: egress),
+        factory=SandboxFactory(
+            defaults, now=clock.now, offset=clock.offset_ms, random_seed=random_seed, egress=lambda: egress
+        ),
         access=AdminAccess(token),
         new_id=lambda: random_id(ID_PREFIX),
         new_key=random_key,
-        now_ms=clock.now,
+        now_ms=lambda: clock.now() + clock.offset_ms(),
         server_url=addresses.public_url,
     )
 

@@ -175,7 +175,11 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     # State
     streams = RandomStreams(config.seed)
     clock = VirtualClock(
-        config.start_ms, real_clock=config.real_clock, event_context=store.commit, hold=environment.hold
+        config.start_ms,
+        real_clock=config.real_clock,
+        clock_offset=config.clock_offset,
+        event_context=store.commit,
+        hold=environment.hold,
     )
     transaction = Transaction(environment.lock, clock, store, environment.catch_up)
     journal = HashedEventJournal(clock, keep=config.keep)

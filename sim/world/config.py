@@ -40,9 +40,9 @@ class WorldConfig:
     bounds the readable journal, `keep_ended` the Charges, payments and callbacks that ended (None: all are kept). `run`
     distinguishes the runs of one sandbox: each reset adds 1. `webhook_secret` is the user's; None: one is derived from
     the seed. `callback_timeout_ms` bounds an attempt on the network; None: the timeout of the spec does. `real_clock`
-    gives real milliseconds to a live clock, and `starts_now` says that `start_ms` is its reading: the clock of the run
-    shows real time then, however long the start takes. `payers` are the rules of the option `--autopay`, which
-    replace those of an earlier start; None: those in the store stay.
+    gives real milliseconds to a live clock, `clock_offset` how much later the system clock is, and `starts_now` says
+    that `start_ms` is its reading: the clock of the run shows real time then, however long the start takes. `payers`
+    are the rules of the option `--autopay`, which replace those of an earlier start; None: those in the store stay.
     """
 
     contract: Contract
@@ -64,6 +64,7 @@ class WorldConfig:
     callback_timeout_ms: int | None = None
     payers: tuple[PayerSpec, ...] | None = None
     real_clock: Callable[[], int] | None = field(default=None, compare=False)
+    clock_offset: Callable[[], int] = field(default=int, compare=False)
 
     def after(self, former: WorldConfig) -> WorldConfig:
         """This configuration for the run after that of `former`, in the same sandbox."""
@@ -242,6 +243,7 @@ def world_config(
     api_key: str = "leyden",
     rate: float = 0,
     real_clock: Callable[[], int] | None = None,
+    clock_offset: Callable[[], int] = int,
     control: bool = True,
     keep: int | None = None,
     keep_ended: int | None = None,
@@ -285,4 +287,5 @@ def world_config(
         callback_timeout_ms=callback_timeout_ms,
         payers=None if payers is None else tuple(payers),
         real_clock=real_clock,
+        clock_offset=clock_offset,
     )

@@ -24,7 +24,8 @@ from leyden.world.persistence.world_state import WorldState
 from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
 from leyden.world.request_log import RequestLog
 from leyden.world.stored_snapshots import StoredSnapshots
-from leyden.world.time.clock import Fired, VirtualClock
+from leyden.world.time.clock import VirtualClock
+from leyden.world.time.timers import Fired
 from leyden.world.transaction import PresentTransaction
 
 LOCAL_URL = "http://localhost"

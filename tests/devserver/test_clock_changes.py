@@ -81,19 +81,24 @@ def is_near(client: Client, expected_ms: int) -> bool:
     return abs(shown_ms(client) - expected_ms) < 30_000
 
 
+def set_notes(client: Client) -> list[str]:
+    """The notes that the system clock was set, of which each change has one."""
+    return [text for text in client.ok("GET", "/sandbox/v1")["notes"] if text.startswith("the system clock was set")]
+
+
 def test_a_clock_that_runs_does_not_follow_a_system_clock_that_is_set(tmp_path: Path) -> None:
     with served(tmp_path, 0) as (client, offset, printed):
         charge = client.ok("POST", "/v0/charges", BODY)["data"]
         for wrong_ms in (400 * DAY_MS, -3_600_000, 3_600_000, 0, 5_000):
-            before = len(client.ok("GET", "/sandbox/v1")["notes"])
+            before = len(set_notes(client))
             offset.write_text(str(wrong_ms))
             deadline = time.monotonic() + 20
-            while len(client.ok("GET", "/sandbox/v1")["notes"]) == before:
+            while len(set_notes(client)) == before:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             assert is_near(client, now_ms())
             assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] == "pending"
-        notes = client.ok("GET", "/sandbox/v1")["notes"]
+        notes = set_notes(client)
         assert notes[0].startswith("the system clock was set forward by 400 days: a clock that runs does not follow")
         assert notes[1].startswith("the system clock was set back by 400 days 1 hour: a clock that runs does not")
         entries = client.ok("GET", "/sandbox/v1/journal")
@@ -182,6 +187,42 @@ def test_a_sandbox_that_is_behind_goes_forward_and_what_fell_due_runs_at_its_ins
         [delivery] = client.ok("GET", "/sandbox/v1/deliveries")["data"]
         assert delivery["createdAt"] == charge["expiresAt"]
         assert "set forward by" in client.ok("GET", "/sandbox/v1")["notes"][0]
+
+
+@pytest.mark.parametrize("change_ms", [2 * DAY_MS, -2 * DAY_MS])
+def test_a_system_clock_that_was_set_is_compared_as_it_is_now(tmp_path: Path, change_ms: int) -> None:
+    """While the server runs, after a reset to the system clock, and after a restart: no time passed meanwhile."""
+    with served(tmp_path, 0) as (client, offset, _):
+        charge = client.ok("POST", "/v0/charges", BODY)["data"]
+        offset.write_text(str(change_ms))
+        while not client.ok("GET", "/sandbox/v1")["notes"]:
+            time.sleep(0.05)
+        texts = client.ok("GET", "/sandbox/v1")["notes"][1:]
+        assert sum("clock is 2 days behind the system clock" in text for text in texts) == (change_ms > 0)
+    with served(tmp_path, change_ms) as (client, _, _):
+        assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] == "pending"
+        assert is_near(client, now_ms())
+        texts = client.ok("GET", "/sandbox/v1")["notes"]
+        assert sum("clock is 2 days behind the system clock" in text for text in texts) == (change_ms > 0)
+        assert sum("clock is 2 days ahead of the system clock" in text for text in texts) == (change_ms < 0)
+        shown = client.ok("POST", "/sandbox/v1/reset", {"start": "now"})
+        assert is_near(client, now_ms() + change_ms)
+        assert shown["notes"] == []
+
+
+@pytest.mark.parametrize("change_ms", [2 * DAY_MS, -2 * DAY_MS])
+def test_a_reset_to_now_follows_a_system_clock_that_was_set(tmp_path: Path, change_ms: int) -> None:
+    with served(tmp_path, 0) as (client, offset, _):
+        offset.write_text(str(change_ms))
+        while not client.ok("GET", "/sandbox/v1")["notes"]:
+            time.sleep(0.05)
+        assert client.ok("POST", "/sandbox/v1/reset", {"start": "now"})["notes"] == []
+        assert is_near(client, now_ms() + change_ms)
+        box = client.ok("POST", "/sandbox/v1/sandboxes", {})
+        assert abs(parse_iso(box["createdAt"]) - now_ms() - change_ms) < 30_000
+        other = Client(client.url, box["apiKey"])
+        assert is_near(other, now_ms() + change_ms)
+        assert other.ok("GET", "/sandbox/v1")["notes"] == []
 
 
 def test_a_start_now_says_by_how_much_a_clock_that_ran_went_forward(tmp_path: Path) -> None:
@@ -470,6 +511,9 @@ def test_the_clock_of_a_new_server_shows_the_real_time_however_long_its_start_ta
         def now(self) -> int:
             self.ms += 100
             return self.ms
+
+        def offset_ms(self) -> int:
+            return 0
 
         def change_ms(self) -> int:
             return 0

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from leyden.errors import ClockError
 from leyden.server.ports import CALLBACK, EXPIRY, SETTLEMENT, USER
-from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
-from leyden.world.time.timers import Timer, Timers
+from leyden.world.time.clock import LAST_MS, VirtualClock
+from leyden.world.time.timers import Fired, Timer, Timers
 from tests.support.examples import examples
 
 START = 1_893_488_400_000  # 2030-01-01T09:00:00Z

@@ -24,8 +24,8 @@ from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.concurrency.async_moves import advance_to, run_until_idle, run_until_next_event
 from leyden.world.moves.move_guard import check_not_waiting, refused_by_move
-from leyden.world.time.clock import Fired
 from leyden.world.time.process_clock import NOW, requested_start
+from leyden.world.time.timers import Fired
 from leyden.world.world import World
 
 _HASHED_AT_ONCE = 100  # entries of the journal

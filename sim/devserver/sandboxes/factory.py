@@ -48,19 +48,21 @@ class SandboxDefaults:
 
 
 class SandboxFactory:
-    """Makes worlds in memory. `now` gives real milliseconds, `random_seed` a seed for a sandbox without one, `egress`
-    the policy of an attempt to send: the sandboxes that exist follow it, too."""
+    """Makes worlds in memory. `now` gives real milliseconds, `offset` how much later the system clock is, `random_seed`
+    a seed for a sandbox without one, `egress` the policy of an attempt to send: the sandboxes that exist follow it,
+    too."""
 
     def __init__(
         self,
         defaults: SandboxDefaults,
         *,
         now: Callable[[], int],
+        offset: Callable[[], int] = int,
         random_seed: Callable[[], int],
         egress: Callable[[], Egress],
     ) -> None:
         self._defaults = defaults
-        self._now = now
+        self._now, self._offset = now, offset
         self._random_seed = random_seed
         self._egress = egress
         # A contract takes a fifth of a second to compile. One of an overlay's file stays, whatever becomes of the file.
@@ -72,7 +74,7 @@ class SandboxFactory:
         Raises `ContractError` for an overlay that does not fit, and `ValueError` or another `LeydenError` for a network
         or a secret that cannot be.
         """
-        defaults, now_ms = self._defaults, self._now()
+        defaults, now_ms = self._defaults, self._now() + self._offset()
         seed = order.get("seed")
         starts_now = order.get("start") == NOW or (start_ms is None and defaults.start_ms is None)
         if start_ms is None:
@@ -88,6 +90,7 @@ class SandboxFactory:
             api_key=api_key,
             rate=order.get("rate", defaults.rate),
             real_clock=self._now,
+            clock_offset=self._offset,
             keep=defaults.keep or READABLE_ENTRIES,
             keep_ended=defaults.keep,
             mock_unbound=defaults.mock_unbound,
@@ -131,6 +134,7 @@ class SandboxFactory:
                 config,
                 api_key=api_key,
                 real_clock=self._now,
+                clock_offset=self._offset,
                 run=self._now(),
                 keep=self._defaults.keep or READABLE_ENTRIES,
                 keep_ended=self._defaults.keep,

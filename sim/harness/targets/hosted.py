@@ -49,6 +49,10 @@ class _RealTime:
         """Milliseconds since the epoch."""
         return self.ms
 
+    def offset_ms(self) -> int:
+        """The system clock is never set."""
+        return 0
+
     def change_ms(self) -> int:
         """The system clock is never set."""
         return 0

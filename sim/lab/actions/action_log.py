@@ -18,7 +18,7 @@ from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.printable import printable, quoted
 from leyden.server.timestamps import parse_duration
 from leyden.world.interrupts import interrupts
-from leyden.world.time.clock import Fired
+from leyden.world.time.timers import Fired
 from leyden.world.world import World
 
 # A campaign that runs for hours must not fill the memory with its actions.

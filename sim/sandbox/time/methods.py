@@ -14,7 +14,8 @@ from leyden.sandbox.time.spans import FiredEvents, Instant, Span, advance, advan
 from leyden.server.printable import quoted
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.interrupts import interrupts
-from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
+from leyden.world.time.clock import LAST_MS, VirtualClock
+from leyden.world.time.timers import Fired
 
 
 @methods_with_hints

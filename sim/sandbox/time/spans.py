@@ -14,8 +14,9 @@ from leyden.repr_tables import counted, html_grid
 from leyden.sandbox.session import Session
 from leyden.server.printable import quoted
 from leyden.server.timestamps import MAX_INSTANT_MS, parse_duration, parse_iso, to_iso
-from leyden.world.time.clock import LAST_MS, Fired
+from leyden.world.time.clock import LAST_MS
 from leyden.world.time.process_clock import FIRST_MS
+from leyden.world.time.timers import Fired
 
 Span = str | float | timedelta
 Instant = str | int | datetime

@@ -10,7 +10,8 @@ from leyden.lab.parquet.writer import RunWriter
 from leyden.sandbox.session import Session
 from leyden.sandbox.time.spans import Span, event_count
 from leyden.server.timestamps import parse_duration
-from leyden.world.time.clock import LAST_MS, Fired
+from leyden.world.time.clock import LAST_MS
+from leyden.world.time.timers import Fired
 
 _PORTION = 5_000  # Charges
 _FIRST_STEP_MS = 60_000

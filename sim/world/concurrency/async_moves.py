@@ -14,8 +14,9 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from leyden.callbacks.transport import RECORDED_AT_ONCE
 from leyden.world.ports import Slices
-from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
+from leyden.world.time.clock import LAST_MS, VirtualClock
 from leyden.world.time.refused_moves import with_reached_instant
+from leyden.world.time.timers import Fired
 from leyden.world.world import World
 
 # A move of time reports so many of its events, and counts all.

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 from leyden import arguments
 from leyden.errors import ArgumentError, ClockError
 from leyden.repr_tables import counted
 from leyden.server.printable import quoted
 from leyden.world.interrupts import interrupts
-from leyden.world.time.timers import Entry, Hold, Timer, Timers, whole_ms
+from leyden.world.time.timers import Entry, Fired, Hold, Timer, Timers, whole_ms
 
 # 2999-12-31T23:59:59Z. BOLT 11 counts seconds in 35 bits, which end in 3058; what is due later must still fit.
 LAST_MS = arguments.LAST_MS
 
 EventContext = Callable[[], AbstractContextManager[Any]]
-
-
-class Fired(NamedTuple):
-    """One event that has run: at its own instant, in milliseconds since the epoch."""
-
-    at_ms: int
-    kind: str
-    key: str
-
-
 Report = Callable[[Fired], None]
 Enough = Callable[[], bool]
 
@@ -38,10 +28,11 @@ class VirtualClock:
     instant while it runs. An event that raises has not happened: its timer is set again, and a frozen clock returns to
     the instant of the last event that happened, or of the start of the move. An interrupt ends a run between events.
 
-    `rate` makes the clock live: sandbox seconds per real second, read from `real_clock` (milliseconds, injected). A
-    live clock never shows an instant past an event that has not run yet: `catch_up()` runs what is due.
-    `event_context` is entered for each event, to make its writes one commit. `hold` keeps time at an instant, and
-    `instant_limit` bounds its events, so that one which re-schedules itself cannot hang the run.
+    `rate` makes the clock live: sandbox seconds per real second, read from `real_clock` (milliseconds, injected), which
+    does not follow a system clock that is set: `clock_offset` says how much later that is then. A live clock never
+    shows an instant past an event that has not run yet: `catch_up()` runs what is due. `event_context` is entered for
+    each event, to make its writes one commit. `hold` keeps time at an instant, and `instant_limit` bounds its events,
+    so that one which re-schedules itself cannot hang the run.
     """
 
     def __init__(
@@ -50,12 +41,13 @@ class VirtualClock:
         *,
         rate: float = 0,
         real_clock: Callable[[], int] | None = None,
+        clock_offset: Callable[[], int] = int,
         instant_limit: int = 1_000_000,
         event_context: EventContext | None = None,
         hold: Hold | None = None,
     ) -> None:
         self._now = whole_ms(start_ms, "start_ms")
-        self._real_clock = real_clock
+        self._real_clock, self._clock_offset = real_clock, clock_offset
         self._rate: float
         self._rate_before: tuple[float, int, int]
         self._base = self._real_base = 0
@@ -237,28 +229,30 @@ class VirtualClock:
 
     @property
     def time_base(self) -> tuple[int, int] | None:
-        """The instant from which a live clock counts, and the real time then (ms). None without a real clock."""
+        """The instant from which a live clock counts, and the system clock then (ms): what it would have shown, if it
+        was set since. None without a real clock."""
         self.reached()  # a clock that is ahead of real time, in the middle of a move, counts from what it shows
-        return None if self._real_clock is None else (self._base, self._real_base)
+        return None if self._real_clock is None else (self._base, self._real_base + self._clock_offset())
 
     def resume_from(self, rate: float, base_ms: int, real_base_ms: int) -> None:
         """Add the time that passed for a live clock with this rate and time base, which stopped at this instant. At
         the same rate this clock then shows what that one would."""
         assert self._real_clock is not None
         if rate == self._rate:
-            self._base, self._real_base = base_ms, real_base_ms
+            self._base, self._real_base = base_ms, real_base_ms - self._clock_offset()
         else:
-            self.add_elapsed(max(0, base_ms + int((self._real_clock() - real_base_ms) * rate) - self._now))
+            passed_ms = self._real_clock() + self._clock_offset() - real_base_ms
+            self.add_elapsed(max(0, base_ms + int(passed_ms * rate) - self._now))
 
     def reading(self) -> tuple[int, int | None]:
-        """The instant shown, and the real time (ms) that corresponds to it; None without a real clock. A live clock
+        """The instant shown, and the system clock (ms) that corresponds to it; None without a real clock. A live clock
         that is behind shows an instant that real time passed a while ago."""
         now = self.now()
         if self._real_clock is None:
             return now, None
         if not self._rate:
-            return now, self._real_clock()
-        return now, self._real_base + round((now - self._base) / self._rate)
+            return now, self._real_clock() + self._clock_offset()
+        return now, self._real_base + round((now - self._base) / self._rate) + self._clock_offset()
 
     # State
 
@@ -287,7 +281,13 @@ class VirtualClock:
 
     def fork(self) -> VirtualClock:
         """A clock at the same instant with the same events ahead, for another world, which sets its own handlers."""
-        fork = VirtualClock(self.now(), rate=self._rate, real_clock=self._real_clock, instant_limit=self._instant_limit)
+        fork = VirtualClock(
+            self.now(),
+            rate=self._rate,
+            real_clock=self._real_clock,
+            clock_offset=self._clock_offset,
+            instant_limit=self._instant_limit,
+        )
         fork._timers = self._timers.copy()
         return fork
 

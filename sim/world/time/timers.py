@@ -10,6 +10,14 @@ from leyden.errors import ArgumentError
 from leyden.server.printable import quoted
 
 
+class Fired(NamedTuple):
+    """One event that has run: at its own instant, in milliseconds since the epoch."""
+
+    at_ms: int
+    kind: str
+    key: str
+
+
 class Timer(NamedTuple):
     """An event that is due at `due_ms`. Timers order as tuples: by instant, then priority, then sequence number."""
 
