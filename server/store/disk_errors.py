@@ -17,8 +17,8 @@ _CLOSED: dict[Fault, str] = {
     " lost",
     "longer": "was made longer by another program while it was in use, and stays as it is: start the server again: it"
     " says how to continue",
-    "gone": "cannot be found, because its directory was moved or removed while it was in use: put the directory back"
-    " before the next start; if it was removed, what no copy of it has is lost",
+    "gone": "cannot be found, because its directory was moved, removed or replaced while it was in use: put the"
+    " directory back before the next start; if it was removed, what no copy of it has is lost",
     "barred": "cannot be reached, because this user may not enter its directory: give the permission back before the"
     " next start; what was accepted since the last sync may be lost in a power failure",
 }

@@ -19,7 +19,8 @@ _FAULTS: dict[Fault, str] = {
     "cut": f"was shortened by another program while it was in use: {_CLOSE}",
     "longer": "was made longer by another program while it was in use: stop that program, stop the server (or close the"
     " store), which leaves the file as it is, and start the server again: it says how to continue",
-    "gone": "cannot be found, because its directory was moved or removed while it was in use: put the directory back",
+    "gone": "cannot be found, because its directory was moved, removed or replaced while it was in use: put the"
+    " directory back",
     "barred": "cannot be reached, because this user may not enter its directory: give the permission back",
 }
 
@@ -56,7 +57,7 @@ class JournalName:
         except OSError:
             return self._fault_without_file()
         if (found.st_dev, found.st_ino) not in self._files:
-            return "taken"
+            return "taken" if self._has_directory() else "gone"
         if size is None or found.st_size == size or (found.st_dev, found.st_ino) != self._files[0]:
             return None
         return "longer" if found.st_size > size else "cut"
@@ -88,12 +89,18 @@ class JournalName:
 
     def _fault_without_file(self) -> Fault:
         try:
-            directory = _identity(os.stat(self._directory))
+            return "free" if self._has_directory() else "gone"
         except PermissionError:
             return "barred"
+
+    def _has_directory(self) -> bool:
+        """Whether the directory is the one that was opened. Raises `PermissionError`."""
+        try:
+            return _identity(os.stat(self._directory)) == self._directory_identity
+        except PermissionError:
+            raise
         except OSError:
-            return "gone"
-        return "free" if directory == self._directory_identity else "gone"
+            return False
 
 
 def _identity(found: os.stat_result) -> _Identity:

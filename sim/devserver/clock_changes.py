@@ -57,6 +57,16 @@ def _behind_text(world: World) -> str | None:
     )
 
 
+def note_reset(world: World) -> None:
+    """Note that a run, which a reset has just begun at the start of the sandbox, is ahead of the system clock, as after
+    a start while that clock was wrong."""
+    time_base = world.clock.time_base
+    if world.clock.rate == 1 and time_base is not None:
+        ahead_ms = time_base[0] - time_base[1]
+        if ahead_ms >= _WORTH_SAYING_MS:
+            note(world, f"the sandbox's clock is {span_text(ahead_ms)} ahead of the system clock{_back_mends(world)}")
+
+
 def change_text(world: World, change_ms: int) -> str:
     """The effect of a change of the system clock during the run, and what sets the sandbox's clock to it."""
     direction = "forward" if change_ms > 0 else "back"

@@ -153,7 +153,7 @@ def open_server(
                 check_start_now(world, now_ms)
     for world, saved, seed in stored:
         note_opening(world, saved, options, now_ms, addresses.public_url, seed)
-    opened = folders.describe(worlds)
+    opened = folders.describe(worlds, [world for world, _, _ in stored])
     if any(world.engine is not None for world in worlds.values()):
         # The first payment needs it. Its import takes a quarter of a second, in which nobody would be answered.
         import_module("scipy.sparse.csgraph")

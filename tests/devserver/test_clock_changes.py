@@ -225,6 +225,22 @@ def test_a_reset_to_now_follows_a_system_clock_that_was_set(tmp_path: Path, chan
         assert other.ok("GET", "/sandbox/v1")["notes"] == []
 
 
+def test_a_reset_to_a_start_that_is_ahead_says_so(tmp_path: Path) -> None:
+    """The system clock was wrong when the sandbox began, and was corrected since."""
+    with served(tmp_path, 2 * DAY_MS) as (client, offset, _):
+        offset.write_text("0")
+        while not client.ok("GET", "/sandbox/v1")["notes"]:
+            time.sleep(0.05)
+        [note] = client.ok("POST", "/sandbox/v1/reset", {})["notes"]
+        assert note.startswith(
+            "the sandbox's clock is 1 day 23 hours ahead of the system clock; a reset with the start"
+        )
+        assert is_near(client, now_ms() + 2 * DAY_MS)
+        assert client.ok("POST", "/sandbox/v1/reset", {"start": "now"})["notes"] == []
+        later = to_iso(now_ms() + DAY_MS)
+        assert client.ok("POST", "/sandbox/v1/reset", {"start": later})["notes"] == []
+
+
 def test_a_start_now_says_by_how_much_a_clock_that_ran_went_forward(tmp_path: Path) -> None:
     with served(tmp_path, 0) as (client, _, _):
         client.ok("POST", "/v0/charges", BODY)

@@ -36,6 +36,7 @@ _TOO_LONG = (
 )
 # Bytes after the head that are parsed at once: hundreds of chunks of one byte.
 _SLICE_BYTES = 1024
+_MOST_UNREAD_BYTES = 256 * 1024
 # Before one response: informational responses, and bytes in their headers; bytes of empty lines.
 MAX_INFORMATIONAL = 16
 MAX_INFORMATIONAL_BYTES = 64 * 1024
@@ -200,6 +201,9 @@ class _Protocol(ResponseHandler):
             self._unread += data
             if not self._waits:
                 self._read_on()
+            elif len(self._unread) > _MOST_UNREAD_BYTES:  # a transport of TLS passes on what it had read before
+                unread, self._unread = self._unread, b""
+                self._read_slice(unread)
         return None
 
     def _read_on(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from leyden.server.errors import StoreError
@@ -52,21 +52,24 @@ class ProjectFolders:
         others = [] if self._data == IN_MEMORY else _found(Path(self._data))
         return any(folder not in served and key in _issued(folder) for folder in others)
 
-    def describe(self, worlds: Mapping[str, World]) -> list[str]:
-        """A line for each project in a directory: what was opened. It shows no key, because a key is a secret."""
+    def describe(self, worlds: Mapping[str, World], stored: Collection[World]) -> list[str]:
+        """A line for each project in a directory: what was opened; the `stored` worlds were there. It shows no key,
+        because a key is a secret."""
         folders = self.by_key.items()
         return [
-            f"project {number} in {self._data}: {self._describe(worlds[key], folder)}"
+            f"project {number} in {self._data}: {self._describe(worlds[key], folder, is_stored=worlds[key] in stored)}"
             for number, (key, folder) in enumerate(folders, 1)
             if folder is not None
         ]
 
-    def _describe(self, world: World, folder: Path) -> str:
+    def _describe(self, world: World, folder: Path, *, is_stored: bool) -> str:
         config = world.config
         if folder not in self._found:
             others = len(set(self._found).difference(self.by_key.values()))
             rest = f"; {others} more there, opened by a key of its own each (--api-key)" if others else ""
             return f"new, seed {config.seed}{rest}"
+        if not is_stored:
+            return f"new, because its journal is empty, seed {config.seed}"
         count, now = len(world.service.charges.charges), to_iso(world.clock.last_seen)
         replaced = "; its key was replaced, so requests need a newer one"
         is_valid = world.service.projects.project_for_key(config.api_key) is not None

@@ -251,6 +251,23 @@ def test_a_compaction_on_demand_writes_a_file_that_was_deleted(tmp_path: Path) -
         assert [row["id"] for row in again.table("charges")] == ["a", "b"]
 
 
+def test_a_directory_that_was_replaced_is_named_and_not_its_file(tmp_path: Path) -> None:
+    """Nothing is written into another directory, whatever is in it."""
+    path = tmp_path / "data" / JOURNAL
+    store = Store.open(path.parent, "always")
+    store.table("charges").put({"id": "a"})
+    copy = tmp_path / "copy"
+    shutil.copytree(path.parent, copy)
+    move_the_directory(path)
+    copy.rename(path.parent)
+    with pytest.raises(StorageUnavailable, match="its directory was moved, removed or replaced"):
+        store.table("charges").put({"id": "b"})
+    path.unlink()
+    with pytest.raises(StorageUnavailable, match="its directory was moved, removed or replaced"):
+        store.close()
+    assert not path.exists()
+
+
 @pytest.mark.parametrize(
     ("vanish", "words"),
     [

@@ -353,8 +353,25 @@ def test_what_a_receiver_sends_before_the_request_is_not_read_further() -> None:
         _, body = await connection.read()
         assert await body.read() == b"x" * 3_000
 
+    async def unpaused() -> None:
+        """A transport of TLS goes on for a while when it is paused."""
+        transport, connection = RecordingTransport(), client._Protocol(asyncio.get_running_loop())
+        connection.connection_made(transport)
+        connection.set_response_params()
+        assert connection.transport is not None
+        connection.transport.write(b"POST / HTTP/1.1\r\n\r\n")
+        connection.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        most = 0
+        for _ in range(100):
+            connection.data_received(b"1\r\na\r\n" * 10_000)
+            most = max(most, len(connection._unread))
+        assert most <= client._MOST_UNREAD_BYTES
+        assert transport.is_closed
+        assert connection._unread == b""
+
     asyncio.run(scenario())
     asyncio.run(answered())
+    asyncio.run(unpaused())
 
 
 @pytest.mark.parametrize("what", ["name", "reason", "headers"])
