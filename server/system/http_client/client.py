@@ -16,6 +16,7 @@ from aiohttp.http import HttpProcessingError, RawResponseMessage
 from aiohttp.streams import StreamReader
 from yarl import URL
 
+from leyden.server.callbacks.attempts import READ_CAP_BYTES
 from leyden.server.ports import CallbackRequest
 from leyden.server.printable import cut
 from leyden.server.system.http_client.name_lookup import PROGRESS, AttemptProgress
@@ -36,7 +37,6 @@ _TOO_LONG = (
 )
 # Bytes after the head that are parsed at once: hundreds of chunks of one byte.
 _SLICE_BYTES = 1024
-_MOST_UNREAD_BYTES = 256 * 1024
 # Before one response: informational responses, and bytes in their headers; bytes of empty lines.
 MAX_INFORMATIONAL = 16
 MAX_INFORMATIONAL_BYTES = 64 * 1024
@@ -126,13 +126,13 @@ class _Protocol(ResponseHandler):
     _start = b""  # the first bytes of a head
     _body: StreamReader | None = None  # of the response that is not informational
     _empty_bytes = _after_head = 0
-    _unread = b""  # what arrived after the head and is read next
     _waits = False  # whether the event loop will read it
     _early = b""  # what arrived before the request was written
     _early_end = False
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
+        self._unread = bytearray()  # what arrived after the head and is read next
         self._progress = PROGRESS.get(AttemptProgress())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -166,8 +166,8 @@ class _Protocol(ResponseHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """The connection has ended. A body whose end is that of the connection is complete only without an error."""
-        unread, self._unread = self._unread, b""
-        self._read_slice(unread)
+        unread, self._unread = self._unread, bytearray()
+        self._read_slice(bytes(unread))
         if exc is not None and self._body is not None and not self._body.is_eof():
             self._body.set_exception(aiohttp.ClientPayloadError(f"the connection was lost: {exc}"))
         super().connection_lost(exc)
@@ -199,17 +199,17 @@ class _Protocol(ResponseHandler):
             data, self._start = data[size:], b""
         if self.exception() is None:
             self._unread += data
-            if not self._waits:
+            # A transport of TLS that is paused passes on what it had read before. A longer response is refused.
+            del self._unread[MAX_BODY_BYTES_RECEIVED + _SLICE_BYTES :]
+            if not (self._waits or self._reading_paused):
                 self._read_on()
-            elif len(self._unread) > _MOST_UNREAD_BYTES:  # a transport of TLS passes on what it had read before
-                unread, self._unread = self._unread, b""
-                self._read_slice(unread)
         return None
 
     def _read_on(self) -> None:
         """Read a slice of what has arrived after the head, and the next one when others have been served. Nothing is
         read from the network meanwhile. aiohttp continues a paused response with `data_received(b"")`."""
-        data, self._unread = self._unread[:_SLICE_BYTES], self._unread[_SLICE_BYTES:]
+        data = bytes(self._unread[:_SLICE_BYTES])
+        del self._unread[:_SLICE_BYTES]
         self._waits = False
         self._read_slice(data)
         if not self._reading_paused:
@@ -221,7 +221,9 @@ class _Protocol(ResponseHandler):
                 self._resume_transport_reading()
 
     def _read_slice(self, data: bytes) -> None:
-        if self.exception() is None and (self._body is None or not self._body.is_eof()):
+        """Parse bytes after the head, unless the response has ended, or all has arrived that is read of its body."""
+        body = self._body
+        if self.exception() is None and (body is None or not (body.is_eof() or body.total_bytes > READ_CAP_BYTES)):
             self._after_head += len(data)
             super().data_received(data)
             if self._after_head > MAX_BODY_BYTES_RECEIVED and self.exception() is None:
