@@ -686,7 +686,7 @@ def test_a_data_directory_that_is_moved_refuses_changes_until_it_is_back(tmp_pat
         (tmp_path / "data").rename(tmp_path / "moved")
         status, problem = client("POST", "/v0/charges", body)
         assert status == 507
-        assert "its directory was moved or removed" in problem["detail"]
+        assert "its directory was moved, removed or replaced" in problem["detail"]
         (tmp_path / "moved").rename(tmp_path / "data")
         kept.append(client.ok("POST", "/v0/charges", body)["data"]["id"])
     with served_leyden("--data", str(tmp_path / "data")) as client:

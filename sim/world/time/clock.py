@@ -41,13 +41,13 @@ class VirtualClock:
         *,
         rate: float = 0,
         real_clock: Callable[[], int] | None = None,
-        clock_offset: Callable[[], int] = int,
+        clock_offset: Callable[[], int] | None = None,
         instant_limit: int = 1_000_000,
         event_context: EventContext | None = None,
         hold: Hold | None = None,
     ) -> None:
         self._now = whole_ms(start_ms, "start_ms")
-        self._real_clock, self._clock_offset = real_clock, clock_offset
+        self._real_clock, self._clock_offset = real_clock, clock_offset or int
         self._rate: float
         self._rate_before: tuple[float, int, int]
         self._base = self._real_base = 0
