@@ -46,6 +46,11 @@ _NO_PARAMETERS: Mapping[str, Any] = {}
 BLANKS = b" \t"  # optional white space around the value of a header (RFC 9110, 5.6.3)
 
 
+def expects_continue(headers: Sequence[tuple[bytes, bytes]], version: str) -> bool:
+    """Whether the client waits for 100 Continue, which HTTP/1.0 does not have (RFC 9110, 10.1.1)."""
+    return version != "1.0" and any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers)
+
+
 def headers_by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     """The headers by name; repeated ones are joined with a comma (RFC 9110, 5.2), and blanks around a value are no part
     of it (5.5)."""

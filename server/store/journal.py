@@ -111,8 +111,8 @@ def header_line() -> tuple[bytes, int]:
 
 
 def load(path: Path, chains_at: Container[int] = ()) -> LoadedJournal:
-    """Read a journal. An unfinished last line is ignored, with a note. `chains_at` are
-    lengths in bytes at which the checksum of the line that ends there is asked for.
+    """Read a journal. An unfinished last line is ignored, with a note. `chains_at` are lengths in bytes at which the
+    checksum of the line that ends there is wanted.
 
     Raises `DamagedJournal` for any other damage, and `StoreError` for a format newer than this program's and for what
     is no regular file.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from leyden.server.errors import StorageUnavailable
 
@@ -13,15 +13,51 @@ from leyden.server.errors import StorageUnavailable
 Fault = Literal["free", "taken", "cut", "longer", "gone", "barred"]
 
 _CLOSE = "see that its disk has room, and stop the server (or close the store), which writes it again with all its data"
-_FAULTS: dict[Fault, str] = {
-    "free": f"was deleted or moved while it was in use: put it back, or {_CLOSE}",
-    "taken": f"was replaced by another file while it was in use: put it back, or move the other file away and {_CLOSE}",
-    "cut": f"was shortened by another program while it was in use: {_CLOSE}",
-    "longer": "was made longer by another program while it was in use: stop that program, stop the server (or close the"
-    " store), which leaves the file as it is, and start the server again: it says how to continue",
-    "gone": "cannot be found, because its directory was moved, removed or replaced while it was in use: put the"
-    " directory back",
-    "barred": "cannot be reached, because this user may not enter its directory: give the permission back",
+
+
+class _Texts(NamedTuple):
+    """What has happened to the file, what to do while the store is open, and what is left after it was closed."""
+
+    what: str
+    mend: str
+    after_close: str
+
+
+_TEXTS: dict[Fault, _Texts] = {
+    "free": _Texts(
+        "was deleted or moved while it was in use",
+        f": put it back, or {_CLOSE}",
+        ", and could not be written again: put it back before the next start; if it was deleted, everything that was"
+        " accepted is lost",
+    ),
+    "taken": _Texts(
+        "was replaced by another file while it was in use",
+        f": put it back, or move the other file away and {_CLOSE}",
+        ", which stays as it is: put the first one back before the next start; if it was deleted, what the other file"
+        " does not have is lost",
+    ),
+    "cut": _Texts(
+        "was shortened by another program while it was in use",
+        f": {_CLOSE}",
+        ", and could not be written again: what was cut off is lost",
+    ),
+    "longer": _Texts(
+        "was made longer by another program while it was in use",
+        ": stop that program, stop the server (or close the store), which leaves the file as it is, and start the"
+        " server again: it says how to continue",
+        ", and stays as it is: start the server again: it says how to continue",
+    ),
+    "gone": _Texts(
+        "cannot be found, because its directory was moved, removed or replaced while it was in use",
+        ": put the directory back",
+        ": put the directory back before the next start; if it was removed, what no copy of it has is lost",
+    ),
+    "barred": _Texts(
+        "cannot be reached, because this user may not enter its directory",
+        ": give the permission back",
+        ": give the permission back before the next start; what was accepted since the last sync may be lost in a power"
+        " failure",
+    ),
 }
 
 _Identity = tuple[int, int]  # device and inode
@@ -55,9 +91,9 @@ class JournalName:
         except PermissionError:
             return "barred"
         except OSError:
-            return self._fault_without_file()
+            return self._directory_fault() or "free"
         if (found.st_dev, found.st_ino) not in self._files:
-            return "taken" if self._has_directory() else "gone"
+            return self._directory_fault() or "taken"
         if size is None or found.st_size == size or (found.st_dev, found.st_ino) != self._files[0]:
             return None
         return "longer" if found.st_size > size else "cut"
@@ -83,24 +119,25 @@ class JournalName:
 
     def _error(self, fault: Fault) -> StorageUnavailable:
         """The fault as a problem with its mend."""
+        what, mend, _ = _TEXTS[fault]
         return StorageUnavailable(
-            f"{os.path.basename(self._path)} {_FAULTS[fault]}; nothing is accepted until then: repeat the request later"
+            f"{os.path.basename(self._path)} {what}{mend}; nothing is accepted until then: repeat the request later"
         )
 
-    def _fault_without_file(self) -> Fault:
+    def _directory_fault(self) -> Fault | None:
+        """The fault of the directory that has the file: whether it is the one that was opened."""
         try:
-            return "free" if self._has_directory() else "gone"
+            directory = _identity(os.stat(self._directory))
         except PermissionError:
             return "barred"
-
-    def _has_directory(self) -> bool:
-        """Whether the directory is the one that was opened. Raises `PermissionError`."""
-        try:
-            return _identity(os.stat(self._directory)) == self._directory_identity
-        except PermissionError:
-            raise
         except OSError:
-            return False
+            return "gone"
+        return None if directory == self._directory_identity else "gone"
+
+
+def text_after_close(fault: Fault) -> str:
+    """What has happened to the file, and what is left of it, after the name of the file."""
+    return _TEXTS[fault].what + _TEXTS[fault].after_close
 
 
 def _identity(found: os.stat_result) -> _Identity:

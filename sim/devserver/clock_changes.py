@@ -44,11 +44,7 @@ def shown_notes(world: World) -> list[str]:
 
 def _behind_text(world: World) -> str | None:
     """That a clock in real time is behind the system clock, as after a reset, a restore or a pause; else None."""
-    clock = world.clock
-    time_base = clock.time_base
-    if clock.rate != 1 or time_base is None:
-        return None
-    behind_ms = time_base[1] - time_base[0]
+    behind_ms = _behind_ms(world)
     if behind_ms < _BEHIND_MS:
         return None
     return (
@@ -58,13 +54,17 @@ def _behind_text(world: World) -> str | None:
 
 
 def note_reset(world: World) -> None:
-    """Note that a run, which a reset has just begun at the start of the sandbox, is ahead of the system clock, as after
-    a start while that clock was wrong."""
-    time_base = world.clock.time_base
-    if world.clock.rate == 1 and time_base is not None:
-        ahead_ms = time_base[0] - time_base[1]
-        if ahead_ms >= _WORTH_SAYING_MS:
-            note(world, f"the sandbox's clock is {span_text(ahead_ms)} ahead of the system clock{_back_mends(world)}")
+    """Note that the run of a reset is ahead of the system clock, as after a first start while that clock was wrong."""
+    ahead_ms = -_behind_ms(world)
+    if ahead_ms >= _WORTH_SAYING_MS:
+        note(world, f"the sandbox's clock is {span_text(ahead_ms)} ahead of the system clock{_back_mends(world)}")
+
+
+def _behind_ms(world: World) -> int:
+    """By how much a clock in real time is behind the system clock; 0 for a clock at another rate."""
+    clock = world.clock
+    time_base = clock.time_base
+    return 0 if clock.rate != 1 or time_base is None else time_base[1] - time_base[0]
 
 
 def change_text(world: World, change_ms: int) -> str:
@@ -136,8 +136,7 @@ def start_now(world: World, saved_ms: int, now_ms: int) -> str:
         else:
             world.start_at_ms = now_ms  # callbacks are sent by the event loop of the server
         # A clock that ran has followed the system clock meanwhile.
-        forward = span_text(max(by_ms, now_ms - saved_ms))
-        text = f"the clock was set forward by {forward} to the system clock: what fell due runs"
+        text = f"the clock was set forward by {span_text(now_ms - saved_ms)} to the system clock: what fell due runs"
     world.keep_time()
     return text
 

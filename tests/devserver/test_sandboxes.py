@@ -371,8 +371,8 @@ def test_a_payment_link_is_answered_whatever_key_the_request_has() -> None:
     async def scenario(server: Hosted) -> None:
         box, other = await server.create(), await server.create()
         fields = {"minAmount": "1000", "maxAmount": "2000", "description": "tea", "identifier": "ana@shop.example"}
-        made = (await server.ok("POST", "/v0/static-charges", fields, key=box["apiKey"]))["data"]
-        for target in (f"/lnurlp/{made['id']}", f"/lnurlp/{made['id']}/invoice?amount=1000", "/.well-known/lnurlp/ana"):
+        link = (await server.ok("POST", "/v0/static-charges", fields, key=box["apiKey"]))["data"]["id"]
+        for target in (f"/lnurlp/{link}", f"/lnurlp/{link}/invoice?amount=1000", "/.well-known/lnurlp/ana"):
             for key in (other["apiKey"], "leyden", box["apiKey"], "nobody", None):
                 answer = await server.ask("GET", f"{box['url']}{target}", key=key)
                 assert (answer.status, answer.body.get("status")) == (200, None), (key, answer.body)

@@ -98,7 +98,7 @@ def mutants_of(root: Path, module: str, *, constants: bool = False) -> list[Muta
 
 
 def _names(node: cst.CSTNode, parents: Mapping[cst.CSTNode, cst.CSTNode], tree: cst.Module) -> frozenset[str]:
-    """The names that the statement of a node assigns, with those of the module that are made of them; of a node in a
+    """The names that the statement of a node assigns, with those of the module that depend on them; of a node in a
     signature or a decorator the name of the function."""
     while not isinstance(node, cst.SimpleStatementLine | cst.FunctionDef | cst.ClassDef):
         node = parents[node]

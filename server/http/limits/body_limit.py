@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leyden.server.errors import PayloadTooLarge, Problem
 from leyden.server.http.pipeline import BODY, HEADERS, LONG_BODY_BYTES, PipelineContext, send_problem
-from leyden.server.http.request_parsing import headers_by_name
+from leyden.server.http.request_parsing import expects_continue, headers_by_name
 
 
 class BodyLimitMiddleware:
@@ -48,8 +48,8 @@ class BodyLimitMiddleware:
         keeps_long: bool | None = None
         chunks: list[bytes] = []
         more = True
-        # A client that waits sends its body only when it is asked for.
-        waits = headers.get(b"expect", b"").lower() == b"100-continue"
+        # A client that waits for 100 Continue sends nothing of a body that is too long.
+        waits = too_long and expects_continue(scope["headers"], scope.get("http_version", "1.1"))
         while more and not (too_long and (read or waits)):
             message = await receive()
             if message["type"] == "http.disconnect":

@@ -175,20 +175,16 @@ class _Protocol(ResponseHandler):
     def data_received(self, data: bytes) -> None:
         """Read what arrived."""
         if self.exception() is not None:
-            return None
+            return
         if not self._progress.is_sent or self._early:
             self._early += data
             self._pause_transport_reading()
-            return None
+            return
         while self._body is None and self.exception() is None:
-            if not self._start:  # a parser skips empty lines before a head
-                rest = data.lstrip(b"\r\n")
-                self._empty_bytes += len(data) - len(rest)
-                if self._empty_bytes > MAX_EMPTY_BYTES:
-                    return self._fail(_TOO_EMPTY)
-                data = rest
+            if not self._start:
+                data = self._without_empty_lines(data)
                 if not data:
-                    return None
+                    return
             end = _END_OF_HEAD.search(self._head_end + data)
             self._start = (self._start + data)[:_SHOWN]
             if end is None:
@@ -203,22 +199,31 @@ class _Protocol(ResponseHandler):
             del self._unread[MAX_BODY_BYTES_RECEIVED + _SLICE_BYTES :]
             if not (self._waits or self._reading_paused):
                 self._read_on()
-        return None
+
+    def _without_empty_lines(self, data: bytes) -> bytes:
+        """The bytes from the first one of a head. A parser skips empty lines before it."""
+        rest = data.lstrip(b"\r\n")
+        self._empty_bytes += len(data) - len(rest)
+        if self._empty_bytes > MAX_EMPTY_BYTES:
+            self._fail(_TOO_EMPTY)
+            return b""
+        return rest
 
     def _read_on(self) -> None:
         """Read a slice of what has arrived after the head, and the next one when others have been served. Nothing is
         read from the network meanwhile. aiohttp continues a paused response with `data_received(b"")`."""
         data = bytes(self._unread[:_SLICE_BYTES])
         del self._unread[:_SLICE_BYTES]
-        self._waits = False
+        has_waited, self._waits = self._waits, False
         self._read_slice(data)
-        if not self._reading_paused:
-            self._waits = bool(self._unread)
-            if self._waits:
-                self._pause_transport_reading()
-                self._loop.call_soon(self._read_on)
-            else:
-                self._resume_transport_reading()
+        if self._reading_paused:
+            return
+        if self._unread:
+            self._waits = True
+            self._pause_transport_reading()
+            self._loop.call_soon(self._read_on)
+        elif has_waited:
+            self._resume_transport_reading()
 
     def _read_slice(self, data: bytes) -> None:
         """Parse bytes after the head, unless the response has ended, or all has arrived that is read of its body."""

@@ -19,11 +19,6 @@ def trim_values(headers: list[tuple[bytes, bytes]]) -> None:
     headers[:] = [(name, value.strip(BLANKS)) for name, value in headers]
 
 
-def expects_continue(headers: Sequence[tuple[bytes, bytes]], version: str) -> bool:
-    """Whether the client waits for 100 Continue, which HTTP/1.0 does not have (RFC 9110, 10.1.1)."""
-    return version != "1.0" and any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers)
-
-
 def framing_problem(headers: Sequence[tuple[bytes, bytes]], version: str) -> Problem | None:
     """Why these headers of a request, with names in lower case, are refused (RFC 9112, 3.2 and 6.1), or None."""
     if version not in _VERSIONS:

@@ -17,6 +17,7 @@ import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from leyden.server.errors import InvalidHttp, Problem, RequestHeadTooLarge, RequestTimeout, ServerBusy, UriTooLong
+from leyden.server.http.request_parsing import expects_continue
 from leyden.server.ports import CONNECTION
 from leyden.server.system.http_server.connection import (
     DRAIN_BYTES,
@@ -29,7 +30,7 @@ from leyden.server.system.http_server.connection import (
 )
 from leyden.server.system.http_server.connection_table import ConnectionTable
 from leyden.server.system.http_server.flow import HeldFlow
-from leyden.server.system.http_server.framing import expects_continue, framing_problem, origin_form, trim_values
+from leyden.server.system.http_server.framing import framing_problem, origin_form, trim_values
 from leyden.server.system.http_server.request_parser import RequestParser
 
 # Bytes of a request line and its headers, bytes of a URL, number of headers. nginx and Apache allow 8 KiB for a line;

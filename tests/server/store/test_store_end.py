@@ -314,7 +314,7 @@ def test_what_was_dropped_is_printed_at_the_start_and_readable(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("end", "is_known"), [("kept", True), ("deleted", False), ("emptied", False), ("of another run", False)]
+    ("end", "is_known"), [("unchanged", True), ("deleted", False), ("emptied", False), ("of another run", False)]
 )
 def test_half_a_line_was_never_confirmed_only_where_the_mark_says_so(
     five_commits: Path, end: str, is_known: bool, monkeypatch: pytest.MonkeyPatch

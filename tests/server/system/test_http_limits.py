@@ -167,7 +167,7 @@ def test_a_body_that_is_too_long_is_refused_before_it_ends(
 
 
 def test_a_body_that_is_too_long_is_not_read_for_ever(dial: Dial) -> None:
-    """It is read up to a bound, for clients that look at the response only after they have sent everything."""
+    """It is read up to a bound, for clients that read the response only after they have sent everything."""
     for length, closes in ((100_000, False), (http_connection.DRAIN_BODY_BYTES // 2, False), (128 << 20, True)):
         sent, piece = 0, b" " * 65_536
         with closing(dial()) as connection:
