@@ -27,6 +27,7 @@ from leyden.harness.obligations.control.service_faults import service_fault_obli
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, setup_obligation
 from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations
+from leyden.harness.obligations.fault_pairs import fault_pair_obligations
 from leyden.harness.obligations.idempotency import idempotency_obligations
 from leyden.harness.obligations.idempotent_fields import idempotent_field_obligations
 from leyden.harness.obligations.labels import labelled
@@ -99,6 +100,7 @@ def _derived() -> Iterator[Obligation]:
         reply_header_obligations(),
         reply_text_obligations(),
         fault_obligations(),
+        fault_pair_obligations(),
         message_obligations(),
         idempotency_obligations(),
         idempotent_field_obligations(),
