@@ -39,6 +39,18 @@ def test_a_key_that_replaced_another_opens_the_same_project(tmp_path: Path) -> N
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_a_project_whose_journal_was_emptied_is_new(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path))
+    with started_server(*data, *FROZEN, "--seed", "5") as (client, _):
+        client.ok("POST", "/v0/charges", TEA)
+    [journal], [end] = tmp_path.glob("*/*.journal"), tmp_path.glob("*/*.end")
+    journal.write_bytes(b"")
+    end.unlink()
+    with started_server(*data, *FROZEN, "--seed", "6") as (client, printed):
+        assert client.ok("GET", "/sandbox/v1")["charges"] == {}
+    assert f"project 1 in {tmp_path}: new, because its journal is empty, seed 6\n" in printed()
+
+
 def test_a_replaced_key_is_no_new_project(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path))
     with started_server(*data, *FROZEN, "--seed", "5", "--api-key", "first") as (client, printed):

@@ -32,9 +32,11 @@ class ScheduleControl:
         """
         number, limit = position(call.query.get("after")), call.query["limit"]
         entries = self._world.clock.timers()
-        if number is not None:
-            last = next((entry[:3] for entry in entries if entry[2] == number), self._ends.get(number))
-            entries = [entry for entry in entries if last is None or entry[:3] > last]
+        last = None if number is None else self._ends.get(number) or self._place_of(number)
+        if last is not None:
+            at_ms, priority, sequence = last
+            following = (at_ms, priority, sequence + 1)
+            entries = [entry for entry in entries if entry >= following]
         found = nsmallest(limit + 1, entries)
         if len(found) <= limit:
             return {"data": [self._due_event(entry) for entry in found], "next": None}
@@ -44,6 +46,9 @@ class ScheduleControl:
         if len(self._ends) > _MOST_ENDS:
             del self._ends[next(iter(self._ends))]
         return {"data": [self._due_event(entry) for entry in found[:limit]], "next": cursor(KINDS["event"], end[2])}
+
+    def _place_of(self, number: int) -> tuple[int, int, int] | None:
+        return next((entry[:3] for entry in self._world.clock.timers() if entry[2] == number), None)
 
     def _due_event(self, entry: Entry) -> dict[str, Any]:
         at_ms, _, _, kind, key = entry
