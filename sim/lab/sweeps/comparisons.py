@@ -41,7 +41,8 @@ def estimates(
     sweep returned.
 
     The interval of a share ends at 0 and 1. Shares are metrics of truth values, those of `sb.kpi` that are shares
-    (`conversion`, `paid_share`, `delivered_share`), and those that `shares` names.
+    (`conversion`, `paid_share`, `delivered_share`), and those that `shares` names. That of another metric is
+    symmetric: with few replications that differ much, `low` of a fee or a time can be below 0.
 
     Raises `SweepError` if `runs` is not a DataFrame of a sweep or does not have a metric, and `ValueError` for a
     confidence level that is not between 0 and 1. Needs the extra `lab`.
