@@ -30,13 +30,13 @@ from leyden.server.errors import ContractError, InternalError, MethodNotAllowed,
 from leyden.server.http.corrections import shown
 from leyden.server.http.limits.body_limit import BodyLimitMiddleware
 from leyden.server.http.pipeline import (
-    LONG_BODY_BYTES,
     Authenticate,
     Handler,
     PathEndpoint,
     PipelineContext,
     send_problem,
 )
+from leyden.server.http.strict_json import LONG_BODY_BYTES
 from leyden.server.one_at_a_time import one_at_a_time
 from leyden.server.page_scripts import PAGE_SCRIPTS, PageScripts
 from leyden.server.spelling import closest_path, path_named

@@ -1,12 +1,13 @@
 """The errors of a JSON Schema in a value from outside, at a cost that does not grow with their number.
 
 `iter_errors` of jsonschema-rs builds every error before it returns the first one, at about two kilobytes each.
-`validate` builds the first one alone, and it is the same.
+`validate` builds the first one alone, and it is the same. An error has copies of the value at its place, which take
+seconds for one of megabytes: the errors of a large value are looked for in its first parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any
 
@@ -16,15 +17,25 @@ from leyden.server.contract.types import Validator
 
 # In a value of which several errors are listed.
 _MOST_ITEMS, _MOST_MEMBERS = 250, 5_000
+_SHORT = 8  # items
+# The keywords that a value can violate because items of its arrays were left out.
+_OF_MISSING_ITEMS = frozenset({"anyOf", "const", "contains", "enum", "minItems", "not", "oneOf"})
 
 
 def first_error(validator: Validator, value: Any) -> ValidationError | None:
-    """The first error of a value; None if it is valid."""
-    try:
-        validator.validate(value)
-    except ValidationError as error:
-        return error
-    return None
+    """An error of a value: the first one, or of a large value the first one in its first parts; None if it is valid."""
+    cut = _with_fewer_items(value, budget := _Budget())
+    if cut is value or budget.members < 0:
+        return _error_of(validator, value)
+    if validator.is_valid(value):
+        return None
+    errors = list(validator.iter_errors(cut))
+    sure = next((error for error in errors if error.kind.name not in _OF_MISSING_ITEMS), None)
+    if sure is None and len({tuple(error.instance_path) for error in errors}) == 1:
+        place = list(errors[0].instance_path)
+        if not validator.is_valid(_with_node(cut, place, _node(value, place))):
+            return errors[0]
+    return sure or _error_of(validator, value)
 
 
 def several_errors(validator: Validator, value: Any) -> Iterable[ValidationError]:
@@ -41,6 +52,29 @@ def several_errors(validator: Validator, value: Any) -> Iterable[ValidationError
     if cut is value or (errors and _place(errors[0]) == _place(first)):
         return errors
     return (first,)
+
+
+def _error_of(validator: Validator, value: Any) -> ValidationError | None:
+    try:
+        validator.validate(value)
+    except ValidationError as error:
+        return error
+    return None
+
+
+def _node(value: Any, place: Sequence[Any]) -> Any:
+    for step in place:
+        value = value[step]
+    return value
+
+
+def _with_node(cut: Any, place: Sequence[Any], node: Any) -> Any:
+    """The cut value with the whole node at a place."""
+    if not place:
+        return node
+    changed = cut.copy()
+    changed[place[0]] = _with_node(cut[place[0]], place[1:], node)
+    return changed
 
 
 def with_short_alternatives(schema: Any) -> Any:
@@ -63,18 +97,23 @@ class _Budget:
     def __init__(self) -> None:
         self.items, self.members = _MOST_ITEMS, _MOST_MEMBERS
 
-    def take(self, items: list[Any]) -> list[Any]:
-        taken = items[: self.items]
-        self.items -= len(taken)
+    def cut(self, items: list[Any]) -> list[Any]:
+        """The first items, each of them cut, too. The budget may be exceeded so that a short array, which may have a
+        least length, is complete, and by far so that no array looks like an empty one."""
+        taken: list[Any] = []
+        for item in items:
+            if self.items <= 0 and len(taken) >= (_SHORT if self.items > -_MOST_MEMBERS else 1):
+                break
+            self.items -= 1
+            taken.append(_with_fewer_items(item, self))
         return taken
 
 
 def _with_fewer_items(value: Any, budget: _Budget) -> Any:
     """The value without the items beyond the budget; the same object if it has no more."""
     if isinstance(value, list):
-        taken = budget.take(value)
-        changed: Any = [_with_fewer_items(item, budget) for item in taken]
-        is_same = len(taken) == len(value) and all(map(is_, changed, value))
+        changed: Any = budget.cut(value)
+        is_same = len(changed) == len(value) and all(map(is_, changed, value))
     elif isinstance(value, dict):
         budget.members -= len(value)
         if budget.members < 0:

@@ -31,6 +31,7 @@ from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.ignored_fields import HEADER, IGNORED, IgnoredFields, header_value, journal_facts
 from leyden.server.http.request import EncodedJson, Request
 from leyden.server.http.request_parsing import JSON, RequestParser
+from leyden.server.http.strict_json import LONG_BODY_BYTES
 from leyden.server.http.validation import find_errors
 from leyden.server.ports import CONNECTION, EventJournal
 from leyden.server.printable import printable
@@ -46,8 +47,6 @@ BODY, HEADERS = "leyden.body", "leyden.headers"
 WORK_TURN = "leyden.work_turn"  # what is awaited before a long page is read, and before a part of a long body is sent
 _LONG_PAGE = 200  # rows
 _ANY_ORIGIN = (b"access-control-allow-origin", b"*")
-# A longer body is kept only of a client that may use the service, and is parsed by `run_apart`.
-LONG_BODY_BYTES = 64 * 1024
 # Not stored under an Idempotency-Key: requests that did not reach the handler, and failures of the service.
 _NOT_STORED = frozenset({400, 401, 500, 507})
 _PART_BYTES, _MOST_PARTS = 256 * 1024, 50  # of a long response
@@ -197,11 +196,12 @@ class PathEndpoint:
         if problem is not None:
             raise problem
         body = scope[BODY]
-        if len(body) <= LONG_BODY_BYTES or pipeline.run_apart is None:
-            value = parser.parse_body(body, headers)
-        else:
-            value = await pipeline.run_apart(lambda: parser.parse_body(body, headers))
-        request = parser.parse_request(project, scope, headers, value)
+
+        def parsed() -> Request:
+            return parser.parse_request(project, scope, headers, parser.parse_body(body, headers))
+
+        apart = None if len(body) <= LONG_BODY_BYTES else pipeline.run_apart
+        request = parsed() if apart is None else await apart(parsed)
         if WORK_TURN in scope and request.query.get("limit", 0) > _LONG_PAGE:
             await scope[WORK_TURN]()
         if bound.is_stream:

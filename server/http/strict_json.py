@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
+from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
+from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
 import orjson
@@ -15,6 +19,10 @@ import orjson
 from leyden.server.errors import FieldError, InvalidRequest
 
 _BODY = ""
+# A longer body is kept only of a client that may use the service, and is parsed in a thread: in parts, so that others
+# can run meanwhile.
+LONG_BODY_BYTES = 64 * 1024
+_PART_CHARS = 4_096
 # The usual causes of a syntax error, by what stands at its position.
 _CAUSES = (
     (re.compile(r"'"), "write names and texts in double quotes"),
@@ -50,6 +58,29 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
+
+
+class _InParts(json.JSONDecoder):
+    """The decoder of a long text in a thread: the one in C, which holds the lock of the interpreter until it ends, gets
+    the arrays and objects of at most `_PART_CHARS` characters."""
+
+    def __init__(self) -> None:
+        super().__init__(object_pairs_hook=_pairs, parse_constant=_constant)
+        self._scan_part = self.scan_once
+        self.parse_object = partial(self._in_part, JSONObject)
+        self.parse_array = partial(self._in_part, JSONArray)
+        self.scan_once = py_make_scanner(self)
+
+    def _in_part(self, parse_long: Callable[..., tuple[Any, int]], start: tuple[str, int], *rest: Any) -> Any:
+        text, first = start[0], start[1] - 1  # the bracket
+        try:
+            value, length = self._scan_part(text[first : first + _PART_CHARS], 0)
+        except (StopIteration, ValueError, InvalidRequest):  # it is longer, or wrong: then this says where
+            return parse_long(start, *rest)
+        return value, first + length
+
+
+_DECODER_IN_PARTS = _InParts()
 
 
 def _deeper_than(text: str, limit: int) -> bool:
@@ -132,7 +163,8 @@ def parse(body: bytes, *, depth_limit: int) -> Any:
     Raises `InvalidRequest` for an empty body, bytes that are not UTF-8, a byte order mark, invalid JSON, NaN and
     Infinity, a duplicate name, nesting deeper than `depth_limit`, a number with too many digits, and a lone surrogate.
     """
-    simple = _parse_simple(body)
+    is_long = len(body) > LONG_BODY_BYTES
+    simple = None if is_long else _parse_simple(body)
     if simple is not None:
         return simple
     if not body.strip():
@@ -149,7 +181,7 @@ def parse(body: bytes, *, depth_limit: int) -> Any:
     if text.count("{") + text.count("[") > depth_limit and _deeper_than(text, depth_limit):
         raise _error(f"the body nests deeper than {depth_limit} levels: flatten it")
     try:
-        value = _DECODER.decode(text)
+        value = (_DECODER_IN_PARTS if is_long else _DECODER).decode(text)
     except json.JSONDecodeError as error:
         if "\0" in text[:4]:
             raise _error(f"the body has a null byte at its start, as in {_WIDE}: encode it as UTF-8") from None

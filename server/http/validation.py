@@ -18,6 +18,9 @@ from leyden.server.http.number_range import GREATEST, LEAST, WHOLE
 
 _MAX_LENGTH = 300
 _MAX_ERRORS = 20
+# What a schema can have that permits every value; and one that looks at the values of members in `properties` alone.
+_ANNOTATIONS = frozenset({"description"})
+_OF_NAMES = _ANNOTATIONS.union(("type", "properties", "required", "additionalProperties"))
 
 _DIGITS = frozenset("0123456789")
 _MAX_DIGITS, _PADDED = 640, 18  # of a text that is read as a number, and of one with leading zeros
@@ -41,17 +44,23 @@ def find_errors(rule: Rule, value: Any, root: str = "") -> list[FieldError]:
 
 
 def _shortened(rule: Rule, value: Any) -> Any:
-    """The value without most of the members that its schema does not permit: the validator names each of them in an
-    error, which takes seconds for hundreds of thousands."""
-    schema = rule.schema
-    known = schema.get("properties", {})
-    if schema.get("additionalProperties") is not False or not isinstance(value, dict):
+    """The value as far as its schema can find errors in it. The validator copies all that it is given, and names each
+    member that the schema does not permit, which takes seconds for hundreds of thousands: most of these are left out,
+    and there is no array or object of the others nor of members that may have any value."""
+    known = rule.schema.get("properties", {})
+    if rule.schema.get("additionalProperties") is not False or not isinstance(value, dict):
         return value
-    if len(value) <= len(known) + _MAX_ERRORS:
+    unknown = set(islice((name for name in value if name not in known), _MAX_ERRORS))
+    free = set()
+    if rule.schema.keys() <= _OF_NAMES:
+        free = {name for name, schema in known.items() if isinstance(schema, Mapping) and schema.keys() <= _ANNOTATIONS}
+    if not unknown and free.isdisjoint(value):
         return value
-    unknown = islice((name for name in value if name not in known), _MAX_ERRORS)
-    kept = {name for name in known if name in value}.union(unknown)
-    return {name: member for name, member in value.items() if name in kept}
+    return {
+        name: None if isinstance(member, list | dict) and (name in unknown or name in free) else member
+        for name, member in value.items()
+        if name in known or name in unknown
+    }
 
 
 def integers_with_point(rule: Rule, value: Any) -> list[FieldError]:

@@ -7,8 +7,8 @@ checksum.
 - `written` is the end after the latest commit that the kernel has. A killed process leaves at most a journal that is
   longer. After a crash of the machine the journal may be shorter, so `boot` says since which start of the machine the
   mark is valid.
-- `synced` is an end that is on the disk: of the start, the last compaction, or a complete stop. It is valid after a
-  crash of the machine, too.
+- `synced` is an end that is on the disk: of the start, the last flush or compaction, or a complete stop. It is valid
+  after a crash of the machine, too.
 - `next` is the end of a compacted file that is about to replace the journal, or is empty. It is on the disk before the
   file gets the name, so at any moment one of the two marks fits.
 
@@ -74,7 +74,10 @@ class EndMark:
         self._boot = _boot_id()
         self._expected: Mapping[str, Mark] = {}
         self._expected_boot = ""
-        self._synced = NOTHING
+        self._synced = self._written = NOTHING
+        # Each file that gets the journal's name has a number; a mark of one before it is not kept.
+        self._file = 0
+        self._flushed = (0, NOTHING)  # the last mark of a flush, which another thread may set
         self.notes: list[str] = []  # why nothing is expected, although the file exists, or will be
         with suppress(OSError):
             content = self._path.read_bytes()
@@ -117,8 +120,8 @@ class EndMark:
         if lost <= 0:
             return f"{path} is an older file than the one that was in use when the machine stopped"
         return (
-            f"{path}: the last {_commits(lost)} before the machine stopped had not reached the disk and are lost;"
-            " --durability always prevents that"
+            f"{path}: the last {_commits(lost)} before the machine stopped were not known to be on the disk, and are"
+            " lost; --durability always waits for the disk"
         )
 
     def is_at(self, found: Mark) -> bool:
@@ -145,12 +148,31 @@ class EndMark:
                 self._path.unlink(missing_ok=True)  # it would not follow a compaction
             self.notes.append(f"{self._path} cannot be written ({error.strerror}): a shortened journal is not noticed")
 
-    def note_written(self, end: tuple[int, int, int]) -> None:
-        """The kernel has the journal up to here."""
-        try:
+    def note_written(self, end: Mark, *, is_synced: bool = False) -> None:
+        """The kernel has the journal up to here, or with `is_synced` the disk."""
+        self._written = end
+        with suppress(OSError):  # the mark is too low then
             os.pwrite(self._fd, _MARK % end, _WRITTEN_AT)
-        except OSError:
-            return  # the mark is too low now
+        if is_synced:
+            self.end_flush(self.begin_flush())
+        self.note_flushed()
+
+    def begin_flush(self) -> tuple[int, Mark]:
+        """What the journal has now, for `end_flush`. It may be called from another thread."""
+        return self._file, self._written
+
+    def end_flush(self, flushed: tuple[int, Mark]) -> None:
+        """The disk has what the journal had at `begin_flush`. It may be called from another thread: `note_flushed` in
+        that of the store writes the mark."""
+        self._flushed = flushed
+
+    def note_flushed(self) -> None:
+        """Write the mark of the last flush, unless another file has replaced the journal since it began."""
+        (file, end), self._flushed = self._flushed, (0, NOTHING)
+        if file == self._file and end != NOTHING:
+            self._synced = end
+            with suppress(OSError):
+                os.pwrite(self._fd, _MARK % end, _SYNCED_AT)
 
     def begin_replacement(self, end: Mark) -> None:
         """A journal with this end is about to replace the present one. Raises `OSError`."""
@@ -161,6 +183,7 @@ class EndMark:
     def note_synced(self, end: Mark) -> None:
         """The journal and its name are on the disk up to here, and no other file is about to replace it. A deleted or
         replaced `charges.end` is written again."""
+        self._file, self._written = self._file + 1, end
         if self._fd >= 0 and not self._has_its_name():
             self.close()
             self.start(end, is_synced=True)

@@ -202,6 +202,9 @@ class RowStorage(TinyDBStorage):
     def flush(self) -> None:
         """Wait until every commit so far is on the disk. It may be called from another thread."""
 
+    def note_flushed(self) -> None:
+        """Note which commits the last flush wrote. It is called in the thread of the store, also by each commit."""
+
     def maybe_sync(self, now_ms: int) -> bool:
         """Under the policy `interval`, flush when it is due; True if it did."""
         return False

@@ -182,8 +182,7 @@ class JournalStorage(RowStorage):
             raise
         self._records += records
         self._commits += 1
-        if self._sync_each:
-            self._synced = self._commits
+        self._synced = self._commits if self._sync_each else self._synced
         self._size, self._lines, self._chain, self._torn = size, self._lines + 1, chain, False
 
     def _write_by_rewrite(self) -> None:
@@ -223,8 +222,7 @@ class JournalStorage(RowStorage):
         """
         # No lock is needed, because the count is read before the descriptor. If a compaction swaps the files in
         # between or during the wait, it has written these commits to the disk itself, or set `_must_rewrite`.
-        commits = self._commits
-        fd = self._fd
+        flushed, commits, fd = self._end.begin_flush(), self._commits, self._fd
         if self._synced >= commits or fd < 0:
             return
         try:
@@ -238,6 +236,10 @@ class JournalStorage(RowStorage):
             raise StorageUnavailable("the disk failed before: the next commit writes the whole journal again")
         self._name.check()
         self._synced = max(self._synced, commits)
+        self._end.end_flush(flushed)
+
+    def note_flushed(self) -> None:  # described in `RowStorage`
+        self._end.note_flushed()
 
     def _sync(self) -> None:
         try:
@@ -250,9 +252,8 @@ class JournalStorage(RowStorage):
     def maybe_sync(self, now_ms: int) -> bool:
         """Under the policy `interval`, flush when `interval_ms` have passed since the last time. `now_ms` is the
         caller's clock. Raises what `flush` raises."""
-        if self._interval_ms is None or not self.unsynced:
-            return False
-        if self._last_sync_ms is not None and 0 <= now_ms - self._last_sync_ms < self._interval_ms:
+        last_ms, interval_ms = self._last_sync_ms, self._interval_ms
+        if interval_ms is None or not self.unsynced or (last_ms is not None and 0 <= now_ms - last_ms < interval_ms):
             return False
         self._last_sync_ms = now_ms
         self.flush()
@@ -262,11 +263,10 @@ class JournalStorage(RowStorage):
 
     def after_commit(self) -> None:
         """Note the end of the journal, and continue or start a compaction. The old one stays if the disk refuses."""
-        self._end.note_written((self._size, self._lines, self._chain))
-        if self._compaction is None and self._records <= self._limit and self._retired is None:
+        self._end.note_written(self._mark, is_synced=self._sync_each)
+        is_idle = self._compaction is None and self._retired is None and self._records <= self._limit
+        if is_idle or self._fd < 0:  # another process may have the directory now
             return
-        if self._fd < 0:
-            return  # another process may have the directory now
         try:
             if self._retired is not None:
                 if self._retired.shrink():

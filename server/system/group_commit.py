@@ -61,6 +61,7 @@ class GroupCommit:
                 failure = None
                 try:
                     await loop.run_in_executor(None, self._store.flush)
+                    self._store.note_flushed()
                 except StorageUnavailable as error:
                     failure = error
                 self._rewrite_at_s = None if failure is None else self._rewrite_at_s or loop.time()

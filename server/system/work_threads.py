@@ -17,24 +17,30 @@ Result = TypeVar("Result")
 # needs the lock several times: after each system call.
 SWITCH_S = 0.0005
 
+# More at a time would not end earlier: they share the lock of the interpreter, and each may take much memory.
+MOST_AT_A_TIME = 2
+
+_turns = threading.Semaphore(MOST_AT_A_TIME)
 _lock = threading.Lock()
 _running = 0
 _usual_s = 0.0
 
 
 async def run_in_thread(work: Callable[[], Result]) -> Result:
-    """The result of `work()`, which runs in a thread of its own. It may use only what no other thread changes.
+    """The result of `work()`, which runs in a thread of its own, with `MOST_AT_A_TIME` at a time. It may use only what
+    no other thread changes.
 
     The end of the process does not wait for it: the thread is a daemon.
     """
 
     def computed() -> Result:
-        _begin()
-        try:
-            with gc_paused():  # the collector holds the lock for a whole search
-                return work()
-        finally:
-            _end()
+        with _turns:
+            _begin()
+            try:
+                with gc_paused():  # the collector holds the lock for a whole search
+                    return work()
+            finally:
+                _end()
 
     return await wait_in_thread(computed)
 

@@ -163,7 +163,7 @@ def mend_ahead(world: World, now_ms: int) -> str:
     if world.config.network != "direct":
         return f"{_NETWORK_STAYS}: a new --data begins at the system clock"
     waiting = _waiting_text(world, now_ms)
-    return _MEND if waiting is None else f"{_MEND} when {waiting} have ended"
+    return _MEND if waiting is None else f"{_MEND} when what was waiting at the start has ended: {waiting}"
 
 
 def _check_can_go_back(world: World, now_ms: int, by_ms: int) -> None:

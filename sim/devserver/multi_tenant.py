@@ -341,9 +341,8 @@ class MultiTenantApp:
         budget = self._lnurl_budget
         if budget is None or scope["method"] not in {"GET", "HEAD"}:
             return None
-        for name, value in scope["headers"]:
-            if name == self._header and self._registry.has_valid_key(value):
-                return None
+        if any(name == self._header and self._registry.has_valid_key(value) for name, value in scope["headers"]):
+            return None
         client = scope.get("client")
         reason = budget.refusal(client[0] if client else "")
         if reason is not None and budget.refused == 1:
@@ -393,6 +392,7 @@ class MultiTenantApp:
             for world in self._registry.configured:
                 try:
                     if await asyncio.to_thread(world.store.maybe_sync, real_ms()):
+                        world.store.note_flushed()
                         reported = ""
                 except StorageUnavailable as refusal:
                     if reported != refusal.detail:

@@ -154,7 +154,8 @@ def test_the_clock_does_not_go_back_while_something_later_is_open(tmp_path: Path
     with served(tmp_path, 0) as (client, _, _):
         notes = client.ok("GET", "/sandbox/v1")["notes"]
     if rate == "1":
-        assert "--start now sets it to the system clock when 1 pending Charge(s)" in notes[-1]
+        waiting = "--start now sets it to the system clock when what was waiting at the start has ended"
+        assert f"{waiting}: 1 pending Charge(s)" in notes[-1]
     with served(tmp_path, 0, "--rate", "0") as (client, _, _):
         assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"] == charge
         client.ok("POST", "/sandbox/v1/clock/advance", {"by": "1h"})

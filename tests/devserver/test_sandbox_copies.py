@@ -16,7 +16,8 @@ from leyden import Sandbox
 from leyden.devserver.control import copies
 from leyden.server.errors import Unauthorized
 from leyden.server.http.limits.body_limit import BodyLimitMiddleware
-from leyden.server.http.pipeline import BODY, LONG_BODY_BYTES
+from leyden.server.http.pipeline import BODY
+from leyden.server.http.strict_json import LONG_BODY_BYTES
 from leyden.world import stored_snapshots
 from leyden.world.world import World
 from tests.support.gate import Gate
@@ -397,8 +398,14 @@ def test_what_changed_since_a_snapshot_and_in_another_sandbox_is_listed(monkeypa
     in_server(scenario)
 
 
-def test_requests_are_answered_while_a_long_file_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = Gate(monkeypatch, "leyden.server.http.request_parsing.parse", lambda body, **_: len(body) > LONG_BODY_BYTES)
+@pytest.mark.parametrize("step", ["parse", "find_errors"])
+def test_requests_are_answered_while_a_long_file_is_parsed_and_checked(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_long(value: Any, body: Any = None, **_: Any) -> bool:
+        return len(value if step == "parse" else body.get("label") or "") > LONG_BODY_BYTES
+
+    gate = Gate(monkeypatch, f"leyden.server.http.request_parsing.{step}", is_long)
 
     async def scenario(server: Hosted) -> None:
         box = await filled(server)

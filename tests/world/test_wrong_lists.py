@@ -10,11 +10,15 @@ from functools import cache
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema_rs import Draft202012Validator
 
 from leyden import Sandbox
 from leyden.errors import GraphError
 from leyden.lab.actions.action_schema import ACTION_LOG_SCHEMA, SAVED_ACTION_LOG
 from leyden.lightning.topology.import_graph import import_graph
+from leyden.server.contract import schema_errors
 from leyden.server.contract.schema_errors import first_error, several_errors, with_short_alternatives
 from leyden.server.errors import LeydenError
 from leyden.server.http.validation import find_errors
@@ -74,6 +78,54 @@ def test_a_long_wrong_list_among_the_alternatives_of_an_argument_is_one_error() 
     action = ["fault", {"method": "add", "args": ["drop"], "named": {"charge": [0] * COUNT}}, False]
     log = {"arguments": {}, "actions": [action], "gap": ""}
     assert "is not valid under any of the schemas" in quickly(lambda: SAVED_ACTION_LOG.check(log, "it"))
+
+
+@pytest.mark.parametrize("place", ["/label", "/clock", "/clock/now", "/outbox", "/outbox/queue", "/journal/length"])
+def test_the_error_of_a_large_value_is_that_of_its_first_parts(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error has copies of its value. Other errors, of what is left out of it, are none."""
+    validate: Callable[..., Any] = schema_errors._error_of
+    sizes: list[int] = []
+
+    def seen(validator: Any, value: Any) -> Any:
+        sizes.append(len(json.dumps(value)))
+        return validate(validator, value)
+
+    monkeypatch.setattr(schema_errors, "_error_of", seen)
+    few, many = changed(place, [[0] * 9] * 9), changed(place, [[0] * 9] * (COUNT // 10))
+    errors = [first_error(SAVED_SANDBOX.validator, document) for document in (few, many)]
+    found = [error and (error.kind.name, error.instance_path) for error in errors]
+    assert found[0] is not None
+    assert found[0] == found[1]
+    assert max(sizes, default=0) <= len(json.dumps(few))
+
+
+@given(st.data())
+def test_an_error_of_a_large_value_is_one_of_all_its_errors(data: st.DataObject) -> None:
+    numbers = {"type": "array", "items": {"type": "integer"}, "minItems": data.draw(st.integers(0, 12))}
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": numbers,
+            "b": {"anyOf": [numbers, {"type": "null"}]},
+            "c": {"type": "array", "items": numbers, "contains": {"minItems": 11}},
+            "d": {"type": "string"},
+        },
+    }
+    leaves = st.none() | st.integers(0, 3) | st.text(max_size=2)
+    lists = st.lists(leaves, max_size=14)
+    value = data.draw(st.fixed_dictionaries({}, optional={
+        "a": lists, "b": lists, "c": st.lists(lists, max_size=14), "d": leaves | st.lists(lists, max_size=14)
+    }))  # fmt: skip
+    validator = Draft202012Validator(schema)
+    every = [(error.kind.name, error.instance_path) for error in validator.iter_errors(value)]
+    with pytest.MonkeyPatch.context() as small:
+        for name, limit in (("_MOST_ITEMS", 3), ("_SHORT", 2)):
+            small.setattr(schema_errors, name, limit)
+        error = first_error(validator, value)
+    if error is None:
+        assert not every
+    else:
+        assert (error.kind.name, error.instance_path) in every
 
 
 @pytest.mark.parametrize("name", ["edges", "channels", "nodes"])

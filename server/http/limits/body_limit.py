@@ -8,8 +8,9 @@ from types import MappingProxyType
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leyden.server.errors import PayloadTooLarge, Problem
-from leyden.server.http.pipeline import BODY, HEADERS, LONG_BODY_BYTES, PipelineContext, send_problem
+from leyden.server.http.pipeline import BODY, HEADERS, PipelineContext, send_problem
 from leyden.server.http.request_parsing import expects_continue, headers_by_name
+from leyden.server.http.strict_json import LONG_BODY_BYTES
 
 
 class BodyLimitMiddleware:

@@ -65,6 +65,49 @@ def test_the_fast_path_never_changes_the_result(body: bytes) -> None:
         assert reading(body) == quick
 
 
+@given(
+    st.one_of(
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.just("\ud800"),
+            lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=4),
+            max_leaves=20,
+        ).map(lambda value: json.dumps(value).encode("utf-8", "surrogatepass")),
+        st.text('[]{},:"\\\\19eE.+-truefalsn \n', max_size=60).map(str.encode),
+    ),
+    st.integers(1, 12),
+)
+@example(b'{"a": [1, 2, {"b": 1, "b": 2}], "c": 3}', 6)
+@example(b"[[1, 2], [1, 2,]]", 4)
+@example(b'[[1, 2], {"a" 1}]', 4)
+@example(b'{"a": [1, NaN]}', 2)
+@example(b"[[1], [2]] x", 2)
+def test_a_long_body_is_read_in_parts_with_the_same_result(body: bytes, part: int) -> None:
+    whole = reading(body)
+    with pytest.MonkeyPatch.context() as long:
+        long.setattr(strict_json, "LONG_BODY_BYTES", 0)
+        long.setattr(strict_json, "_PART_CHARS", part)
+        assert reading(body) == whole
+
+
+def test_no_part_of_a_long_body_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the decoder in C runs, no other thread does."""
+    decoder: Any = strict_json._DECODER_IN_PARTS
+    lengths: list[int] = []
+
+    def scan(text: str, start: int) -> Any:
+        lengths.append(len(text))
+        return original(text, start)
+
+    original = decoder._scan_part
+    monkeypatch.setattr(decoder, "_scan_part", scan)
+    monkeypatch.setattr(strict_json, "_DECODER", None)
+    monkeypatch.setattr(strict_json, "_parse_simple", None)
+    body = {"x": [[0] * 10] * 10_000}
+    assert strict_json.parse(json.dumps(body).encode(), depth_limit=32) == body
+    assert len(lengths) > 10_000
+    assert max(lengths) <= 4_096
+
+
 def test_an_ordinary_body_uses_only_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: Any) -> None:
         raise AssertionError("the careful reader was asked")

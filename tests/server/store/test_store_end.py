@@ -473,10 +473,50 @@ def test_commits_that_a_crash_of_the_machine_lost_are_counted(tmp_path: Path, ot
     with Store.open(crashed) as store:
         assert len(store.table("charges")) == 3
         [note] = store.notes
-        assert "the last 2 commits before the machine stopped had not reached the disk and are lost" in note
+        assert "the last 2 commits before the machine stopped were not known to be on the disk, and are lost" in note
     cut(live, 4)  # after a complete stop everything was on the disk
     with pytest.raises(ShortenedJournal):
         Store.open(live)
+
+
+@pytest.mark.parametrize("how", ["always", "group commit", "interval", "flush, then a commit"])
+@pytest.mark.parametrize("lines", range(6))
+def test_a_journal_cut_before_a_crash_of_the_machine_is_refused_up_to_the_last_flush(
+    tmp_path: Path, other_boot: Callable[[], None], how: str, lines: int
+) -> None:
+    """The process is killed, the file is cut, and the machine starts again."""
+    live, killed = tmp_path / "live", tmp_path / "killed"
+    policy: Policy = "interval" if how == "interval" else "always" if how == "always" else "os"
+    with Store.open(live, policy, group_commit=how == "group commit") as store:
+        for number in range(5):
+            store.table("charges").put({"id": number})
+            if how == "interval":
+                store.maybe_sync(number * 1_000)
+            elif how != "always":
+                store.flush()
+        if how != "flush, then a commit":
+            store.note_flushed()
+        else:
+            store.table("charges").put({"id": 5})
+        shutil.copytree(live, killed)
+    cut(killed, lines)
+    other_boot()
+    with pytest.raises(ShortenedJournal):
+        Store.open(killed)
+
+
+def test_a_flush_that_a_compaction_overtakes_marks_nothing(tmp_path: Path, other_boot: Callable[[], None]) -> None:
+    with Store.open(tmp_path) as store:
+        for number in range(5):
+            store.table("charges").put({"id": number})
+        end = store._end  # type: ignore[attr-defined]
+        begun = end.begin_flush()
+        store.compact()
+        end.end_flush(begun)
+        store.note_flushed()
+        document = json.loads((tmp_path / END).read_bytes())
+    assert document["synced"] == document["written"]
+    assert document["synced"]["bytes"] == (tmp_path / JOURNAL).stat().st_size
 
 
 # Kills and power cuts
