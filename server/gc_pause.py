@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_lock = threading.Lock()
-_pauses = 0
-_was_enabled = False
+_pauses = 0  # those that go on
+_collects = False  # whether the collector runs again after the last of them
 
 
 @contextmanager
@@ -19,18 +17,16 @@ def gc_paused(*, freeze: bool = False) -> Iterator[None]:
 
     With `freeze` the collector never examines what exists at the end, unless `gc.unfreeze` is called.
     """
-    global _pauses, _was_enabled
-    with _lock:
-        if not _pauses:
-            _was_enabled = gc.isenabled()
-            gc.disable()
-        _pauses += 1
+    global _pauses, _collects
+    if not _pauses:
+        _collects = gc.isenabled()
+    _pauses += 1
+    gc.disable()
     try:
         yield
     finally:
         if freeze:
             gc.freeze()
-        with _lock:
-            _pauses -= 1
-            if not _pauses and _was_enabled:
-                gc.enable()
+        _pauses -= 1
+        if _collects and not _pauses:
+            gc.enable()

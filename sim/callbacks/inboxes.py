@@ -82,6 +82,12 @@ class Posts:
         while self._rows.delete(f"{name}#{oldest}"):  # several, when an earlier start kept more
             oldest -= 1
 
+    def delete_first(self, name: str, total: int, count: int) -> None:
+        """Delete the `count` oldest stored callbacks of a receiver that got `total`."""
+        first = self.first_number(name, total)
+        for number in range(first, min(first + count, total + 1)):
+            self._rows.delete(f"{name}#{number}")
+
     def first_number(self, name: str, total: int) -> int:
         """The number of the oldest stored callback of a receiver that got `total`; `total` + 1 when none is stored.
 

@@ -243,6 +243,51 @@ def test_what_else_grows_with_every_request_is_bounded_too() -> None:
     assert [post["number"] for post in kept.ask("GET", "/sandbox/v1/inboxes/shop")["posts"]] == [6, 7, 8]
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_inboxes_that_received_last_have_posts_and_every_receiver_keeps_its_number(
+    tmp_path: Path, restarts: bool
+) -> None:
+    def completed(name: str) -> None:
+        kept.charge(callbackUrl=f"http://{name}.localhost/hook", expiresIn=1)
+        kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
+
+    def posts() -> dict[str, list[int]]:
+        found = {name: kept.ask("GET", f"/sandbox/v1/inboxes/{name}")["posts"] for name in ("a", "b", "c", "d", "e")}
+        return {name: [post["number"] for post in listed] for name, listed in found.items()}
+
+    store = Store.open(tmp_path)
+    kept = Kept(store)
+    kept.world.receivers["b"].answers([500, 200])
+    for number, name in enumerate(["a", "b", "c", "d", "a", "e", "c", "c", "b"]):
+        if restarts and number % 2:
+            store.close()
+            store = Store.open(tmp_path)
+            kept = Kept(store)
+        completed(name)
+    assert posts() == {"a": [], "b": [3], "c": [2, 3], "d": [], "e": [1]}
+    completed("a")
+    assert posts() == {"a": [3], "b": [3], "c": [2, 3], "d": [], "e": []}
+    assert {row["id"]: row["received"] for row in kept.world.store.table("receivers")} == {
+        "a": 3, "b": 3, "c": 3, "d": 1, "e": 1}  # fmt: skip
+    assert kept.world.receivers["a"].inbox.total == 3
+    store.close()
+
+
+def test_a_long_inbox_is_removed_in_portions() -> None:
+    kept = Kept(Store.memory(), keep=70)
+    for _ in range(70):
+        kept.paid()
+    kept.world.retention.keep = 1  # type: ignore[union-attr]
+    kept.charge(callbackUrl="http://other.localhost/hook", expiresIn=1)
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
+    assert kept.rows("received") < 70 + 1
+    for _ in range(3):
+        kept.charge(callbackUrl="http://other.localhost/hook", expiresIn=1)
+        kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
+    assert kept.ask("GET", "/sandbox/v1/inboxes/shop")["posts"] == []
+    assert len(kept.ask("GET", "/sandbox/v1/inboxes/other")["posts"]) == 4
+
+
 def test_the_faults_of_a_callback_are_removed_with_it() -> None:
     kept = Kept(Store.memory())
     kept.ask("POST", "/sandbox/v1/faults", {"kind": "redeliver", "count": None, "delay": 1})

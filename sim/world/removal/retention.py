@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 from leyden.callbacks.fault_hits import attempt_id
+from leyden.callbacks.inboxes import Inbox, Posts
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
@@ -16,17 +17,20 @@ from leyden.world.removal.end_order import EndOrder
 from leyden.world.removal.removed_rows import RemovedRows
 
 _REMOVED_PER_COMMIT = 8
+_POSTS_PER_COMMIT = 50  # of one inbox
 
 Row = Mapping[str, Any]
 
 
 class _Kind(NamedTuple):
-    """A table whose rows end: which have ended, and how one is removed; False: it is needed still."""
+    """A table whose rows end: which have ended, and how one is removed; False: it is needed still. A row that `renews`
+    itself gets the last place with each change."""
 
     table: RowTable
     has_ended: Callable[[Row], bool]
     remove: Callable[[Row], bool]
     ended: EndOrder
+    renews: bool
 
 
 class Retention:
@@ -34,6 +38,9 @@ class Retention:
     not pending and of which no copy is due, and responses kept for idempotency keys: of each the oldest beyond `keep`,
     in the order in which they ended. A Charge has not ended while a callback about it is pending. Those that ended
     before the first start with a bound count in the order of their creation.
+
+    The inboxes of `keep` receivers, those that received last, have posts: a receiver stays, with its settings and the
+    number of what it has received.
 
     What is pending is never removed. A removed Charge is unknown: its id gets 404, and a payment of its invoice fails
     as one of an unknown invoice does. The event journal has a bound of its own.
@@ -48,12 +55,14 @@ class Retention:
         self._invoices = store.table("invoices", key="payment_hash")
         self._fault_hits = store.table("fault_hits")
         self._posts = store.table("fault_posts"), store.table("late_answers")  # due copies, and answers to copies
+        self._received = Posts(store)
         self._kinds = {
             "charges": self._kind("charges", self._charge_ended, self._remove_charge),
             "static_charges": self._kind("static_charges", self._static_ended, self._remove_static_charge),
             "idempotency": self._kind("idempotency", lambda row: True, self._remove_from("idempotency")),
             "payments": self._kind("payments", _payment_ended, self._remove_from("payments")),
             "deliveries": self._kind("deliveries", _delivery_ended, self._remove_delivery),
+            "receivers": self._kind("receivers", self._has_posts, self._remove_posts, renews=True),
         }
         self._is_read = False
 
@@ -68,8 +77,11 @@ class Retention:
             for _ in range(min(_REMOVED_PER_COMMIT, max(0, len(kind.ended) - self.keep))):
                 doc_id = kind.ended.oldest()
                 row = rows.get(doc_id)
+                is_removed = row is None or kind.remove(row)
+                if not is_removed and kind.renews:
+                    break  # the next commit removes more of it
                 kind.ended.discard(doc_id)
-                if row is not None and not kind.remove(row):
+                if not is_removed:
                     needed.append(doc_id)
             for doc_id in needed:
                 kind.ended.add(doc_id)
@@ -96,7 +108,7 @@ class Retention:
                 row = data.rows.get(doc_id)
                 if row is None or not kind.has_ended(row):
                     kind.ended.discard(doc_id)  # a callback that is sent again, or a row that was deleted
-                elif old is None or not kind.has_ended(old):
+                elif old is None or kind.renews or not kind.has_ended(old):
                     kind.ended.add(doc_id)
                 is_of_charge = data.name == "deliveries" and row is not None
                 if is_of_charge and (old is None or _is_pending(old) != _is_pending(row)):
@@ -118,8 +130,10 @@ class Retention:
             kind.ended.read([doc_id for doc_id, row in rows if kind.has_ended(row)])
         self._is_read = True
 
-    def _kind(self, name: str, has_ended: Callable[[Row], bool], remove: Callable[[Row], bool]) -> _Kind:
-        return _Kind(self._store.table(name), has_ended, remove, EndOrder(self._store, name))
+    def _kind(
+        self, name: str, has_ended: Callable[[Row], bool], remove: Callable[[Row], bool], *, renews: bool = False
+    ) -> _Kind:
+        return _Kind(self._store.table(name), has_ended, remove, EndOrder(self._store, name), renews)
 
     def _charge_ended(self, row: Row) -> bool:
         deliveries = self._kinds["deliveries"].table
@@ -129,6 +143,18 @@ class Retention:
 
     def _static_ended(self, row: Row) -> bool:
         return row["status"] in self._final.get("StaticCharge", ())
+
+    def _has_posts(self, row: Row) -> bool:
+        return len(self._inbox(row)) > 0
+
+    def _remove_posts(self, row: Row) -> bool:
+        """Delete the oldest posts of a receiver; whether it has no others."""
+        inbox = self._inbox(row)
+        self._received.delete_first(row["id"], row["received"], _POSTS_PER_COMMIT)
+        return len(inbox) == 0
+
+    def _inbox(self, row: Row) -> Inbox:
+        return Inbox(row["id"], self._received, row["received"])
 
     def _remove_static_charge(self, row: Row) -> bool:
         children = self._kinds["charges"].table.find("static_charge_id", row["id"])
