@@ -146,8 +146,8 @@ def _trace_cases(lines: Lines, cases: Sequence[tuple[str, Any]]) -> dict[str, Tr
 
 def noticed_by(baseline: Baseline, mutant: Mutant, report: Callable[[str], None], seconds: float | None = None) -> str:
     """What notices the mutant in this process: the name of an engine, or why there is nothing. `report` gets the name
-    of the engine before each case. Cases that cost more than `seconds` of CPU time together are left out: the result
-    then says how many."""
+    of the engine before each case. Cases that cost more than `seconds` of CPU time together are left out, and the
+    result then says how many; but for those that could still reach what the others should have reached."""
     cases, selected = baseline.cases, set(baseline.traced)
     lines = 0 if mutant.lines is None else baseline.lines.set_of(mutant.module, mutant.lines)
     if lines and not lines & baseline.imported and _replace_code(mutant):
@@ -169,10 +169,21 @@ def noticed_by(baseline: Baseline, mutant: Mutant, report: Callable[[str], None]
     reached = set().union(*(traced.reached for key, traced in baseline.traced.items() if key not in selected))
     target, left = InProcess(), seconds
     uses = baseline.lines.with_words(mutant.names)
-    ordered = sorted(selected & cases.keys(), key=functools.partial(_order, baseline, uses))
-    for number, key in enumerate(ordered):
-        if left is not None and left <= 0:
-            return f"{SURVIVED} {number} of {len(ordered)} cases"
+    rest = sorted(selected & cases.keys(), key=functools.partial(_order, baseline, uses), reverse=True)
+    count, should = len(rest), {*reached}
+
+    def next_case() -> str | None:
+        if left is None or left > 0:
+            return rest.pop() if rest else None
+        for item in baseline.wanted & should - reached:
+            for key in rest:
+                if key in baseline.traced and item in baseline.traced[key].reached:
+                    rest.remove(key)
+                    return key
+            return None  # no case reaches it any more
+        return None
+
+    while (key := next_case()) is not None:
         engine = key.partition(":")[0]
         report(engine)
         started = time.process_time()
@@ -180,9 +191,12 @@ def noticed_by(baseline: Baseline, mutant: Mutant, report: Callable[[str], None]
         if result.violation is not None:
             return engine
         reached |= {*result.reached}
+        should |= baseline.traced[key].reached if key in baseline.traced else frozenset()
         if left is not None and engine == OBLIGATIONS:
             left -= time.process_time() - started
-    return COVERAGE if baseline.wanted - reached else SURVIVED
+    if baseline.wanted & (should if rest else baseline.wanted) - reached:
+        return COVERAGE
+    return f"{SURVIVED} {count - len(rest)} of {count} cases" if rest else SURVIVED
 
 
 def _order(baseline: Baseline, uses: int, key: str) -> tuple[bool, bool, float]:

@@ -164,6 +164,44 @@ def test_the_harness_alone_tests_a_mutant_by_the_cases_that_execute_it(
     assert result() == noticed_by
 
 
+def test_a_limit_of_time_does_not_hide_lost_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three cases of which two reach an item, one is within the limit. The mutant loses the item in both; another
+    one only in that one."""
+    module, lines = CLOCK, alone.Lines([CLOCK])
+    mutant = next(one for one in mutants_of(alone.ROOT, module) if one.was.strip() == "<= when_ms")
+    executed = lines.set_of(module, mutant.lines or ())
+    item = frozenset({"an item"})
+    keys = [f"obligations: {number}" for number in range(3)]
+    traced = {
+        key: alone.Traced(executed, reached, cost)
+        for key, reached, cost in zip(keys, (item, frozenset[str](), item), (1.0, 2.0, 3.0), strict=True)
+    }
+    played: list[str] = []
+
+    class Result:
+        violation = None
+
+        def __init__(self, reached: frozenset[str]) -> None:
+            self.reached = reached
+
+    def noticed(loses: list[str]) -> str:
+        played.clear()
+
+        def play(case: str, target: object) -> Result:
+            played.append(case)
+            return Result(frozenset() if case in loses else traced[case].reached)
+
+        monkeypatch.setattr("leyden.harness.runs.cases.play", play)
+        baseline = alone.Baseline(lines, 0, 0, {key: key for key in keys}, traced, [], {"an item"})
+        monkeypatch.setattr(alone, "_replace_code", lambda _: True)
+        return alone.noticed_by(baseline, mutant, lambda _: None, seconds=1e-9)
+
+    assert noticed([keys[0], keys[2]]) == "coverage"
+    assert played == [keys[0], keys[2]]
+    assert noticed([keys[0]]) == "survived 2 of 3 cases"
+    assert noticed([]) == "survived 1 of 3 cases"
+
+
 def test_a_mutant_outside_functions_has_the_names_that_depend_on_it(tmp_path: Path) -> None:
     source = "LOW, HIGH = 1, 5\nSPAN = HIGH + 7\nOTHER = 9\n\n\ndef brew(size=3):\n    return size + SPAN\n"
     (tmp_path / "teas.py").write_text(source)
