@@ -30,11 +30,11 @@ def first_error(validator: Validator, value: Any) -> ValidationError | None:
     if validator.is_valid(value):
         return None
     errors = list(validator.iter_errors(cut))
-    sure = next((error for error in errors if error.kind.name not in _OF_MISSING_ITEMS), None)
+    sure: ValidationError | None = next((error for error in errors if error.kind.name not in _OF_MISSING_ITEMS), None)
     if sure is None and len({tuple(error.instance_path) for error in errors}) == 1:
         place = list(errors[0].instance_path)
         if not validator.is_valid(_with_node(cut, place, _node(value, place))):
-            return errors[0]
+            sure = errors[0]
     return sure or _error_of(validator, value)
 
 
@@ -55,6 +55,7 @@ def several_errors(validator: Validator, value: Any) -> Iterable[ValidationError
 
 
 def _error_of(validator: Validator, value: Any) -> ValidationError | None:
+    """The first error of a value, or None."""
     try:
         validator.validate(value)
     except ValidationError as error:

@@ -47,6 +47,9 @@ class Disk:
     def unsynced(self) -> bool:
         return self.synced < self.commits
 
+    def note_flushed(self) -> None:
+        """Keep no mark."""
+
     def flush(self) -> None:
         covered, end = self.commits, threading.Event()
         self.flushes += 1

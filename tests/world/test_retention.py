@@ -17,6 +17,7 @@ from leyden.server.errors import StorageUnavailable
 from leyden.server.store.store import Store
 from leyden.server.version import VERSION
 from leyden.world.config import world_config
+from leyden.world.removal import retention
 from leyden.world.snapshots.snapshots import dump_world, fork_world, restore_world
 from leyden.world.world import World
 
@@ -245,8 +246,10 @@ def test_what_else_grows_with_every_request_is_bounded_too() -> None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_the_inboxes_that_received_last_have_posts_and_every_receiver_keeps_its_number(
-    tmp_path: Path, restarts: bool
+    tmp_path: Path, restarts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(retention, "_LEAST_INBOXES", 1)
+
     def completed(name: str) -> None:
         kept.charge(callbackUrl=f"http://{name}.localhost/hook", expiresIn=1)
         kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
@@ -273,7 +276,8 @@ def test_the_inboxes_that_received_last_have_posts_and_every_receiver_keeps_its_
     store.close()
 
 
-def test_a_long_inbox_is_removed_in_portions() -> None:
+def test_a_long_inbox_is_removed_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "_LEAST_INBOXES", 1)
     kept = Kept(Store.memory(), keep=70)
     for _ in range(70):
         kept.paid()

@@ -18,6 +18,7 @@ from leyden.world.removal.removed_rows import RemovedRows
 
 _REMOVED_PER_COMMIT = 8
 _POSTS_PER_COMMIT = 50  # of one inbox
+_LEAST_INBOXES = 100  # that have posts, however few rows are kept
 
 Row = Mapping[str, Any]
 
@@ -39,8 +40,8 @@ class Retention:
     in the order in which they ended. A Charge has not ended while a callback about it is pending. Those that ended
     before the first start with a bound count in the order of their creation.
 
-    The inboxes of `keep` receivers, those that received last, have posts: a receiver stays, with its settings and the
-    number of what it has received.
+    The inboxes of `keep` receivers, or of 100, those that received last, have posts: a receiver stays, with its
+    settings and the number of what it has received.
 
     What is pending is never removed. A removed Charge is unknown: its id gets 404, and a payment of its invoice fails
     as one of an unknown invoice does. The event journal has a bound of its own.
@@ -74,7 +75,8 @@ class Retention:
         for name, kind in self._kinds.items():
             rows = self._store.table_data(name).rows
             needed = []
-            for _ in range(min(_REMOVED_PER_COMMIT, max(0, len(kind.ended) - self.keep))):
+            keep = max(self.keep, _LEAST_INBOXES) if kind.renews else self.keep
+            for _ in range(min(_REMOVED_PER_COMMIT, max(0, len(kind.ended) - keep))):
                 doc_id = kind.ended.oldest()
                 row = rows.get(doc_id)
                 is_removed = row is None or kind.remove(row)
