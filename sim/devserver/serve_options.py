@@ -76,8 +76,9 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
         type=count,
         metavar="N",
         help="of the Charges, Static Charges, payments and callbacks that ended, and of journal entries, posts of an"
-        " inbox and idempotency keys, keep the last N each, and posts of the N inboxes (at least 100) that received last,"
-        " to bound the memory (default: remove only journal entries before the last 100,000, and posts before the last 10,000)",
+        " inbox and idempotency keys, keep the last N each, and posts of the N inboxes (at least 100) that received"
+        " last, to bound the memory (default: remove only journal entries before the last 100,000, and posts before the"
+        " last 10,000)",
     )
     serve.add_argument("--spec", metavar="FILE", help="serve this document instead of the packaged one")
     serve.add_argument("--overlay", action="append", default=[], type=text_or_file, metavar="NAME", help=OVERLAY)
