@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
-from json.scanner import py_make_scanner  # type: ignore[attr-defined]
+from json.scanner import make_scanner, py_make_scanner  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
 import orjson
@@ -66,7 +66,7 @@ class _InParts(json.JSONDecoder):
 
     def __init__(self) -> None:
         super().__init__(object_pairs_hook=_pairs, parse_constant=_constant)
-        self._scan_part = self.scan_once
+        self._scan_part: Callable[[str, int], Any] = make_scanner(self)  # type: ignore[arg-type]
         self.parse_object = partial(self._in_part, JSONObject)
         self.parse_array = partial(self._in_part, JSONArray)
         self.scan_once = py_make_scanner(self)
