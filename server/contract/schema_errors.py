@@ -2,7 +2,7 @@
 
 `iter_errors` of jsonschema-rs builds every error before it returns the first one, at about two kilobytes each.
 `validate` builds the first one alone, and it is the same. An error has copies of the value at its place, which take
-seconds for one of megabytes: the errors of a large value are looked for in its first parts.
+seconds for one of megabytes: the errors of a large value are those of its first parts.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ _OF_MISSING_ITEMS = frozenset({"anyOf", "const", "contains", "enum", "minItems",
 
 def first_error(validator: Validator, value: Any) -> ValidationError | None:
     """An error of a value: the first one, or of a large value the first one in its first parts; None if it is valid."""
-    cut = _with_fewer_items(value, budget := _Budget())
-    if cut is value or budget.members < 0:
+    cut = _cut(value)
+    if cut is None or cut is value:
         return _error_of(validator, value)
-    if validator.is_valid(value):
-        return None
-    errors = list(validator.iter_errors(cut))
-    sure: ValidationError | None = next((error for error in errors if error.kind.name not in _OF_MISSING_ITEMS), None)
-    if sure is None and len({tuple(error.instance_path) for error in errors}) == 1:
-        place = list(errors[0].instance_path)
-        if not validator.is_valid(_with_node(cut, place, _node(value, place))):
-            sure = errors[0]
-    return sure or _error_of(validator, value)
+    return next(iter(_errors_of_large(validator, value, cut)), None)
 
 
 def several_errors(validator: Validator, value: Any) -> Iterable[ValidationError]:
     """The errors of a value: all of them, or those within the first `_MOST_ITEMS` items of its arrays; the first one
     alone if these are valid, or if its objects have more than `_MOST_MEMBERS` members."""
-    first = first_error(validator, value)
-    if first is None:
+    cut = _cut(value)
+    if cut is None:
+        error = _error_of(validator, value)
+        return () if error is None else (error,)
+    return list(validator.iter_errors(value)) if cut is value else _errors_of_large(validator, value, cut)
+
+
+def _errors_of_large(validator: Validator, value: Any, cut: Any) -> Sequence[ValidationError]:
+    """The errors of the `cut` value that the whole one has, too; the first one of the whole value if there is none."""
+    if validator.is_valid(value):
         return ()
-    budget = _Budget()
-    cut = _with_fewer_items(value, budget)
-    if budget.members < 0:
-        return (first,)
     errors = list(validator.iter_errors(cut))
-    if cut is value or (errors and _place(errors[0]) == _place(first)):
-        return errors
-    return (first,)
+    found = [error for error in errors if error.kind.name not in _OF_MISSING_ITEMS]
+    if not found and len({tuple(error.instance_path) for error in errors}) == 1:
+        place = list(errors[0].instance_path)
+        if not validator.is_valid(_with_node(cut, place, _node(value, place))):
+            found = errors
+    first = None if found else _error_of(validator, value)
+    return found if first is None else [first]
 
 
 def _error_of(validator: Validator, value: Any) -> ValidationError | None:
@@ -110,6 +110,13 @@ class _Budget:
         return taken
 
 
+def _cut(value: Any) -> Any:
+    """The value within the budget: the same object if it is small; None if its objects have too many members."""
+    budget = _Budget()
+    cut = _with_fewer_items(value, budget)
+    return None if budget.members < 0 else cut
+
+
 def _with_fewer_items(value: Any, budget: _Budget) -> Any:
     """The value without the items beyond the budget; the same object if it has no more."""
     if isinstance(value, list):
@@ -124,7 +131,3 @@ def _with_fewer_items(value: Any, budget: _Budget) -> Any:
     else:
         return value
     return value if is_same else changed
-
-
-def _place(error: ValidationError) -> tuple[list[Any], list[Any]]:
-    return list(error.instance_path), list(error.schema_path)

@@ -18,7 +18,7 @@ from leyden.server.http.number_range import GREATEST, LEAST, WHOLE
 
 _MAX_LENGTH = 300
 _MAX_ERRORS = 20
-# What a schema can have that permits every value; and one that looks at the values of members in `properties` alone.
+# What a schema can have that permits every value; and one that reads the values of members in `properties` alone.
 _ANNOTATIONS = frozenset({"description"})
 _OF_NAMES = _ANNOTATIONS.union(("type", "properties", "required", "additionalProperties"))
 
@@ -51,16 +51,21 @@ def _shortened(rule: Rule, value: Any) -> Any:
     if rule.schema.get("additionalProperties") is not False or not isinstance(value, dict):
         return value
     unknown = set(islice((name for name in value if name not in known), _MAX_ERRORS))
-    free = set()
-    if rule.schema.keys() <= _OF_NAMES:
-        free = {name for name, schema in known.items() if isinstance(schema, Mapping) and schema.keys() <= _ANNOTATIONS}
-    if not unknown and free.isdisjoint(value):
+    independent = known if rule.schema.keys() <= _OF_NAMES else {}
+    omitted = {
+        name
+        for name, member in value.items()
+        if isinstance(member, list | dict) and (name in unknown or _permits_all(independent.get(name)))
+    }
+    if not (unknown or omitted):
         return value
     return {
-        name: None if isinstance(member, list | dict) and (name in unknown or name in free) else member
-        for name, member in value.items()
-        if name in known or name in unknown
+        name: None if name in omitted else member for name, member in value.items() if name in known or name in unknown
     }
+
+
+def _permits_all(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and schema.keys() <= _ANNOTATIONS
 
 
 def integers_with_point(rule: Rule, value: Any) -> list[FieldError]:

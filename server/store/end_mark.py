@@ -75,7 +75,7 @@ class EndMark:
         self._expected: Mapping[str, Mark] = {}
         self._expected_boot = ""
         self._synced = self._written = NOTHING
-        # Each file that gets the journal's name has a number; a mark of one before it is not kept.
+        # Each file that gets the journal's name has a number; a mark of an earlier one is not written.
         self._file = 0
         self._flushed = (0, NOTHING)  # the last mark of a flush, which another thread may set
         self.notes: list[str] = []  # why nothing is expected, although the file exists, or will be

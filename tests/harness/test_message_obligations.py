@@ -11,8 +11,8 @@ from leyden.callbacks.faults import Faults
 from leyden.harness.checks import messages
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.faults import CONTENT_FAULTS, COPYING, FAULTS
+from leyden.harness.obligations.callbacks.messages import message_obligations
 from leyden.harness.obligations.derive import all_obligations, obligation_cases
-from leyden.harness.obligations.messages import message_obligations
 from leyden.harness.runs.cases import Case, play, read_case
 from leyden.harness.runs.describe import describe_step
 from leyden.server.callbacks import attempts

@@ -8,6 +8,16 @@ from functools import lru_cache
 from itertools import chain
 
 from leyden.harness.generators.generators import START_MS
+from leyden.harness.obligations.callbacks.deliveries import delivery_obligations
+from leyden.harness.obligations.callbacks.fault_pairs import fault_pair_obligations
+from leyden.harness.obligations.callbacks.messages import message_obligations
+from leyden.harness.obligations.callbacks.sequences import (
+    fault_obligations,
+    reply_header_obligations,
+    reply_obligations,
+    reply_text_obligations,
+    sequence_obligations,
+)
 from leyden.harness.obligations.changes import change_obligations
 from leyden.harness.obligations.control.bounds import keep_obligations, removed_obligations
 from leyden.harness.obligations.control.callbacks.blocked import blocked_obligations
@@ -25,9 +35,7 @@ from leyden.harness.obligations.control.refusals import control_refusal_obligati
 from leyden.harness.obligations.control.repeated import repeated_obligations
 from leyden.harness.obligations.control.service_faults import service_fault_obligations
 from leyden.harness.obligations.counts import count_obligations, jitter_obligation, setup_obligation
-from leyden.harness.obligations.deliveries import delivery_obligations
 from leyden.harness.obligations.durability import durability_obligations
-from leyden.harness.obligations.fault_pairs import fault_pair_obligations
 from leyden.harness.obligations.idempotency import idempotency_obligations
 from leyden.harness.obligations.idempotent_fields import idempotent_field_obligations
 from leyden.harness.obligations.labels import labelled
@@ -37,16 +45,8 @@ from leyden.harness.obligations.machine.disks import disk_obligations
 from leyden.harness.obligations.machine.pending import pending_obligations
 from leyden.harness.obligations.machine.refused_commits import refused_commit_obligations
 from leyden.harness.obligations.machine.together import many_obligations, together_obligations
-from leyden.harness.obligations.messages import message_obligations
 from leyden.harness.obligations.obligation import Obligation
 from leyden.harness.obligations.orders import order_obligations
-from leyden.harness.obligations.sequences import (
-    fault_obligations,
-    reply_header_obligations,
-    reply_obligations,
-    reply_text_obligations,
-    sequence_obligations,
-)
 from leyden.harness.obligations.setups import SHARED, setup_of, start_of
 from leyden.harness.obligations.values.fields import field_obligations, pair_obligations, unknown_field_obligations
 from leyden.harness.obligations.values.ignored import ignored_obligations

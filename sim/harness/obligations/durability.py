@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from leyden.harness.conformance.conformance import scenarios_of
 from leyden.harness.model.rules import OVERLAYS
+from leyden.harness.obligations.callbacks.sequences import fault_obligations, sequence_obligations
 from leyden.harness.obligations.obligation import KEY, Obligation, operations_of, target_of
-from leyden.harness.obligations.sequences import fault_obligations, sequence_obligations
 from leyden.harness.obligations.values.queries import list_obligations
 from leyden.harness.steps import Step
 from leyden.harness.targets.target import RESTARTS

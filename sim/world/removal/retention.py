@@ -18,19 +18,20 @@ from leyden.world.removal.removed_rows import RemovedRows
 
 _REMOVED_PER_COMMIT = 8
 _POSTS_PER_COMMIT = 50  # of one inbox
-_LEAST_INBOXES = 100  # that have posts, however few rows are kept
+_LEAST_INBOXES = 100  # that have posts, also with a lower bound
 
 Row = Mapping[str, Any]
 
 
 class _Kind(NamedTuple):
-    """A table whose rows end: which have ended, and how one is removed; False: it is needed still. A row that `renews`
-    itself gets the last place with each change."""
+    """A table whose rows end: which have ended, and how one is removed; False: it is needed still. At least `least` of
+    those that ended stay. A row that `renews` itself gets the last place with each change."""
 
     table: RowTable
     has_ended: Callable[[Row], bool]
     remove: Callable[[Row], bool]
     ended: EndOrder
+    least: int
     renews: bool
 
 
@@ -63,7 +64,9 @@ class Retention:
             "idempotency": self._kind("idempotency", lambda row: True, self._remove_from("idempotency")),
             "payments": self._kind("payments", _payment_ended, self._remove_from("payments")),
             "deliveries": self._kind("deliveries", _delivery_ended, self._remove_delivery),
-            "receivers": self._kind("receivers", self._has_posts, self._remove_posts, renews=True),
+            "receivers": self._kind(
+                "receivers", self._has_posts, self._remove_posts, least=_LEAST_INBOXES, renews=True
+            ),
         }
         self._is_read = False
 
@@ -75,8 +78,8 @@ class Retention:
         for name, kind in self._kinds.items():
             rows = self._store.table_data(name).rows
             needed = []
-            keep = max(self.keep, _LEAST_INBOXES) if kind.renews else self.keep
-            for _ in range(min(_REMOVED_PER_COMMIT, max(0, len(kind.ended) - keep))):
+            excess = len(kind.ended) - max(self.keep, kind.least)
+            for _ in range(min(_REMOVED_PER_COMMIT, max(0, excess))):
                 doc_id = kind.ended.oldest()
                 row = rows.get(doc_id)
                 is_removed = row is None or kind.remove(row)
@@ -133,9 +136,15 @@ class Retention:
         self._is_read = True
 
     def _kind(
-        self, name: str, has_ended: Callable[[Row], bool], remove: Callable[[Row], bool], *, renews: bool = False
+        self,
+        name: str,
+        has_ended: Callable[[Row], bool],
+        remove: Callable[[Row], bool],
+        *,
+        least: int = 0,
+        renews: bool = False,
     ) -> _Kind:
-        return _Kind(self._store.table(name), has_ended, remove, EndOrder(self._store, name), renews)
+        return _Kind(self._store.table(name), has_ended, remove, EndOrder(self._store, name), least, renews)
 
     def _charge_ended(self, row: Row) -> bool:
         deliveries = self._kinds["deliveries"].table

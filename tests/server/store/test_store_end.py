@@ -510,9 +510,9 @@ def test_a_flush_that_a_compaction_overtakes_marks_nothing(tmp_path: Path, other
         for number in range(5):
             store.table("charges").put({"id": number})
         end = store._end  # type: ignore[attr-defined]
-        begun = end.begin_flush()
+        flushed = end.begin_flush()
         store.compact()
-        end.end_flush(begun)
+        end.end_flush(flushed)
         store.note_flushed()
         document = json.loads((tmp_path / END).read_bytes())
     assert document["synced"] == document["written"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
 from leyden.harness.control.documents import resolved
 from leyden.harness.obligations.obligation import Obligation
@@ -60,7 +59,5 @@ def _steps(first: str, second: str, is_second: bool) -> Iterator[Step]:
 
 
 def _rule(kind: str, count: int) -> Step:
-    # A burst keeps one of its count when it has released two: alone, the next message is not its own.
-    rule: Any = {"do": "fault", "kind": kind, "count": max(count, 3) if kind == _GATHERING else count}
-    step: Step = rule
-    return step
+    # A burst that has released two of three messages does not hold the next one alone.
+    return {"do": "fault", "kind": kind, "count": 3 if kind == _GATHERING else count}
