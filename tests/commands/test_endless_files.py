@@ -20,7 +20,7 @@ ENDLESS = "/dev/zero"
             ["replay", ENDLESS],
             ["table", "--spec", ENDLESS],
             ["table", "--into", ENDLESS],
-            ["serve", "--overlay", ENDLESS],
+            ["serve", "--port", "0", "--overlay", ENDLESS],
             ["sandbox", "import", ENDLESS],
             ["api", "POST", "/v0/charges", "--data", f"@{ENDLESS}"],
         ],
