@@ -211,8 +211,14 @@ class EndMark:
     def _read(self, content: bytes) -> None:
         try:
             document = orjson.loads(content)
-            if document["format"] != FORMAT or document["version"] != VERSION:
+            version = document["version"]
+            if document["format"] != FORMAT or type(version) is not int or version < VERSION:
                 raise ValueError
+            if version > VERSION:
+                self.notes.append(
+                    f"{self._path} is of a newer version of Leyden, so it is not known whether the journal is complete"
+                )
+                return
             expected = {name: _mark(document[name]) for name in ("written", "synced", "next")}
             boot = document["boot"].strip()
         except (ValueError, TypeError, KeyError, AttributeError):

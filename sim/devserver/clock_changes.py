@@ -9,6 +9,7 @@ from leyden.server.charges.charges import TIMER as CHARGE_TIMER
 from leyden.server.charges.static_charges import TIMER as STATIC_CHARGE_TIMER
 from leyden.server.errors import StoreError
 from leyden.server.timestamps import to_iso
+from leyden.world.persistence.world_state import follows_again
 from leyden.world.world import World
 
 KIND, SUBJECT = "clock", "system clock"  # of the entries in the event journal
@@ -99,6 +100,12 @@ def opened_texts(
     if not rate or not saved["rate"] or saved["time_base"] is None:
         return []
     base_ms, real_base_ms = saved["time_base"]
+    if follows_again(saved, rate, now_ms):
+        return [
+            f"the sandbox's clock was {span_text(base_ms - real_base_ms)} ahead of the system clock, which has passed"
+            f" it since: it was set forward by {span_text(now_ms - saved['now'])} to the system clock, and what"
+            " fell due runs"
+        ]
     written_ms = real_base_ms + round((saved["now"] - base_ms) / saved["rate"])
     stopped_ms = now_ms - written_ms
     texts = []

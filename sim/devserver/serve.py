@@ -270,7 +270,7 @@ def _open_world(
 ) -> World:
     if saved is not None and options.seed is not None and options.seed != saved["given_seed"]:
         raise StoreError(
-            f"{options.data} was created with --seed {saved['given_seed']}: leave --seed out, or use a new --data"
+            f"{options.data} was created with the seed {saved['given_seed']}: leave --seed out, or use a new --data"
         )
     if saved is not None and options.start not in (None, NOW, saved["given_start_ms"]):
         raise StoreError(f"{options.data} was created with another --start: leave --start out, or use a new --data")

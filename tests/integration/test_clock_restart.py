@@ -54,3 +54,73 @@ def test_a_crash_in_the_middle_of_a_move_is_no_change_of_the_system_clock(tmp_pa
         again.clock.catch_up()
         assert again.clock.now() == instant_ms + 4_000 * rate
         again.store.close()
+
+
+DAY_MS = 86_400_000
+
+
+def pending_with(directory: Path, real_ms: list[int], seconds: int) -> str:
+    """The id of a Charge that expires after so many seconds, in a stored sandbox that runs at the system clock."""
+    world = open_world(directory, real_ms, 1)
+    body = {"amount": "1000", "description": "tea", "expiresIn": seconds}
+    answer = send_request(world.app, "POST", "/v0/charges", HEADERS, orjson.dumps(body))
+    world.store.close()
+    return str(orjson.loads(answer.body)["data"]["id"])
+
+
+def status_of(world: World, charge: str) -> str:
+    answer = send_request(world.app, "GET", f"/v0/charges/{charge}", HEADERS)
+    return str(orjson.loads(answer.body)["data"]["status"])
+
+
+@pytest.mark.parametrize("wrong_ms", [-20_000 * DAY_MS, -2 * DAY_MS])
+def test_a_system_clock_that_was_behind_for_one_run_does_not_let_open_charges_expire(
+    tmp_path: Path, wrong_ms: int
+) -> None:
+    directory, real_ms = tmp_path / "data", [START_MS]
+    charge = pending_with(directory, real_ms, 3_600)
+    real_ms[0] = START_MS + wrong_ms
+    wrong = open_world(directory, real_ms, 1)
+    for _ in range(2):
+        wrong.clock.catch_up()
+        real_ms[0] += 60_000
+    wrong.keep_time()
+    wrong.store.close()
+    real_ms[0] = START_MS + 120_000
+    with Store.open(directory) as store:
+        saved = World.saved(store)
+    assert saved is not None
+    [text] = opened_texts(saved, 1, real_ms[0])
+    assert "ahead of the system clock, which has passed it since: it was set forward by 1 minute to the system" in text
+    right = open_world(directory, real_ms, 1)
+    right.clock.catch_up()
+    assert right.clock.now() == real_ms[0]
+    assert status_of(right, charge) == "pending"
+    real_ms[0] = START_MS + 3_600_000
+    right.clock.catch_up()
+    assert status_of(right, charge) == "expired"
+    right.store.close()
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "stopped_ms", "shown_ms"),
+    [
+        (DAY_MS, DAY_MS - 1, 2 * DAY_MS - 1),
+        (DAY_MS, DAY_MS, DAY_MS),
+        (DAY_MS - 1, 3 * DAY_MS, 4 * DAY_MS - 1),
+        (30 * DAY_MS, 31 * DAY_MS, 31 * DAY_MS),
+    ],
+)
+def test_a_clock_that_is_a_day_ahead_follows_the_system_clock_once_that_has_passed_it(
+    tmp_path: Path, ahead_ms: int, stopped_ms: int, shown_ms: int
+) -> None:
+    real_ms = [START_MS]
+    world = open_world(tmp_path / "data", real_ms, 1)
+    world.clock.advance(ahead_ms)
+    world.keep_time()
+    world.store.close()
+    real_ms[0] += stopped_ms
+    again = open_world(tmp_path / "data", real_ms, 1)
+    again.clock.catch_up()
+    assert again.clock.now() == START_MS + shown_ms
+    again.store.close()

@@ -34,6 +34,22 @@ TimerName = tuple[str, str]  # kind, key
 TimerOrder = tuple[int, int]  # how many Charges existed when the timer was set, and the timer's sequence number
 
 
+_WRONG_MS = 86_400_000
+
+
+def follows_again(saved: Mapping[str, Any], rate: float, real_ms: int) -> bool:
+    """Whether a stored clock in real time is set to the system clock `real_ms` when it is opened, and the time for
+    which no process ran is not added to it.
+
+    So it is when it was a day or more ahead and the system clock has passed it meanwhile. A system clock that was wrong
+    for one run would otherwise let everything open expire at the next start, by the time by which it was corrected.
+    """
+    if rate != 1 or saved["rate"] != 1 or saved["time_base"] is None:
+        return False
+    base_ms, real_base_ms = saved["time_base"]
+    return bool(base_ms - real_base_ms >= _WRONG_MS and real_ms >= saved["now"])
+
+
 class ConfigRow(TypedDict):
     """Row `config`: written once, except `public_url`, the base of the URLs given to wallets. It and `run` are absent
     in older directories, `network` and `map_fingerprint` where payments are direct.
@@ -216,7 +232,10 @@ class WorldState:
                 self._write_timer(kind, key)
         clock.set_rate(self._config.rate)
         if self._config.rate and saved["time_base"] is not None:
-            clock.resume_from(saved["rate"], *saved["time_base"])
+            _, real_ms = clock.reading()
+            assert real_ms is not None  # a clock with a rate has a real clock
+            followed = follows_again(saved, self._config.rate, real_ms)
+            clock.resume_from(saved["rate"], *((real_ms, real_ms) if followed else saved["time_base"]))
 
     # Inside
 
