@@ -138,6 +138,8 @@ class _Protocol(ResponseHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The request can be written."""
         self._progress.is_connected = True
+        if transport.get_extra_info("sslcontext") is not None:
+            transport = cast("asyncio.BaseTransport", _TlsTransport(cast("asyncio.Transport", transport), self._loop))
         super().connection_made(cast("asyncio.BaseTransport", _FirstWrite(cast("asyncio.Transport", transport), self)))
 
     def request_written(self, transport: asyncio.Transport) -> None:
@@ -281,6 +283,38 @@ class _FirstWrite:
         """As of the transport."""
         self._transport.writelines(data)
         self._protocol.request_written(self._transport)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class _TlsTransport:
+    """A transport of TLS that reads nothing more once it is closed.
+
+    That of an event loop sends its end of TLS and then waits for that of the other side, for 30 s, and decrypts what
+    comes meanwhile: a receiver that sends without end would take the whole time of the loop. This one sends its end and
+    closes the socket.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._is_closing = False
+
+    def close(self) -> None:
+        """Close it at the next turns of the event loop: within `data_received` a transport of TLS is still reading."""
+        if not self._is_closing:
+            self._is_closing = True
+            self._transport.pause_reading()
+            self._loop.call_soon(self._send_end)
+
+    def is_closing(self) -> bool:
+        """Whether it is closed, or will be."""
+        return self._is_closing or self._transport.is_closing()
+
+    def _send_end(self) -> None:
+        self._transport.close()
+        self._loop.call_soon(self._transport.abort)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
