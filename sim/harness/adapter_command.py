@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import inspect
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from leyden.files.json_files import InputError
+from leyden.files.written_files import write_document
 from leyden.harness.command import HarnessError
 from leyden.harness.constants import NO_KEY
 from leyden.harness.session.session import encoded
@@ -86,8 +89,9 @@ def _signature(method: Callable[..., Any]) -> str:
 
 def _write(path: Path) -> None:
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(template())
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        write_document(path, template())
     except OSError as error:
         raise InputError(f"{printable(str(path))}: {error.strerror}; choose the path of a new file") from None
 

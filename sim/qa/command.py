@@ -8,6 +8,7 @@ from pathlib import Path
 
 from leyden.commands.parser import Command, add_commands
 from leyden.devserver.argument_types import directory
+from leyden.files.written_files import write_document
 from leyden.server.errors import LeydenError
 
 _EXAMPLES = ("leyden qa init", "leyden qa init contract-tests")
@@ -44,14 +45,19 @@ def _describe_init(init: argparse.ArgumentParser) -> None:
 
 def _init(options: argparse.Namespace) -> int:
     folder = Path(options.folder)
+    written: list[Path] = []
     try:
         existing = [name for name in FILES if (folder / name).exists()]
         if existing:
             raise QaError(f"{folder / existing[0]} exists: move it away, or choose another directory")
         folder.mkdir(parents=True, exist_ok=True)
         for name in FILES:
-            (folder / name).write_text(files("leyden.qa").joinpath(name).read_text("utf-8"), encoding="utf-8")
-            print(folder / name)
+            write_document(folder / name, files("leyden.qa").joinpath(name).read_text("utf-8"))
+            written.append(folder / name)
     except OSError as error:
+        for path in written:  # the next attempt would refuse to write over it
+            path.unlink(missing_ok=True)
         raise QaError(f"{folder}: {error.strerror}; choose another directory") from None
+    for path in written:
+        print(path)
     return 0

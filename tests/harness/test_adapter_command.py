@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ def checked(service: Service, adapter: object, monkeypatch: pytest.MonkeyPatch) 
     return main([*CHECK, service.url, "--api-key", "key-1"])
 
 
+def no_space(_: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_the_template_has_every_method_and_is_not_written_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -36,6 +41,17 @@ def test_the_template_has_every_method_and_is_not_written_over(
     before = path.read_text()
     assert main(["adapter", "--new", os.fspath(path)]) == 2
     assert path.read_text() == before
+
+
+def test_a_full_disk_leaves_no_part_of_a_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", no_space)
+        assert main(["adapter", "--new", os.fspath(tmp_path / "shop.py")]) == 2
+    assert os.strerror(errno.ENOSPC) in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == []
+    assert main(["adapter", "--new", os.fspath(tmp_path / "shop.py")]) == 0
 
 
 def test_each_method_is_tried(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -78,6 +79,28 @@ def test_the_written_files_name_every_check_and_replace_none(
     (tmp_path / "file").touch()
     assert main(["qa", "init", str(tmp_path / "file" / "below")]) == 2
     assert "choose another directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_a_full_disk_leaves_none_of_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], written: int
+) -> None:
+    rest = written
+
+    def no_space_after(_: int) -> None:
+        nonlocal rest
+        rest -= 1
+        if rest < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr("leyden.files.written_files._sync_directory", lambda _: None)
+        full.setattr(os, "fsync", no_space_after)
+        assert main(["qa", "init", str(tmp_path)]) == 2
+    printed = capsys.readouterr()
+    assert os.strerror(errno.ENOSPC) in printed.err
+    assert (printed.out, [*tmp_path.iterdir()]) == ("", [])
+    assert main(["qa", "init", str(tmp_path)]) == 0
 
 
 def test_an_unknown_overlay_is_refused() -> None:

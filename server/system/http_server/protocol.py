@@ -68,6 +68,14 @@ def _head_too_long() -> Problem:
     )
 
 
+def _not_http(error: httptools.HttpParserError) -> str:
+    """What the parser does not accept in a head, in words. It takes the first line of HTTP/2 for a pause."""
+    reason = str(error)
+    if isinstance(error, httptools.HttpParserInvalidMethodError) or reason.startswith("Pause"):
+        return "this is not an HTTP/1.1 request with a registered method"
+    return f"the head of this request is not HTTP/1.1: {reason}"
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with the bounds of this module. Trailers are ignored, but for those that frame a message.
 
@@ -315,7 +323,7 @@ class LimitedProtocol(HttpToolsProtocol):
             if self._part == "body":
                 detail = "the chunks or the trailers of this body are not HTTP/1.1: send it with Content-Length"
                 return self._refusal or InvalidHttp(detail)
-            return self._refusal or InvalidHttp("this is not an HTTP/1.1 request with a registered method")
+            return self._refusal or InvalidHttp(_not_http(error))
         if self._uncounted_bytes <= MAX_HEAD_BYTES:
             return None
         return _head_too_long()

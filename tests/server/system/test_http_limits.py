@@ -289,6 +289,27 @@ def test_a_target_that_is_no_url_is_named_as_the_cause(dial: Dial, line: bytes) 
     assert problem["detail"].startswith("the target of this request is no path or http URL: send a path")
 
 
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (b"Content-Length: 1\r\nContent-Length: 1\r\n", "Duplicate Content-Length"),
+        (b"Content-Length: +2\r\n", "Invalid character in Content-Length"),
+        (b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding can't be present with Content-"),
+        (b"A : b\r\n", "Invalid header token"),
+        (b"A: \0\r\n", "Invalid header value char"),
+    ],
+)
+def test_a_header_that_is_not_http_is_named_as_the_cause(dial: Dial, lines: bytes, reason: str) -> None:
+    status, problem = answer(dial, CREATE + KEY + lines + b"\r\n{}")
+    assert status == 400
+    assert problem["detail"].startswith(f"the head of this request is not HTTP/1.1: {reason}")
+
+
+def test_a_request_of_http_2_is_not_http_1(dial: Dial) -> None:
+    status, problem = answer(dial, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+    assert (status, problem["detail"]) == (400, "this is not an HTTP/1.1 request with a registered method")
+
+
 def test_refused_requests_are_counted_and_not_logged_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="leyden"), Sandbox(seed=7) as sandbox:
         url = sandbox.serve()
