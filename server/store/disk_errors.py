@@ -26,6 +26,12 @@ def not_synced(path: Path, error: OSError) -> StorageUnavailable:
     )
 
 
+def not_compacted(path: Path, error: BaseException) -> str:
+    """The journal could not be compacted; its commits are on the disk as before."""
+    why = error.strerror if isinstance(error, OSError) else str(error) or type(error).__name__
+    return f"{path} could not be compacted ({why}), and grows with each commit: {_MEND}"
+
+
 def not_closed(path: Path, fault: Fault | None, error: OSError | StorageUnavailable) -> StorageUnavailable:
     """The store was closed with this fault of its file's name, or None, and could not write everything to the disk."""
     if fault is not None:

@@ -106,11 +106,12 @@ class RowStorage(TinyDBStorage):
     changed. After `rollback_only` is set, the open commit can only be rolled back. `pre_commit_hook` is called before
     each commit with changes is written; the rows that it puts belong to that commit. `is_durable` says whether the rows
     are kept in a directory, `is_as_written` whether they are those that a process wrote: the directory is new, or its
-    journal ends at the mark that the process before kept beside it.
+    journal ends at the mark that the process before kept beside it. `warning` is what the operator should mend now.
     """
 
     is_durable = False
     is_as_written = True
+    warning = ""
 
     def __init__(self, state: Snapshot | None = None) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from typing import Literal
 
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.store.compaction import Compaction, RetiredFile, write_all
-from leyden.server.store.disk_errors import not_accepted, not_closed, not_synced
+from leyden.server.store.disk_errors import not_accepted, not_closed, not_compacted, not_synced
 from leyden.server.store.end_mark import EndMark, Mark
 from leyden.server.store.journal import (
     JOURNAL_NAME,
@@ -85,6 +85,7 @@ class JournalStorage(RowStorage):
         # The working directory or a link may change before a compaction uses the path again.
         self.directory = Path(os.path.realpath(directory))
         self.path = self.directory / JOURNAL_NAME
+        self._draft = self.path.with_suffix(".journal.new")  # the compacted journal, until it is complete
         self._lock = Lock(self.directory)
         self._name, self._end = JournalName(self.path), EndMark(self.directory)
         after_fork_in_child(self.release)
@@ -100,7 +101,7 @@ class JournalStorage(RowStorage):
     def _open(self) -> None:
         new = not self.path.exists()
         self._fd = -1 if new else open_journal(self.path)  # no other process may write to it while it is read
-        self._compacting_path().unlink(missing_ok=True)
+        self._draft.unlink(missing_ok=True)
         loaded = LoadedJournal() if new else load(self.path, self._end.sizes)
         for name, rows in loaded.tables.items():
             self.tables[name] = TableData(self, name, TableSnapshot(RowMap(rows), None, True, None, {}, {}))
@@ -274,10 +275,12 @@ class JournalStorage(RowStorage):
             elif self._compaction is None:
                 self._limit = self._garbage_limit()
                 if self._records > self._limit:
-                    self._compaction = Compaction(self._compacting_path(), self.tables.values())
+                    self._compaction = Compaction(self._draft, self.tables.values())
             elif self._compaction.step():
                 self._swap_files()
         except BaseException as error:
+            if self._retired is None:  # otherwise it succeeded, and the old file could not be freed in steps
+                self.warning = not_compacted(self.path, error)
             self._abort_compaction()
             self._close_retired()
             self._limit = self._records + self._garbage_limit()  # do not try again with every commit
@@ -333,13 +336,10 @@ class JournalStorage(RowStorage):
         rows = sum(len(table.rows) for table in self.tables.values())
         return GARBAGE_FACTOR * rows + GARBAGE_FLOOR
 
-    def _compacting_path(self) -> Path:
-        return self.path.with_suffix(".journal.new")
-
     def _rewrite(self, *, complete: bool = True) -> None:
         self._abort_compaction()
         self._name.check_replaceable(None if self._torn else self._size)
-        self._compaction = Compaction(self._compacting_path(), self.tables.values())
+        self._compaction = Compaction(self._draft, self.tables.values())
         try:
             while complete and not self._compaction.step():
                 pass
@@ -372,7 +372,7 @@ class JournalStorage(RowStorage):
             self._name.end_replacement(done=True)
             self._records = compaction.records
             self._compaction = None
-            self._torn = False
+            self._torn, self.warning = False, ""
             self._limit = self._garbage_limit()
         except OSError:
             self._name.end_replacement(done=False)

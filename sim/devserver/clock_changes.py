@@ -38,9 +38,10 @@ def note(world: World, text: str) -> None:
 
 
 def shown_notes(world: World) -> list[str]:
-    """The notes of the sandbox: about its directory, about its present run, and that its clock is behind now."""
-    behind = _behind_text(world)
-    return [*world.notes, *world.run_notes, *([] if behind is None else [behind])]
+    """The notes of the sandbox: about its directory, about its present run, and what is so now: its clock is behind, or
+    its journal cannot be compacted."""
+    present = (_behind_text(world), world.store.warning)
+    return [*world.notes, *world.run_notes, *(text for text in present if text)]
 
 
 def _behind_text(world: World) -> str | None:

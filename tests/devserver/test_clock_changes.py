@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -581,3 +583,27 @@ def test_a_retry_of_a_fast_clock_does_not_wait_for_the_next_check(monkeypatch: p
                 await asyncio.sleep(0.001)
 
     in_server(scenario)
+
+
+def test_a_journal_that_cannot_be_compacted_is_a_note_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leyden.server.store.storage.GARBAGE_FLOOR", 20)
+    with Sandbox(data=tmp_path / "data") as sandbox:
+
+        def notes() -> list[str]:
+            return [text for text in sandbox.http.get("/sandbox/v1").json()["notes"] if "compact" in text]
+
+        with monkeypatch.context() as full:
+            full.setattr("leyden.server.store.storage.Compaction", no_space)
+            for _ in range(40):
+                sandbox.charges.create(amount="1000", description="tea", expiresIn=1)
+                sandbox.advance("2s")
+            [note] = notes()
+        assert "charges.journal could not be compacted (No space left on device), and grows with each commit" in note
+        sandbox.session.world.store.compact()
+        assert notes() == []
+
+
+def no_space(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
