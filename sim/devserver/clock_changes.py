@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from leyden.devserver.unserved_urls import unserved_texts
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
 from leyden.server.charges.static_charges import TIMER as STATIC_CHARGE_TIMER
 from leyden.server.errors import StoreError
@@ -38,10 +39,11 @@ def note(world: World, text: str) -> None:
 
 
 def shown_notes(world: World) -> list[str]:
-    """The notes of the sandbox: about its directory, about its present run, and what is so now: its clock is behind, or
-    its journal cannot be compacted."""
+    """The notes of the sandbox: about its directory, its document and its present run, and what is so now: its clock is
+    behind, or its journal cannot be compacted."""
+    unserved = unserved_texts(world.config.contract)
     present = (_behind_text(world), world.store.warning)
-    return [*world.notes, *world.run_notes, *(text for text in present if text)]
+    return [*world.notes, *unserved, *world.run_notes, *(text for text in present if text)]
 
 
 def _behind_text(world: World) -> str | None:
