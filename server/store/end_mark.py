@@ -79,9 +79,12 @@ class EndMark:
         self._file = 0
         self._flushed = (0, NOTHING)  # the last mark of a flush, which another thread may set
         self.notes: list[str] = []  # why nothing is expected, although the file exists, or will be
+        self._is_empty = False
         with suppress(OSError):
             content = self._path.read_bytes()
-            self._read(content)
+            self._is_empty = not content
+            if content:
+                self._read(content)
 
     @property
     def sizes(self) -> frozenset[int]:
@@ -94,6 +97,8 @@ class EndMark:
 
         Returns a note when a crash of the machine lost commits. Raises `ShortenedJournal`.
         """
+        if self._is_empty and found.lines > 1:  # before the first commit, the first start may have been killed
+            self.notes.append(self._damaged())
         if not self._expected:
             return None
         written, synced, following = (self._expected[name] for name in ("written", "synced", "next"))
@@ -222,9 +227,12 @@ class EndMark:
             expected = {name: _mark(document[name]) for name in ("written", "synced", "next")}
             boot = document["boot"].strip()
         except (ValueError, TypeError, KeyError, AttributeError):
-            self.notes.append(f"{self._path} is damaged, so it is not known whether the journal is complete")
+            self.notes.append(self._damaged())
         else:
             self._expected, self._expected_boot = expected, boot
+
+    def _damaged(self) -> str:
+        return f"{self._path} is damaged, so it is not known whether the journal is complete"
 
 
 def _mark(value: Mapping[str, object]) -> Mark:

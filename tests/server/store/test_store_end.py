@@ -129,10 +129,21 @@ def test_a_compacted_journal_that_is_cut_is_refused(five_commits: Path) -> None:
 )
 def test_a_mark_that_cannot_be_read_is_noted(five_commits: Path, content: bytes, reason: str) -> None:
     (five_commits / END).write_bytes(content)
-    cut(five_commits, 1)
+    cut(five_commits, 3)
     with Store.open(five_commits) as store:
         [note] = store.notes
         assert f"charges.end is {reason}, so it is not known whether the journal is complete" in note
+
+
+def test_a_first_start_that_was_killed_before_it_wrote_the_mark_leaves_no_note(tmp_path: Path) -> None:
+    Store.open(tmp_path).close()
+    (tmp_path / END).write_bytes(b"")
+    with Store.open(tmp_path) as store:
+        assert store.notes == ()
+        store.table("charges").put({"id": 1})
+    (tmp_path / END).write_bytes(b"")
+    with Store.open(tmp_path) as store:
+        assert "charges.end is damaged" in store.notes[0]
 
 
 def test_a_command_refuses_it_in_one_line(tmp_path: Path) -> None:
