@@ -37,6 +37,10 @@ _TOO_LONG = (
 )
 # Bytes after the head that are parsed at once: hundreds of chunks of one byte.
 _SLICE_BYTES = 1024
+# Bytes after the head that wait to be parsed while a transport of TLS is read: a whole body as far as it is kept, and
+# the lengths of its chunks. At the end of a connection such a transport drops what it has not passed on when it is
+# paused. That of TCP reads the end later.
+_HELD_BYTES_OF_TLS = 2 * READ_CAP_BYTES
 # Before one response: informational responses, and bytes in their headers; bytes of empty lines.
 MAX_INFORMATIONAL = 16
 MAX_INFORMATIONAL_BYTES = 64 * 1024
@@ -127,6 +131,8 @@ class _Protocol(ResponseHandler):
     _body: StreamReader | None = None  # of the response that is not informational
     _empty_bytes = _after_head = 0
     _waits = False  # whether the event loop will read it
+    _most_held = 0  # bytes of it before the transport is paused
+    _end: tuple[BaseException | None] | None = None  # of the connection
     _early = b""  # what arrived before the request was written
     _early_end = False
 
@@ -139,6 +145,7 @@ class _Protocol(ResponseHandler):
         """The request can be written."""
         self._progress.is_connected = True
         if transport.get_extra_info("sslcontext") is not None:
+            self._most_held = _HELD_BYTES_OF_TLS
             transport = cast("asyncio.BaseTransport", _TlsTransport(cast("asyncio.Transport", transport), self._loop))
         super().connection_made(cast("asyncio.BaseTransport", _FirstWrite(cast("asyncio.Transport", transport), self)))
 
@@ -167,9 +174,13 @@ class _Protocol(ResponseHandler):
         return True  # the connection stays open for writing; with TLS that is not possible
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """The connection has ended. A body whose end is that of the connection is complete only without an error."""
-        unread, self._unread = self._unread, bytearray()
-        self._read_slice(bytes(unread))
+        """The connection has ended: read what has arrived."""
+        self._end = (exc,)
+        if not self._waits:
+            self._read_on()
+
+    def _end_response(self, exc: BaseException | None) -> None:
+        """All was read. A body whose end is that of the connection is complete only without an error."""
         if exc is not None and self._body is not None and not self._body.is_eof():
             self._body.set_exception(aiohttp.ClientPayloadError(f"the connection was lost: {exc}"))
         super().connection_lost(exc)
@@ -199,7 +210,9 @@ class _Protocol(ResponseHandler):
             self._unread += data
             # A transport of TLS that is paused passes on what it had read before. A longer response is refused.
             del self._unread[MAX_BODY_BYTES_RECEIVED + _SLICE_BYTES :]
-            if not (self._waits or self._reading_paused):
+            if self._waits:
+                self._hold()
+            elif not self._reading_paused:
                 self._read_on()
 
     def _without_empty_lines(self, data: bytes) -> bytes:
@@ -212,29 +225,40 @@ class _Protocol(ResponseHandler):
         return rest
 
     def _read_on(self) -> None:
-        """Read a slice of what has arrived after the head, and the next one when others have been served. Nothing is
+        """Read a slice of what has arrived after the head, and the next one when others have been served. Little is
         read from the network meanwhile. aiohttp continues a paused response with `data_received(b"")`."""
         data = bytes(self._unread[:_SLICE_BYTES])
         del self._unread[:_SLICE_BYTES]
         has_waited, self._waits = self._waits, False
         self._read_slice(data)
-        if self._reading_paused:
+        if self._reading_paused and self._end is None:
             return
-        if self._unread:
+        if self._unread and self._reads_on():
             self._waits = True
-            self._pause_transport_reading()
+            self._hold()
             self._loop.call_soon(self._read_on)
+        elif self._end is not None:
+            self._end_response(*self._end)
         elif has_waited:
             self._resume_transport_reading()
 
+    def _hold(self) -> None:
+        """Read nothing more from the network while much waits."""
+        if len(self._unread) > self._most_held:
+            self._pause_transport_reading()
+
     def _read_slice(self, data: bytes) -> None:
-        """Parse bytes after the head, unless the response has ended, or all has arrived that is read of its body."""
-        body = self._body
-        if self.exception() is None and (body is None or not (body.is_eof() or body.total_bytes > READ_CAP_BYTES)):
+        """Parse bytes after the head, unless the response has ended."""
+        if self._reads_on():
             self._after_head += len(data)
             super().data_received(data)
             if self._after_head > MAX_BODY_BYTES_RECEIVED and self.exception() is None:
                 self._fail(_TOO_LONG)
+
+    def _reads_on(self) -> bool:
+        """Whether the response goes on. It has also ended when all has arrived that is read of its body."""
+        body = self._body
+        return self.exception() is None and (body is None or not (body.is_eof() or body.total_bytes > READ_CAP_BYTES))
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
         """End the request with an error, even if its head was read and it has no body."""

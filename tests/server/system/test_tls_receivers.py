@@ -1,4 +1,4 @@
-"""Receivers with TLS that send without end: a connection that is closed is not read any more."""
+"""Receivers with TLS that send without end, or end a connection before all was read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -58,16 +62,26 @@ MOST_BYTES = 200_000_000  # that one receiver sends
 BUFFERED_BYTES = 40_000_000  # more than the sockets of both sides hold, and what is read of a response
 
 
-class Endless:
-    """A receiver that answers the request for each path of `ENDLESS`, and counts what it can send."""
+# Complete responses, each in two parts. The second one and the end of the connection come while the first is read.
+WHOLE = {
+    "length": (OK + b"content-length: 60000\r\n\r\n", b"a" * 60_000),
+    "end": (OK + b"\r\n", b"a" * 60_000),
+    "chunks": (CHUNKED, b"1\r\na\r\n" * 20_000 + b"0\r\n\r\n"),
+}
+
+
+class Receiver:
+    """A receiver that answers each request by its path, and counts the bytes that it could send after the head."""
 
     def __init__(self, certificate: trustme.LeafCert) -> None:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         certificate.configure_cert(self._context)
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
         self.sent: dict[str, int] = {}
         self.threads: list[threading.Thread] = []
+
+    def url(self, path: str) -> str:
+        return f"https://127.0.0.1:{self._listener.getsockname()[1]}/{path}"
 
     def serve(self, connections: int) -> None:
         for _ in range(connections):
@@ -82,43 +96,76 @@ class Endless:
     def _answer(self, connection: socket.socket) -> None:
         with self._context.wrap_socket(connection, server_side=True) as stream:
             path = stream.recv(65_536).split(b" ")[1].decode().strip("/")
-            begin, again = ENDLESS[path]
             self.sent[path] = 0
-            try:
-                stream.sendall(begin)
-                while self.sent[path] < MOST_BYTES:
-                    stream.sendall(again)
-                    self.sent[path] += len(again)
-            except OSError:  # the connection was closed
-                pass
+            with suppress(OSError):  # the connection was closed
+                if path in WHOLE:
+                    self._send_whole(stream, path)
+                else:
+                    self._send_endless(stream, path)
+
+    def _send_whole(self, stream: ssl.SSLSocket, path: str) -> None:
+        head, body = WHOLE[path]
+        stream.sendall(head + body[: len(body) // 2])
+        time.sleep(0.005)
+        stream.sendall(body[len(body) // 2 :])
+        self.sent[path] = len(body)
+
+    def _send_endless(self, stream: ssl.SSLSocket, path: str) -> None:
+        begin, again = ENDLESS[path]
+        stream.sendall(begin)
+        while self.sent[path] < MOST_BYTES:
+            stream.sendall(again)
+            self.sent[path] += len(again)
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "server"])
-def test_a_connection_that_is_closed_is_not_read_any_more(tmp_path: Path, loop: str) -> None:
+@pytest.fixture
+def receiver(tmp_path: Path) -> Iterator[Receiver]:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
-    receiver = Endless(authority.issue_cert("127.0.0.1"))
-    accepting = threading.Thread(target=receiver.serve, args=(len(ENDLESS),), daemon=True)
+    one = Receiver(authority.issue_cert("127.0.0.1"))
+    yield one
+    one.close()
+
+
+@contextmanager
+def sent_to(
+    receiver: Receiver, directory: Path, loop: str, paths: Sequence[str]
+) -> Iterator[tuple[list[list[Any]], subprocess.Popen[str]]]:
+    """What was answered at these paths, in order (path, status, error), and the process, whose event loop goes on."""
+    accepting = threading.Thread(target=receiver.serve, args=(len(paths),), daemon=True)
     accepting.start()
-    urls = [f"https://127.0.0.1:{receiver.port}/{path}" for path in ENDLESS]
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, loop, *urls],
-        env={**os.environ, "SSL_CERT_FILE": str(tmp_path / "authority.pem")},
+        [sys.executable, "-c", PROGRAM, loop, *map(receiver.url, paths)],
+        env={**os.environ, "SSL_CERT_FILE": str(directory / "authority.pem")},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        answers = {url.rpartition("/")[2]: answer for url, *answer in json.loads(process.stdout.readline() or "[]")}
-        assert answers["complete"] == answers["body"] == [200, None]
+        answers = json.loads(process.stdout.readline() or "[]")
         accepting.join(60)
+        yield [[url.rpartition("/")[2], *answer] for url, *answer in answers], process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "server"])
+def test_a_connection_that_is_closed_is_not_read_any_more(receiver: Receiver, tmp_path: Path, loop: str) -> None:
+    with sent_to(receiver, tmp_path, loop, [*ENDLESS]) as (answers, process):
+        assert ["complete", 200, None] in answers
+        assert ["body", 200, None] in answers
+        assert len(answers) == len(receiver.threads) == len(ENDLESS)
         for thread in receiver.threads:  # while the event loop still runs
             thread.join(60)
             assert not thread.is_alive()
         assert {path: sent for path, sent in receiver.sent.items() if sent > BUFFERED_BYTES} == {}
-        assert receiver.sent.keys() == ENDLESS.keys()
         logged, errors = process.communicate("\n", timeout=60)
         assert (json.loads(logged), errors, process.returncode) == ([], "", 0)
-    finally:
-        receiver.close()
-        process.kill()
-        process.communicate()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "server"])
+def test_a_response_that_is_complete_when_the_connection_ends_is_read_to_its_end(
+    receiver: Receiver, tmp_path: Path, loop: str
+) -> None:
+    with sent_to(receiver, tmp_path, loop, [*WHOLE] * 4) as (answers, _):
+        assert sorted(answers) == sorted([path, 200, None] for path in [*WHOLE] * 4)
