@@ -11,7 +11,8 @@
   read through a handle, or `sb.run()`, which here brings the sandbox up to the present and no further.
 - A process clock that is set back is waited for: a sandbox's time never goes back.
 - `advance`, `advance_to` and `step` still move time, and then the sandbox is ahead of the process by that much for
-  good. In a test that freezes time, move the frozen clock instead.
+  good; only one with `data=`, a day or more ahead, follows the process again when it is opened after that day has come.
+  In a test that freezes time, move the frozen clock instead.
 - freezegun stops the clock that event loops wait by, too: under a plain `freeze_time`, `asyncio.sleep` and all timeouts
   of asyncio wait for ever, in your own code and in servers and clients that you run beside it. Write
   `freeze_time(..., real_asyncio=True)` where there is a loop. The sandbox itself has none, and is safe either way;
