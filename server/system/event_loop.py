@@ -14,6 +14,8 @@ from leyden.server.system.stop_signals import STOP_SIGNALS
 
 Result = TypeVar("Result")
 
+_TLS_ERROR = "Fatal error on SSL protocol"  # of uvloop, and of asyncio
+
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """A fresh loop. The event loop policy of the process stays as it is."""
@@ -22,7 +24,19 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         import uvloop
     except ImportError:
         return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
+    loop = uvloop.new_event_loop()
+    loop.set_exception_handler(_log)
+    return loop
+
+
+def _log(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error for which no caller waits, unless it is that of a connection which was closed.
+
+    When an attempt to connect with TLS times out in the turn of the loop in which its handshake succeeds, uvloop closes
+    the socket and then writes the end of the handshake to it.
+    """
+    if not (context.get("message") == _TLS_ERROR and isinstance(context.get("exception"), RuntimeError)):
+        loop.default_exception_handler(context)
 
 
 def run_until_stopped(work: Coroutine[Any, Any, Result]) -> Result:

@@ -41,6 +41,8 @@ _SLICE_BYTES = 1024
 # the lengths of its chunks. At the end of a connection such a transport drops what it has not passed on when it is
 # paused. That of TCP reads the end later.
 _HELD_BYTES_OF_TLS = 2 * READ_CAP_BYTES
+# For the end of TLS of a connection that no attempt uses any more.
+_TLS_END_S = 0.05
 # Before one response: informational responses, and bytes in their headers; bytes of empty lines.
 MAX_INFORMATIONAL = 16
 MAX_INFORMATIONAL_BYTES = 64 * 1024
@@ -351,6 +353,14 @@ class _Connector(aiohttp.TCPConnector):
         super().__init__(**options)
         # aiohttp has no public option for it.
         self._factory = cast("partial[ResponseHandler]", partial(_Protocol, loop=self._loop))
+
+    async def _wrap_create_connection(
+        self, *arguments: Any, **options: Any
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
+        # When the attempt times out as the handshake ends, the event loop closes its own transport and reads on.
+        if options.get("ssl"):
+            options["ssl_shutdown_timeout"] = _TLS_END_S
+        return await super()._wrap_create_connection(*arguments, **options)
 
 
 async def _slow_body(request: CallbackRequest) -> AsyncIterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -17,6 +18,8 @@ from typing import Any
 
 import pytest
 import trustme
+
+from leyden.server.system.event_loop import new_event_loop
 
 # A process of its own: the variable that names the trusted issuers is read once. It sends a callback to each URL, says
 # when all of them are answered, and keeps its event loop until it is told to stop.
@@ -42,6 +45,33 @@ async def main(urls):
 loops = {"asyncio": asyncio.new_event_loop, "server": new_event_loop}
 with asyncio.Runner(loop_factory=loops[sys.argv[1]]) as runner:
     runner.run(main(sys.argv[2:]))
+"""
+# The attempt is cancelled, as by its timeout, in the turn of the event loop in which its handshake succeeds.
+CANCELLED = """
+import asyncio, sys
+from leyden.server.ports import CallbackRequest
+from leyden.server.system.event_loop import new_event_loop
+from leyden.server.system.http_client import client
+from leyden.server.system.http_client.transport import HttpTransport
+
+async def main(url):
+    transport = HttpTransport()
+    connection_made = client._Protocol.connection_made
+
+    def cancelled(protocol, made):
+        connection_made(protocol, made)
+        for task in transport._tasks.values():
+            task.cancel()
+
+    client._Protocol.connection_made = cancelled
+    transport.post(CallbackRequest("m1", 1, url, {}, b"{}", 9_000, 9_000), print)
+    await transport.wait_idle()
+    await asyncio.to_thread(sys.stdin.readline)
+    await transport.close()
+
+loops = {"asyncio": asyncio.new_event_loop, "server": new_event_loop}
+with asyncio.Runner(loop_factory=loops[sys.argv[1]]) as runner:
+    runner.run(main(sys.argv[2]))
 """
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
@@ -79,6 +109,7 @@ class Receiver:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.sent: dict[str, int] = {}
         self.threads: list[threading.Thread] = []
+        self.answers_at_once = ""  # a path that is answered without a request
 
     def url(self, path: str) -> str:
         return f"https://127.0.0.1:{self._listener.getsockname()[1]}/{path}"
@@ -95,7 +126,7 @@ class Receiver:
 
     def _answer(self, connection: socket.socket) -> None:
         with self._context.wrap_socket(connection, server_side=True) as stream:
-            path = stream.recv(65_536).split(b" ")[1].decode().strip("/")
+            path = self.answers_at_once or stream.recv(65_536).split(b" ")[1].decode().strip("/")
             self.sent[path] = 0
             with suppress(OSError):  # the connection was closed
                 if path in WHOLE:
@@ -169,3 +200,45 @@ def test_a_response_that_is_complete_when_the_connection_ends_is_read_to_its_end
 ) -> None:
     with sent_to(receiver, tmp_path, loop, [*WHOLE] * 4) as (answers, _):
         assert sorted(answers) == sorted([path, 200, None] for path in [*WHOLE] * 4)
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "server"])
+def test_a_connection_whose_attempt_ends_with_the_handshake_is_not_read_any_more(
+    receiver: Receiver, tmp_path: Path, loop: str
+) -> None:
+    receiver.answers_at_once = "body"
+    accepting = threading.Thread(target=receiver.serve, args=(1,), daemon=True)
+    accepting.start()
+    process = subprocess.Popen(
+        [sys.executable, "-c", CANCELLED, loop, receiver.url("body")],
+        env={**os.environ, "SSL_CERT_FILE": str(tmp_path / "authority.pem")},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        accepting.join(60)
+        [thread] = receiver.threads
+        thread.join(60)
+        assert not thread.is_alive()
+        assert 0 <= receiver.sent["body"] <= BUFFERED_BYTES
+        assert process.communicate("\n", timeout=60) == ("", "")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_error_of_a_closed_connection_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """uvloop closes the socket of an attempt that is cancelled while it connects, and its TLS may write to it then."""
+
+    async def report(**context: Any) -> None:
+        asyncio.get_running_loop().call_exception_handler(context)
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        closed = RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+        runner.run(report(message="Fatal error on SSL protocol", exception=closed))
+        assert caplog.records == []
+        runner.run(report(message="Fatal error on SSL protocol", exception=TypeError("a defect")))
+        runner.run(report(message="Exception in callback", exception=RuntimeError("another")))
+    assert [record.message.splitlines()[0] for record in caplog.records] == [
+        "Fatal error on SSL protocol",
+        "Exception in callback",
+    ]
