@@ -337,6 +337,7 @@ class LimitedProtocol(HttpToolsProtocol):
         cycle = self.cycle
         if cycle is not None and cycle.more_body and not cycle.response_complete:
             cycle.disconnected = True
+            cycle.waiting_for_100_continue = False  # nothing is written after the refusal
             cycle.message_event.set()
             if self.pipeline and self.pipeline[0][0] is cycle:
                 self.pipeline.popleft()

@@ -207,6 +207,22 @@ def test_only_a_client_of_http_1_1_is_told_to_continue(dial: Dial, version: byte
         assert int(connection.recv(12)[9:12]) == status
 
 
+@pytest.mark.parametrize("key", [KEY, b"", b"origin: http://page.localhost\r\n"])
+@pytest.mark.parametrize("before", [b"", GET + KEY + b"\r\n"])
+def test_nothing_is_written_after_the_refusal_of_a_body(
+    dial: Dial, caplog: pytest.LogCaptureFixture, key: bytes, before: bytes
+) -> None:
+    """Its first bytes come with the head, so the request is refused before its operation asks for the body."""
+    head = CREATE + key + b"expect: 100-continue\r\ntransfer-encoding: chunked\r\n\r\n"
+    with caplog.at_level(logging.DEBUG), closing(dial()) as connection:
+        connection.sendall(before + head + b"{}")
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+    assert statuses(received) == [200] * bool(before) + [400]
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
 def test_too_many_headers_are_refused(dial: Dial) -> None:
     status, problem = answer(dial, GET + KEY + b"x: 1\r\n" * (MAX_HEADERS - 1) + b"\r\n")
     assert (status, problem["code"]) == (431, "request_head_too_large")
