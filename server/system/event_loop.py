@@ -14,7 +14,8 @@ from leyden.server.system.stop_signals import STOP_SIGNALS
 
 Result = TypeVar("Result")
 
-_TLS_ERROR = "Fatal error on SSL protocol"  # of uvloop, and of asyncio
+# The messages of uvloop, and of asyncio.
+_TLS_ERROR, _UNREAD_ERROR = "Fatal error on SSL protocol", "Future exception was never retrieved"
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -33,9 +34,11 @@ def _log(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log an error for which no caller waits, unless it is that of a connection which was closed.
 
     When an attempt to connect with TLS times out in the turn of the loop in which its handshake succeeds, uvloop closes
-    the socket and then writes the end of the handshake to it.
+    the socket and then writes the end of the handshake to it. When the handshake fails in that turn, nobody waits for
+    the error.
     """
-    if not (context.get("message") == _TLS_ERROR and isinstance(context.get("exception"), RuntimeError)):
+    is_of_closed = {_TLS_ERROR: RuntimeError, _UNREAD_ERROR: OSError}.get(str(context.get("message")))
+    if is_of_closed is None or not isinstance(context.get("exception"), is_of_closed):
         loop.default_exception_handler(context)
 
 

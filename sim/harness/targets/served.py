@@ -30,6 +30,7 @@ from leyden.server.system.clock import random_seed
 from leyden.world.config import packaged_contract
 
 RESPONSE_S = 60  # for a whole response, in real time
+_ISSUER_MEND = "to trust its certificate, set the variable SSL_CERT_FILE to a PEM file that has its issuer"
 _NAMED = 3  # differences of a document that an error names
 
 
@@ -62,7 +63,7 @@ class HttpTarget:
             # They are read once, and only for HTTPS: it takes ten times as long as a request, and every run connects
             # anew.
             if self._certificates is None and self.url.lower().startswith("https:"):
-                self._certificates = httpx2.create_ssl_context(trust_env=False)
+                self._certificates = self._trusted()
             self._client = httpx2.Client(timeout=30, trust_env=False, verify=self._certificates or False)
         deadline = Deadline(RESPONSE_S)
         for connected in self._connected:
@@ -81,10 +82,19 @@ class HttpTarget:
             self.end()
             raise self._error(f"{self.base_url}{target} does not end its response within {RESPONSE_S} seconds")
         if error is not None:
-            raise self._error(f"{self.base_url}{target} does not respond ({_of_bytes(error)}): check that it runs")
+            mend = _ISSUER_MEND if "CERTIFICATE_VERIFY_FAILED" in str(error) else "check that it runs"
+            raise self._error(f"{self.base_url}{target} does not respond ({_of_bytes(error)}): {mend}")
         self.secrets.learn(content)
         names_and_values = {name.lower(): value for name, value in response.headers.items()}
         return Response(response.status_code, names_and_values, content)
+
+    def _trusted(self) -> ssl.SSLContext:
+        """The issuers of certificates: those of the file that the environment names, else the system's."""
+        try:
+            return httpx2.create_ssl_context()
+        except OSError as error:  # `ssl.SSLError` is one
+            why = getattr(error, "reason", None) or error.strerror or error
+            raise self._error(f"the issuers that SSL_CERT_FILE names are not read ({why}): give a PEM file") from None
 
     def _body(self, response: httpx2.Response, target: str) -> bytes:
         """The body of a response. Raises `TargetError` for one that is too long."""

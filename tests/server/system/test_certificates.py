@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import ssl
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import trustme
+
+from tests.support.https import https_server
 
 # A process of its own: the variable is read once, when the process loads its certificates.
 PROGRAM = """
@@ -29,36 +26,6 @@ with Sandbox(seed=1, egress="loopback") as sb:
     print(json.dumps(delivery["attempts"][0]))
 """
 MEND = "; to trust it, start Leyden with the variable SSL_CERT_FILE: a PEM file that has its issuer"
-
-
-class Accepting(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
-
-
-@contextmanager
-def https_receiver(certificate: trustme.LeafCert, *, asks_for_one: bool = False) -> Iterator[str]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    if asks_for_one:
-        context.verify_mode = ssl.CERT_REQUIRED
-    certificate.configure_cert(context)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Accepting)
-    # The handshake is made in the thread of the request, where a refusal is an error that nobody has to see.
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
 
 
 def attempt(host: str, environment: dict[str, str]) -> tuple[int | None, str | None, str]:
@@ -87,7 +54,7 @@ def trusted(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_a_certificate_of_an_own_issuer_is_refused_with_the_mend_and_accepted_with_it(
     authority: trustme.CA, trusted: dict[str, str]
 ) -> None:
-    with https_receiver(authority.issue_cert("127.0.0.1")) as host:
+    with https_server(authority.issue_cert("127.0.0.1")) as host:
         status, error, note = attempt(host, {"SSL_CERT_FILE": ""})
         assert (status, error) == (None, "tls")
         assert note.startswith(f"the certificate of {host} is refused: ")
@@ -111,7 +78,7 @@ def test_a_file_of_issuers_that_does_not_help_is_named(
         trustme.CA().cert_pem.write_to_path(str(file))
     elif content is not None:
         file.write_text(content)
-    with https_receiver(authority.issue_cert("127.0.0.1")) as host:
+    with https_server(authority.issue_cert("127.0.0.1")) as host:
         note = attempt(host, {"SSL_CERT_FILE": str(file)})[2]
     assert note.endswith(f"; the file of SSL_CERT_FILE, {str(file)!r}, {why}")
 
@@ -119,7 +86,7 @@ def test_a_file_of_issuers_that_does_not_help_is_named(
 def test_a_certificate_of_another_name_is_refused_without_a_mend_that_does_not_help(
     authority: trustme.CA, trusted: dict[str, str]
 ) -> None:
-    with https_receiver(authority.issue_cert("shop.example")) as host:
+    with https_server(authority.issue_cert("shop.example")) as host:
         status, error, note = attempt(host, trusted)
         assert (status, error) == (None, "tls")
         assert note.startswith(f"the certificate of {host} is refused: IP address mismatch")
@@ -130,7 +97,7 @@ def test_a_receiver_that_demands_a_certificate_closes_the_connection_in_plain_wo
     authority: trustme.CA, trusted: dict[str, str]
 ) -> None:
     """In TLS 1.3 that shows while the message is sent, or when its response is read."""
-    with https_receiver(authority.issue_cert("127.0.0.1"), asks_for_one=True) as host:
+    with https_server(authority.issue_cert("127.0.0.1"), asks_for_one=True) as host:
         for _ in range(3):
             status, error, note = attempt(host, trusted)
             assert status is None

@@ -235,10 +235,13 @@ def test_the_error_of_a_closed_connection_is_not_logged(caplog: pytest.LogCaptur
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         closed = RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
         runner.run(report(message="Fatal error on SSL protocol", exception=closed))
+        runner.run(report(message="Future exception was never retrieved", exception=ssl.SSLError("wrong version")))
         assert caplog.records == []
+        runner.run(report(message="Future exception was never retrieved", exception=ValueError("a defect")))
         runner.run(report(message="Fatal error on SSL protocol", exception=TypeError("a defect")))
         runner.run(report(message="Exception in callback", exception=RuntimeError("another")))
     assert [record.message.splitlines()[0] for record in caplog.records] == [
+        "Future exception was never retrieved",
         "Fatal error on SSL protocol",
         "Exception in callback",
     ]
