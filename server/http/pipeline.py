@@ -45,7 +45,7 @@ JOURNAL_FACTS = "leyden.journal_facts"
 # Other keys: the body as far as it was read, and the headers by name.
 BODY, HEADERS = "leyden.body", "leyden.headers"
 WORK_TURN = "leyden.work_turn"  # what is awaited before a long page is read, and before a part of a long body is sent
-_LONG_PAGE = 200  # rows
+LONG_PAGE = 200  # rows
 _ANY_ORIGIN = (b"access-control-allow-origin", b"*")
 # Not stored under an Idempotency-Key: requests that did not reach the handler, and failures of the service.
 _NOT_STORED = frozenset({400, 401, 500, 507})
@@ -202,7 +202,7 @@ class PathEndpoint:
 
         apart = None if len(body) <= LONG_BODY_BYTES else pipeline.run_apart
         request = parsed() if apart is None else await apart(parsed)
-        if WORK_TURN in scope and request.query.get("limit", 0) > _LONG_PAGE:
+        if WORK_TURN in scope and request.query.get("limit", 0) > LONG_PAGE:
             await scope[WORK_TURN]()
         if bound.is_stream:
             return bound.status, await handler(request)

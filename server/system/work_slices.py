@@ -19,10 +19,12 @@ class Turns:
     one that has waited longest first. So a request waits for one slice, however many works there are.
 
     `alone` is held by a work that needs memory for all rows of a sandbox: such works are done one after another.
+    `pages` is held by one that makes a long page in slices: two of them are made at a time.
     """
 
     def __init__(self) -> None:
         self.alone = asyncio.Lock()
+        self.pages = asyncio.Semaphore(2)
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def take(self) -> None:
@@ -48,7 +50,7 @@ class WorkSlices:
     """Divides work into slices of ten milliseconds of real time, and of a hundred steps at most.
 
     `start_stopwatch` starts a stopwatch and returns a function that gives the seconds since. Works with the same
-    `turns` go on one after another; `alone` is that of the turns.
+    `turns` go on one after another; `alone` and `pages` are those of the turns.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class WorkSlices:
     ) -> None:
         self._start_stopwatch = start_stopwatch
         self._turns = turns or Turns()
-        self.alone = self._turns.alone
+        self.alone, self.pages = self._turns.alone, self._turns.pages
         self._elapsed_s = start_stopwatch()
         self._steps = 0
 

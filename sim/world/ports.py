@@ -18,6 +18,10 @@ class Slices(Protocol):
     def alone(self) -> AbstractAsyncContextManager[object]:
         """Held by a work that needs memory for all rows: such works are done one after another."""
 
+    @property
+    def pages(self) -> AbstractAsyncContextManager[object]:
+        """Held by a work that makes a long page: few of them are made at a time."""
+
     def is_over(self) -> bool:
         """Whether the slice is over. Called once after each step of the work."""
 
@@ -28,7 +32,7 @@ class Slices(Protocol):
 class Undivided:
     """Work that is not divided: there is no event loop, or it is not the server's."""
 
-    alone = nullcontext()
+    alone = pages = nullcontext()
 
     def is_over(self) -> bool:
         """Never."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -277,3 +279,15 @@ def test_the_readme_has_every_mistake() -> None:
     readme = (ROOT / "sim" / "devserver" / "README.md").read_text()
     for mistake in mistakes.MISTAKES:
         assert f"| `{mistake.name}` | {mistake.severity} | {mistake.title} |" in readme
+
+
+def test_an_interrupt_when_the_client_has_just_ended_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no process any more that could be ended."""
+
+    def interrupted(process: subprocess.Popen[str], **_: Any) -> tuple[str, str]:
+        assert process.wait(timeout=60) == 0
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        check_client([sys.executable, "-c", ""], only=["plain"])

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.devserver import secret_texts
 from leyden.devserver.request_log.masking import Mask
+from leyden.devserver.request_log.resources import RequestRows
 from leyden.errors import ResponseLost
 from leyden.sandbox.http.http_access import _respond_closed
 from leyden.server.ports import ADDED_HEADERS
@@ -863,3 +864,28 @@ def test_requests_in_progress_do_not_wait_for_a_reader() -> None:
         assert answers > 5
 
     in_server(scenario)
+
+
+def test_two_long_pages_are_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no row is kept decoded: that takes much more memory than what a page shows of it."""
+    making: dict[Any, int] = {}
+    most = 0
+    summary = RequestRows.summary
+
+    def counted(shown: RequestRows, row: Any, mask: Mask) -> Any:
+        nonlocal most
+        making[asyncio.current_task()] = making.get(asyncio.current_task(), 0) + 1
+        most = max(most, sum(1 for task in making if not task.done()))
+        return summary(shown, row, mask)
+
+    async def scenario(server: Hosted) -> None:
+        for _ in range(300):
+            await server.ask("GET", CHARGES, key="leyden")
+        monkeypatch.setattr(RequestRows, "summary", counted)
+        pages = await asyncio.gather(*(server.ask("GET", f"{LOG}?limit=1000", key="leyden") for _ in range(12)))
+        assert {page.status for page in pages} == {200}
+        assert all(len(page.body["data"]) >= 300 for page in pages)
+
+    in_server(scenario)
+    assert len(making) == 12
+    assert most <= 3  # a page that is made is sent before its task ends

@@ -99,10 +99,11 @@ class ClientConnection:
         self._protocol.transport.abort()
 
     def reset(self) -> None:
-        """Reset the connection at once; the request needs no response."""
+        """Reset the connection at once; the request needs no response. Of one that its client has left, nothing is
+        reset."""
         transport = self._protocol.transport
         connected = transport.get_extra_info("socket")
-        if connected is not None:
+        if connected is not None and not self.is_closed:
             with contextlib.suppress(OSError):
                 connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
         self.abort()

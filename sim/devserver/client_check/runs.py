@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -205,7 +206,8 @@ def run_command(
         output, _ = process.communicate()
         exit_status = None
     except BaseException:
-        _end(process)
+        with process:  # its output is closed
+            _end(process)
         raise
     hidden = Secrets([key], show=lambda _: KEY_SHOWN_AS)
     shown = tuple(_without_secrets(one, hidden) for one in requests)
@@ -242,4 +244,5 @@ def _end(process: subprocess.Popen[str]) -> None:
     if sys.platform == "win32":
         process.kill()
         return
-    os.killpg(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # all of its processes have ended
+        os.killpg(process.pid, signal.SIGKILL)

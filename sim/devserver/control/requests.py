@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 from leyden.devserver.control.pages import Page, page
 from leyden.devserver.request_log.recording import CONSOLE
@@ -12,9 +13,17 @@ from leyden.devserver.request_log.stream import past_events
 from leyden.server.charges.lists import position
 from leyden.server.contract.bind import handles
 from leyden.server.errors import FieldError, NotFound, SemanticConflict, TooManyRequests
+from leyden.server.http.pipeline import LONG_PAGE
 from leyden.server.http.request import Request
 from leyden.server.spelling import closest
 from leyden.world.world import World
+
+
+class _Shown(NamedTuple):
+    """A row of the list."""
+
+    doc_id: int
+    resource: dict[str, Any]
 
 
 class RequestLogControl:
@@ -32,20 +41,19 @@ class RequestLogControl:
         self._check_operation(call.query.get("operation"), rows)
         console_reads = call.query.get("client") == CONSOLE.decode()
         log = self._world.request_log
-        found = []
-        for row in log.newest_first(position(after), console_reads=console_reads):
-            if rows.matches(row, call.query):
-                found.append(row)
-                if len(found) > limit:
-                    break
-            if slices.is_over():
-                await slices.pause()
-        mask, shown = rows.mask(), {}
-        for row in found[:limit]:
-            shown[row.doc_id] = rows.summary(row, mask)
-            if slices.is_over():
-                await slices.pause()
-        return page(call, "request", lambda _after, _limit: found, lambda row: shown[row.doc_id])
+        found: list[_Shown] = []
+        # Each row is shown at once: one that is decoded takes much more memory, and its bodies are not needed.
+        async with slices.pages if limit > LONG_PAGE else nullcontext():
+            mask = rows.mask()
+            for row in log.newest_first(position(after), console_reads=console_reads):
+                if rows.matches(row, call.query):
+                    found.append(_Shown(row.doc_id, rows.summary(row, mask)))
+                    if len(found) > limit:
+                        break
+                if slices.is_over():
+                    await slices.pause()
+                    mask = rows.mask()  # there may be another secret
+        return page(call, "request", lambda _after, _limit: found, lambda row: row.resource)
 
     @handles(raises=(NotFound,), needs=("path.id",), recorded=False)
     async def get_request(self, call: Request) -> dict[str, Any]:
