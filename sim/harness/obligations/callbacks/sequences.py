@@ -64,9 +64,11 @@ _STATUSES = (200, 201, 202, 203, 204, 206, 226, 299, 300, 301, 302, 303, 304, 30
 
 
 def reply_obligations() -> Iterator[Obligation]:
-    """Each status of a receiver, and Retry-After around the delay of the schedule and around twice this delay."""
+    """Each status of a receiver and none, and Retry-After around the delay of the schedule and around twice it."""
     source = "#/paths/~1v0~1charges/post/callbacks/chargeUpdated/{$request.body#~1callbackUrl}/x-delivery"
     replies: dict[str, Any] = {str(status): status for status in _STATUSES}
+    for part in ({}, {"headers": {"X-Reply": "1"}}, {"body": "ok"}, {"delay": 3}):
+        replies[f"no status, {', '.join(part) or 'nothing else'}"] = part
     for status in (429, 500, 503):
         for text in ("0", "1", "4", "5", "6", "7", "9", "10", "11", "3600", "99999999999", "-1", "1.5", "soon", ""):
             replies[f"{status} Retry-After {text}"] = {"status": status, "headers": {"Retry-After": text}}
