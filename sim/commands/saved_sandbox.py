@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from leyden.commands.environment import ADMIN_TOKEN
-from leyden.commands.served.connection.client import LONG_TIMEOUT_S, Client, responses_of
+from leyden.commands.served.connection.client import COPY_TIMEOUT_S, Client, responses_of
 from leyden.commands.served.output import utc
 from leyden.commands.served.sandbox_output import OWN_PATH, PATH
 from leyden.errors import ForkError
@@ -89,7 +89,7 @@ def _served_hash(options: argparse.Namespace) -> str:
     server = Client(_connection(options, options.target, None))
     query, saved = {"name": "leyden replay", "ttl": _TTL}, options.content
     with responses_of(options.target):
-        made = orjson.loads(server("POST", f"{PATH}/import", saved, query=query, timeout_s=LONG_TIMEOUT_S))
+        made = orjson.loads(server("POST", f"{PATH}/import", saved, query=query, timeout_s=COPY_TIMEOUT_S))
         try:
             return printable(str(_state(Client(_connection(options, made["url"], made["apiKey"])))["journalHash"]))
         finally:

@@ -11,7 +11,7 @@ from copy import copy
 import orjson
 
 from leyden.commands.parser import Command
-from leyden.commands.served.connection.client import LONG_TIMEOUT_S, Client, add_connection, segment
+from leyden.commands.served.connection.client import COPY_TIMEOUT_S, Client, add_connection, segment
 from leyden.commands.served.fields import whole, without_none
 from leyden.commands.served.lists import add_paging, print_list
 from leyden.commands.served.output import Column, Table, print_fields, print_raw, utc
@@ -178,7 +178,7 @@ def _export(options: argparse.Namespace) -> int:
         with _errors_of(options.file):
             check_file(options.file)
     path, what = f"{sandbox_path(options)}/export", sandbox_named(options)
-    raw = client("GET", path, what=what, timeout_s=LONG_TIMEOUT_S, max_bytes=SAVED_SANDBOX.max_bytes)
+    raw = client("GET", path, what=what, timeout_s=COPY_TIMEOUT_S, max_bytes=SAVED_SANDBOX.max_bytes)
     if options.file == "-":
         print_raw(raw)
         return 0
@@ -208,7 +208,7 @@ def _import(options: argparse.Namespace) -> int:
         "ttl": None if options.ttl is None else f"{options.ttl:.3f}s",
         "egress": options.egress,
     }
-    made = Client(options)("POST", f"{PATH}/import", raw, query=query, source=source, timeout_s=LONG_TIMEOUT_S)
+    made = Client(options)("POST", f"{PATH}/import", raw, query=query, source=source, timeout_s=COPY_TIMEOUT_S)
     of_copy = copy(options)
     of_copy.url, of_copy.api_key = (orjson.loads(made)[name] for name in ("url", "apiKey"))
     for note in orjson.loads(Client(of_copy)("GET", OWN_PATH))["notes"]:

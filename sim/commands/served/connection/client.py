@@ -29,7 +29,8 @@ from leyden.server.version import VERSION
 
 CLIENT = "cli"  # the value of the header Leyden-Client
 _TIMEOUT_S = 60
-LONG_TIMEOUT_S = 3_600  # of a request that may move much time or many bytes
+LONG_TIMEOUT_S = 3_600  # of a request that may move much time
+COPY_TIMEOUT_S = 300  # of one that may move many bytes
 LONGEST_PAGE = 1_000  # rows of a list
 _DOCUMENT_BYTES = 16 * 1024 * 1024
 _BODY_REFUSED = frozenset({400, 413, 422})  # the statuses of a body that the service does not take
