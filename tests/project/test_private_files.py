@@ -112,13 +112,11 @@ def test_a_table_in_a_document_leaves_its_mode(tmp_path: Path) -> None:
 # What is written otherwise: how many calls in which module, and why the file has no secret.
 OTHER_WRITES = {
     "sim/devserver/startup/state_files.py": 1,  # the process id, the address
-    "sim/harness/adapter_command.py": 1,  # a template
     "sim/harness/control/store_checks.py": 3,  # files of a store that exist, damaged
     "sim/harness/targets/hosted.py": 1,
     "sim/harness/targets/target.py": 5,
     "sim/lab/lab_command.py": 1,  # the notebooks of the package
     "sim/lab/parquet/manifest.py": 1,
-    "sim/qa/command.py": 1,  # files of the package
     "sim/files/written_files.py": 2,  # a new file of the given mode, and its descriptor
     "server/contract/document/parse_cache.py": 1,  # the contract
     "server/pipes.py": 1,  # a terminal or a pipe

@@ -213,7 +213,8 @@ class _Protocol(ResponseHandler):
             # A transport of TLS that is paused passes on what it had read before. A longer response is refused.
             del self._unread[MAX_BODY_BYTES_RECEIVED + _SLICE_BYTES :]
             if self._waits:
-                self._hold()
+                if data:  # aiohttp's `b""` comes for each part of the body that is used
+                    self._hold()
             elif not self._reading_paused:
                 self._read_on()
 

@@ -166,7 +166,7 @@ def test_a_restore_empties_their_list_and_the_document_says_so() -> None:
         assert client.ok("GET", "/sandbox/v1")["ignoredFields"]
         assert client.ok("POST", "/sandbox/v1/restore", {"snapshot": snapshot})["ignoredFields"] == []
     said = packaged_contract("sandbox").schemas["Sandbox"].schema["properties"]["ignoredFields"]["description"]
-    assert "the last reset or the last restore" in " ".join(said.split())
+    assert "the last reset or restore" in " ".join(said.split())
 
 
 def test_the_strict_overlay_refuses_and_declares_the_header_for_headers_only() -> None:

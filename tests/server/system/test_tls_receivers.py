@@ -88,8 +88,8 @@ ENDLESS = {
     "complete": (OK + b"content-length: 2\r\n\r\nok", b"a" * 50_000),
     "upgrade": (b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n", b"a" * 50_000),
 }
-MOST_BYTES = 200_000_000  # that one receiver sends
-BUFFERED_BYTES = 40_000_000  # more than the sockets of both sides hold, and what is read of a response
+MOST_BYTES = 400_000_000  # that one receiver sends
+BUFFERED_BYTES = 200_000_000  # more than both sockets hold, and what is read until the connection is closed
 
 
 # Complete responses, each in two parts. The second one and the end of the connection come while the first is read.
