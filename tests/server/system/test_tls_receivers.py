@@ -125,14 +125,14 @@ class Receiver:
         self._listener.close()
 
     def _answer(self, connection: socket.socket) -> None:
-        with self._context.wrap_socket(connection, server_side=True) as stream:
+        """Answer until the connection is closed."""
+        with suppress(OSError), self._context.wrap_socket(connection, server_side=True) as stream:
             path = self.answers_at_once or stream.recv(65_536).split(b" ")[1].decode().strip("/")
             self.sent[path] = 0
-            with suppress(OSError):  # the connection was closed
-                if path in WHOLE:
-                    self._send_whole(stream, path)
-                else:
-                    self._send_endless(stream, path)
+            if path in WHOLE:
+                self._send_whole(stream, path)
+            else:
+                self._send_endless(stream, path)
 
     def _send_whole(self, stream: ssl.SSLSocket, path: str) -> None:
         head, body = WHOLE[path]
@@ -219,7 +219,7 @@ def test_a_connection_whose_attempt_ends_with_the_handshake_is_not_read_any_more
         [thread] = receiver.threads
         thread.join(60)
         assert not thread.is_alive()
-        assert 0 <= receiver.sent["body"] <= BUFFERED_BYTES
+        assert receiver.sent.get("body", 0) <= BUFFERED_BYTES  # the handshake may not have ended here
         assert process.communicate("\n", timeout=60) == ("", "")
     finally:
         process.kill()
