@@ -129,6 +129,8 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
      'ExpectedResponse(404, "not_found", None)'): _RULE,
     ("sim/harness/model/model.py", "Model.change_static", '"static-updates"', '"STATIC-UPDATES"'): _RULE,
     ("sim/harness/model/model.py", "Model._idempotent", '"idempotency"', '"XXidempotencyXX"'): _RULE,
+    ("sim/harness/model/model.py", "Model.create", '"idempotency"', '"XXidempotencyXX"'): _RULE,
+    ("sim/harness/model/model.py", "Model._new_static", '"identifier"', '"IDENTIFIER"'): _RULE,
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from itertools import chain
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.obligations.callbacks.deliveries import delivery_obligations
 from leyden.harness.obligations.callbacks.fault_pairs import fault_pair_obligations
+from leyden.harness.obligations.callbacks.fault_targets import fault_target_obligations
 from leyden.harness.obligations.callbacks.messages import message_obligations
 from leyden.harness.obligations.callbacks.sequences import (
     fault_obligations,
@@ -101,6 +102,7 @@ def _derived() -> Iterator[Obligation]:
         reply_text_obligations(),
         fault_obligations(),
         fault_pair_obligations(),
+        fault_target_obligations(),
         message_obligations(),
         idempotency_obligations(),
         idempotent_field_obligations(),
