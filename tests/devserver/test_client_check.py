@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -291,3 +293,22 @@ def test_an_interrupt_when_the_client_has_just_ended_is_passed_on(monkeypatch: p
     monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         check_client([sys.executable, "-c", ""], only=["plain"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no sessions of processes")
+def test_a_process_that_the_client_leaves_is_not_waited_for(tmp_path: Path) -> None:
+    """It keeps the output open, and is in a session of its own, so it is not ended with the client."""
+    pid = tmp_path / "pid"
+    program = (
+        "import subprocess, sys; print('made');"
+        "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True);"
+        f"open({str(pid)!r}, 'w').write(str(left.pid))"
+    )
+    report = check_client([sys.executable, "-c", program], only=["plain"], limit_s=2)
+    left = int(pid.read_text())
+    try:
+        os.kill(left, 0)  # it runs
+    finally:
+        os.kill(left, signal.SIGKILL)
+    [finding] = report.findings
+    assert finding.verdict != "pass"  # it made no request

@@ -26,6 +26,7 @@ CHARGES = "/v0/charges"
 KEY_SHOWN_AS = "(the API key)"
 _OUTPUT_CHARS = 200_000
 _KEPT_BYTES = 64 * 1024  # of the body of a request; the service takes no longer one
+_OUTPUT_S = 1.0  # for the rest of the output of a command that was ended
 _KEY_PART = 16  # characters of the key in a row that nobody should see
 
 
@@ -202,9 +203,9 @@ def run_command(
         requests = recorder.recorded(key)
     except subprocess.TimeoutExpired:
         requests = recorder.recorded(key)  # before its connections are closed by this check
+        exit_status = process.poll()  # it may have ended, and have left a process that keeps its output open
         _end(process)
-        output, _ = process.communicate()
-        exit_status = None
+        output = _rest_of_output(process)
     except BaseException:
         with process:  # its output is closed
             _end(process)
@@ -238,6 +239,17 @@ def shows_key(output: str, key: str) -> bool:
     # Where the key begins within three bytes changes its base64; the characters at its ends depend on its neighbours.
     encoded = [base64.b64encode(b"-" * shift + key.encode())[4:-4].decode() for shift in range(3)]
     return any(part in output for part in [*parts, *encoded])
+
+
+def _rest_of_output(process: subprocess.Popen[str]) -> str:
+    """What an ended command has printed. A process that it left in a session of its own may keep the output open."""
+    try:
+        output, _ = process.communicate(timeout=_OUTPUT_S)
+    except subprocess.TimeoutExpired as left:
+        with process:  # its output is closed
+            found = left.output or b""
+        output = found if isinstance(found, str) else found.decode(errors="replace")
+    return output
 
 
 def _end(process: subprocess.Popen[str]) -> None:
