@@ -11,7 +11,8 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.devserver import secret_texts
+from leyden.devserver.request_log import stream
 from leyden.devserver.request_log.masking import Mask
 from leyden.devserver.request_log.resources import RequestRows
 from leyden.errors import ResponseLost
@@ -889,3 +891,30 @@ def test_two_long_pages_are_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     in_server(scenario)
     assert len(making) == 12
     assert most <= 3  # a page that is made is sent before its task ends
+
+
+def test_two_clients_get_their_past_events_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoding = most = 0
+    request_events = stream.request_events
+
+    async def counted(shown: RequestRows, found: Sequence[Any]) -> bytes:
+        nonlocal decoding, most
+        if len(found) < 300:  # those that come while the streams are open
+            return await request_events(shown, found)
+        decoding += 1
+        most = max(most, decoding)
+        try:
+            return await request_events(shown, found)
+        finally:
+            decoding -= 1
+
+    async def scenario(server: Hosted) -> None:
+        for _ in range(300):
+            await server.ask("GET", CHARGES, key="leyden")
+        monkeypatch.setattr(stream, "request_events", counted)
+        ask = partial(server.ask, "GET", "/sandbox/v1/events", key="leyden", headers={"last-event-id": "0"})
+        streams = await asyncio.gather(*(ask() for _ in range(12)))
+        assert [one.body.count(b"event: request") >= 300 for one in streams] == [True] * 12
+
+    in_server(scenario)
+    assert most == 2
