@@ -19,7 +19,7 @@ class Turns:
     one that has waited longest first. So a request waits for one slice, however many works there are.
 
     `alone` is held by a work that needs memory for all rows of a sandbox: such works are done one after another.
-    `pages` is held by one that makes a long page in slices: two of them are made at a time.
+    `pages` is held by one that reads a long page in slices: at most two do so at a time.
     """
 
     def __init__(self) -> None:

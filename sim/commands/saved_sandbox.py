@@ -89,11 +89,13 @@ def _served_hash(options: argparse.Namespace) -> str:
     server = Client(_connection(options, options.target, None))
     query, saved = {"name": "leyden replay", "ttl": _TTL}, options.content
     with responses_of(options.target):
-        made = orjson.loads(server("POST", f"{PATH}/import", saved, query=query, timeout_s=COPY_TIMEOUT_S))
+        imported = orjson.loads(server("POST", f"{PATH}/import", saved, query=query, timeout_s=COPY_TIMEOUT_S))
         try:
-            return printable(str(_state(Client(_connection(options, made["url"], made["apiKey"])))["journalHash"]))
+            return printable(
+                str(_state(Client(_connection(options, imported["url"], imported["apiKey"])))["journalHash"])
+            )
         finally:
-            server("DELETE", f"{PATH}/{made['id']}")
+            server("DELETE", f"{PATH}/{imported['id']}")
 
 
 def _state(client: Client) -> Mapping[str, Any]:

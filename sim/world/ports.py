@@ -20,7 +20,7 @@ class Slices(Protocol):
 
     @property
     def pages(self) -> AbstractAsyncContextManager[object]:
-        """Held by a work that makes a long page: few of them are made at a time."""
+        """Held by a work that reads a long page: few do so at a time."""
 
     def is_over(self) -> bool:
         """Whether the slice is over. Called once after each step of the work."""

@@ -300,7 +300,7 @@ def test_a_process_that_the_client_leaves_is_not_waited_for(tmp_path: Path) -> N
     """It keeps the output open, and is in a session of its own, so it is not ended with the client."""
     pid = tmp_path / "pid"
     program = (
-        "import subprocess, sys; print('made');"
+        "import subprocess, sys; print('started');"
         "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True);"
         f"open({str(pid)!r}, 'w').write(str(left.pid))"
     )
@@ -311,4 +311,4 @@ def test_a_process_that_the_client_leaves_is_not_waited_for(tmp_path: Path) -> N
     finally:
         os.kill(left, signal.SIGKILL)
     [finding] = report.findings
-    assert finding.verdict != "pass"  # it made no request
+    assert finding.verdict != "pass"  # it sent no request

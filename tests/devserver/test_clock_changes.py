@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -32,6 +30,7 @@ from tests.support.forked import forked_leyden
 from tests.support.hosted import Hosted, in_server
 from tests.support.prompt_network import PromptNetwork
 from tests.support.served import Client, listening_receiver, run_command
+from tests.support.store_helpers import failing
 
 DAY_MS = 86_400_000
 BODY = {"amount": "1000", "description": "tea", "expiresIn": 60}
@@ -595,7 +594,7 @@ def test_a_journal_that_cannot_be_compacted_is_a_note_until_it_can(
             return [text for text in sandbox.http.get("/sandbox/v1").json()["notes"] if "compact" in text]
 
         with monkeypatch.context() as full:
-            full.setattr("leyden.server.store.storage.Compaction", no_space)
+            full.setattr("leyden.server.store.storage.Compaction", failing)
             for _ in range(40):
                 sandbox.charges.create(amount="1000", description="tea", expiresIn=1)
                 sandbox.advance("2s")
@@ -603,7 +602,3 @@ def test_a_journal_that_cannot_be_compacted_is_a_note_until_it_can(
         assert "charges.journal could not be compacted (No space left on device), and grows with each commit" in note
         sandbox.session.world.store.compact()
         assert notes() == []
-
-
-def no_space(*_: object) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

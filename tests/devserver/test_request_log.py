@@ -869,7 +869,7 @@ def test_requests_in_progress_do_not_wait_for_a_reader() -> None:
 
 
 def test_two_long_pages_are_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no row is kept decoded: that takes much more memory than what a page shows of it."""
+    """A decoded row takes much more memory than what a page shows of it."""
     making: dict[Any, int] = {}
     most = 0
     summary = RequestRows.summary
@@ -890,7 +890,7 @@ def test_two_long_pages_are_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
 
     in_server(scenario)
     assert len(making) == 12
-    assert most <= 3  # a page that is made is sent before its task ends
+    assert most <= 3  # a complete page is sent before its task ends
 
 
 def test_two_clients_get_their_past_events_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -912,8 +912,8 @@ def test_two_clients_get_their_past_events_at_a_time(monkeypatch: pytest.MonkeyP
         for _ in range(300):
             await server.ask("GET", CHARGES, key="leyden")
         monkeypatch.setattr(stream, "request_events", counted)
-        ask = partial(server.ask, "GET", "/sandbox/v1/events", key="leyden", headers={"last-event-id": "0"})
-        streams = await asyncio.gather(*(ask() for _ in range(12)))
+        listen = partial(server.ask, "GET", "/sandbox/v1/events", key="leyden", headers={"last-event-id": "0"})
+        streams = await asyncio.gather(*(listen() for _ in range(12)))
         assert [one.body.count(b"event: request") >= 300 for one in streams] == [True] * 12
 
     in_server(scenario)

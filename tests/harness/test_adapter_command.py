@@ -14,6 +14,7 @@ from leyden.harness.targets import adapter as adapters
 from leyden.harness.targets.adapter import ADAPTER_METHODS
 from tests.foreign_service.service import Service, foreign_service
 from tests.support.deep import deep_except
+from tests.support.store_helpers import failing
 
 CHECK = ["adapter", "--check", "shop:adapter"]
 
@@ -21,10 +22,6 @@ CHECK = ["adapter", "--check", "shop:adapter"]
 def checked(service: Service, adapter: object, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr("leyden.harness.adapter_command.load_adapter", lambda name: adapter)
     return main([*CHECK, service.url, "--api-key", "key-1"])
-
-
-def no_space(_: int) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_the_template_has_every_method_and_is_not_written_over(
@@ -47,7 +44,7 @@ def test_a_full_disk_leaves_no_part_of_a_template(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as full:
-        full.setattr(os, "fsync", no_space)
+        full.setattr(os, "fsync", failing)
         assert main(["adapter", "--new", os.fspath(tmp_path / "shop.py")]) == 2
     assert os.strerror(errno.ENOSPC) in capsys.readouterr().err
     assert [*tmp_path.iterdir()] == []

@@ -32,9 +32,9 @@ def test_faults_for_a_charge_are_possible_as_the_model_says() -> None:
 def test_each_wrong_answer_is_noticed(
     monkeypatch: pytest.MonkeyPatch, attempt: int | None, event: str | None, case: str
 ) -> None:
-    def wrong(target: Any, asked: str | None, number: int | None = None) -> bool:
-        found = model.is_possible(target, asked, number)
-        return not found if (asked, number) == (event, attempt) else found
+    def wrong(target: Any, of_event: str | None, number: int | None = None) -> bool:
+        found = model.is_possible(target, of_event, number)
+        return not found if (of_event, number) == (event, attempt) else found
 
     monkeypatch.setattr(executors, "is_possible", wrong)
     assert violation_of("fault-target", case, "fault drop") is not None

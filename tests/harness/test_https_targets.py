@@ -20,14 +20,14 @@ def test_a_target_over_https_is_trusted_by_the_file_that_the_environment_names(
     with https_server(authority.issue_cert("127.0.0.1")) as host:
         url = f"https://{host}"
         monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-        with pytest.raises(TargetError, match="to trust its certificate, set the variable SSL_CERT_FILE to a PEM file"):
+        with pytest.raises(TargetError, match="to trust it, start Leyden with the variable SSL_CERT_FILE: a PEM file"):
             ServedLeyden(url).send("GET", "/", (), b"")
         monkeypatch.setenv("SSL_CERT_FILE", str(file))
         assert ServedLeyden(url).send("GET", "/", (), b"").status == 204
 
 
 @pytest.mark.parametrize(
-    ("content", "why"), [(None, "No such file or directory"), ("no certificate", "NO_CERTIFICATE_OR_CRL_FOUND")]
+    ("content", "why"), [(None, "no such file or directory"), ("no certificate", "no certificate or crl found")]
 )
 def test_a_file_of_issuers_that_cannot_be_read_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, why: str
@@ -36,5 +36,5 @@ def test_a_file_of_issuers_that_cannot_be_read_is_an_error(
     if content is not None:
         file.write_text(content)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
-    with pytest.raises(TargetError, match=f"SSL_CERT_FILE names are not read \\({why}\\): give a PEM file"):
+    with pytest.raises(TargetError, match=f"is not used \\({why}\\): give a PEM file"):
         ServedLeyden("https://127.0.0.1:1").send("GET", "/", (), b"")

@@ -21,6 +21,7 @@ from leyden.harness.constants import NO_KEY
 from leyden.schemathesis import CheckError, ServiceChecks, register_checks
 from tests.seeded_defects.echoes import seen
 from tests.support.deep import deep
+from tests.support.store_helpers import failing
 
 # The create operations, with the examples of the document.
 SHORT = ("--phases", "examples", "--include-operation-id-regex", "^create(Static)?Charge$", "--seed", "1")
@@ -91,7 +92,7 @@ def test_a_full_disk_leaves_none_of_the_files(
         nonlocal rest
         rest -= 1
         if rest < 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            failing()
 
     with monkeypatch.context() as full:
         full.setattr("leyden.files.written_files._sync_directory", lambda _: None)

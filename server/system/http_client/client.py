@@ -37,8 +37,8 @@ _TOO_LONG = (
 )
 # Bytes after the head that are parsed at once: hundreds of chunks of one byte.
 _SLICE_BYTES = 1024
-# Bytes after the head that wait to be parsed while a transport of TLS is read: a whole body as far as it is kept, and
-# the lengths of its chunks. At the end of a connection such a transport drops what it has not passed on when it is
+# Bytes after the head that wait to be parsed while a transport of TLS is read: all of a body that is read, and the
+# lengths of its chunks. At the end of a connection such a transport drops what it has not passed on when it is
 # paused. That of TCP reads the end later.
 _HELD_BYTES_OF_TLS = 2 * READ_CAP_BYTES
 # For the end of TLS of a connection that no attempt uses any more.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import socket
 import ssl
 import time
@@ -21,7 +20,8 @@ from leyden.server.callbacks.deliveries import status_note
 from leyden.server.callbacks.egress import NO_CONNECTION, NO_LOOKUP, NOTHING_WRITTEN, UNRESOLVED
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 from leyden.server.ports import CallbackRequest, CallbackResponse
-from leyden.server.printable import encodable, quoted
+from leyden.server.printable import encodable
+from leyden.server.system.http_client.certificates import is_of_unknown_issuer, issuer_mend, plain_error
 from leyden.server.system.http_client.client import ReceiverClient, parse_error
 from leyden.server.system.http_client.name_lookup import (
     PROGRESS,
@@ -39,8 +39,6 @@ Lookup = Callable[[str], Awaitable[list[str]]]
 
 # The errors of a connection that was opened, and that the receiver closed.
 _CLOSED = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
-# OpenSSL, x509_vfy.h: nobody who is trusted has signed the certificate, or nobody is known who has.
-_UNKNOWN_ISSUER = {18, 19, 20, 21}
 # The reasons of OpenSSL for an answer that is no TLS, as one of a receiver that speaks HTTP.
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"})
 _PLAIN_MEND = "it does not answer in TLS: give a callbackUrl that begins with http://, or let the receiver speak TLS"
@@ -182,7 +180,7 @@ def _classify(request: CallbackRequest, error: Exception, progress: AttemptProgr
         case TimeoutError():
             return "timeout", f"no complete answer within {request.timeout_ms} ms"
         case aiohttp.ClientConnectorDNSError():
-            return "unresolved", f"the name {error.host} has no address: {_plain(error.os_error)}"
+            return "unresolved", f"the name {error.host} has no address: {plain_error(error.os_error)}"
         case TooManyLookups():
             return "unresolved", str(error)
         case aiohttp.ClientConnectorCertificateError():
@@ -190,13 +188,13 @@ def _classify(request: CallbackRequest, error: Exception, progress: AttemptProgr
         case aiohttp.ClientConnectorError() if isinstance(error, aiohttp.ClientSSLError) or (
             is_tls and isinstance(error.os_error, _CLOSED)
         ):  # in the handshake
-            note = f"no TLS connection to {_place(error)}: {_plain(error.os_error)}"
+            note = f"no TLS connection to {_place(error)}: {plain_error(error.os_error)}"
             is_plain = isinstance(error.os_error, ssl.SSLError) and error.os_error.reason in _NOT_TLS
             return "tls", _joined(note, _PLAIN_MEND if is_plain else "")
         case aiohttp.ClientConnectorError() if isinstance(error.os_error, _CLOSED):  # before it was used
             return "reset", f"{NOTHING_WRITTEN}, and nothing was sent"
         case aiohttp.ClientConnectorError():
-            note = f"no connection to {_place(error)}: {_plain(error.os_error)}"
+            note = f"no connection to {_place(error)}: {plain_error(error.os_error)}"
             return "refused", _joined(note, NO_ROUTES.get(error.os_error.errno or 0, ""))
         case aiohttp.ServerDisconnectedError() | OSError() if not progress.is_sent:
             return "reset", f"{NOTHING_WRITTEN}, and nothing was sent"
@@ -204,7 +202,7 @@ def _classify(request: CallbackRequest, error: Exception, progress: AttemptProgr
             return "reset", "the connection was closed before the answer was complete"
         case OSError():
             cause = error.__cause__ if isinstance(error.__cause__, OSError) else error  # of an error of aiohttp
-            return "reset", f"the connection was closed: {_plain(cause)}"
+            return "reset", f"the connection was closed: {plain_error(cause)}"
         case aiohttp.ClientResponseError():
             return "protocol", parse_error(error.message)
         case aiohttp.ClientError() | ValueError():
@@ -214,22 +212,8 @@ def _classify(request: CallbackRequest, error: Exception, progress: AttemptProgr
 
 def _certificate_note(error: aiohttp.ClientConnectorCertificateError) -> str:
     cause = error.certificate_error
-    note = f"the certificate of {error.host}:{error.port} is refused: {_plain(cause)}"
-    if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in _UNKNOWN_ISSUER:
-        return f"{note}; {_issuer_mend()}"
-    return note
-
-
-def _issuer_mend() -> str:
-    """How to trust a certificate, where the file that the environment names does not have its issuer."""
-    path = os.environ.get("SSL_CERT_FILE")
-    if not path:
-        return "to trust it, start Leyden with the variable SSL_CERT_FILE: a PEM file that has its issuer"
-    try:
-        ssl.create_default_context(cafile=path)
-    except OSError as error:  # `ssl.SSLError` is one
-        return f"the file of SSL_CERT_FILE, {quoted(path, 200)}, is not used ({_plain(error)}): give a PEM file"
-    return f"the file of SSL_CERT_FILE, {quoted(path, 200)}, does not have its issuer: give a PEM file that has it"
+    note = f"the certificate of {error.host}:{error.port} is refused: {plain_error(cause)}"
+    return f"{note}; {issuer_mend()}" if is_of_unknown_issuer(cause) else note
 
 
 def _lookup_note(request: CallbackRequest, progress: AttemptProgress) -> str:
@@ -259,22 +243,6 @@ def _place(error: aiohttp.ClientConnectorError) -> str:
     """The host and the port as in a URL."""
     host = error.host
     return f"[{host}]:{error.port}" if ":" in host else f"{host}:{error.port}"
-
-
-def _plain(error: Exception) -> str:
-    """A connection error in words, without the names of the client's own settings."""
-    match error:
-        case ssl.SSLCertVerificationError():
-            return error.verify_message
-        case ssl.SSLError():
-            return (error.reason or str(error)).replace("_", " ").lower()
-        case socket.gaierror() if error.strerror is not None:
-            return error.strerror.lower()
-        case OSError() if error.errno is not None and error.errno > 0:
-            return os.strerror(error.errno).lower()
-        case ConnectionResetError():
-            return os.strerror(errno.ECONNRESET).lower()
-    return str(error) or type(error).__name__
 
 
 def _elapsed_ms(start: float) -> int:

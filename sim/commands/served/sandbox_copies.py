@@ -208,12 +208,12 @@ def _import(options: argparse.Namespace) -> int:
         "ttl": None if options.ttl is None else f"{options.ttl:.3f}s",
         "egress": options.egress,
     }
-    made = Client(options)("POST", f"{PATH}/import", raw, query=query, source=source, timeout_s=COPY_TIMEOUT_S)
+    imported = Client(options)("POST", f"{PATH}/import", raw, query=query, source=source, timeout_s=COPY_TIMEOUT_S)
     of_copy = copy(options)
-    of_copy.url, of_copy.api_key = (orjson.loads(made)[name] for name in ("url", "apiKey"))
+    of_copy.url, of_copy.api_key = (orjson.loads(imported)[name] for name in ("url", "apiKey"))
     for note in orjson.loads(Client(of_copy)("GET", OWN_PATH))["notes"]:
         print(f"leyden sandbox import: {printable(str(note))}", file=sys.stderr)
-    return print_new(options, made)
+    return print_new(options, imported)
 
 
 COPIES = (

@@ -27,10 +27,10 @@ from leyden.harness.targets.control_answers import control_answer
 from leyden.harness.targets.target import EXTERNAL, PROJECT, RESTARTS, SECOND_PROJECT, SERVED, Headers, Response
 from leyden.server.printable import printable
 from leyden.server.system.clock import random_seed
+from leyden.server.system.http_client.certificates import is_of_unknown_issuer, issuer_mend
 from leyden.world.config import packaged_contract
 
 RESPONSE_S = 60  # for a whole response, in real time
-_ISSUER_MEND = "to trust its certificate, set the variable SSL_CERT_FILE to a PEM file that has its issuer"
 _NAMED = 3  # differences of a document that an error names
 
 
@@ -82,8 +82,7 @@ class HttpTarget:
             self.end()
             raise self._error(f"{self.base_url}{target} does not end its response within {RESPONSE_S} seconds")
         if error is not None:
-            mend = _ISSUER_MEND if "CERTIFICATE_VERIFY_FAILED" in str(error) else "check that it runs"
-            raise self._error(f"{self.base_url}{target} does not respond ({_of_bytes(error)}): {mend}")
+            raise self._error(f"{self.base_url}{target} does not respond ({_of_bytes(error)}): {_mend_of(error)}")
         self.secrets.learn(content)
         names_and_values = {name.lower(): value for name, value in response.headers.items()}
         return Response(response.status_code, names_and_values, content)
@@ -92,9 +91,8 @@ class HttpTarget:
         """The issuers of certificates: those of the file that the environment names, else the system's."""
         try:
             return httpx2.create_ssl_context()
-        except OSError as error:  # `ssl.SSLError` is one
-            why = getattr(error, "reason", None) or error.strerror or error
-            raise self._error(f"the issuers that SSL_CERT_FILE names are not read ({why}): give a PEM file") from None
+        except OSError:  # a file that cannot be read
+            raise self._error(f"{self.base_url}: {issuer_mend()}") from None
 
     def _body(self, response: httpx2.Response, target: str) -> bytes:
         """The body of a response. Raises `TargetError` for one that is too long."""
@@ -141,6 +139,14 @@ class HttpTarget:
         if self._client is not None:
             self._client.close()
             self._client, self._connected = None, []
+
+
+def _mend_of(error: BaseException) -> str:
+    """What to do about a request without a response. httpx2 wraps the error of the connection in its own."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    return issuer_mend() if any(map(is_of_unknown_issuer, causes)) else "check that it runs"
 
 
 def _of_bytes(error: Exception) -> str:

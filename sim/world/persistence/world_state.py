@@ -29,25 +29,10 @@ if TYPE_CHECKING:
 FORMAT = 2
 TABLE = "world"
 _CONFIG, _STATE = WORLD_ROWS
+_WRONG_MS = 86_400_000  # a clock that is so far ahead may have followed a wrong system clock
 
 TimerName = tuple[str, str]  # kind, key
 TimerOrder = tuple[int, int]  # how many Charges existed when the timer was set, and the timer's sequence number
-
-
-_WRONG_MS = 86_400_000
-
-
-def follows_again(saved: Mapping[str, Any], rate: float, real_ms: int) -> bool:
-    """Whether a stored clock in real time is set to the system clock `real_ms` when it is opened, and the time for
-    which no process ran is not added to it.
-
-    So it is when it was a day or more ahead and the system clock has passed it meanwhile. A system clock that was wrong
-    for one run would otherwise let everything open expire at the next start, by the time by which it was corrected.
-    """
-    if rate != 1 or saved["rate"] != 1 or saved["time_base"] is None:
-        return False
-    base_ms, real_base_ms = saved["time_base"]
-    return bool(base_ms - real_base_ms >= _WRONG_MS and real_ms >= saved["now"])
 
 
 class ConfigRow(TypedDict):
@@ -278,3 +263,16 @@ class WorldState:
             row["network"] = config.network_json()
             row["map_fingerprint"] = self._network.map_fingerprint()
         return row
+
+
+def follows_again(saved: Mapping[str, Any], rate: float, real_ms: int) -> bool:
+    """Whether a stored clock in real time is set to the system clock `real_ms` when it is opened, and the time for
+    which no process ran is not added to it.
+
+    So it is when it was a day or more ahead and the system clock has passed it meanwhile. A system clock that was wrong
+    for one run would otherwise let everything open expire at the next start, by the time by which it was corrected.
+    """
+    if rate != 1 or saved["rate"] != 1 or saved["time_base"] is None:
+        return False
+    base_ms, real_base_ms = saved["time_base"]
+    return bool(base_ms - real_base_ms >= _WRONG_MS and real_ms >= saved["now"])

@@ -165,8 +165,8 @@ def test_a_restore_empties_their_list_and_the_document_says_so() -> None:
         client("POST", "/v0/charges", {"amount": "1000", "description": "tea", "callback_url": "http://a.localhost"})
         assert client.ok("GET", "/sandbox/v1")["ignoredFields"]
         assert client.ok("POST", "/sandbox/v1/restore", {"snapshot": snapshot})["ignoredFields"] == []
-    said = packaged_contract("sandbox").schemas["Sandbox"].schema["properties"]["ignoredFields"]["description"]
-    assert "the last reset or restore" in " ".join(said.split())
+    description = packaged_contract("sandbox").schemas["Sandbox"].schema["properties"]["ignoredFields"]["description"]
+    assert "the last reset or restore" in " ".join(description.split())
 
 
 def test_the_strict_overlay_refuses_and_declares_the_header_for_headers_only() -> None:

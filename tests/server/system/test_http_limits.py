@@ -212,7 +212,7 @@ def test_only_a_client_of_http_1_1_is_told_to_continue(dial: Dial, version: byte
 def test_nothing_is_written_after_the_refusal_of_a_body(
     dial: Dial, caplog: pytest.LogCaptureFixture, key: bytes, before: bytes
 ) -> None:
-    """Its first bytes come with the head, so the request is refused before its operation asks for the body."""
+    """Its first bytes come with the head, so the request is refused before its operation reads the body."""
     head = CREATE + key + b"expect: 100-continue\r\ntransfer-encoding: chunked\r\n\r\n"
     with caplog.at_level(logging.DEBUG), closing(dial()) as connection:
         connection.sendall(before + head + b"{}")

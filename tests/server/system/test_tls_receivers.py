@@ -21,8 +21,8 @@ import trustme
 
 from leyden.server.system.event_loop import new_event_loop
 
-# A process of its own: the variable that names the trusted issuers is read once. It sends a callback to each URL, says
-# when all of them are answered, and keeps its event loop until it is told to stop.
+# A process of its own: the variable that names the trusted issuers is read once. It sends a callback to each URL,
+# prints the responses, and runs its event loop until the end of its standard input.
 PROGRAM = """
 import asyncio, json, sys
 from leyden.server.ports import CallbackRequest
@@ -30,14 +30,14 @@ from leyden.server.system.event_loop import new_event_loop
 from leyden.server.system.http_client.transport import HttpTransport
 
 async def main(urls):
-    logged, answers = [], []
+    logged, responses = [], []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(str(context)))
     transport = HttpTransport()
     for url in urls:
         request = CallbackRequest(url, 1, url, {}, b"{}", 10_000, 20_000)
-        transport.post(request, lambda request, answer: answers.append([request.url, answer.status, answer.error]))
+        transport.post(request, lambda sent, response: responses.append([sent.url, response.status, response.error]))
     await transport.wait_idle()
-    print(json.dumps(answers), flush=True)
+    print(json.dumps(responses), flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     await transport.close()
     print(json.dumps(logged))
@@ -58,8 +58,8 @@ async def main(url):
     transport = HttpTransport()
     connection_made = client._Protocol.connection_made
 
-    def cancelled(protocol, made):
-        connection_made(protocol, made)
+    def cancelled(protocol, connected):
+        connection_made(protocol, connected)
         for task in transport._tasks.values():
             task.cancel()
 
@@ -101,7 +101,7 @@ WHOLE = {
 
 
 class Receiver:
-    """A receiver that answers each request by its path, and counts the bytes that it could send after the head."""
+    """A receiver that responds to each request by its path, and counts the bytes that it could send after the head."""
 
     def __init__(self, certificate: trustme.LeafCert) -> None:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -109,7 +109,7 @@ class Receiver:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.sent: dict[str, int] = {}
         self.threads: list[threading.Thread] = []
-        self.answers_at_once = ""  # a path that is answered without a request
+        self.responds_at_once = ""  # the path of a response without a request
 
     def url(self, path: str) -> str:
         return f"https://127.0.0.1:{self._listener.getsockname()[1]}/{path}"
@@ -127,7 +127,7 @@ class Receiver:
     def _answer(self, connection: socket.socket) -> None:
         """Answer until the connection is closed."""
         with suppress(OSError), self._context.wrap_socket(connection, server_side=True) as stream:
-            path = self.answers_at_once or stream.recv(65_536).split(b" ")[1].decode().strip("/")
+            path = self.responds_at_once or stream.recv(65_536).split(b" ")[1].decode().strip("/")
             self.sent[path] = 0
             if path in WHOLE:
                 self._send_whole(stream, path)
@@ -159,33 +159,38 @@ def receiver(tmp_path: Path) -> Iterator[Receiver]:
 
 
 @contextmanager
-def sent_to(
-    receiver: Receiver, directory: Path, loop: str, paths: Sequence[str]
-) -> Iterator[tuple[list[list[Any]], subprocess.Popen[str]]]:
-    """What was answered at these paths, in order (path, status, error), and the process, whose event loop goes on."""
+def started(
+    program: str, receiver: Receiver, directory: Path, loop: str, paths: Sequence[str]
+) -> Iterator[subprocess.Popen[str]]:
+    """A process of one of the programs, which connects to these paths of the receiver, until the end of the block."""
     accepting = threading.Thread(target=receiver.serve, args=(len(paths),), daemon=True)
     accepting.start()
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, loop, *map(receiver.url, paths)],
+        [sys.executable, "-c", program, loop, *map(receiver.url, paths)],
         env={**os.environ, "SSL_CERT_FILE": str(directory / "authority.pem")},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        assert process.stdout is not None
-        answers = json.loads(process.stdout.readline() or "[]")
         accepting.join(60)
-        yield [[url.rpartition("/")[2], *answer] for url, *answer in answers], process
+        yield process
     finally:
         process.kill()
         process.communicate()
 
 
+def responses_of(process: subprocess.Popen[str]) -> list[list[Any]]:
+    """What `PROGRAM` received, in order: path, status, error. Its event loop goes on."""
+    assert process.stdout is not None
+    return [[url.rpartition("/")[2], *response] for url, *response in json.loads(process.stdout.readline() or "[]")]
+
+
 @pytest.mark.parametrize("loop", ["asyncio", "server"])
 def test_a_connection_that_is_closed_is_not_read_any_more(receiver: Receiver, tmp_path: Path, loop: str) -> None:
-    with sent_to(receiver, tmp_path, loop, [*ENDLESS]) as (answers, process):
-        assert ["complete", 200, None] in answers
-        assert ["body", 200, None] in answers
-        assert len(answers) == len(receiver.threads) == len(ENDLESS)
+    with started(PROGRAM, receiver, tmp_path, loop, [*ENDLESS]) as process:
+        responses = responses_of(process)
+        assert ["complete", 200, None] in responses
+        assert ["body", 200, None] in responses
+        assert len(responses) == len(receiver.threads) == len(ENDLESS)
         for thread in receiver.threads:  # while the event loop still runs
             thread.join(60)
             assert not thread.is_alive()
@@ -198,32 +203,21 @@ def test_a_connection_that_is_closed_is_not_read_any_more(receiver: Receiver, tm
 def test_a_response_that_is_complete_when_the_connection_ends_is_read_to_its_end(
     receiver: Receiver, tmp_path: Path, loop: str
 ) -> None:
-    with sent_to(receiver, tmp_path, loop, [*WHOLE] * 4) as (answers, _):
-        assert sorted(answers) == sorted([path, 200, None] for path in [*WHOLE] * 4)
+    with started(PROGRAM, receiver, tmp_path, loop, [*WHOLE] * 4) as process:
+        assert sorted(responses_of(process)) == sorted([path, 200, None] for path in [*WHOLE] * 4)
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "server"])
 def test_a_connection_whose_attempt_ends_with_the_handshake_is_not_read_any_more(
     receiver: Receiver, tmp_path: Path, loop: str
 ) -> None:
-    receiver.answers_at_once = "body"
-    accepting = threading.Thread(target=receiver.serve, args=(1,), daemon=True)
-    accepting.start()
-    process = subprocess.Popen(
-        [sys.executable, "-c", CANCELLED, loop, receiver.url("body")],
-        env={**os.environ, "SSL_CERT_FILE": str(tmp_path / "authority.pem")},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        accepting.join(60)
+    receiver.responds_at_once = "body"
+    with started(CANCELLED, receiver, tmp_path, loop, ["body"]) as process:
         [thread] = receiver.threads
         thread.join(60)
         assert not thread.is_alive()
         assert receiver.sent.get("body", 0) <= BUFFERED_BYTES  # the handshake may not have ended here
         assert process.communicate("\n", timeout=60) == ("", "")
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_the_error_of_a_closed_connection_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
