@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.types import Message, Receive, Scope, Send
@@ -101,6 +101,7 @@ class MultiTenantApp:
         self._before_events: dict[asyncio.Task[Any] | None, list[Callable[[], None]]] = {}
         self._ignored, self._contract_errors = IgnoredReports(), set[str]()  # those that were logged
         self._log_budget, self._streams = LogBudget(), EventStreams()
+        self.listen = self._streams.listen
         for world in registry:
             self._attach(world)
 
@@ -176,10 +177,6 @@ class MultiTenantApp:
             return asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
-
-    def listen(self, world: World, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
-        """The server-sent events of a world, from now on."""
-        return self._streams.listen(world, after, client)
 
     def slices(self) -> WorkSlices:
         """A division of long work on the server's event loop."""

@@ -209,7 +209,7 @@ def _announce(
     pages = f"documentation: {url}/docs" + ("" if config.control is None else f", console: {url}{CONSOLE_PATH}")
     rate = config.rate
     speed = "" if rate == 1 else ", the clock is paused" if rate == 0 else f", the clock runs {rate:g} times as fast"
-    first = f"{pages}{key}, seed: {config.seed}, {kept}{speed}; {addresses.reach()}"
+    first = f"{pages}{key}, seed: {config.seed}, {kept}{speed}; {addresses.reach(options.allow_host)}"
     notes = [f"note: {text}" for world in worlds.values() for text in shown_notes(world)]
     if options.spec is not None or options.overlay:
         from leyden.server.contract.served import unread

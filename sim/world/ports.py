@@ -95,8 +95,10 @@ class HostServer(Protocol):
     def wait(self, waiting: Awaitable[object], is_over: Callable[[], bool]) -> Awaitable[object]:
         """Wait for an awaitable, but no longer than until `is_over()`."""
 
-    def listen(self, world: Any, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
-        """The server-sent events of the world, from now on."""
+    def listen(
+        self, world: Any, after: int | None, client: str | None, may_read: Callable[[], bool]
+    ) -> AsyncGenerator[bytes]:
+        """The server-sent events of the world, from now on, as long as the client `may_read` them."""
 
     def until(self, world: Any, done: Callable[[], bool], timeout_s: float) -> Awaitable[object]:
         """Wait until `done()`, for at most so many real seconds. What the clock of the world reaches runs meanwhile."""

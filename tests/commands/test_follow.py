@@ -144,4 +144,4 @@ def test_the_end_of_the_server_is_one_line(tmp_path: Path) -> None:
             assert command.process.stderr is not None
             printed = command.process.stderr.read()
     assert printed.count("\n") == 1
-    assert "the sandbox or the server did: follow them again" in printed
+    assert "the sandbox or the server did, or an API key was replaced: follow them again" in printed

@@ -245,6 +245,33 @@ def test_streams_end_with_their_sandbox_and_survive_its_restore() -> None:
     in_server(scenario)
 
 
+def test_a_stream_ends_when_a_key_of_its_project_is_replaced_and_shows_nothing_after_that() -> None:
+    async def scenario(server: Hosted) -> None:
+        box, other = await server.create(seed=5), await server.create(seed=6)
+        async with (
+            following(server, box["apiKey"]) as (old, ended),
+            following(server, other["apiKey"]) as (quiet, _),
+        ):
+            await server.ok("POST", "/sandbox/v1/api-keys", {"key": "second"}, key=box["apiKey"])
+            await old.until("request", 1)
+            async with following(server, "second") as (both, still):
+                await server.ok(
+                    "POST", "/sandbox/v1/api-keys/rotate", {"key": "third", "replaces": box["apiKey"]}, key="second"
+                )
+                await server.ok("POST", CHARGES, TEA, key="third")
+                await asyncio.wait([ended, still], timeout=20)
+                assert ended.done()
+                assert still.done()  # a client connects again with the key that it has
+                assert [row["operation"] for row in both.events("request")] == []
+            assert [row["operation"] for row in old.events("request")] == ["createApiKey"]
+            async with following(server, "third") as (new, _):
+                await server.ok("GET", CHARGES, key="third")
+                assert [row["operation"] for row in await new.until("request", 1)] == ["listCharges"]
+            assert quiet.events("request") == []
+
+    in_server(scenario)
+
+
 def test_a_listener_that_reads_too_slowly_is_ended() -> None:
     async def scenario(server: Hosted) -> None:
         async with following(server) as (_, task):

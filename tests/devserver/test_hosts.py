@@ -290,6 +290,7 @@ def test_a_server_on_loopback_is_local() -> None:
     assert found.is_local
     assert found.public_url == found.url
     assert found.reach() == "reachable from this machine only"
+    assert found.reach(["a.example", "b.example"]) == "reachable from this machine only, also as a.example, b.example"
 
 
 def test_a_server_on_all_addresses_is_never_0_0_0_0_in_a_url() -> None:
@@ -298,6 +299,7 @@ def test_a_server_on_all_addresses_is_never_0_0_0_0_in_a_url() -> None:
     assert found.url.startswith("http://127.0.0.1:")
     assert "0.0.0.0" not in found.public_url
     assert found.public_url in found.reach()
+    assert found.reach(["a.example", "b.example"]).endswith(", a.example, b.example")
     assert ("0.0.0.0", found.own[0][1]) in found.own
     assert ("127.0.0.1", found.own[0][1]) in found.own or len(found.own) > 2
 

@@ -72,7 +72,10 @@ class RequestLogControl:
         after, client = None if not last else int(last), call.query.get("client")
         if server is None or not server.runs_here():
             return past_events(world, after, client)
-        return server.listen(world, after, client)
+        # The stream of an earlier key would show what happens after it was replaced.
+        projects, project = world.service.projects, call.project
+        keys = {*projects.keys(project)}
+        return server.listen(world, after, client, lambda: keys <= {*projects.keys(project)})
 
     def _check_operation(self, operation: str | None, rows: RequestRows) -> None:
         known = rows.operation_ids

@@ -48,10 +48,11 @@ class _State:
 
 
 class _Listener:
-    """One client. `client` is the filter that it asked for."""
+    """One client. `client` is the filter that it asked for; `may_read` says whether its key is still valid."""
 
-    def __init__(self, client: str | None) -> None:
+    def __init__(self, client: str | None, may_read: Callable[[], bool]) -> None:
         self.client = client
+        self.may_read = may_read
         self.pending: deque[bytes] = deque()
         self.wake = asyncio.Event()
         self.is_over = False
@@ -86,10 +87,12 @@ class EventHub:
     def __len__(self) -> int:
         return len(self._listeners)
 
-    async def listen(self, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
+    async def listen(
+        self, after: int | None, client: str | None, may_read: Callable[[], bool]
+    ) -> AsyncGenerator[bytes]:
         """The events for one client: the requests with a number above `after`, those that come, and the state. Empty
         bytes come in between: the chance to notice that the client has left."""
-        listener = _Listener(client)
+        listener = _Listener(client, may_read)
         self._listeners.append(listener)
         try:
             yield await self._past(after, self._position, client) + _changed(self.world)
@@ -137,12 +140,15 @@ class EventHub:
                 finally:
                     self.world.lock.release()
                 ticks = 0
+                for listener in self._listeners:
+                    if not listener.may_read():
+                        listener.end()
                 # Who listens from now on has the events up to this position already.
                 listeners = [*self._listeners]
                 for client, new in rows.items():
                     batch = await request_events(self._rows, new) + changed
                     for listener in listeners if batch else ():
-                        if listener.client == client:
+                        if listener.client == client and not listener.is_over:
                             listener.give(batch)
 
     def _news(self, ticks: int) -> tuple[bytes, dict[str | None, list[LoggedRequest]]]:
@@ -162,8 +168,11 @@ class EventStreams:
     def __init__(self) -> None:
         self._hubs: dict[World, EventHub] = {}
 
-    def listen(self, world: World, after: int | None, client: str | None) -> AsyncGenerator[bytes]:
-        """The events of a sandbox, from now on. Raises `TooManyRequests` when a hundred clients listen."""
+    def listen(
+        self, world: World, after: int | None, client: str | None, may_read: Callable[[], bool]
+    ) -> AsyncGenerator[bytes]:
+        """The events of a sandbox, from now on, as long as the client `may_read` them. Raises `TooManyRequests` when a
+        hundred clients listen."""
         if sum(map(len, self._hubs.values())) >= MOST_LISTENERS:
             raise TooManyRequests(
                 f"{MOST_LISTENERS} event streams of this server are open: close one, for example a page of the console",
@@ -172,7 +181,7 @@ class EventStreams:
         hub = self._hubs.get(world)
         if hub is None:
             hub = self._hubs[world] = EventHub(world, self._forget)
-        return hub.listen(after, client)
+        return hub.listen(after, client, may_read)
 
     def end(self, world: World) -> None:
         """A sandbox has ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,11 +62,12 @@ class ServerAddresses(NamedTuple):
         """The names by which clients reach the server."""
         return [url_parts(self.public_url).host, host_name()]
 
-    def reach(self) -> str:
-        """A sentence for the person who started the server."""
+    def reach(self, allowed: Sequence[str] = ()) -> str:
+        """A sentence for the person who started the server; `allowed` are the hosts of `--allow-host`."""
         if self.is_local:
-            return "reachable from this machine only"
-        names = ", ".join(dict.fromkeys(["localhost", "an IP address", *self.names]))
+            also = f", also as {', '.join(allowed)}" if allowed else ""
+            return f"reachable from this machine only{also}"
+        names = ", ".join(dict.fromkeys(["localhost", "an IP address", *self.names, *allowed]))
         where = "from this machine, and through a proxy from other" if self.is_loopback else "from other"
         at = f"at {self.public_url} (--public-url, --host)"
         if _is_of_this_machine(url_parts(self.public_url).host):  # as for a port that a container publishes

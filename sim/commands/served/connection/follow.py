@@ -96,4 +96,7 @@ def _events(client: Client, last_id: int | None, reader: object) -> Iterator[tup
                 name, data, size = "", "", 0
     except (OSError, HTTPException) as error:
         raise RequestFailed(f"the events of {client.url} ended ({error}): follow them again") from None
-    raise RequestFailed(f"the events of {client.url} ended, because the sandbox or the server did: follow them again")
+    raise RequestFailed(
+        f"the events of {client.url} ended, because the sandbox or the server did, or an API key was replaced: follow"
+        " them again"
+    )
