@@ -34,6 +34,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE
 _LIMIT = re.compile(r"-?[0-9]{1,18}")
 _CURSOR, _STATIC_CURSOR = re.compile(r"000[01][0-9a-f]{12}"), re.compile(r"000[02][0-9a-f]{12}")
 _PARAMETER = re.compile(r';\s*([^\s;="]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)', re.ASCII)
+_QUOTED = re.compile(r'"(.*)"', re.DOTALL)
 MAX_PAGE, DEFAULT_PAGE = 1_000, 100  # [lists]
 LIMITED = "too_many_requests"
 CHALLENGE = 'ApiKey header="apikey"'  # of a 401 [statuses]
@@ -326,7 +327,7 @@ def allowed_methods(operations: Sequence[Operation]) -> tuple[str, ...]:
 def is_json_type(text: str) -> bool:
     """Whether a Content-Type is JSON in UTF-8 (RFC 9110, 8.3.1; RFC 8259, 8.1)."""
     media, _, rest = text.partition(";")
-    charsets = [value.strip().strip('"').lower() for name, value in _PARAMETER.findall(f";{rest}")
+    charsets = [_QUOTED.sub(r"\1", value.strip()).lower() for name, value in _PARAMETER.findall(f";{rest}")
                 if name.lower() == "charset"]  # fmt: skip
     return media.strip().lower() == JSON_TYPE and all(one in {"", "utf-8"} for one in charsets)
 

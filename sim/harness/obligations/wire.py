@@ -19,6 +19,7 @@ from leyden.harness.obligations.obligation import (
     shown,
     target_of,
 )
+from leyden.harness.obligations.values.grammars import JSON_MEDIA_TYPE, OTHER_PARAMETER, WEIGHTED, header_texts
 from leyden.harness.obligations.values.patterns import one_of_each, pattern_variants
 from leyden.harness.obligations.values.texts import ACCEPTS, CONTENT_TYPES, JSON_TEXTS, NAMES_OF_ANY_KIND
 from leyden.harness.steps import Step
@@ -137,13 +138,13 @@ def header_obligations() -> Iterator[Obligation]:
     """Accept, Content-Type, Idempotency-Key and JSON texts of every operation."""
     for one in operations_of():
         base = [KEY] if one.secured else []
-        for text in ACCEPTS:
+        for text in dict.fromkeys((*ACCEPTS, *header_texts(WEIGHTED))):
             headers = [*base, *([] if one.body is None else [JSON_TYPE]), ["Accept", text]]
             yield Obligation(f"{one.name} header.Accept", "accept", shown(text), one.source,
                              (request_of(one, headers=headers),))  # fmt: skip
         headers = [*base, *([] if one.body is None else [JSON_TYPE]), ["Accept", "text/html"], ["Accept", "*/*;q=0.1"]]
         yield Obligation(f"{one.name} header.Accept", "repeated", "", one.source, (request_of(one, headers=headers),))
-        for text in CONTENT_TYPES:
+        for text in dict.fromkeys((*CONTENT_TYPES, *header_texts(JSON_MEDIA_TYPE, OTHER_PARAMETER))):
             headers = [*base, ["Content-Type", text]]
             yield Obligation(f"{one.name} header.Content-Type", "content-type", shown(text), one.source,
                              (request_of(one, headers=headers),))  # fmt: skip

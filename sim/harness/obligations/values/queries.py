@@ -17,6 +17,7 @@ from leyden.harness.obligations.obligation import (
     target_of,
 )
 from leyden.harness.obligations.values.fields import keywords_of
+from leyden.harness.obligations.values.grammars import DATE_TIME, WHOLE_NUMBER, grammar_variants
 from leyden.harness.obligations.values.patterns import is_member, pattern_variants
 from leyden.harness.obligations.values.texts import BYTES, DATES, NUMBER_TEXTS, TEXTS, near_misses
 from leyden.harness.steps import Step
@@ -84,8 +85,10 @@ def _texts(name: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "default:spelled-out", str(schema["default"])
     if schema.get("type") == "integer":
         yield from (("number", text) for text in NUMBER_TEXTS)
+        yield from grammar_variants(WHOLE_NUMBER)
     if schema.get("format") == "date-time":
         yield from ((f"date:{kind}", text) for kind, text in DATES.items())
+        yield from grammar_variants(DATE_TIME)
     if "maxLength" in schema:
         for offset in (-1, 0, 1):
             for character in ("x", "é", "😀"):
