@@ -7,11 +7,15 @@ directory, a `ListenError` the server's address. Any other exception is a defect
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from leyden.server.printable import printable
 
+# The process, or the system, has as many files and connections open as it may.
+TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+OPEN_MORE_FILES = "raise the number of files that a process may open, for example with `ulimit -n`"
 _MOST, _END = 1_000, 250  # characters of an error's text, and of its end, which says what to do
 
 

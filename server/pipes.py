@@ -18,6 +18,7 @@ from typing import BinaryIO
 from leyden.server.printable import printable
 
 _BINARY = getattr(os, "O_BINARY", 0)
+_PIECE_BYTES = 1 << 20
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # a system without it has no named pipes among its files
 
 
@@ -31,8 +32,13 @@ def read_file(path: str | Path, most: int) -> bytes:
         first = _first_of_pipe(descriptor, path) if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else b""
         if _AT_ONCE:
             os.set_blocking(descriptor, True)
+        pieces, left = [first], sys.maxsize if most < 0 else most - len(first)
         with open(descriptor, "rb", closefd=False) as file:
-            return first + file.read(max(most - len(first), -1))
+            # In pieces, because the memory for all that may be read would be reserved.
+            while left > 0 and (piece := file.read(min(left, _PIECE_BYTES))):
+                pieces.append(piece)
+                left -= len(piece)
+        return b"".join(pieces)
     finally:
         os.close(descriptor)
 

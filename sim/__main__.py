@@ -62,7 +62,7 @@ def _run(given: list[str], *, is_process: bool) -> int:
     from leyden.commands.catalogue import COMMANDS, build_parser
     from leyden.errors import MissingExtra
     from leyden.files.standard_streams import all_written, discard_output, guard_streams
-    from leyden.server.errors import LeydenError
+    from leyden.server.errors import OPEN_MORE_FILES, TOO_MANY_FILES, LeydenError
     from leyden.server.printable import printable_lines
 
     if is_process:
@@ -91,6 +91,11 @@ def _run(given: list[str], *, is_process: bool) -> int:
     except BrokenPipeError:  # the reader of what prints until it is ended has left
         discard_output()
         return 0
+    except OSError as error:
+        if error.errno not in TOO_MANY_FILES:
+            raise
+        print(f"{prog}: {error.strerror}: {OPEN_MORE_FILES}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leyden.server.errors import StorageUnavailable
+from leyden.server.errors import OPEN_MORE_FILES, TOO_MANY_FILES, StorageUnavailable, StoreError
 from leyden.server.store.journal_name import Fault, text_after_close
 
 _MEND = "give its disk room and write permission"
+
+
+def not_opened(path: Path, error: OSError) -> StoreError:
+    """A file of the store could not be opened, read or written at the start."""
+    mend = "let this user read and write it, and see that the disk has room"
+    if error.errno in TOO_MANY_FILES:
+        mend = OPEN_MORE_FILES
+    return StoreError(f"{path} cannot be opened ({error.strerror}): {mend}")
 
 
 def not_accepted(path: Path, error: OSError) -> StorageUnavailable:

@@ -11,7 +11,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from leyden.server.errors import StoreError
+from leyden.server.errors import TOO_MANY_FILES, StoreError
+from leyden.server.store.disk_errors import not_opened
 
 if sys.platform != "win32":
     import fcntl
@@ -37,6 +38,8 @@ class Lock:
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | NOFOLLOW, 0o600)
         except OSError as error:
+            if error.errno in TOO_MANY_FILES:
+                raise not_opened(path, error) from error
             raise StoreError(
                 f"{directory} cannot be written ({error.strerror}): let this user write there, or choose another place"
             ) from error

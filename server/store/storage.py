@@ -10,7 +10,7 @@ from typing import Literal
 
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.store.compaction import Compaction, RetiredFile, write_all
-from leyden.server.store.disk_errors import not_accepted, not_closed, not_compacted, not_synced
+from leyden.server.store.disk_errors import not_accepted, not_closed, not_compacted, not_opened, not_synced
 from leyden.server.store.end_mark import EndMark, Mark
 from leyden.server.store.journal import (
     JOURNAL_NAME,
@@ -94,8 +94,7 @@ class JournalStorage(RowStorage):
         except BaseException as error:
             self.release()
             if isinstance(error, OSError):
-                mend = "let this user read and write it, and see that the disk has room"
-                raise StoreError(f"{self.path} cannot be opened ({error.strerror}): {mend}") from error
+                raise not_opened(self.path, error) from error
             raise
 
     def _open(self) -> None:

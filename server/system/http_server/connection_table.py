@@ -16,9 +16,10 @@ log = logging.getLogger("leyden")
 
 # So many silent connections are looked at, whether they have sent a request that the server has not read yet.
 _MOST_LOOKED_AT = 8
-# So many connections more than the limit may be open for this time, until such requests have been read.
+# So many connections more than the limit may be open for this time, until such requests have been read; at most as many
+# as the limit.
 _MOST_BEYOND, _UNREAD_S = 24, 0.05
-# So many that were refused may wait until their clients have read the refusal.
+# So many that were refused may wait until their clients have read the refusal; at most twice as many as the limit.
 _MOST_REFUSED = 32
 
 
@@ -79,7 +80,7 @@ class ConnectionTable:
         """A refusal was sent to the connection, which counts no longer. The oldest of too many such is closed."""
         self.by_activity.pop(connection, None)
         self.refused[connection] = None
-        if len(self.refused) > _MOST_REFUSED:
+        if len(self.refused) > min(_MOST_REFUSED, 2 * self.limit):
             oldest, _ = self.refused.popitem(last=False)
             oldest.close()
 
@@ -103,7 +104,7 @@ class ConnectionTable:
                 other.abort()
                 return
             has_sent = True
-        if has_sent and beyond <= _MOST_BEYOND:
+        if has_sent and beyond <= min(_MOST_BEYOND, self.limit):
             asyncio.get_running_loop().call_later(_UNREAD_S, self.make_room, newest)
         else:
             newest.refuse(ServerBusy("all connections have a request in progress: repeat the request later"))

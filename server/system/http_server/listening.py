@@ -7,6 +7,7 @@ import contextlib
 import functools
 import importlib.util
 import logging
+import os
 import signal
 import socket
 import sys
@@ -80,14 +81,19 @@ _STOP_POLL_S = 0.02
 _DEFAULT_OPEN_FILES = 256
 
 
-def _open_files() -> int:
-    """The number of files that this process may open."""
+def _files_left() -> int:
+    """The number of files that this process may open beside those that it has open, as those of its stores."""
     if sys.platform == "win32":
         return _DEFAULT_OPEN_FILES
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+    if soft == resource.RLIM_INFINITY:
+        return sys.maxsize
+    try:
+        return max(0, soft - len(os.listdir("/dev/fd")))
+    except OSError:
+        return soft
 
 
 def _protocol() -> Any:
@@ -100,7 +106,7 @@ def _protocol() -> Any:
     from leyden.server.system.http_server.connection_table import ConnectionTable
     from leyden.server.system.http_server.protocol import LimitedProtocol, max_connections
 
-    return functools.partial(LimitedProtocol, table=ConnectionTable(max_connections(_open_files())))
+    return functools.partial(LimitedProtocol, table=ConnectionTable(max_connections(_files_left())))
 
 
 def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:

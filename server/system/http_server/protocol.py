@@ -47,7 +47,8 @@ FIRST_BYTE_TIMEOUT_S = 30.0
 HEAD_TIMEOUT_S = 10.0
 BODY_TIMEOUT_S = 30.0
 MAX_CONNECTIONS = 2048
-_RESERVED_FILES = 96  # for files, connections to receivers and whatever else the process opens
+_RESERVED_FILES = 80  # for connections to receivers and whatever else the process opens later
+_FEW_FILES_SHARE = 7  # of few files, one in so many is a connection
 # Bytes given to the parser at a time. A head that has not ended is refused at most twice this much beyond its bound.
 _SLICE_BYTES = 4 * 1024
 # The end of a head. A slice ends with it, so that at most two requests begin in one slice.
@@ -57,9 +58,9 @@ _HEAD_END = re.compile(rb"\n\r?\n")
 MAX_HELD_BYTES = 16 * 1024 * 1024
 
 
-def max_connections(open_files: int) -> int:
-    """The number of connections for a process that may open this many files: between 16 and `MAX_CONNECTIONS`."""
-    return max(16, min(MAX_CONNECTIONS, open_files - _RESERVED_FILES))
+def max_connections(files_left: int) -> int:
+    """The number of connections for a process that may open this many more files: 2 to `MAX_CONNECTIONS`."""
+    return max(2, min(MAX_CONNECTIONS, max(files_left - _RESERVED_FILES, files_left // _FEW_FILES_SHARE)))
 
 
 def _head_too_long() -> Problem:

@@ -500,9 +500,9 @@ def test_empty_lines_before_a_head_are_part_of_its_time(dial: Dial, monkeypatch:
     assert started.count(0.3) == 1
 
 
-@pytest.mark.parametrize(("open_files", "connections"), [(256, 160), (100, 16), (1024, 928), (1 << 20, 2048)])
-def test_the_number_of_connections_leaves_files_for_the_rest(open_files: int, connections: int) -> None:
-    assert max_connections(open_files) == connections
+@pytest.mark.parametrize(("files_left", "connections"), [(240, 160), (92, 13), (1024, 944), (1 << 20, 2048), (20, 2), (0, 2)])
+def test_the_number_of_connections_leaves_files_for_the_rest(files_left: int, connections: int) -> None:
+    assert max_connections(files_left) == connections
 
 
 @contextmanager
@@ -514,7 +514,7 @@ def process(*options: str, open_files: int | None = None, log: str = os.devnull)
     served = forked_leyden("serve", "--port", "0", *options, first=first)
     assert served.stdout is not None
     try:
-        yield served, served.stdout.readline().split()[-1]
+        yield served, (served.stdout.readline().split() or [""])[-1]
     finally:
         served.kill()
         served.communicate()
@@ -531,6 +531,29 @@ def test_silent_connections_shut_nobody_out() -> None:
         finally:
             for connection in silent:
                 connection.close()
+
+
+@pytest.mark.parametrize("projects", [40, 70])
+def test_silent_connections_shut_nobody_out_of_a_server_of_many_projects(projects: int, tmp_path: Path) -> None:
+    """The store of each project has some files open: fewer are left for connections."""
+    keys = [each for number in range(projects) for each in ("--api-key", f"key-{number}")]
+    with process("--data", str(tmp_path), *keys, open_files=256) as (served, url), ExitStack() as stack:
+        assert len(os.listdir(f"/proc/{served.pid}/fd")) > 2 * projects
+        for _ in range(300):
+            stack.enter_context(closing(dial_url(url)))
+        for number in (0, projects - 1):
+            key = b"apikey: key-%d\r\nconnection: close\r\n" % number
+            assert answer(lambda: dial_url(url), GET + key + b"\r\n")[0] == 200  # noqa: B023 (called at once)
+
+
+def test_more_projects_than_the_process_may_open_files_are_refused_with_the_mend(tmp_path: Path) -> None:
+    keys = [each for number in range(70) for each in ("--api-key", f"key-{number}")]
+    log = tmp_path / "log"
+    with process("--data", str(tmp_path / "data"), *keys, open_files=90, log=str(log)) as (served, _):
+        assert served.wait(60) == 2
+    [line] = log.read_text().splitlines()
+    assert "Too many open files" in line
+    assert line.endswith("raise the number of files that a process may open, for example with `ulimit -n`")
 
 
 @pytest.mark.parametrize("held", [170, 300, 600])
@@ -557,7 +580,7 @@ def test_a_connection_beyond_the_limit_does_not_look_at_all_others(monkeypatch: 
     looked: list[LimitedProtocol] = []
     in_progress = LimitedProtocol.has_request_in_progress.fget
     assert in_progress is not None
-    monkeypatch.setattr(listening, "_open_files", lambda: 160)
+    monkeypatch.setattr(listening, "_files_left", lambda: 160)
     monkeypatch.setattr(
         LimitedProtocol, "has_request_in_progress", property(lambda one: looked.append(one) or in_progress(one))
     )
